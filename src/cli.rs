@@ -1,0 +1,1 @@
+//! The clap tree; no logic.

@@ -1,0 +1,249 @@
+//! Changes that survive a power cut: sync, rename, sync the directory. Nothing else in this program changes a file.
+//!
+//! A failed fsync is reported and never retried on the same pages: after EIO the kernel may have dropped them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, RenameFlags};
+
+use crate::report::{IoContext, Result};
+
+/// Ordinary files of ours, whatever the umask is.
+pub const FILE_MODE: u32 = 0o644;
+/// Ordinary directories of ours, whatever the umask is.
+pub const DIR_MODE: u32 = 0o755;
+/// Prefix of temporary names; what carries it and was left by a crash is garbage.
+pub const TEMP_PREFIX: &str = ".teleport-update-tmp-";
+
+/// Syncs a directory, so that names made, moved or removed in it are durable.
+pub fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).at("cannot sync directory", dir)
+}
+
+/// The directory that `path` is in.
+pub fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("/"),
+    }
+}
+
+/// A temporary name beside `path`, different for each process.
+pub fn temp_beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    parent(path).join(format!("{TEMP_PREFIX}{}-{name}", std::process::id()))
+}
+
+/// Replaces `path` with `bytes`: temporary file, fsync, rename, fsync of the directory.
+pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let temp = temp_beside(path);
+    write_synced(&temp, bytes, mode)?;
+    rename(&temp, path).inspect_err(|_| {
+        let _ = std::fs::remove_file(&temp);
+    })
+}
+
+/// Writes and syncs `path` itself, replacing a left-over of the same name; its name is durable only after
+/// [`sync_dir`] or [`rename`].
+pub fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let written = remove_if_there(path).and_then(|()| {
+        let mut file = create_new(path, mode)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.at("cannot write", path).inspect_err(|_| {
+        let _ = std::fs::remove_file(path);
+    })
+}
+
+/// Creates a new file for writing with exactly `mode`; fails if the name is taken, and follows no link.
+pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+    Ok(file)
+}
+
+/// Renames within one file system and syncs the directories concerned.
+pub fn rename(from: &Path, to: &Path) -> Result<()> {
+    rustix::fs::rename(from, to).at("cannot rename to", to)?;
+    sync_dir(parent(to))?;
+    if parent(from) != parent(to) {
+        sync_dir(parent(from))?;
+    }
+    Ok(())
+}
+
+/// Renames without ever replacing something, and syncs the directories concerned.
+pub fn rename_new(from: &Path, to: &Path) -> Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if std::fs::symlink_metadata(to).is_err() => {
+            rustix::fs::rename(from, to).at("cannot rename to", to)?;
+        }
+        other => other.at("cannot rename to", to)?,
+    }
+    sync_dir(parent(to))?;
+    if parent(from) != parent(to) {
+        sync_dir(parent(from))?;
+    }
+    Ok(())
+}
+
+/// Swaps two names of one directory in one step, and syncs it.
+pub fn exchange(a: &Path, b: &Path) -> Result<()> {
+    rustix::fs::renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).at("cannot exchange", b)?;
+    sync_dir(parent(b))
+}
+
+/// Makes `link` point to `target` by rename, so that there is never a moment without it.
+pub fn symlink(target: &Path, link: &Path) -> Result<()> {
+    let temp = temp_beside(link);
+    let made = remove_if_there(&temp).and_then(|()| std::os::unix::fs::symlink(target, &temp));
+    made.at("cannot make link", link)?;
+    rename(&temp, link).inspect_err(|_| {
+        let _ = std::fs::remove_file(&temp);
+    })
+}
+
+/// Removes a file or link and syncs its directory; nothing there is fine.
+pub fn remove_file(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Ok(()) => sync_dir(parent(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).at("cannot remove", path),
+    }
+}
+
+/// Removes a tree of ours and syncs its directory; nothing there is fine. Links in it are removed, not followed.
+pub fn remove_tree(path: &Path) -> Result<()> {
+    #[allow(clippy::disallowed_methods, reason = "this is the durable wrapper")]
+    match std::fs::remove_dir_all(path) {
+        Ok(()) => sync_dir(parent(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => remove_file(path),
+        Err(error) => Err(error).at("cannot remove", path),
+    }
+}
+
+/// Makes a directory and its parents with mode 0755 whatever the umask is, and syncs each parent that changed.
+pub fn create_dir_all(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let above = parent(path);
+    if above != path {
+        create_dir_all(above)?;
+    }
+    match std::fs::create_dir(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
+            return Ok(());
+        }
+        Err(error) => return Err(error).at("cannot make directory", path),
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(DIR_MODE)).at("cannot set the mode of", path)?;
+    sync_dir(above)
+}
+
+/// Copies a file's bytes into a new file with exactly `mode`, and syncs it.
+///
+/// Returns the number of bytes copied.
+pub fn copy_synced(from: &Path, to: &Path, mode: u32) -> Result<u64> {
+    let mut source = File::open(from).at("cannot read", from)?;
+    let copied = create_new(to, mode).and_then(|mut file| {
+        let bytes = io::copy(&mut source, &mut file)?;
+        file.sync_all()?;
+        Ok(bytes)
+    });
+    copied.at("cannot write", to).inspect_err(|_| {
+        let _ = std::fs::remove_file(to);
+    })
+}
+
+/// Reads a whole file of at most `limit` bytes; `None` if it is not there.
+pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).at("cannot read", path),
+    };
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).at("cannot read", path)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::other(format!("larger than {limit} bytes"))).at("cannot read", path);
+    }
+    Ok(Some(bytes))
+}
+
+/// Syncs a file that others wrote.
+pub fn sync_file(path: &Path) -> Result<()> {
+    File::open(path).and_then(|file| file.sync_all()).at("cannot sync", path)
+}
+
+/// Gives `path` (not followed) to `uid` and `gid`.
+pub fn chown(path: &Path, uid: u32, gid: u32) -> Result<()> {
+    rustix::fs::chownat(
+        CWD,
+        path,
+        Some(rustix::fs::Uid::from_raw(uid)),
+        Some(rustix::fs::Gid::from_raw(gid)),
+        AtFlags::SYMLINK_NOFOLLOW,
+    )
+    .at("cannot set the owner of", path)
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_with_its_mode_and_no_temporary_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        write(&path, b"one", 0o600).unwrap();
+        write(&path, b"two", FILE_MODE).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, FILE_MODE);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_never_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("l");
+        symlink(Path::new("/a"), &link).unwrap();
+        symlink(Path::new("/b"), &link).unwrap();
+        assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("/b"));
+        write(&link, b"x", FILE_MODE).unwrap();
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_file());
+    }
+
+    #[test]
+    fn a_taken_name_is_not_replaced_by_rename_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        write(&a, b"a", FILE_MODE).unwrap();
+        write(&b, b"b", FILE_MODE).unwrap();
+        assert!(rename_new(&a, &b).is_err());
+        assert_eq!(std::fs::read(&b).unwrap(), b"b");
+    }
+
+    #[test]
+    fn a_file_over_the_limit_is_an_error_and_an_absent_one_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        assert_eq!(read_limited(&path, 3).unwrap(), None);
+        write(&path, b"1234", FILE_MODE).unwrap();
+        assert!(read_limited(&path, 3).is_err());
+        assert_eq!(read_limited(&path, 4).unwrap().unwrap(), b"1234");
+    }
+}

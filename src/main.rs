@@ -1,0 +1,2 @@
+//! args → host → re-exec → command → exit status.
+fn main() {}
