@@ -1,2 +1,34 @@
-//! args → host → re-exec → command → exit status.
-fn main() {}
+//! args → host → re-exec → command → exit status; nothing else.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use teleport_update::cli::Cli;
+use teleport_update::command::{self, Context};
+use teleport_update::host::Host;
+use teleport_update::report::{Format, Report};
+
+fn main() -> ExitCode {
+    // A panic is a bug of ours: end by a signal, so that the older updater takes over (SPEC §5).
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("teleport-update broke: {panic}");
+        std::process::abort();
+    }));
+    let host = Host::current();
+    let cli = Cli::try_parse_from(&host.args).unwrap_or_else(|error| error.exit());
+    let voice = Report::new(&host, Format::Text, false);
+    let mut context = match Context::new(host, &cli.global) {
+        Ok(context) => context,
+        Err(error) => {
+            voice.error(&error);
+            return ExitCode::from(error.code.exit_status());
+        }
+    };
+    match command::run(&cli, &mut context) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            context.report.error(&error);
+            ExitCode::from(error.code.exit_status())
+        }
+    }
+}

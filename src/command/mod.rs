@@ -1,1 +1,147 @@
-//! command
+//! One file a command: facts → plan → execute → report. What several commands share stands in [`errand`] (the whole
+//! walk), [`survey`] (the facts) and [`ask`] (the cluster).
+
+pub mod ask;
+pub mod completion;
+pub mod disable;
+pub mod enable;
+pub mod errand;
+pub mod hand_over;
+pub mod pin;
+pub mod plan;
+pub mod record;
+pub mod recover;
+pub mod rollback;
+pub mod status;
+pub mod survey;
+pub mod uninstall;
+pub mod update;
+pub mod verify;
+pub mod version;
+pub mod watch;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::{Cli, Command, Global, LogFormat};
+use crate::config::Updates;
+use crate::config::agent::AgentConfig;
+use crate::execute::Site;
+use crate::host::lock::Lock;
+use crate::host::signal::Signals;
+use crate::host::{Host, Layout, durable};
+use crate::report::{Format, Report, Result};
+use crate::service::Service;
+use crate::service::health::HealthSettings;
+
+/// How long a command waits for another run, seconds: an operator's patience.
+const LOCK_WAIT: Duration = Duration::from_secs(60);
+/// How long the timer's run waits, seconds: the next one comes in ten minutes.
+const TIMER_LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// What every command works with.
+#[derive(Debug)]
+pub struct Context {
+    /// Environment, arguments, clock.
+    pub host: Host,
+    /// Paths.
+    pub layout: Layout,
+    /// The voice.
+    pub report: Report,
+    /// SIGINT and SIGTERM.
+    pub signals: Signals,
+    /// Options of every command.
+    pub global: Global,
+}
+
+impl Context {
+    /// The context of this process.
+    pub fn new(host: Host, global: &Global) -> Result<Self> {
+        let format = match global.log_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        };
+        let report = Report::new(&host, format, global.debug);
+        let root = global.root.clone().unwrap_or_else(|| PathBuf::from("/"));
+        let layout = Layout::new(&root, global.install_suffix.as_deref(), None)?;
+        Ok(Self { report, layout, signals: Signals::install()?, host, global: global.clone() })
+    }
+
+    /// `updates.yaml`, and the layout with the link directory that it names.
+    pub fn open(&mut self) -> Result<Updates> {
+        let updates = Updates::read(&self.layout.config_file())?;
+        let path = updates.spec()?.path;
+        if path.is_some() {
+            self.layout =
+                Layout::new(&self.layout.root, self.layout.suffix.as_deref(), path.as_deref())?;
+        }
+        Ok(updates)
+    }
+
+    /// `teleport.yaml`, if there is one.
+    pub fn agent_config(&self) -> Result<Option<AgentConfig>> {
+        AgentConfig::read(&self.layout.agent_config)
+    }
+
+    /// The agent's data directory, real path.
+    pub fn data_dir(&self) -> Result<PathBuf> {
+        let named = self.agent_config()?.and_then(|config| config.data_dir);
+        Ok(named.map_or_else(|| self.layout.default_data_dir(), |dir| self.layout.real(&dir)))
+    }
+
+    /// What runs the agent.
+    pub fn service(&self, updates: &Updates) -> Result<Service> {
+        Ok(Service::detect(&self.layout.unit, updates.spec()?.service, self.layout.is_image()))
+    }
+
+    /// The place where a plan is carried out.
+    pub fn site(&self, updates: &Updates, boot: bool) -> Result<Site<'_>> {
+        let spec = updates.spec()?;
+        Ok(Site {
+            host: &self.host,
+            layout: &self.layout,
+            report: &self.report,
+            signals: &self.signals,
+            service: self.service(updates)?,
+            data_dir: self.data_dir()?,
+            proxy: spec.proxy.clone().unwrap_or_default(),
+            health: HealthSettings {
+                stable: spec.health.stable,
+                without_readiness: spec.health.without_readiness,
+                deadline: spec.health.deadline,
+                watch: spec.watch,
+            },
+            boot,
+        })
+    }
+
+    /// Takes the lock, making the versions directory if need be.
+    pub fn lock(&self, command: &str) -> Result<Lock> {
+        durable::create_dir_all(&self.layout.versions)?;
+        let wait = if command == "update" { TIMER_LOCK_WAIT } else { LOCK_WAIT };
+        Lock::acquire(&self.layout.versions.join(".lock"), wait, command, &|| self.signals.cancelled())
+    }
+}
+
+/// Runs the command line. Returns the exit status.
+pub fn run(cli: &Cli, context: &mut Context) -> Result<u8> {
+    if let Some(status) = hand_over::to_active(cli, context)? {
+        return Ok(status);
+    }
+    match &cli.command {
+        Command::Enable(args) => enable::run(context, args),
+        Command::Disable => disable::run(context),
+        Command::Update(args) => update::run(context, args),
+        Command::Pin(args) => pin::run(context, args),
+        Command::Unpin => pin::unpin(context),
+        Command::Status(args) => status::run(context, args),
+        Command::Plan(args) => plan::run(context, args),
+        Command::Verify(args) => verify::run(context, args),
+        Command::Rollback => rollback::run(context),
+        Command::Recover(args) => recover::run(context, args),
+        Command::Uninstall(args) => uninstall::run(context, args),
+        Command::Completion { shell } => completion::run(*shell),
+        Command::Version(args) => version::run(args),
+        Command::Man => completion::man(),
+    }
+}

@@ -1,1 +1,435 @@
-//! plan
+//! Facts and a wish in, a plan out. Nothing here touches the host: the same value is shown by `plan` and run by
+//! `execute`.
+
+pub mod decide;
+pub mod facts;
+pub mod step;
+
+use serde::{Deserialize, Serialize};
+
+pub use facts::{Facts, Snapshot};
+pub use step::{Node, Part, Placement, Step};
+
+use crate::release::Revision;
+use crate::report::{Code, Error, Result};
+use crate::store::retention;
+use facts::{Installed, Name, is_updater_name, part_of};
+
+/// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
+pub const UNMANAGED: &str = ".unmanaged";
+/// Names assumed for a version that is not unpacked yet.
+const USUAL_BINARIES: [&str; 4] = ["teleport", "tsh", "tctl", "tbot"];
+
+/// The direction of a move (SPEC §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Nothing was managed before.
+    First,
+    /// Already there; at most something is put right.
+    Same,
+    /// To a newer version.
+    Upgrade,
+    /// To an older version.
+    Downgrade,
+    /// The same version in another edition.
+    EditionSwitch,
+    /// Away from every version.
+    Uninstall,
+}
+
+/// What happens to the agent's database (SPEC §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Database {
+    /// The present one is kept; a newer version migrates it.
+    Keep,
+    /// The target's snapshot is restored.
+    Restore,
+}
+
+/// What happens to the agent's process (SPEC §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceAction {
+    /// Only files change.
+    None,
+    /// SIGHUP.
+    Reload,
+    /// Stopped before and started after.
+    Restart,
+    /// Started, because it is enabled and has failed.
+    Start,
+}
+
+/// What shall be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The revision.
+    pub revision: Revision,
+    /// URL of its archive.
+    pub url: String,
+    /// Size of its archive where known, bytes.
+    pub bytes: Option<u64>,
+    /// The snapshot is asked for its digest alone (undoing a run whose snapshot this is).
+    pub trust_snapshot: bool,
+}
+
+/// A plan: ordered steps in three phases. Before the commit everything is undone in reverse, after it finished.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The version that is left.
+    pub from: Option<Revision>,
+    /// The version to be reached; none for `uninstall`.
+    pub to: Option<Revision>,
+    /// Its directory's name.
+    pub to_dir: Option<String>,
+    /// The direction.
+    pub direction: Direction,
+    /// What happens to the database.
+    pub database: Database,
+    /// What happens to the agent's process.
+    pub service: ServiceAction,
+    /// Leaves nothing that is used; not journalled.
+    pub prepare: Vec<Step>,
+    /// Journalled and undone.
+    pub switch: Vec<Step>,
+    /// After the commit; finished, never undone.
+    pub after: Vec<Step>,
+    /// What an operator should know.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// True if the host is already as wished.
+    pub fn is_empty(&self) -> bool {
+        self.prepare.is_empty() && self.switch.is_empty() && self.after.is_empty()
+    }
+
+    /// True if something has to be downloaded first.
+    pub fn fetches(&self) -> bool {
+        self.prepare.iter().any(|step| matches!(step, Step::Fetch { .. }))
+    }
+
+    /// Bytes to be downloaded, where known.
+    pub fn download_bytes(&self) -> Option<u64> {
+        self.prepare.iter().find_map(|step| match step {
+            Step::Fetch { bytes, .. } => *bytes,
+            _ => None,
+        })
+    }
+}
+
+/// The plan that brings the host to `target`.
+///
+/// # Errors
+/// The target's snapshot is needed for a downgrade and cannot be used (`backup_*`).
+pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
+    let to = &target.revision;
+    let to_dir = facts.dir_for(to);
+    let installed = facts.find(to).filter(|installed| installed.marker.is_some() && installed.intact);
+    let from = facts.active.as_ref().and_then(|active| facts.find(active));
+    let direction = direction(facts.active.as_ref(), to);
+    let mut notes = Vec::new();
+    let database = database_move(facts, direction, to, target.trust_snapshot, &mut notes)?;
+
+    let mut prepare = Vec::new();
+    match installed {
+        None => prepare.push(Step::Fetch {
+            revision: to.clone(),
+            dir: to_dir.clone(),
+            url: target.url.clone(),
+            bytes: target.bytes,
+        }),
+        Some(_) if direction != Direction::Same => prepare.push(Step::Verify { dir: to_dir.clone() }),
+        Some(_) => {}
+    }
+
+    let placements = placements(facts, &to_dir, installed);
+    let unit = unit_placement(facts, &to_dir, installed);
+    let agent = Placement {
+        path: facts.link_dir.join("teleport"),
+        was: facts.node("teleport"),
+        now: Node::Link(facts.target(&to_dir, "bin/teleport")),
+        part: Part::Agent,
+    };
+    let switches = agent.was != agent.now;
+    let service = if switches || direction != Direction::Same {
+        service_action(facts, database)
+    } else {
+        ServiceAction::None
+    };
+
+    let mut switch: Vec<Step> = Vec::new();
+    let restore = database == Database::Restore;
+    if restore {
+        switch.push(Step::PrepareRestore { dir: to_dir.clone() });
+    }
+    for (path, kept) in &facts.set_aside {
+        switch.push(Step::SetAside { path: path.clone(), kept: kept.clone() });
+    }
+    switch.extend(placements.into_iter().map(Step::Place));
+    switch.extend(unit.into_iter().map(Step::Place));
+    for (path, text, was) in &facts.own_units {
+        let now = Node::Text(text.clone());
+        if *was != now {
+            switch.push(Step::Place(Placement { path: path.clone(), was: was.clone(), now, part: Part::Unit }));
+        }
+    }
+    if switches {
+        let left = from.map_or_else(|| UNMANAGED.to_owned(), |from| from.dir.clone());
+        if restore {
+            switch.push(Step::Stop);
+        }
+        switch.push(Step::Snapshot { dir: left, stopped: restore });
+        if restore {
+            switch.push(Step::Restore { dir: to_dir.clone() });
+        }
+        switch.push(Step::Switch { place: agent, evidence: to_dir.clone() });
+    }
+    if !switch.is_empty() {
+        switch.insert(0, Step::Hold { running: facts.agent.running });
+        if facts.unit.managed {
+            switch.push(Step::DaemonReload);
+        }
+        match service {
+            ServiceAction::Reload => switch.push(Step::Reload),
+            ServiceAction::Restart | ServiceAction::Start => switch.push(Step::Start),
+            ServiceAction::None => {}
+        }
+        if service != ServiceAction::None {
+            switch.push(Step::Health { binary: facts.target(&to_dir, "bin/teleport") });
+        }
+    }
+    if facts.agent.running && service == ServiceAction::None && switches {
+        notes.push("the agent runs on until you restart it: no service manager is known for it".into());
+    }
+
+    let mut after: Vec<Step> = Vec::new();
+    after.extend(facts.packages.iter().map(|name| Step::RemovePackage { name: name.clone() }));
+    if !facts.packages.is_empty() {
+        after.push(Step::Confirm);
+    }
+    after.extend(facts.open_path.iter().map(|path| Step::OpenPath { path: path.clone() }));
+    after.extend(facts.own_units.iter().filter_map(|(path, _, was)| {
+        let unit = path.file_name()?.to_string_lossy().into_owned();
+        (unit.ends_with(".timer") && *was == Node::Absent).then_some(Step::EnableTimer { unit })
+    }));
+    after.extend(facts.set_aside.iter().filter_map(|(path, _)| {
+        let unit = path.file_name()?.to_string_lossy().into_owned();
+        unit.ends_with(".timer").then_some(Step::DisableUnit { unit })
+    }));
+    if direction != Direction::Same || switches {
+        let retired = retention::retire(facts, to, &to_dir);
+        after.extend(retired.into_iter().map(|dir| Step::Retire { dir }));
+        if facts.keep == 1 && direction != Direction::First {
+            notes.push("keep is 1: after the watch the version left is removed, and no downgrade is possible".into());
+        }
+    }
+    Ok(Plan {
+        from: facts.active.clone(),
+        to: Some(to.clone()),
+        to_dir: Some(to_dir),
+        direction,
+        database,
+        service,
+        prepare,
+        switch,
+        after,
+        notes,
+    })
+}
+
+/// The plan that removes links, units and versions; the agent's configuration and data stay.
+pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
+    let mut switch = vec![Step::Hold { running: facts.agent.running }];
+    if facts.agent.running {
+        switch.push(Step::Stop);
+    }
+    for name in facts.names.iter().filter(|name| name.ours) {
+        let place = Placement {
+            path: facts.link_dir.join(&name.name),
+            was: name.node.clone(),
+            now: Node::Absent,
+            part: part_of(&name.name),
+        };
+        switch.push(Step::Place(place));
+    }
+    let unit_is_ours = match &facts.unit.node {
+        Node::Link(target) => facts.dir_of_link(target).is_some(),
+        Node::Text(_) => !facts.unit.linked,
+        _ => false,
+    };
+    if unit_is_ours {
+        switch.push(Step::Place(Placement {
+            path: facts.unit.path.clone(),
+            was: facts.unit.node.clone(),
+            now: Node::Absent,
+            part: Part::Unit,
+        }));
+    }
+    let timers: Vec<Step> = facts
+        .own_units
+        .iter()
+        .filter(|(_, _, was)| *was != Node::Absent)
+        .filter_map(|(path, _, _)| path.file_name().map(|name| name.to_string_lossy().into_owned()))
+        .filter(|unit| unit.ends_with(".timer"))
+        .map(|unit| Step::DisableUnit { unit })
+        .collect();
+    for (path, _, was) in facts.own_units.iter().filter(|(_, _, was)| *was != Node::Absent) {
+        switch.push(Step::Place(Placement {
+            path: path.clone(),
+            was: was.clone(),
+            now: Node::Absent,
+            part: Part::Unit,
+        }));
+    }
+    switch.extend(set_back.into_iter().map(Step::Place));
+    if facts.unit.managed {
+        switch.push(Step::DaemonReload);
+    }
+    let mut after: Vec<Step> = timers;
+    after.extend(facts.installed.iter().map(|installed| Step::Retire { dir: installed.dir.clone() }));
+    Plan {
+        from: facts.active.clone(),
+        to: None,
+        to_dir: None,
+        direction: Direction::Uninstall,
+        database: Database::Keep,
+        service: ServiceAction::None,
+        prepare: Vec::new(),
+        switch,
+        after,
+        notes: Vec::new(),
+    }
+}
+
+fn direction(active: Option<&Revision>, to: &Revision) -> Direction {
+    match active {
+        None => Direction::First,
+        Some(active) if active == to => Direction::Same,
+        Some(active) if active.version == to.version => Direction::EditionSwitch,
+        Some(active) if active.version < to.version => Direction::Upgrade,
+        Some(_) => Direction::Downgrade,
+    }
+}
+
+/// The table of SPEC §6.
+fn database_move(
+    facts: &Facts,
+    direction: Direction,
+    to: &Revision,
+    trusted: bool,
+    notes: &mut Vec<String>,
+) -> Result<Database> {
+    let none = Snapshot::Unusable(Error::new(Code::BackupMissing, format!("{to} has no snapshot of the database")));
+    let snapshot = facts.find(to).map_or(&none, |installed| &installed.snapshot);
+    match (direction, snapshot) {
+        (Direction::Downgrade, Snapshot::Valid) => Ok(Database::Restore),
+        (Direction::Downgrade, Snapshot::NoDatabase) if !facts.database => Ok(Database::Keep),
+        (Direction::Downgrade, Snapshot::NoDatabase) => Err(Error::new(
+            Code::BackupMissing,
+            format!("refusing to downgrade to {to}: it was left before the agent had a database, and now there is one"),
+        )
+        .advise("update to a newer version instead")),
+        (Direction::Downgrade, Snapshot::Unusable(why)) => {
+            Err(Error::new(why.code, format!("refusing to downgrade to {to}: {}", why.what))
+                .advise(why.advice.clone().unwrap_or_else(|| "update to a newer version instead".into())))
+        }
+        (Direction::Upgrade, Snapshot::Valid) => Ok(Database::Restore),
+        (Direction::EditionSwitch, Snapshot::Valid) if trusted => Ok(Database::Restore),
+        (Direction::Upgrade, Snapshot::Unusable(why)) if why.code != Code::BackupMissing => {
+            notes.push(format!("the snapshot of {to} is not restored: {}", why.what));
+            Ok(Database::Keep)
+        }
+        _ => Ok(Database::Keep),
+    }
+}
+
+fn service_action(facts: &Facts, database: Database) -> ServiceAction {
+    let agent = facts.agent;
+    if !agent.controllable {
+        ServiceAction::None
+    } else if agent.running {
+        match database {
+            Database::Keep => ServiceAction::Reload,
+            Database::Restore => ServiceAction::Restart,
+        }
+    } else if agent.enabled && agent.failed {
+        ServiceAction::Start
+    } else {
+        ServiceAction::None
+    }
+}
+
+/// Every link but the agent's that must change, updaters included.
+fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
+    let binaries: Vec<String> = installed.map_or_else(
+        || USUAL_BINARIES.iter().map(|&name| name.to_owned()).collect(),
+        |installed| installed.binaries.clone(),
+    );
+    let mut wanted: Vec<(String, Node)> = binaries
+        .iter()
+        .filter(|name| name.as_str() != "teleport" && !is_updater_name(name))
+        .map(|name| (name.clone(), Node::Link(facts.target(to_dir, &format!("bin/{name}")))))
+        .collect();
+    if installed.is_some() {
+        wanted.extend(updater_links(facts, installed));
+    }
+    let mut placements: Vec<Placement> = Vec::new();
+    for (name, now) in &wanted {
+        let was = facts.node(name);
+        if was != *now {
+            let path = facts.link_dir.join(name);
+            placements.push(Placement { path, was, now: now.clone(), part: part_of(name) });
+        }
+    }
+    let is_left = |name: &&Name| {
+        name.ours && name.name != "teleport" && !wanted.iter().any(|(wanted, _)| *wanted == name.name)
+    };
+    if installed.is_some() {
+        for name in facts.names.iter().filter(is_left) {
+            placements.push(Placement {
+                path: facts.link_dir.join(&name.name),
+                was: name.node.clone(),
+                now: Node::Absent,
+                part: part_of(&name.name),
+            });
+        }
+    }
+    placements
+}
+
+/// Our own links: to the new version's updater if it speaks our protocol, else they stay on the newest that does.
+fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(String, Node)> {
+    let newest = || {
+        facts.installed.iter().filter(|installed| installed.updater.is_some() && installed.marker.is_some()).max_by(
+            |a, b| a.revision.version.cmp(&b.revision.version).then(a.install_time.cmp(&b.install_time)),
+        )
+    };
+    let Some(source) = to.filter(|installed| installed.updater.is_some()).or_else(newest) else {
+        return Vec::new();
+    };
+    let Some(file) = &source.updater else {
+        return Vec::new();
+    };
+    let target = Node::Link(facts.target(&source.dir, file));
+    let mut names = vec!["teleport-update".to_owned()];
+    if file.ends_with("teleport-updater") {
+        names.push("teleport-updater".to_owned());
+    }
+    names.into_iter().map(|name| (name, target.clone())).collect()
+}
+
+fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Placement> {
+    let unit = &facts.unit;
+    let now = match installed {
+        Some(Installed { unit: None, .. }) => return None,
+        _ if unit.linked => Node::Link(facts.target(to_dir, "etc/systemd/teleport.service")),
+        Some(Installed { unit: Some(text), .. }) => {
+            Node::Text(unit.edits.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to)))
+        }
+        None => return None,
+    };
+    (unit.node != now).then(|| Placement { path: unit.path.clone(), was: unit.node.clone(), now, part: Part::Unit })
+}

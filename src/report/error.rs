@@ -15,12 +15,14 @@ pub struct Error {
     pub what: String,
     /// What the operator can do about it.
     pub advice: Option<String>,
+    /// It already stands in `updates.yaml`.
+    recorded: bool,
 }
 
 impl Error {
     /// An error without advice. `what` names the action that failed and the path or URL it failed on.
     pub fn new(code: Code, what: impl Into<String>) -> Self {
-        Self { code, what: what.into(), advice: None }
+        Self { code, what: what.into(), advice: None, recorded: false }
     }
 
     /// Adds what the operator can do about it.
@@ -28,6 +30,18 @@ impl Error {
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
+    }
+
+    /// Marks it as written down for `status`, so that it is not written twice.
+    #[must_use]
+    pub fn recorded(mut self) -> Self {
+        self.recorded = true;
+        self
+    }
+
+    /// Whether it was written down for `status`.
+    pub fn is_recorded(&self) -> bool {
+        self.recorded
     }
 
     /// Puts a clause before the message: `context: what`.
@@ -68,7 +82,7 @@ impl<T, E: Into<std::io::Error>> IoContext<T> for std::result::Result<T, E> {
                 Code::ReadOnly => Some("remount it writable or choose another directory"),
                 _ => None,
             };
-            Error { code, what, advice: advice.map(str::to_owned) }
+            Error { code, what, advice: advice.map(str::to_owned), recorded: false }
         })
     }
 }

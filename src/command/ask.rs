@@ -1,0 +1,133 @@
+//! Asking the cluster: what `updates.yaml`, the environment and the flags make of the question, and of the answer.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine;
+
+use super::Context;
+use crate::cluster::{self, Directive, ProxyAddr, Question};
+use crate::config::{Credentials, Spec, Updates};
+use crate::host::durable;
+use crate::host::http::{self, Client, HttpSettings};
+use crate::release::{Arch, BaseUrl, Revision};
+use crate::report::{Code, Error, Result};
+
+/// Largest file of certificates that `enable` keeps, bytes: a whole system bundle is 220 kB.
+const MAX_PEM: u64 = 1024 * 1024;
+
+/// The client for this run: persisted settings, with the environment's on top.
+pub fn client(context: &Context, spec: &Spec) -> Result<Client> {
+    let insecure = context.global.insecure || spec.insecure;
+    if insecure {
+        context.report.warn("TLS certificates are not verified (--insecure)");
+    }
+    let mut settings = HttpSettings::from_env(&context.host);
+    // A bundle that is gone must not stop a host that also knows it by content.
+    if spec.ca.is_some() && settings.cert_file.as_ref().is_some_and(|file| !file.exists()) {
+        settings.cert_file = None;
+    }
+    settings.insecure = insecure;
+    settings.ca_pem = spec.ca.clone();
+    let kept = Credentials::read(&context.layout.versions).unwrap_or_default();
+    let full = spec.clone().with_credentials(&kept);
+    let proxies = &mut settings.proxies;
+    if proxies.https.is_none() && proxies.http.is_none() && proxies.all.is_none() {
+        proxies.https = full.https_proxy.clone();
+        proxies.http = full.http_proxy.clone();
+        proxies.none = proxies.none.take().or(full.no_proxy.clone());
+    }
+    settings.credentials = match (&kept.base_url, &spec.base_url) {
+        (Some(userinfo), Some(base_url)) => {
+            Some(http::Credentials { base_url: base_url.clone(), header: authorization(userinfo) })
+        }
+        _ => None,
+    };
+    Client::new(&settings)
+}
+
+/// `user:password` becomes Basic, a lone token Bearer.
+fn authorization(userinfo: &str) -> String {
+    if userinfo.contains(':') {
+        format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(userinfo))
+    } else {
+        format!("Bearer {userinfo}")
+    }
+}
+
+/// Asks the cluster that `spec` names.
+pub fn directive(context: &Context, spec: &Spec, client: &Client, deadline: Option<Duration>) -> Result<Directive> {
+    let proxy: ProxyAddr = proxy(spec)?.parse()?;
+    let question = Question {
+        host_uuid: host_uuid(context)?,
+        group: spec.group.clone(),
+        update_id: spec.update_id.clone(),
+    };
+    cluster::find(client, &proxy, &question, deadline, &|| context.signals.cancelled())
+}
+
+/// The proxy address, or the error that says how to give one.
+pub fn proxy(spec: &Spec) -> Result<&str> {
+    spec.proxy.as_deref().ok_or_else(|| {
+        Error::new(Code::ProxyMissing, "no cluster address is known")
+            .advise("run `teleport-update enable --proxy ADDR`, or set teleport.proxy_server in /etc/teleport.yaml")
+    })
+}
+
+/// The revision that the directive means: no edition in the answer means the installed one (SPEC §1).
+pub fn revision(directive: &Directive, active: Option<&Revision>) -> Result<Revision> {
+    let edition = directive.edition.or(active.map(|active| active.edition)).ok_or_else(|| {
+        Error::new(Code::EditionUnknown, "the cluster names no edition and none is installed")
+            .advise("give one with `enable --edition`")
+    })?;
+    Ok(Revision { version: directive.version.clone(), edition })
+}
+
+/// The agent's host UUID, if it ever joined.
+pub fn host_uuid(context: &Context) -> Result<Option<String>> {
+    let path = context.data_dir()?.join("host_uuid");
+    // Only root may read the agent's directory; without it the question is asked without the id.
+    let bytes = durable::read_limited(&path, 256).unwrap_or_default();
+    Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()).map(|text| text.trim().to_owned()).filter(|id| !id.is_empty()))
+}
+
+/// Where archives come from.
+pub fn base_url(context: &Context, spec: &Spec) -> Result<BaseUrl> {
+    let insecure = context.global.insecure || spec.insecure;
+    match &spec.base_url {
+        Some(url) => BaseUrl::parse(url, insecure),
+        None => Ok(BaseUrl::default()),
+    }
+}
+
+/// The architecture that archives must be for: the image's own, or this machine's.
+pub fn arch(context: &Context) -> Arch {
+    if context.layout.is_image() { image_arch(context).unwrap_or(Arch::NATIVE) } else { Arch::NATIVE }
+}
+
+/// The machine of the image's shell or init, read from its ELF header.
+fn image_arch(context: &Context) -> Option<Arch> {
+    ["/bin/sh", "/usr/bin/env", "/sbin/init", "/usr/lib/systemd/systemd"].into_iter().find_map(|inside| {
+        let mut path = context.layout.real(&PathBuf::from(inside));
+        for _ in 0..8 {
+            match std::fs::read_link(&path) {
+                Ok(target) if target.is_absolute() => path = context.layout.real(&target),
+                Ok(target) => {
+                    let there = context.layout.inside(&path).parent()?.join(target);
+                    path = context.layout.real(&there);
+                }
+                Err(_) => break,
+            }
+        }
+        let mut head = [0; 20];
+        std::io::Read::read_exact(&mut std::fs::File::open(&path).ok()?, &mut head).ok()?;
+        (head[..4] == *b"\x7fELF").then(|| Arch::from_elf_machine(u16::from_le_bytes([head[18], head[19]])))?
+    })
+}
+
+/// A file of certificates or a key, by content.
+pub fn pem(path: &std::path::Path) -> Result<String> {
+    let bytes = durable::read_limited(path, MAX_PEM)?
+        .ok_or_else(|| Error::new(Code::Usage, format!("{} does not exist", path.display())))?;
+    String::from_utf8(bytes).map_err(|_| Error::new(Code::Usage, format!("{} is not PEM text", path.display())))
+}

@@ -1,0 +1,186 @@
+//! `enable`: installs now what the cluster names, then keeps it up to date (RFD 0169, 16 steps).
+
+use std::path::PathBuf;
+
+use super::errand::{self, Errand};
+use super::survey::{self, Depth};
+use super::{Context, ask};
+use crate::cli::Install;
+use crate::cluster::ProxyAddr;
+use crate::config::{Credentials, GoUpdater, Spec};
+use crate::host::{Layout, durable};
+use crate::release::{BaseUrl, PublicKey, Revision, Version};
+use crate::report::{Code, Error, Result};
+
+/// Word that forgets a setting.
+const DEFAULT: &str = "default";
+/// Word for every binary of the archive.
+const ALL: &str = "all";
+
+/// Runs the command.
+pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
+    install(context, args, "enable", &|spec| spec.enabled = true)
+}
+
+/// What `enable` and `pin` share: the settings from flags, files and environment, the target, the errand.
+pub fn install(context: &mut Context, args: &Install, command: &'static str, mark: &dyn Fn(&mut Spec)) -> Result<u8> {
+    let updates = context.open()?;
+    let mut wanted = updates.spec().clone();
+    adopt_go_updater(context, &mut wanted)?;
+    let credentials = settings(context, args, &mut wanted)?;
+    let installed = survey::installed_now(context, &updates)?;
+    let active = survey::active(&updates, &installed);
+
+    let target = target(context, args, &wanted, active.as_ref())?;
+    if let Some(floor) = wanted.min_version.as_ref().filter(|floor| target.version < **floor) {
+        return Err(Error::new(Code::BelowMinVersion, format!("{target} is below min_version {floor}"))
+            .advise("give a newer version, or change --min-version"));
+    }
+    if !credentials.is_empty() {
+        durable::create_dir_all(&context.layout.versions)?;
+        credentials.write(&context.layout.versions)?;
+    }
+    let persist_insecure = context.global.insecure && wanted.public_key.is_some();
+    if context.global.insecure && !persist_insecure {
+        context.report.warn("--insecure holds for this run only: without --public-key it is not remembered");
+    }
+    let image = context.layout.is_image();
+    let version = target.version.clone();
+    let change = move |spec: &mut Spec| {
+        let (active_version, active_edition) = (spec.active_version.take(), spec.active_edition.take());
+        let update_id = spec.update_id.take();
+        *spec = Spec { active_version, active_edition, ..wanted.clone() };
+        // Nothing that tells one host from another goes into an image.
+        spec.update_id = if image { None } else { update_id.or_else(|| Some(uuid::Uuid::new_v4().to_string())) };
+        spec.insecure = spec.insecure || persist_insecure;
+        mark(spec);
+        if spec.pinned {
+            spec.pinned_version = Some(version.clone());
+        }
+    };
+    errand::carry_out(
+        context,
+        &Errand {
+            command,
+            target,
+            in_window: true,
+            insist: true,
+            depth: Depth::Adopt,
+            change: &change,
+            refuse_left: None,
+            trusted_snapshot: None,
+        },
+    )
+}
+
+/// Which revision: the forced one, else the cluster's.
+fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revision>) -> Result<Revision> {
+    let edition = args.edition.as_deref().map(str::parse).transpose()?;
+    let forced: Option<Version> = args.force_version.as_deref().map(str::parse).transpose()?;
+    if let (Some(version), Some(edition)) = (&forced, edition.or(active.map(|active| active.edition))) {
+        return Ok(Revision { version: version.clone(), edition });
+    }
+    let client = ask::client(context, spec)?;
+    let mut directive = ask::directive(context, spec, &client, None)?;
+    if let Some(version) = forced {
+        directive.version = version;
+    }
+    directive.edition = directive.edition.or(edition);
+    ask::revision(&directive, active)
+}
+
+/// Flags, environment and `teleport.yaml` onto the settings. Returns the credentials that go apart.
+fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<Credentials> {
+    let agent_proxy = context.agent_config()?.and_then(|config| config.proxy);
+    if let Some(proxy) = &args.proxy {
+        let given: ProxyAddr = proxy.parse()?;
+        let differs = match &agent_proxy {
+            Some(known) => known.parse::<ProxyAddr>().is_ok_and(|known| known != given),
+            None => false,
+        };
+        if differs && !args.allow_proxy_conflict {
+            return Err(Error::new(
+                Code::ProxyConflict,
+                format!(
+                    "--proxy {given} differs from the {} in {}",
+                    agent_proxy.unwrap_or_default(),
+                    context.layout.agent_config.display()
+                ),
+            )
+            .advise("correct one of them, or add --allow-proxy-conflict"));
+        }
+        spec.proxy = Some(given.to_string());
+    } else if spec.proxy.is_none() {
+        spec.proxy = agent_proxy.map(|proxy| proxy.parse::<ProxyAddr>().map(|proxy| proxy.to_string())).transpose()?;
+    }
+    let given = |value: &Option<String>, kept: &mut Option<String>| match value.as_deref() {
+        Some(DEFAULT) => *kept = None,
+        Some(value) => *kept = Some(value.to_owned()),
+        None => {}
+    };
+    given(&args.group, &mut spec.group);
+    given(&args.base_url, &mut spec.base_url);
+    if let Some(path) = &args.path {
+        if !path.is_absolute() {
+            return Err(Error::new(Code::Usage, format!("--path {} is not absolute", path.display())));
+        }
+        let usual = path == &PathBuf::from("/usr/local/bin") && context.layout.suffix.is_none();
+        spec.path = (!usual).then(|| path.clone());
+        context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
+    }
+    if let Some(file) = &args.ca_file {
+        spec.ca = Some(ask::pem(file)?);
+    } else if let Some(file) = context.host.var("SSL_CERT_FILE") {
+        // What worked by hand works from the timer, which has no such variable.
+        spec.ca = Some(ask::pem(file.as_ref())?);
+    }
+    if let Some(file) = &args.public_key {
+        let text = ask::pem(file)?;
+        text.parse::<PublicKey>().map_err(|error| error.during(file.display()))?;
+        spec.public_key = Some(text);
+    }
+    spec.keep = args.keep.unwrap_or(spec.keep);
+    match &args.components {
+        Some(names) if names.iter().any(|name| name == ALL) => spec.components = Vec::new(),
+        Some(names) => spec.components = names.iter().map(|name| name.trim().to_owned()).collect(),
+        None => {}
+    }
+    if let Some(floor) = &args.min_version {
+        spec.min_version = Some(floor.parse()?);
+    }
+    let var = |name: &str| context.host.var(name).or_else(|| context.host.var(&name.to_uppercase())).map(str::to_owned);
+    let all = var("all_proxy");
+    spec.https_proxy = var("https_proxy").or(all.clone()).or(spec.https_proxy.take());
+    spec.http_proxy = var("http_proxy").or(all).or(spec.http_proxy.take());
+    spec.no_proxy = var("no_proxy").or(spec.no_proxy.take());
+    let given = spec.take_credentials();
+    let kept = Credentials::read(&context.layout.versions).unwrap_or_default();
+    let credentials = Credentials {
+        https_proxy: given.https_proxy.or(kept.https_proxy),
+        http_proxy: given.http_proxy.or(kept.http_proxy),
+        base_url: given.base_url.or(kept.base_url),
+    };
+    if let Some(url) = &spec.base_url {
+        BaseUrl::parse(url, context.global.insecure || spec.insecure)?;
+    }
+    Ok(credentials)
+}
+
+/// Settings of a host that the Go updater managed, where ours say nothing yet.
+fn adopt_go_updater(context: &Context, spec: &mut Spec) -> Result<()> {
+    if spec.active_version.is_some() {
+        return Ok(());
+    }
+    let Some(known) = GoUpdater::read(&GoUpdater::file(&context.layout))? else {
+        return Ok(());
+    };
+    context.report.notice("taking this host over from the updater that managed it");
+    spec.proxy = spec.proxy.take().or(known.proxy);
+    spec.group = spec.group.take().or(known.group);
+    spec.base_url = spec.base_url.take().or(known.base_url);
+    if known.pinned {
+        spec.pinned = true;
+        spec.pinned_version = known.active.map(|active| active.version);
+    }
+    Ok(())
+}

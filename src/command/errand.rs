@@ -1,0 +1,273 @@
+//! The walk of every command that changes the installation: lock → recover → facts → plan → prepare → execute →
+//! record → watch. What differs between them is the target and what the commit changes in the settings.
+
+use super::survey::{self, Depth};
+use super::{Context, ask, record, recover, watch};
+use crate::config::{Spec, Updates};
+use crate::execute::{self, prepare};
+use crate::host::{durable, machine, session};
+use crate::plan::decide::{self, Ask, Decision};
+use crate::plan::facts::Facts;
+use crate::plan::{self, Direction, Plan, ServiceAction, Step, Target};
+use crate::release::Revision;
+use crate::report::{Code, Error, Result};
+
+/// Set in the transient unit: it is not left again.
+const SCOPE_GUARD: &str = "TELEPORT_UPDATE_SCOPE";
+
+/// What a command wants.
+pub struct Errand<'a> {
+    /// The command's name, for the lock and the journal.
+    pub command: &'static str,
+    /// The revision to be reached.
+    pub target: Revision,
+    /// Whether the cluster's window is open, or does not matter.
+    pub in_window: bool,
+    /// The operator insists: earlier refusals do not count.
+    pub insist: bool,
+    /// How much is taken over.
+    pub depth: Depth,
+    /// What the commit changes in the settings.
+    pub change: &'a dyn Fn(&mut Spec),
+    /// The version that is left is refused from now on, for this reason (a rollback).
+    pub refuse_left: Option<String>,
+    /// Digest of a snapshot that is asked for nothing else (a failed watch goes back to its own).
+    pub trusted_snapshot: Option<String>,
+}
+
+/// Carries `errand` out. Returns the exit status.
+pub fn carry_out(context: &mut Context, errand: &Errand<'_>) -> Result<u8> {
+    if let Some(status) = leave_session(context)? {
+        return Ok(status);
+    }
+    let lock = context.lock(errand.command)?;
+    recover::pending(context, false)?;
+    let outcome = under_lock(context, errand);
+    if let Err(error) = &outcome {
+        note_failure(context, errand, error);
+    }
+    let (status, watches) = outcome?;
+    drop(lock);
+    if watches { watch::run(context) } else { Ok(status) }
+}
+
+/// What `plan` shows and [`carry_out`] runs: the same value from the same facts.
+pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Planned> {
+    let facts = survey::facts(context, updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+    let wish = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist };
+    match decide::decide(&facts, &wish, updates.spec().min_version.as_ref()) {
+        Decision::Rest(why) => return Ok(Planned::Rest(why)),
+        Decision::No(error) => return Err(error),
+        Decision::Go => {}
+    }
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    let url = ask::base_url(context, &spec)?.archive(&errand.target, ask::arch(context));
+    let target = Target {
+        revision: errand.target.clone(),
+        url,
+        bytes: None,
+        trust_snapshot: errand.trusted_snapshot.is_some(),
+    };
+    let plan = plan::move_to(&facts, &target)?;
+    Ok(Planned::Go(Box::new(plan), Box::new(facts)))
+}
+
+/// The result of planning.
+pub enum Planned {
+    /// Nothing to do now, and why.
+    Rest(String),
+    /// This, from these facts.
+    Go(Box<Plan>, Box<Facts>),
+}
+
+fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> {
+    let mut updates = context.open()?;
+    crate::store::publish::sweep(&context.layout.versions)?;
+    let (mut plan, mut facts) = match planned(context, &updates, errand)? {
+        Planned::Rest(why) => {
+            context.report.info(&why);
+            return Ok((0, false));
+        }
+        Planned::Go(plan, facts) => (*plan, *facts),
+    };
+    preflight(context, &plan)?;
+    if !plan.prepare.is_empty() {
+        match prepare::run(context, &updates, errand, &plan, &facts) {
+            // A version on disk that is damaged is downloaded again.
+            Err(error) if error.code == Code::Damaged => {
+                context.report.warn(&error.to_string());
+                facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+                facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+                    known.intact = false;
+                });
+                plan = replan(context, &updates, errand, &facts)?;
+                prepare::run(context, &updates, errand, &plan, &facts)?;
+            }
+            other => other?,
+        }
+        facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+        plan = replan(context, &updates, errand, &facts)?;
+        plan.prepare.clear();
+    }
+    if plan.is_empty() {
+        settle_without_move(context, &mut updates, errand)?;
+        return Ok((0, false));
+    }
+    for note in &plan.notes {
+        context.report.warn(note);
+    }
+    execute(context, errand, &plan, &facts)
+}
+
+fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Facts) -> Result<Plan> {
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    let url = ask::base_url(context, &spec)?.archive(&errand.target, ask::arch(context));
+    let target = Target {
+        revision: errand.target.clone(),
+        url,
+        bytes: None,
+        trust_snapshot: errand.trusted_snapshot.is_some(),
+    };
+    plan::move_to(facts, &target)
+}
+
+fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan, facts: &Facts) -> Result<(u8, bool)> {
+    let updates = Updates::read(&context.layout.config_file())?;
+    let mut site = context.site(&updates, false)?;
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    site.proxy = spec.proxy.clone().unwrap_or_default();
+    site.baseline_failing = facts.agent.failed;
+    let finished = execute::run(
+        &site,
+        plan,
+        errand.command,
+        &mut |snapshot| {
+            // Read again: the operator may have edited the file meanwhile.
+            let mut updates = Updates::read(&context.layout.config_file())?;
+            record::settled(&mut updates, plan, errand.change, snapshot, context.host.now());
+            if let (Some(reason), Some(left)) = (&errand.refuse_left, &plan.from) {
+                let mut status = updates.status().clone();
+                record::add_refusal(&mut status, left, reason, "rolled_back", context.host.now());
+                updates.set_status(&status);
+            }
+            Ok(Some(updates.render()))
+        },
+        &mut |journal| recover::write_failure(context, journal),
+    );
+    match finished {
+        Ok(finished) => {
+            say_done(context, plan);
+            match finished.after {
+                Some(error) => Err(error),
+                None => {
+                    let watches = plan.switch.iter().any(|step| matches!(step, Step::Health { .. }));
+                    Ok((0, watches && plan.direction != Direction::Same))
+                }
+            }
+        }
+        Err(undone) => {
+            let error = match undone.recovery {
+                Some(recovery) => undone.error.advise(format!(
+                    "and putting everything back failed: {recovery}; run `teleport-update recover`"
+                )),
+                None => {
+                    let left = plan.from.as_ref().map_or("what was there before".to_owned(), |from| from.to_string());
+                    let advice = undone.error.advice.clone();
+                    let error = undone.error.during(format!("rolled back to {left}"));
+                    match advice {
+                        Some(advice) => error.advise(advice),
+                        None => error,
+                    }
+                }
+            };
+            Err(error.recorded())
+        }
+    }
+}
+
+fn say_done(context: &Context, plan: &Plan) {
+    let to = plan.to.as_ref().map(ToString::to_string).unwrap_or_default();
+    match (&plan.from, plan.direction) {
+        (_, Direction::Same) => context.report.notice(&format!("{to} is active and in order")),
+        (None, _) => context.report.notice(&format!("{to} is active")),
+        (Some(from), _) => context.report.notice(&format!("{from} -> {to}: done")),
+    }
+    let how_to_start = plan.direction == Direction::First && plan.service == ServiceAction::None;
+    if how_to_start && !context.layout.is_image() && machine::is_systemd_booted() {
+        let unit = context.layout.unit.trim_end_matches(".service");
+        context.report.info(&format!("the agent does not run yet: configure it, then `systemctl enable --now {unit}`"));
+    }
+}
+
+/// The host is as wished; settings may still change.
+fn settle_without_move(context: &Context, updates: &mut Updates, errand: &Errand<'_>) -> Result<()> {
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    let before = updates.render();
+    updates.set_spec(&spec);
+    if errand.insist {
+        let mut status = updates.status().clone();
+        status.refused.retain(|refused| refused.revision != errand.target);
+        updates.set_status(&status);
+    }
+    let after = updates.render();
+    if after != before {
+        durable::write(&context.layout.config_file(), after.as_bytes(), durable::FILE_MODE)?;
+    }
+    context.report.notice(&format!("{} is active, nothing to do", errand.target));
+    Ok(())
+}
+
+/// Conditions that would stop the run half-way, found before its first step.
+fn preflight(context: &Context, plan: &Plan) -> Result<()> {
+    let layout = &context.layout;
+    for dir in [&layout.versions, &layout.link_dir, durable::parent(&layout.unit_file)] {
+        let mount = machine::mount(dir)?;
+        let versions = dir == layout.versions;
+        if mount.read_only {
+            return Err(Error::new(Code::ReadOnly, format!("{} is on a file system mounted read-only", dir.display()))
+                .advise(if versions { "remount it writable" } else { "remount it writable, or choose another directory with --path" }));
+        }
+        if versions && mount.no_exec && !layout.is_image() {
+            return Err(Error::new(Code::ReadOnly, format!("{} is on a file system mounted noexec", dir.display()))
+                .advise("the agent could not run from there: remount it without noexec"));
+        }
+    }
+    if !layout.is_image() && !machine::is_root() {
+        return Err(Error::new(Code::Permission, format!("cannot change {}: not root", layout.versions.display()))
+            .advise("run as root, for example with sudo"));
+    }
+    let _ = plan;
+    Ok(())
+}
+
+/// A command that will stop the agent must not die with it: it moves on into a unit of its own (SPEC §5).
+fn leave_session(context: &Context) -> Result<Option<u8>> {
+    if context.layout.is_image() || context.host.var(SCOPE_GUARD).is_some() {
+        return Ok(None);
+    }
+    let inside = session::inside_unit(&context.layout.unit, &machine::own_cgroup());
+    if !inside {
+        return Ok(None);
+    }
+    context.signals.ignore_hangup()?;
+    context.report.notice("this shell lives in the agent's own session: going on in a unit of its own (journalctl has the rest)");
+    session::leave(&context.host, SCOPE_GUARD, &context.signals).map(Some)
+}
+
+/// A failure that no journal tells of (network, archive, refusal) is written down for `status`.
+fn note_failure(context: &Context, errand: &Errand<'_>, error: &Error) {
+    if error.is_recorded() || matches!(error.code, Code::Interrupted | Code::ConfigInvalid) {
+        return;
+    }
+    let written = Updates::read(&context.layout.config_file()).and_then(|mut updates| {
+        record::failed(&mut updates, error, Some(&errand.target), context.host.now());
+        updates.write()
+    });
+    if let Err(error) = written {
+        context.report.debug(&error.to_string());
+    }
+}

@@ -1,0 +1,133 @@
+//! `plan`: what `update` would do now; changes nothing.
+
+use serde_json::{Value, json};
+
+use super::errand::{self, Errand, Planned};
+use super::survey::Depth;
+use super::{Context, ask, version};
+use crate::cli::{OutputFormat, Plan as Args};
+use crate::plan::{Database, Plan, ServiceAction, Step};
+use crate::release;
+use crate::report::{Code, Error, Result};
+
+/// Runs the command.
+pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
+    let updates = context.open()?;
+    let spec = updates.spec();
+    let rest = if !spec.enabled {
+        Some("updates are disabled")
+    } else if spec.pinned {
+        Some("a version is pinned")
+    } else {
+        None
+    };
+    if let Some(why) = rest {
+        return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
+    }
+    let client = ask::client(context, spec)?;
+    let directive = ask::directive(context, spec, &client, None)?;
+    let active = spec.active();
+    let target = ask::revision(&directive, active.as_ref())?;
+    let errand = Errand {
+        command: "update",
+        target,
+        in_window: directive.in_window || args.now,
+        insist: args.now,
+        depth: Depth::Move,
+        change: &|_| {},
+        refuse_left: None,
+        trusted_snapshot: None,
+    };
+    let planned = errand::planned(context, &updates, &errand)?;
+    let mut plan = match planned {
+        Planned::Rest(why) => {
+            return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
+        }
+        Planned::Go(plan, _) => *plan,
+    };
+    for step in &mut plan.prepare {
+        if let Step::Fetch { url, bytes, .. } = step {
+            *bytes = release::fetch::archive_size(&client, url, &|| context.signals.cancelled()).unwrap_or_default();
+        }
+    }
+    if plan.is_empty() {
+        return show(args, &to_json(&plan)?, &format!("nothing to do: {} is active\n", errand.target));
+    }
+    show(args, &to_json(&plan)?, &to_text(&plan))
+}
+
+fn show(args: &Args, json: &Value, text: &str) -> Result<u8> {
+    match args.format {
+        OutputFormat::Text => version::print(text.as_bytes()),
+        OutputFormat::Json => version::print(format!("{json:#}\n").as_bytes()),
+        OutputFormat::Yaml => version::print(super::status::yaml(json).as_bytes()),
+    }
+}
+
+fn to_json(plan: &Plan) -> Result<Value> {
+    let broken = |error: serde_json::Error| Error::new(Code::Io, format!("the plan cannot be shown: {error}"));
+    let mut value = serde_json::to_value(plan).map_err(broken)?;
+    if let Value::Object(object) = &mut value {
+        for phase in ["prepare", "switch", "after"] {
+            let steps = match phase {
+                "prepare" => &plan.prepare,
+                "switch" => &plan.switch,
+                _ => &plan.after,
+            };
+            if let Some(Value::Array(shown)) = object.get_mut(phase) {
+                for (shown, step) in shown.iter_mut().zip(steps) {
+                    if let Value::Object(shown) = shown {
+                        shown.insert("does".into(), step.describe().into());
+                        if phase != "after" {
+                            shown.insert("undo".into(), step.describe_undo().into());
+                        }
+                    }
+                }
+            }
+        }
+        object.insert("action".into(), if plan.is_empty() { "none" } else { "update" }.into());
+        object.insert("download_bytes".into(), json!(plan.download_bytes()));
+    }
+    Ok(value)
+}
+
+fn to_text(plan: &Plan) -> String {
+    let to = plan.to.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut text = match &plan.from {
+        Some(from) if plan.from == plan.to => format!("{from}: put right\n"),
+        Some(from) => format!("{from} -> {to}\n"),
+        None => format!("install {to}\n"),
+    };
+    let database = match plan.database {
+        Database::Keep => "kept",
+        Database::Restore => "the target's snapshot is restored",
+    };
+    let service = match plan.service {
+        ServiceAction::None => "not touched",
+        ServiceAction::Reload => "reloaded (SIGHUP)",
+        ServiceAction::Restart => "stopped and started",
+        ServiceAction::Start => "started (it is enabled and has failed)",
+    };
+    text += &format!("database: {database}; agent: {service}\n");
+    if let Some(bytes) = plan.download_bytes() {
+        text += &format!("download: {:.1} MB\n", bytes as f64 / 1e6);
+    }
+    let mut number = 0;
+    for (title, steps) in [("prepare", &plan.prepare), ("switch (undone in reverse)", &plan.switch), ("after the commit", &plan.after)] {
+        if steps.is_empty() {
+            continue;
+        }
+        text += &format!("{title}\n");
+        for step in steps {
+            number += 1;
+            text += &format!("  {number:>2}. {}\n", step.describe());
+            if title.starts_with("switch") && step.describe_undo() != "nothing to undo" {
+                text += &format!("      undo: {}\n", step.describe_undo());
+            }
+        }
+    }
+    for note in &plan.notes {
+        text += &format!("note: {note}\n");
+    }
+    text
+}

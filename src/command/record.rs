@@ -1,0 +1,173 @@
+//! What is written down about a run: in `updates.yaml`, for the next run and for `status`.
+
+use jiff::Timestamp;
+
+use crate::config::status::{Attempt, FailedRows, LastResult, Outcome, Refused, Watch};
+use crate::config::{Spec, Status, Updates};
+use crate::execute::journal::{Journal, Record};
+use crate::plan::facts::Refusal;
+use crate::plan::{Plan, Step, decide};
+use crate::release::Revision;
+use crate::report::{Error, Result};
+
+/// Interruptions of one target before it is refused: a version that takes the host down with it must not do so for
+/// ever (SPEC §8, loop guard).
+const MAX_ATTEMPTS: u32 = 3;
+
+/// The configuration after a commit.
+pub fn settled(
+    updates: &mut Updates,
+    plan: &Plan,
+    change: &dyn Fn(&mut Spec),
+    snapshot_sha256: Option<&str>,
+    now: Timestamp,
+) {
+    let mut spec = updates.spec().clone();
+    change(&mut spec);
+    let mut status = updates.status().clone();
+    if let Some(to) = &plan.to {
+        spec.active_version = Some(to.version.clone());
+        spec.active_edition = Some(to.edition);
+        let moved = plan.from.as_ref() != Some(to);
+        if moved {
+            status.previous = plan.from.clone().or(status.previous);
+            status.last_update_time = Some(now);
+        }
+        let watched = moved && plan.switch.iter().any(|step| matches!(step, Step::Health { .. }));
+        status.watch = watched.then(|| Watch {
+            revision: to.clone(),
+            until: now.saturating_add(jiff::SignedDuration::try_from(spec.watch).unwrap_or_default()).unwrap_or(now),
+            snapshot_sha256: snapshot_sha256.map(str::to_owned),
+            previous: plan.from.clone(),
+        });
+        status.refused.retain(|refused| refused.revision != *to);
+        status.attempts.clear();
+        status.last_result = Some(LastResult {
+            time: now,
+            outcome: if moved { Outcome::Updated } else { Outcome::Nothing },
+            error_code: None,
+            message: None,
+            from: plan.from.clone(),
+            to: Some(to.clone()),
+        });
+        let retired: Vec<&str> = plan
+            .after
+            .iter()
+            .filter_map(|step| match step {
+                Step::Retire { dir } => Some(dir.as_str()),
+                _ => None,
+            })
+            .collect();
+        status.failed_rows.retain(|rows| !retired.iter().any(|dir| rows.path.contains(&format!("/{dir}/"))));
+    }
+    updates.set_spec(&spec);
+    updates.set_status(&status);
+}
+
+/// A run that was undone: what the journal tells of it.
+#[derive(Debug)]
+pub struct Failure {
+    /// When the run began: the same failure is recorded once.
+    pub began: Timestamp,
+    /// The plan.
+    pub plan: Plan,
+    /// The stable code.
+    pub code: String,
+    /// What failed.
+    pub reason: String,
+    /// The new version is to blame.
+    pub blame: bool,
+    /// The agent had been switched.
+    pub switched: bool,
+    /// The failed version's database was kept.
+    pub evidence: bool,
+}
+
+impl Failure {
+    /// Reads it from the journal.
+    pub fn of(journal: &Journal) -> Result<Self> {
+        let opening = journal.opening()?;
+        let (code, reason, blame) = journal.undo_reason().unwrap_or(("interrupted", "the run was interrupted", false));
+        let switched = journal.records().iter().any(|record| match record {
+            Record::Intent { step } => matches!(opening.plan.switch.get(*step), Some(Step::Switch { .. })),
+            _ => false,
+        });
+        Ok(Self {
+            began: opening.time,
+            plan: opening.plan.clone(),
+            code: code.to_owned(),
+            reason: reason.to_owned(),
+            blame,
+            switched,
+            evidence: journal.has(&Record::Evidence),
+        })
+    }
+
+    /// Writes it down: the result, the refusal with its growing wait, the loop guard's count.
+    pub fn record(&self, updates: &mut Updates, versions: &std::path::Path, now: Timestamp) {
+        let mut status = updates.status().clone();
+        if let Some(to) = &self.plan.to {
+            let refuse = self.blame || (self.switched && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
+            let known = status.refused.iter().any(|refused| refused.revision == *to && refused.time >= self.began);
+            if refuse && !known {
+                add_refusal(&mut status, to, &self.reason, &self.code, now);
+            }
+            if self.evidence && let Some(dir) = &self.plan.to_dir {
+                let path = versions.join(dir).join(crate::database::BACKUP_DIR).display().to_string();
+                status.failed_rows.retain(|rows| rows.path != path);
+                status.failed_rows.push(FailedRows { revision: to.clone(), path });
+            }
+        }
+        status.last_result = Some(LastResult {
+            time: now,
+            outcome: if self.switched { Outcome::RolledBack } else { Outcome::Failed },
+            error_code: Some(self.code.clone()),
+            message: Some(self.reason.clone()),
+            from: self.plan.from.clone(),
+            to: self.plan.to.clone(),
+        });
+        updates.set_status(&status);
+    }
+
+    fn count_attempt(&self, status: &mut Status, to: &Revision) -> u32 {
+        match status.attempts.iter_mut().find(|attempt| attempt.revision == *to) {
+            Some(attempt) => attempt.count = attempt.count.saturating_add(1),
+            None => status.attempts.push(Attempt { revision: to.clone(), count: 1 }),
+        }
+        status.attempts.iter().find(|attempt| attempt.revision == *to).map_or(0, |attempt| attempt.count)
+    }
+}
+
+/// Refuses `revision` from now on, with a wait that grows with each failure.
+pub fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code: &str, now: Timestamp) {
+    let earlier = status.refused.iter().find(|refused| refused.revision == *revision).map(|refused| Refusal {
+        revision: refused.revision.clone(),
+        retry_at: refused.retry_at,
+        count: refused.count,
+        reason: refused.reason.clone(),
+    });
+    let refusal = decide::refuse(earlier.as_ref(), revision, reason, now);
+    status.refused.retain(|refused| refused.revision != *revision);
+    status.refused.push(Refused {
+        revision: refusal.revision,
+        reason: refusal.reason,
+        error_code: code.to_owned(),
+        time: now,
+        count: refusal.count,
+        retry_at: refusal.retry_at,
+    });
+}
+
+/// A failure before any switch: only the result is written.
+pub fn failed(updates: &mut Updates, error: &Error, to: Option<&Revision>, now: Timestamp) {
+    let mut status = updates.status().clone();
+    status.last_result = Some(LastResult {
+        time: now,
+        outcome: Outcome::Failed,
+        error_code: Some(error.code.as_str().to_owned()),
+        message: Some(error.what.clone()),
+        from: updates.spec().active(),
+        to: to.cloned(),
+    });
+    updates.set_status(&status);
+}

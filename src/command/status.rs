@@ -1,0 +1,272 @@
+//! `status`: versions, settings and the last result; offline, without root, in at most a second (SPEC §9).
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{Context, ask, recover, survey, version};
+use crate::cli::{OutputFormat, Status as Args};
+use crate::cluster::Directive;
+use crate::config::Updates;
+use crate::plan::decide::{self, Ask, Decision};
+use crate::release::Revision;
+use crate::report::Result;
+use crate::store::manifest::Manifest;
+
+/// How long the cluster may take: `status` answers within a second in all.
+const PATIENCE: Duration = Duration::from_millis(800);
+/// Exit status of `--err-if-should-update-now` when an update is due.
+const UPDATE_DUE: u8 = 3;
+
+/// Runs the command.
+pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
+    let updates = context.open()?;
+    let directive = directive(context, &updates);
+    let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive));
+    let status = gather(context, &updates, directive.as_ref());
+    let format = args.format.unwrap_or(if std::io::stdout().is_terminal() {
+        OutputFormat::Text
+    } else {
+        OutputFormat::Json
+    });
+    let text = match format {
+        OutputFormat::Json => format!("{status:#}\n"),
+        OutputFormat::Yaml => yaml(&status),
+        OutputFormat::Text => text(&status),
+    };
+    version::print(text.as_bytes())?;
+    Ok(if args.err_if_should_update_now && due { UPDATE_DUE } else { 0 })
+}
+
+/// What the cluster wants, if it says so in time.
+fn directive(context: &Context, updates: &Updates) -> Option<Directive> {
+    updates.spec().proxy.as_ref()?;
+    let asked = ask::client(context, updates.spec())
+        .and_then(|client| ask::directive(context, updates.spec(), &client, Some(PATIENCE)));
+    match asked {
+        Ok(directive) => Some(directive),
+        Err(error) => {
+            context.report.warn(&format!("the desired version is unknown: {error}"));
+            None
+        }
+    }
+}
+
+/// Whether `update`, run now, would change something.
+fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
+    let spec = updates.spec();
+    if !spec.enabled || spec.pinned {
+        return false;
+    }
+    let Ok(facts) = survey::facts(context, updates, survey::Depth::Move, None) else {
+        return false;
+    };
+    let Ok(wanted) = ask::revision(directive, facts.active.as_ref()) else {
+        return false;
+    };
+    let wish = Ask { wanted: wanted.clone(), in_window: directive.in_window, insist: false };
+    matches!(decide::decide(&facts, &wish, spec.min_version.as_ref()), Decision::Go)
+        && facts.active.as_ref() != Some(&wanted)
+}
+
+fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -> Value {
+    let (spec, status) = (updates.spec(), updates.status());
+    // What may not be read is null.
+    let installed = survey::installed_now(context, updates).unwrap_or_default();
+    let active = survey::active(updates, &installed);
+    let desired = directive.and_then(|directive| ask::revision(directive, active.as_ref()).ok());
+    let edition = |revision: Option<&Revision>| json!(revision.map(|revision| revision.edition.as_str()));
+    let number = |revision: Option<&Revision>| json!(revision.map(|revision| revision.version.to_string()));
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| {
+        object.insert(key.to_owned(), value);
+    };
+    // The RFD's nine keys, first and exactly so named.
+    put("agent_version_installed", json!(spec.active_version.as_ref().map(ToString::to_string)));
+    put("agent_version_desired", match &desired {
+        Some(desired) => number(Some(desired)),
+        None => json!(directive.map(|directive| directive.version.to_string())),
+    });
+    put("agent_version_previous", number(status.previous.as_ref()));
+    put("agent_edition_installed", edition(active.as_ref()));
+    put("agent_edition_desired", edition(desired.as_ref()));
+    put("agent_edition_previous", edition(status.previous.as_ref()));
+    put("agent_update_time_last", json!(status.last_update_time.map(|time| time.to_string())));
+    put("agent_update_time_jitter", json!(directive.map(|directive| directive.jitter_seconds)));
+    put("agent_updates_enabled", json!(spec.enabled));
+    // What operators ask for.
+    put("proxy", json!(spec.proxy));
+    put("group", json!(spec.group));
+    put("base_url", json!(spec.base_url));
+    put("pinned", json!(spec.pinned));
+    put("in_window", json!(directive.map(|directive| directive.in_window)));
+    put("last_result", match &status.last_result {
+        None => Value::Null,
+        Some(last) => json!({
+            "time": last.time.to_string(),
+            "outcome": last.outcome.to_string(),
+            "error_code": last.error_code,
+            "message": last.message,
+            "from": last.from.as_ref().map(|from| from.version.to_string()),
+            "to": last.to.as_ref().map(|to| to.version.to_string()),
+        }),
+    });
+    put("refused", status.refused.iter().map(|refused| json!({
+        "version": refused.revision.version.to_string(),
+        "edition": refused.revision.edition.as_str(),
+        "reason": refused.reason,
+        "error_code": refused.error_code,
+        "time": refused.time.to_string(),
+        "count": refused.count,
+        "retry_at": refused.retry_at.to_string(),
+    })).collect());
+    put("failed_rows", status.failed_rows.iter().map(|rows| json!({
+        "version": rows.revision.version.to_string(),
+        "path": rows.path,
+    })).collect());
+    let running = running(context, updates);
+    put("agent_running", json!(running.as_ref().map(|(running, _)| running)));
+    put("agent_version_running", json!(running.and_then(|(_, version)| version)));
+    put("agent_version_linked", json!(linked(context)));
+    put("watch_until", json!(status.watch.as_ref().map(|watch| watch.until.to_string())));
+    put("recovery_pending", json!(recover::is_needed(context)));
+    put("update_in_progress", json!(crate::host::lock::is_held(&context.layout.versions.join(".lock"))));
+    put("updater_version", json!(env!("CARGO_PKG_VERSION")));
+    put("updater_path", json!(context.host.exe));
+    Value::Object(object)
+}
+
+/// Whether the agent runs, and which version its process is of; `None` where that cannot be seen.
+fn running(context: &Context, updates: &Updates) -> Option<(bool, Option<String>)> {
+    if context.layout.is_image() {
+        return None;
+    }
+    let state = context.service(updates).ok()?.state().ok()?;
+    let exe = state.main_pid.and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok());
+    let version = exe.and_then(|exe| {
+        let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;
+        version_in(context, dir.as_os_str().to_str()?)
+    });
+    Some((state.running, version))
+}
+
+/// The version that the `teleport` link leads to.
+fn linked(context: &Context) -> Option<String> {
+    let target = std::fs::read_link(context.layout.link_dir.join("teleport")).ok()?;
+    let rest = target.strip_prefix(context.layout.inside(&context.layout.versions)).ok()?;
+    version_in(context, rest.components().next()?.as_os_str().to_str()?)
+}
+
+fn version_in(context: &Context, dir: &str) -> Option<String> {
+    let manifest = Manifest::read(&context.layout.versions.join(Path::new(dir)));
+    manifest.map(|manifest| manifest.version.to_string()).ok().or_else(|| Some(dir.split('_').next()?.to_owned()))
+}
+
+/// YAML of a value whose strings are all quoted as JSON does, which is YAML too.
+pub fn yaml(value: &Value) -> String {
+    fn write(value: &Value, indent: usize, out: &mut String) {
+        let pad = "  ".repeat(indent);
+        match value {
+            Value::Object(object) if !object.is_empty() => {
+                for (key, value) in object {
+                    *out += &format!("{pad}{key}:");
+                    nested(value, indent, out);
+                }
+            }
+            Value::Array(items) if !items.is_empty() => {
+                for item in items {
+                    let mut inner = String::new();
+                    write(item, indent + 1, &mut inner);
+                    let inner = inner.strip_prefix(&"  ".repeat(indent + 1)).unwrap_or(&inner);
+                    *out += &format!("{pad}- {inner}");
+                }
+            }
+            scalar => *out += &format!("{pad}{scalar}\n"),
+        }
+    }
+    fn nested(value: &Value, indent: usize, out: &mut String) {
+        match value {
+            Value::Object(object) if !object.is_empty() => {
+                out.push('\n');
+                write(value, indent + 1, out);
+            }
+            Value::Array(items) if !items.is_empty() => {
+                out.push('\n');
+                write(value, indent + 1, out);
+            }
+            scalar => *out += &format!(" {scalar}\n"),
+        }
+    }
+    let mut out = String::new();
+    write(value, 0, &mut out);
+    out
+}
+
+fn text(status: &Value) -> String {
+    let get = |key: &str| match &status[key] {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        other => other.to_string(),
+    };
+    let both = |version: &str, edition: &str| match (&status[version], &status[edition]) {
+        (Value::Null, _) => "-".to_owned(),
+        (_, Value::Null) => get(version),
+        _ => format!("{} ({})", get(version), get(edition)),
+    };
+    let mut rows: Vec<(&str, String)> = vec![
+        ("Installed", both("agent_version_installed", "agent_edition_installed")),
+        ("Running", match (&status["agent_running"], &status["agent_version_running"]) {
+            (Value::Bool(true), Value::Null) => "yes, a version not managed here".into(),
+            (Value::Bool(true), _) => get("agent_version_running"),
+            (Value::Bool(false), _) => "no".into(),
+            _ => "-".into(),
+        }),
+        ("Desired", both("agent_version_desired", "agent_edition_desired")),
+        ("Previous", both("agent_version_previous", "agent_edition_previous")),
+        ("Updates", match (&status["agent_updates_enabled"], &status["pinned"]) {
+            (Value::Bool(true), Value::Bool(true)) => "enabled, pinned".into(),
+            (Value::Bool(false), Value::Bool(true)) => "disabled, pinned".into(),
+            (Value::Bool(true), _) => "enabled".into(),
+            _ => "disabled".into(),
+        }),
+        ("Cluster", get("proxy")),
+        ("Group", get("group")),
+        ("In window", get("in_window")),
+        ("Last update", get("agent_update_time_last")),
+    ];
+    if let Value::Object(last) = &status["last_result"] {
+        let field = |key: &str| last.get(key).and_then(Value::as_str).unwrap_or_default();
+        let mut line = format!("{} at {}", field("outcome").replace('_', " "), field("time"));
+        if !field("message").is_empty() {
+            line += &format!(": {} [{}]", field("message"), field("error_code"));
+        }
+        rows.push(("Last result", line));
+    }
+    for refused in status["refused"].as_array().into_iter().flatten() {
+        rows.push((
+            "Refused",
+            format!(
+                "{} ({}), failed {} time(s), next try {}",
+                refused["version"].as_str().unwrap_or_default(),
+                refused["reason"].as_str().unwrap_or_default(),
+                refused["count"],
+                refused["retry_at"].as_str().unwrap_or_default()
+            ),
+        ));
+    }
+    for kept in status["failed_rows"].as_array().into_iter().flatten() {
+        rows.push((
+            "Kept rows",
+            format!("what {} wrote before it was rolled back is in {}", kept["version"].as_str().unwrap_or_default(), kept["path"].as_str().unwrap_or_default()),
+        ));
+    }
+    if status["recovery_pending"] == true {
+        rows.push(("Attention", "an interrupted run waits for `teleport-update recover`".into()));
+    }
+    rows.push(("Updater", get("updater_version")));
+    rows.into_iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect()
+}

@@ -1,0 +1,321 @@
+//! Gathering the facts that a plan is made from. Reads only; works without root as far as files are readable.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::Context;
+use crate::config::{GoUpdater, Updates};
+use crate::database::backup::{self, Backup, Expect};
+use crate::host::{durable, machine, package, process};
+use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact};
+use crate::plan::{Node, Snapshot, UNMANAGED};
+use crate::release::{Edition, Revision, Version};
+use crate::report::{Code, Error, IoContext, Result};
+use crate::store::manifest::{self, Manifest};
+
+/// Where set-aside files of the Go updater are kept until `uninstall`.
+pub const TAKEN_OVER: &str = ".taken-over";
+/// Largest unit file that is read, bytes.
+const MAX_UNIT: u64 = 64 * 1024;
+/// The unit's place in a version.
+const UNIT: &str = "etc/systemd/teleport.service";
+
+/// How much is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// What every move needs.
+    Move,
+    /// Also what `enable` and `pin` take over: packages, the Go updater, closed directories.
+    Adopt,
+}
+
+/// The facts of now.
+pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option<&str>) -> Result<Facts> {
+    let layout = &context.layout;
+    let (spec, status) = (updates.spec(), updates.status());
+    let now = context.host.now();
+    let versions = layout.inside(&layout.versions);
+    let data_dir = context.data_dir()?;
+    let installed = installed(context, updates, now, trusted)?;
+    let active = active(updates, &installed);
+    let names = names(context, &installed, &versions)?;
+    let service = context.service(updates)?;
+    // An image has no processes.
+    let state = if layout.is_image() { Default::default() } else { service.state()? };
+    let adopt = depth == Depth::Adopt;
+    let root = layout.is_image().then_some(layout.root.as_path());
+    Ok(Facts {
+        now,
+        versions,
+        link_dir: layout.link_dir.clone(),
+        active,
+        previous: status.previous.clone(),
+        unit: unit(context)?,
+        database: data_dir.join("proc/sqlite.db").exists(),
+        agent: Agent {
+            running: state.running,
+            enabled: state.enabled,
+            failed: state.failed,
+            controllable: service.is_controllable(),
+        },
+        refused: status
+            .refused
+            .iter()
+            .map(|refused| Refusal {
+                revision: refused.revision.clone(),
+                retry_at: refused.retry_at,
+                count: refused.count,
+                reason: refused.reason.clone(),
+            })
+            .collect(),
+        keep: spec.keep,
+        in_use: if layout.is_image() { Vec::new() } else { in_use(&layout.versions) },
+        packages: if adopt && layout.suffix.is_none() {
+            package::installed(root)?.into_iter().map(|package| package.name).collect()
+        } else {
+            Vec::new()
+        },
+        set_aside: if adopt { set_aside(context)? } else { Vec::new() },
+        open_path: if adopt { open_path(context) } else { None },
+        own_units: own_units(context)?,
+        installed,
+        names,
+    })
+}
+
+/// The active revision; where `updates.yaml` names no edition, the one on disk.
+pub fn active(updates: &Updates, installed: &[Installed]) -> Option<Revision> {
+    let spec = updates.spec();
+    spec.active().or_else(|| {
+        let version = spec.active_version.as_ref()?;
+        installed.iter().map(|installed| &installed.revision).find(|revision| revision.version == *version).cloned()
+    })
+}
+
+fn installed(
+    context: &Context,
+    updates: &Updates,
+    now: jiff::Timestamp,
+    trusted: Option<&str>,
+) -> Result<Vec<Installed>> {
+    let versions = &context.layout.versions;
+    let entries = match std::fs::read_dir(versions) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).at("cannot read", versions),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.at("cannot read", versions)?;
+        let dir = entry.file_name().to_string_lossy().into_owned();
+        let Some((version, edition)) = parse_dir(&dir) else {
+            continue;
+        };
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let path = entry.path();
+        let manifest = Manifest::read(&path).ok();
+        let edition = manifest
+            .as_ref()
+            .map(|manifest| manifest.edition)
+            .or(edition)
+            .or_else(|| updates.spec().active().filter(|active| active.version == version).map(|active| active.edition))
+            .unwrap_or(Edition::Oss);
+        let revision = Revision { version, edition };
+        let marker = manifest::read_marker(&path).unwrap_or_default();
+        let intact = manifest.as_ref().is_some_and(|manifest| {
+            marker.as_ref() == Some(&manifest.archive_sha256)
+                && manifest.quick_check(&path).is_ok_and(|differences| differences.is_empty())
+        });
+        let files = manifest.as_ref().map(|manifest| manifest.files.as_slice()).unwrap_or_default();
+        found.push(Installed {
+            snapshot: snapshot(&path, &revision, updates, now, trusted),
+            dir,
+            marker,
+            intact,
+            binaries: files.iter().filter_map(|file| file.path.strip_prefix("bin/").map(str::to_owned)).collect(),
+            updater: manifest
+                .as_ref()
+                .and_then(|manifest| manifest.updater.as_ref())
+                .filter(|updater| updater.protocol == super::version::PROTOCOL)
+                .map(|updater| updater.path.clone()),
+            unit: durable::read_limited(&path.join(UNIT), MAX_UNIT)
+                .ok()
+                .flatten()
+                .and_then(|bytes| String::from_utf8(bytes).ok()),
+            size: files.iter().map(|file| file.size).sum(),
+            install_time: manifest.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |manifest| manifest.install_time),
+            revision,
+        });
+    }
+    found.sort_by(|a, b| a.dir.cmp(&b.dir));
+    Ok(found)
+}
+
+/// `<VERSION>` or `<VERSION>_<edition>`; anything else is not ours to touch.
+fn parse_dir(name: &str) -> Option<(Version, Option<Edition>)> {
+    let (version, edition) = match name.split_once('_') {
+        Some((version, edition)) => (version, Some(edition.parse().ok()?)),
+        None => (name, None),
+    };
+    let parsed: Version = version.parse().ok()?;
+    (parsed.to_string() == version).then_some((parsed, edition))
+}
+
+fn snapshot(
+    version_dir: &Path,
+    revision: &Revision,
+    updates: &Updates,
+    now: jiff::Timestamp,
+    trusted: Option<&str>,
+) -> Snapshot {
+    let backup = match Backup::read(&version_dir.join(crate::database::BACKUP_DIR)) {
+        Ok(backup) => backup,
+        Err(error) => return Snapshot::Unusable(error),
+    };
+    let expect = Expect {
+        revision,
+        proxy: updates.spec().proxy.as_deref().unwrap_or_default(),
+        now,
+        max_age: updates.spec().backup_max_age,
+        trusted_sha256: trusted,
+    };
+    match backup::validity(&backup, &expect) {
+        Err(error) => Snapshot::Unusable(error),
+        Ok(()) if backup.is_absent() => Snapshot::NoDatabase,
+        Ok(()) => Snapshot::Valid,
+    }
+}
+
+/// Every name in the link directory that is a link of ours, or that an installed version would need.
+fn names(context: &Context, installed: &[Installed], versions: &Path) -> Result<Vec<Name>> {
+    let link_dir = &context.layout.link_dir;
+    let mut wanted: Vec<String> =
+        ["teleport", "tsh", "tctl", "tbot", "teleport-update"].map(str::to_owned).to_vec();
+    wanted.extend(installed.iter().flat_map(|installed| installed.binaries.iter().cloned()));
+    if let Ok(entries) = std::fs::read_dir(link_dir) {
+        wanted.extend(entries.flatten().filter_map(|entry| {
+            let target = std::fs::read_link(entry.path()).ok()?;
+            target.starts_with(versions).then(|| entry.file_name().to_string_lossy().into_owned())
+        }));
+    }
+    wanted.sort();
+    wanted.dedup();
+    let unmanaged = context.layout.versions.join(UNMANAGED);
+    wanted
+        .into_iter()
+        .map(|name| {
+            let node = look(&link_dir.join(&name), || Node::Kept(unmanaged.join(&name)))?;
+            let ours = matches!(&node, Node::Link(target) if target.starts_with(versions));
+            Ok(Name { name, node, ours })
+        })
+        .collect()
+}
+
+/// What stands at `path`; `file` says what a regular file counts as.
+fn look(path: &Path, file: impl FnOnce() -> Node) -> Result<Node> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            Ok(Node::Absent)
+        }
+        Err(error) => Err(error).at("cannot read", path),
+        Ok(meta) if meta.is_symlink() => std::fs::read_link(path).at("cannot read", path).map(Node::Link),
+        Ok(meta) if meta.is_file() => Ok(file()),
+        Ok(_) => Err(Error::new(Code::PathTaken, format!("{} is neither a file nor a link", path.display()))
+            .advise("move it away: a link of ours must stand there")),
+    }
+}
+
+fn unit(context: &Context) -> Result<UnitFact> {
+    let layout = &context.layout;
+    let path = layout.unit_file.clone();
+    let link_dir = layout.inside(&layout.link_dir);
+    // A plain link serves only an installation with the paths that the archive's unit is written for.
+    let linked = layout.suffix.is_none() && link_dir == Path::new("/usr/local/bin");
+    let node = look(&path, || match std::fs::read_to_string(&path) {
+        Ok(text) if !linked => Node::Text(text),
+        _ => Node::Kept(layout.versions.join(UNMANAGED).join("teleport.service")),
+    })?;
+    let mut edits = vec![("/usr/local/bin/".to_owned(), format!("{}/", link_dir.display()))];
+    if let Some(suffix) = &layout.suffix {
+        edits.push(("/etc/teleport.yaml".into(), format!("/etc/teleport_{suffix}.yaml")));
+        edits.push(("/run/teleport.pid".into(), format!("/run/teleport_{suffix}.pid")));
+        edits.push(("/etc/default/teleport".into(), format!("/etc/default/teleport_{suffix}")));
+    }
+    Ok(UnitFact { path, node, linked, edits, managed: !layout.is_image() && machine::is_systemd_booted() })
+}
+
+fn in_use(versions: &Path) -> Vec<String> {
+    let real = versions.canonicalize().unwrap_or_else(|_| versions.to_owned());
+    let mut dirs: Vec<String> = process::all()
+        .iter()
+        .filter_map(|process| process.exe.as_deref()?.strip_prefix(&real).ok()?.components().next())
+        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    dirs.sort();
+    dirs.dedup();
+    dirs
+}
+
+/// The Go updater's units, which would mask ours of the same name (SPEC §5).
+fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let layout = &context.layout;
+    if layout.suffix.is_some() || GoUpdater::read(&GoUpdater::file(layout))?.is_none() {
+        return Ok(Vec::new());
+    }
+    let files = [
+        "/etc/systemd/system/teleport-update.timer",
+        "/etc/systemd/system/teleport-update.service",
+        "/etc/systemd/system/teleport.service.d/teleport-update.conf",
+    ];
+    Ok(files
+        .into_iter()
+        .map(|inside| (layout.real(Path::new(inside)), layout.versions.join(TAKEN_OVER).join(&inside[1..])))
+        .filter(|(path, _)| {
+            // Only what carries the Go updater's own mark.
+            std::fs::read_to_string(path).is_ok_and(|text| text.starts_with("# teleport-update"))
+        })
+        .collect())
+}
+
+/// The agent's directory, if it is closed to others and nothing else in it would be opened by o+x (SPEC §1).
+fn open_path(context: &Context) -> Option<PathBuf> {
+    let state = durable::parent(&context.layout.versions).to_owned();
+    let mode = |path: &Path| std::fs::symlink_metadata(path).ok().map(|meta| meta.permissions().mode());
+    if mode(&state)? & 0o001 != 0 {
+        return None;
+    }
+    let closed = std::fs::read_dir(&state).ok()?.flatten().all(|entry| {
+        entry.path() == context.layout.versions
+            || entry.file_type().is_ok_and(|kind| kind.is_symlink())
+            || mode(&entry.path()).is_some_and(|mode| mode & 0o007 == 0)
+    });
+    if !closed {
+        context.report.warn(&format!(
+            "{} is closed to others and holds files that are not: ordinary users cannot run tsh through the links",
+            state.display()
+        ));
+    }
+    closed.then_some(state)
+}
+
+/// The timer and service of a suffixed installation: the package's own serve only the default one.
+fn own_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
+    let Some(suffix) = &context.layout.suffix else {
+        return Ok(Vec::new());
+    };
+    let service = include_str!("../../systemd/teleport-update.service")
+        .replace("/teleport-update update", &format!("/teleport-update --install-suffix {suffix} update"))
+        .replace("/teleport-update recover", &format!("/teleport-update --install-suffix {suffix} recover"));
+    let timer = include_str!("../../systemd/teleport-update.timer").to_owned();
+    [("service", service), ("timer", timer)]
+        .into_iter()
+        .map(|(kind, text)| {
+            let inside = format!("/etc/systemd/system/teleport-update_{suffix}.{kind}");
+            let path = context.layout.real(Path::new(&inside));
+            let node = look(&path, || Node::Text(std::fs::read_to_string(&path).unwrap_or_default()))?;
+            Ok((path, text, node))
+        })
+        .collect()
+}

@@ -1,0 +1,143 @@
+//! `update`: what the timer runs (RFD 0169, 15 steps). When there is nothing to do it is one HTTPS exchange.
+
+use std::time::Duration;
+
+use super::errand::{self, Errand};
+use super::survey::Depth;
+use super::{Context, ask, recover, watch};
+use crate::cli::Update;
+use crate::config::Updates;
+use crate::host::http;
+use crate::plan::decide;
+use crate::release::Revision;
+use crate::report::{Code, Result};
+use crate::store::manifest;
+
+/// After a longer wait than this the cluster is asked again, seconds: its answer may have changed.
+const STALE_AFTER_SECONDS: u32 = 60;
+
+/// Runs the command.
+pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
+    if recover::is_needed(context) {
+        let _lock = context.lock("update")?;
+        recover::pending(context, false)?;
+    }
+    let updates = context.open()?;
+    if !updates.spec().enabled {
+        context.report.info("updates are disabled: `teleport-update enable` enables them");
+        return Ok(0);
+    }
+    ask::proxy(updates.spec())?;
+    if let Some(status) = watch::resume(context, &updates)? {
+        return Ok(status);
+    }
+    let updates = context.open()?;
+    if updates.spec().pinned {
+        context.report.info("a version is pinned: the cluster is not followed");
+        return Ok(0);
+    }
+    let (target, in_window, jitter) = match wanted(context, &updates) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            note(context, &error);
+            return Err(error.recorded());
+        }
+    };
+    if is_current(context, &updates, &target) {
+        context.report.info(&format!("{target} is active, nothing to do"));
+        return Ok(0);
+    }
+    let open = in_window || args.now;
+    let target = if open && !args.now && jitter > 0 && is_move(&updates, &target) {
+        match wait_for_turn(context, &updates, target, jitter)? {
+            Some(target) => target,
+            None => return Ok(0),
+        }
+    } else {
+        target
+    };
+    errand::carry_out(
+        context,
+        &Errand {
+            command: "update",
+            target,
+            in_window: open,
+            insist: args.now,
+            depth: Depth::Move,
+            change: &|_| {},
+            refuse_left: None,
+            trusted_snapshot: None,
+        },
+    )
+}
+
+/// What the cluster wants now.
+fn wanted(context: &Context, updates: &Updates) -> Result<(Revision, bool, u32)> {
+    let client = ask::client(context, updates.spec())?;
+    let directive = ask::directive(context, updates.spec(), &client, None)?;
+    let active = updates.spec().active();
+    Ok((ask::revision(&directive, active.as_ref())?, directive.in_window, directive.jitter_seconds))
+}
+
+/// The target is active, its marker is there and the agent's link leads to it: nothing else is looked at.
+fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
+    if updates.spec().active().as_ref() != Some(target) {
+        return false;
+    }
+    let Ok(link) = std::fs::read_link(context.layout.link_dir.join("teleport")) else {
+        return false;
+    };
+    let plain = target.version.to_string();
+    let versions = context.layout.inside(&context.layout.versions);
+    [plain.clone(), format!("{plain}_{}", target.edition)].iter().any(|dir| {
+        link == versions.join(dir).join("bin/teleport")
+            && manifest::read_marker(&context.layout.versions.join(dir)).is_ok_and(|marker| marker.is_some())
+    })
+}
+
+fn is_move(updates: &Updates, target: &Revision) -> bool {
+    updates.spec().active().as_ref() != Some(target)
+        && !updates.status().refused.iter().any(|refused| refused.revision == *target)
+}
+
+/// Waits this host's share of the jitter, without the lock. `None`: after the wait there is nothing to do.
+fn wait_for_turn(context: &mut Context, updates: &Updates, target: Revision, jitter: u32) -> Result<Option<Revision>> {
+    let id = ask::host_uuid(context)?.or(updates.spec().update_id.clone()).unwrap_or_default();
+    let seconds = decide::jitter(&id, &target, jitter);
+    context.report.info(&format!("{target} is due; waiting {seconds} s, this host's turn of {jitter} s"));
+    http::pause(Duration::from_secs(seconds.into()), &|| context.signals.cancelled())?;
+    if seconds <= STALE_AFTER_SECONDS {
+        return Ok(Some(target));
+    }
+    let updates = context.open()?;
+    if !updates.spec().enabled || updates.spec().pinned {
+        context.report.info("updates were disabled or a version was pinned meanwhile");
+        return Ok(None);
+    }
+    let (target, in_window, _) = wanted(context, &updates)?;
+    if !in_window {
+        context.report.info("the cluster's window closed meanwhile");
+    }
+    Ok(in_window.then_some(target))
+}
+
+/// A cluster that does not answer is written down once, not every ten minutes.
+fn note(context: &Context, error: &crate::report::Error) {
+    if error.code == Code::Interrupted {
+        return;
+    }
+    let written = context.lock("update").and_then(|_lock| {
+        let mut updates = Updates::read(&context.layout.config_file())?;
+        let known = updates.status().last_result.as_ref().is_some_and(|last| {
+            last.error_code.as_deref() == Some(error.code.as_str()) && last.message.as_deref() == Some(&error.what)
+        });
+        if known {
+            return Ok(());
+        }
+        super::record::failed(&mut updates, error, None, context.host.now());
+        updates.write()
+    });
+    if let Err(error) = written {
+        context.report.debug(&error.to_string());
+    }
+}

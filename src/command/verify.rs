@@ -1,0 +1,94 @@
+//! `verify`: every file of the active version against its manifest, links, unit, snapshot; `--repair` puts it right.
+
+use super::errand::{self, Errand};
+use super::survey::{self, Depth};
+use super::Context;
+use crate::cli::Verify;
+use crate::config::Updates;
+use crate::plan::{self, Node, Target};
+use crate::report::{Code, Error, Result};
+use crate::store::manifest::{self, Manifest};
+use crate::{database, plan::Step};
+
+/// Runs the command.
+pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
+    let updates = context.open()?;
+    let differences = differences(context, &updates)?;
+    if differences.is_empty() {
+        context.report.notice("everything is as it was installed");
+        return Ok(0);
+    }
+    for difference in &differences {
+        context.report.warn(difference);
+    }
+    if !args.repair {
+        return Err(Error::new(Code::Damaged, format!("{} differences from what was installed", differences.len()))
+            .advise("`teleport-update verify --repair` puts them right"));
+    }
+    let installed = survey::installed_now(context, &updates)?;
+    let target = survey::active(&updates, &installed).ok_or_else(nothing_active)?;
+    errand::carry_out(
+        context,
+        &Errand {
+            command: "verify --repair",
+            target,
+            in_window: true,
+            insist: false,
+            depth: Depth::Move,
+            change: &|_| {},
+            refuse_left: None,
+            trusted_snapshot: None,
+        },
+    )?;
+    let updates = context.open()?;
+    match self::differences(context, &updates)?.first() {
+        None => Ok(0),
+        Some(first) => Err(Error::new(Code::Damaged, format!("still different after the repair: {first}"))),
+    }
+}
+
+/// Everything that differs, as lines.
+fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
+    let facts = survey::facts(context, updates, Depth::Move, None)?;
+    let active = facts.active.clone().ok_or_else(nothing_active)?;
+    let mut found = Vec::new();
+    let dir = facts.dir_for(&active);
+    let version_dir = context.layout.versions.join(&dir);
+    match Manifest::read(&version_dir) {
+        Ok(manifest) => {
+            found.extend(manifest.verify(&version_dir)?.iter().map(|difference| format!("{}: {difference}", version_dir.display())));
+            if manifest::read_marker(&version_dir).unwrap_or_default().as_ref() != Some(&manifest.archive_sha256) {
+                found.push(format!("{}: the checksum marker is missing or another", version_dir.display()));
+            }
+        }
+        Err(error) => found.push(error.to_string()),
+    }
+    let target = Target { revision: active, url: String::new(), bytes: None, trust_snapshot: false };
+    let plan = plan::move_to(&facts, &target)?;
+    for step in &plan.switch {
+        if let Step::Place(place) | Step::Switch { place, .. } = step {
+            let is = match &place.was {
+                Node::Absent => "is missing".to_owned(),
+                Node::Link(target) => format!("leads to {}", target.display()),
+                Node::Text(_) | Node::Kept(_) => "is another file".to_owned(),
+            };
+            let wanted = match &place.now {
+                Node::Link(target) => format!(", not to {}", target.display()),
+                Node::Absent => ", and should not be there".to_owned(),
+                _ => String::new(),
+            };
+            found.push(format!("{} {is}{wanted}", place.path.display()));
+        }
+    }
+    for installed in &facts.installed {
+        let dir = context.layout.versions.join(&installed.dir).join(database::BACKUP_DIR);
+        if let Some(error) = database::backup::damage(&dir) {
+            found.push(error.to_string());
+        }
+    }
+    Ok(found)
+}
+
+fn nothing_active() -> Error {
+    Error::new(Code::Damaged, "no version is active").advise("run `teleport-update enable`")
+}

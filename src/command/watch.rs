@@ -1,0 +1,103 @@
+//! The watch that goes on after the commit, without the lock; a failure in it is a new run, back (SPEC §6).
+
+use super::errand::{self, Errand};
+use super::survey::{self, Depth};
+use super::{Context, recover};
+use crate::config::Updates;
+use crate::service::health::{self, Watched};
+use crate::report::{Code, Error, Result};
+use crate::store::{publish, retention};
+
+/// Watches the version that was just committed. Returns the command's exit status.
+pub fn run(context: &mut Context) -> Result<u8> {
+    let updates = context.open()?;
+    let Some(watch) = updates.status().watch.clone() else {
+        return Ok(0);
+    };
+    let site = context.site(&updates, false)?;
+    let left = watch.until.duration_since(context.host.now());
+    let left = std::time::Duration::try_from(left).unwrap_or_default().min(updates.spec().watch);
+    if left.is_zero() {
+        return settle(context);
+    }
+    context.report.info(&format!("{} is healthy; watching it for {} s more", watch.revision, left.as_secs()));
+    let binary = context.layout.versions.join(survey::dir_of(context, &watch.revision)).join("bin/teleport");
+    let watched = health::watch(&site.service, &binary, &site.data_dir, left, &|| context.signals.cancelled())?;
+    drop(site);
+    match watched {
+        Watched::Stood => settle(context),
+        // The next run looks again.
+        Watched::Cancelled => Ok(0),
+        Watched::Fell { reason } => back(context, &reason),
+    }
+}
+
+/// A watch that was cut short (a kill, a reboot) is judged by the next run. `Some`: it led back, with this status.
+pub fn resume(context: &mut Context, updates: &Updates) -> Result<Option<u8>> {
+    let Some(watch) = &updates.status().watch else {
+        return Ok(None);
+    };
+    if updates.spec().active().as_ref() != Some(&watch.revision) {
+        return Ok(None);
+    }
+    let state = context.service(updates)?.state()?;
+    if state.failed {
+        return back(context, "the agent failed during its watch").map(Some);
+    }
+    if watch.until > context.host.now() {
+        return run(context).map(Some).map(|status| status.filter(|&status| status != 0));
+    }
+    settle(context)?;
+    Ok(None)
+}
+
+/// The version stood: what was kept only for its failure may go.
+fn settle(context: &mut Context) -> Result<u8> {
+    let _lock = context.lock("watch")?;
+    recover::pending(context, false)?;
+    let mut updates = context.open()?;
+    let mut status = updates.status().clone();
+    if status.watch.take().is_some() {
+        updates.set_status(&status);
+        updates.write()?;
+    }
+    let facts = survey::facts(context, &updates, Depth::Move, None)?;
+    if facts.keep == 1 {
+        for dir in retention::after_watch(&facts) {
+            publish::retire(&context.layout.versions, &dir)?;
+            context.report.done(&format!("remove {dir}"));
+        }
+    }
+    Ok(0)
+}
+
+/// The version fell during its watch: back to the one before, with the snapshot of that very run.
+fn back(context: &mut Context, reason: &str) -> Result<u8> {
+    let updates = context.open()?;
+    let Some(watch) = updates.status().watch.clone() else {
+        return Ok(0);
+    };
+    context.report.warn(&format!("{} fell during its watch: {reason}", watch.revision));
+    let Some(previous) = watch.previous else {
+        return Err(Error::new(Code::Unhealthy, format!("{} fell during its watch: {reason}", watch.revision))
+            .advise("there is no version before it to go back to"));
+    };
+    errand::carry_out(
+        context,
+        &Errand {
+            command: "watch",
+            target: previous.clone(),
+            in_window: true,
+            insist: true,
+            depth: Depth::Move,
+            change: &|_| {},
+            refuse_left: Some(format!("fell during its watch: {reason}")),
+            trusted_snapshot: watch.snapshot_sha256,
+        },
+    )?;
+    Err(Error::new(
+        Code::Unhealthy,
+        format!("{} fell during its watch ({reason}); rolled back to {previous}", watch.revision),
+    )
+    .advise("see `journalctl -u teleport`"))
+}

@@ -1,0 +1,304 @@
+//! The journal (SPEC §8): append-only, preallocated, one fsynced record per change of state.
+//!
+//! A record is a line: eight hex digits of the SHA-256 of the JSON, a space, the JSON. What follows the last whole
+//! record is a torn tail and is ignored; a record of an unknown kind or format stops recovery without touching
+//! anything.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::host::durable;
+use crate::plan::Plan;
+use crate::report::{Code, Error, IoContext, Result};
+
+/// The journal's name in the versions directory.
+pub const NAME: &str = ".journal";
+/// The format that this program writes and finishes.
+const FORMAT: u32 = 1;
+/// Bytes set aside at the start, so that a full disk cannot stop an undo: a plan takes about 10 KiB, a record 100 bytes.
+const PREALLOCATED: u64 = 256 * 1024;
+/// Largest journal that is read, bytes: far above what any run writes.
+const MAX_SIZE: u64 = 16 * 1024 * 1024;
+
+/// The program that opened a journal: it alone is sure to understand it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Writer {
+    /// Its file.
+    pub path: PathBuf,
+    /// SHA-256 of that file, hex.
+    pub sha256: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The first record: everything that recovery needs to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// Format of all records that follow.
+    pub format: u32,
+    /// Who wrote it.
+    pub writer: Writer,
+    /// The command that runs.
+    pub command: String,
+    /// When it began.
+    pub time: Timestamp,
+    /// The plan, whole.
+    pub plan: Plan,
+}
+
+/// What a step leaves behind for its undo.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Digest of the snapshot that the step made; the host's state before the switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_sha256: Option<String>,
+}
+
+/// One record. Steps are named by their place in the plan's switch (or after) list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// The run begins.
+    Begin(Box<Opening>),
+    /// A switch step is about to change something.
+    Intent {
+        /// Its index.
+        step: usize,
+    },
+    /// It has.
+    Done {
+        /// Its index.
+        step: usize,
+        /// For its undo.
+        #[serde(default)]
+        note: Note,
+    },
+    /// The run is being undone, for this reason.
+    Undo {
+        /// Stable error code.
+        code: String,
+        /// What failed.
+        reason: String,
+        /// The new version itself is to blame: it will be refused.
+        blame: bool,
+    },
+    /// The failed version's database is kept as evidence; must not be done twice, the live one is ours again.
+    Evidence,
+    /// The database that was left is back in place.
+    DatabaseBack,
+    /// A step is undone.
+    Undone {
+        /// Its index.
+        step: usize,
+    },
+    /// The new state is the state: from here on steps are finished, not undone.
+    Commit,
+    /// A recovery begins.
+    Recover,
+    /// The run is over.
+    Closed,
+}
+
+/// An open journal, at its end.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    records: Vec<Record>,
+}
+
+impl Journal {
+    /// Creates the journal of a new run with its first record, durable before it is seen under its name.
+    pub fn create(versions: &Path, opening: Opening) -> Result<Self> {
+        let path = versions.join(NAME);
+        let temp = durable::temp_beside(&path);
+        durable::remove_file(&temp)?;
+        let file = durable::create_new(&temp, durable::FILE_MODE).at("cannot write", &temp)?;
+        preallocate(&file).at("cannot set space aside for", &temp).inspect_err(|_| {
+            let _ = durable::remove_file(&temp);
+        })?;
+        let mut journal = Self { file, path: temp.clone(), records: Vec::new() };
+        journal.append(Record::Begin(Box::new(opening)))?;
+        durable::rename(&temp, &path)?;
+        journal.path = path;
+        Ok(journal)
+    }
+
+    /// Opens the journal of an interrupted run; `None` if there is none, or none that had begun.
+    ///
+    /// # Errors
+    /// A record or format that this program does not know: nothing may be touched ([`Code::JournalUnknown`]).
+    pub fn open(versions: &Path) -> Result<Option<Self>> {
+        let path = versions.join(NAME);
+        let Some(bytes) = durable::read_limited(&path, MAX_SIZE)? else {
+            return Ok(None);
+        };
+        let (records, end) = parse(&bytes).map_err(|error| error.during(path.display()))?;
+        if records.is_empty() {
+            return Ok(None);
+        }
+        let mut file = File::options().read(true).write(true).open(&path).at("cannot open", &path)?;
+        file.seek(SeekFrom::Start(end)).at("cannot open", &path)?;
+        // What stands behind the last whole record is torn; zeros keep it from being taken for a later record's tail.
+        let tail = (bytes.len() as u64).saturating_sub(end);
+        if bytes[end as usize..].iter().any(|&byte| byte != 0) {
+            file.write_all(&vec![0; tail as usize]).and_then(|()| file.sync_data()).at("cannot write", &path)?;
+            file.seek(SeekFrom::Start(end)).at("cannot open", &path)?;
+        }
+        Ok(Some(Self { file, path, records }))
+    }
+
+    /// Appends a record and makes it durable.
+    pub fn append(&mut self, record: Record) -> Result<()> {
+        let line = encode(&record);
+        self.file.write_all(&line).and_then(|()| self.file.sync_data()).at("cannot write", &self.path)?;
+        self.records.push(record);
+        Ok(())
+    }
+
+    /// Every record so far.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// The first record.
+    pub fn opening(&self) -> Result<&Opening> {
+        match self.records.first() {
+            Some(Record::Begin(opening)) => Ok(opening),
+            _ => Err(Error::new(Code::JournalUnknown, format!("{} does not begin a run", self.path.display()))),
+        }
+    }
+
+    /// Ends the run: the journal goes.
+    pub fn close(mut self) -> Result<()> {
+        self.append(Record::Closed)?;
+        durable::remove_file(&self.path)
+    }
+
+    /// The switch steps whose intent is recorded and whose undo is not, the last first.
+    pub fn to_undo(&self) -> Vec<usize> {
+        let mut steps: Vec<usize> = Vec::new();
+        for record in &self.records {
+            match record {
+                Record::Intent { step } if !steps.contains(step) => steps.push(*step),
+                Record::Undone { step } => steps.retain(|known| known != step),
+                _ => {}
+            }
+        }
+        steps.reverse();
+        steps
+    }
+
+    /// The run passed its commit.
+    pub fn is_committed(&self) -> bool {
+        self.records.contains(&Record::Commit)
+    }
+
+    /// The run is over and only its file was left.
+    pub fn is_closed(&self) -> bool {
+        self.records.contains(&Record::Closed)
+    }
+
+    /// A mark that is set once.
+    pub fn has(&self, mark: &Record) -> bool {
+        self.records.contains(mark)
+    }
+
+    /// How many recoveries have begun.
+    pub fn recoveries(&self) -> usize {
+        self.records.iter().filter(|record| **record == Record::Recover).count()
+    }
+
+    /// The reason recorded for undoing, with its code and whether the version is to blame.
+    pub fn undo_reason(&self) -> Option<(&str, &str, bool)> {
+        self.records.iter().find_map(|record| match record {
+            Record::Undo { code, reason, blame } => Some((code.as_str(), reason.as_str(), *blame)),
+            _ => None,
+        })
+    }
+
+    /// Digest of the snapshot that this run took.
+    pub fn snapshot_sha256(&self) -> Option<&str> {
+        self.records.iter().rev().find_map(|record| match record {
+            Record::Done { note: Note { snapshot_sha256: Some(sha256) }, .. } => Some(sha256.as_str()),
+            _ => None,
+        })
+    }
+}
+
+/// Whether a run was interrupted; needs no right but to read.
+pub fn is_open(versions: &Path) -> bool {
+    match durable::read_limited(&versions.join(NAME), MAX_SIZE) {
+        Ok(None) => false,
+        Ok(Some(bytes)) => match parse(&bytes) {
+            Ok((records, _)) => !records.is_empty() && !records.contains(&Record::Closed),
+            Err(_) => true,
+        },
+        Err(_) => std::fs::symlink_metadata(versions.join(NAME)).is_ok(),
+    }
+}
+
+fn preallocate(file: &File) -> std::io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, PREALLOCATED) {
+        // A file system without fallocate: written zeros hold the space as well.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            let mut file = file;
+            file.write_all(&vec![0; PREALLOCATED as usize])?;
+            file.seek(SeekFrom::Start(0)).map(|_| ())
+        }
+        other => Ok(other?),
+    }
+}
+
+fn encode(record: &Record) -> Vec<u8> {
+    // Serialising plain data of our own to JSON cannot fail: no maps with other keys than strings, no NaN.
+    let json = serde_json::to_string(record).unwrap_or_default();
+    format!("{} {json}\n", checksum(json.as_bytes())).into_bytes()
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The whole records at the start of `bytes`, and where they end.
+///
+/// # Errors
+/// A record whose checksum is right but whose content is unknown.
+pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, u64)> {
+    let mut records = Vec::new();
+    let mut at = 0;
+    while let Some(length) = bytes[at..].iter().position(|&byte| byte == b'\n') {
+        let line = &bytes[at..at + length];
+        let Some((sum, json)) = line.split_at_checked(8).and_then(|(sum, rest)| Some((sum, rest.strip_prefix(b" ")?)))
+        else {
+            break;
+        };
+        if checksum(json).as_bytes() != sum {
+            break;
+        }
+        let unknown = |error: &dyn std::fmt::Display| {
+            Error::new(Code::JournalUnknown, format!("record {} is not known here: {error}", records.len() + 1))
+                .advise("run the updater that wrote it, or a newer one")
+        };
+        let record: Record = serde_json::from_slice(json).map_err(|error| unknown(&error))?;
+        if let Record::Begin(opening) = &record
+            && opening.format != FORMAT
+        {
+            return Err(unknown(&format!("format {}", opening.format)));
+        }
+        records.push(record);
+        at += length + 1;
+    }
+    Ok((records, at as u64))
+}
+
+/// The format number for an [`Opening`].
+pub const fn format() -> u32 {
+    FORMAT
+}

@@ -1,0 +1,164 @@
+//! Everything before the switch: space, download, checks in staging, publishing. Leaves nothing that is used, and
+//! nothing at all if it fails.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Site;
+use crate::host::command::Command;
+use crate::host::http::Client;
+use crate::host::{durable, machine};
+use crate::plan::{Plan, Step};
+use crate::release::{self, Arch, BaseUrl, PublicKey, Revision};
+use crate::report::{Code, Error, Result};
+use crate::store::manifest::{Manifest, UpdaterInfo};
+use crate::store::publish;
+
+/// A binary that has not told its version by then hangs, seconds.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+/// Room for the journal, the configuration and what the file system itself needs, bytes.
+const RESERVE: u64 = 32 * 1024 * 1024;
+
+/// What the preparation needs besides the site.
+pub struct Supply<'a> {
+    /// For the archive; made only if something is to be downloaded.
+    pub client: &'a Client,
+    /// Where archives are.
+    pub base: &'a BaseUrl,
+    /// Which machine they are for.
+    pub arch: Arch,
+    /// The key that must have signed them.
+    pub public_key: Option<PublicKey>,
+    /// The binaries wanted; all if empty.
+    pub components: &'a [String],
+    /// Unpacked size of the active version, bytes; a first guess at the new one's.
+    pub active_size: Option<u64>,
+}
+
+/// Runs the plan's preparing steps.
+pub fn run(site: &Site<'_>, plan: &Plan, supply: &Supply<'_>) -> Result<()> {
+    for step in &plan.prepare {
+        match step {
+            Step::Fetch { revision, dir, url, .. } => fetch(site, supply, revision, dir, url)?,
+            other => {
+                super::steps::perform(site, plan, other)?;
+            }
+        }
+        site.report.done(&step.describe());
+    }
+    Ok(())
+}
+
+fn fetch(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, dir: &str, url: &str) -> Result<()> {
+    let versions = &site.layout.versions;
+    let size = release::fetch::archive_size(supply.client, url, &|| site.signals.cancelled()).unwrap_or_default();
+    space(site, size, supply.active_size)?;
+    let staging = versions.join(format!("{}{dir}", publish::STAGING_PREFIX));
+    durable::remove_tree(&staging)?;
+    let staged = stage(site, supply, revision, &staging).and_then(|mut manifest| {
+        check(site, &staging, revision, &mut manifest)?;
+        manifest.write(&staging)?;
+        durable::sync_dir(&staging)?;
+        publish::publish(&staging, &site.version_dir(dir), &manifest)
+    });
+    site.report.finish_bar();
+    if staged.is_err() {
+        // The first error is the one to tell.
+        let _ = durable::remove_tree(&staging);
+    }
+    staged
+}
+
+fn stage(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, staging: &Path) -> Result<Manifest> {
+    let components = (!supply.components.is_empty()).then_some(supply.components);
+    let request = release::StageRequest {
+        client: supply.client,
+        base: supply.base,
+        revision,
+        arch: supply.arch,
+        staging_dir: staging,
+        public_key: supply.public_key.as_ref(),
+        components,
+        limits: release::Limits::default(),
+    };
+    let staged = release::stage(
+        &request,
+        &mut |progress| site.report.progress(progress.bytes_done, progress.bytes_total),
+        &|| site.signals.cancelled(),
+    )?;
+    Ok(staged.manifest)
+}
+
+/// Checked before publishing (SPEC §4): the agent prints the version asked for; a compatible updater declares itself.
+fn check(site: &Site<'_>, staging: &Path, revision: &Revision, manifest: &mut Manifest) -> Result<()> {
+    let agent = staging.join("bin/teleport");
+    if site.layout.is_image() && !runs_here(&agent) {
+        site.report.debug("the image is for another machine: its binaries are not run");
+        return Ok(());
+    }
+    let output = Command::new(&agent).arg("version").timeout(VERSION_TIMEOUT).unprivileged().run().map_err(|error| {
+        Error::new(Code::VersionMismatch, format!("the downloaded teleport does not run: {}", error.what))
+            .advise("the release is broken, or not for this machine; the old version stays")
+    })?;
+    release::check::check_version_output(&output.stdout_text(), &revision.version)?;
+    manifest.updater = ["bin/teleport-update", "bin/teleport-updater"].into_iter().find_map(|file| {
+        manifest.files.iter().any(|entry| entry.path == file).then(|| updater(site, staging, file)).flatten()
+    });
+    Ok(())
+}
+
+/// The updater in the archive, if it speaks our protocol; another program of that name is stored and never run again.
+fn updater(site: &Site<'_>, staging: &Path, file: &str) -> Option<UpdaterInfo> {
+    let output = Command::new(staging.join(file))
+        .args(["version", "--format", "json"])
+        .timeout(VERSION_TIMEOUT)
+        .unprivileged()
+        .run()
+        .ok()
+        .filter(|output| output.success());
+    let declared = output.and_then(|output| {
+        let value: serde_json::Value = serde_json::from_str(&output.stdout_text()).ok()?;
+        value.get("protocol")?.as_str().map(str::to_owned)
+    });
+    match declared {
+        Some(protocol) if protocol == crate::PROTOCOL => Some(UpdaterInfo { path: file.to_owned(), protocol }),
+        _ => {
+            site.report.info(&format!("{file} of this release is another program: it is stored, not used"));
+            None
+        }
+    }
+}
+
+/// Whether an ELF file is for this machine.
+fn runs_here(path: &Path) -> bool {
+    let mut head = [0; 20];
+    std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)).is_ok()
+        && u16::from_le_bytes([head[18], head[19]]) == Arch::NATIVE.elf_machine()
+}
+
+/// Room on every file system concerned, before the first byte is written.
+fn space(site: &Site<'_>, archive: Option<u64>, active: Option<u64>) -> Result<()> {
+    let database = site.database();
+    let sized = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let rows = sized(&database) + sized(&database.with_extension("db-wal"));
+    let unpacked = release::space::unpacked_estimate(archive, active);
+    let versions = &site.layout.versions;
+    // The snapshot lies with the versions; the copy prepared for a restore beside the database.
+    let mut needs = vec![(versions.as_path(), unpacked + rows + RESERVE)];
+    if machine::same_file_system(versions, &site.data_dir)? {
+        needs[0].1 += rows;
+    } else {
+        needs.push((site.data_dir.as_path(), rows + RESERVE));
+    }
+    for (path, needed) in needs {
+        let free = machine::free_bytes(path)?;
+        if free < needed {
+            return Err(Error::new(
+                Code::NoSpace,
+                format!("{} has {} MB free, {} MB are needed", path.display(), free / 1_000_000, needed / 1_000_000),
+            )
+            .advise("free space on that file system and run the command again"));
+        }
+    }
+    Ok(())
+}

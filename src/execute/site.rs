@@ -1,0 +1,51 @@
+//! What the steps work on.
+
+use std::path::{Path, PathBuf};
+
+use crate::host::signal::Signals;
+use crate::host::{Host, Layout};
+use crate::report::Report;
+use crate::service::Service;
+use crate::service::health::HealthSettings;
+
+/// The place where a plan is carried out.
+#[derive(Debug)]
+pub struct Site<'a> {
+    /// Environment and clock.
+    pub host: &'a Host,
+    /// Paths.
+    pub layout: &'a Layout,
+    /// Where it is said what happens.
+    pub report: &'a Report,
+    /// SIGINT and SIGTERM.
+    pub signals: &'a Signals,
+    /// What runs the agent.
+    pub service: Service,
+    /// The agent's data directory.
+    pub data_dir: PathBuf,
+    /// The cluster, as `backup.yaml` names it.
+    pub proxy: String,
+    /// When a version counts as healthy.
+    pub health: HealthSettings,
+    /// The agent was failing before: that cannot be blamed on the new version.
+    pub baseline_failing: bool,
+    /// The boot-time recovery: no network, no service calls.
+    pub boot: bool,
+}
+
+impl Site<'_> {
+    /// The agent's database.
+    pub fn database(&self) -> PathBuf {
+        self.data_dir.join("proc/sqlite.db")
+    }
+
+    /// The real path of a directory in the versions directory.
+    pub fn version_dir(&self, dir: &str) -> PathBuf {
+        self.layout.versions.join(dir)
+    }
+
+    /// The real path behind a path as the plan writes it into links.
+    pub fn real(&self, inside: &Path) -> PathBuf {
+        self.layout.real(inside)
+    }
+}

@@ -1,0 +1,297 @@
+//! The table of steps: what each does and how it is undone. Every undo may be repeated.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::Site;
+use super::journal::{Journal, Note, Record};
+use crate::database::{self, Backup};
+use crate::host::{durable, package, systemctl::Systemctl};
+use crate::plan::{Node, Placement, Plan, Step, UNMANAGED};
+use crate::report::{Code, Error, IoContext, Result};
+use crate::service::health::{self, Verdict};
+use crate::store::{manifest::Manifest, publish};
+
+/// Does `step`.
+pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note> {
+    match step {
+        Step::Hold { .. } => {}
+        Step::Fetch { .. } => return Err(Error::new(Code::Io, "a download cannot stand in the switch")),
+        Step::Verify { dir } => verify(site, dir)?,
+        Step::Place(place) | Step::Switch { place, .. } => put(place, &place.now)?,
+        Step::Snapshot { dir, stopped } => return snapshot(site, plan, dir, *stopped),
+        Step::PrepareRestore { dir } => {
+            database::restore::prepare(&site.version_dir(dir).join(database::BACKUP_DIR), &site.database())?;
+        }
+        Step::Stop => site.service.stop(&site.stop_proof())?,
+        Step::Restore { .. } => database::restore::swap(&site.database())?,
+        Step::DaemonReload => site.service.daemon_reload()?,
+        Step::Reload => site.service.reload()?,
+        Step::Start => site.service.start()?,
+        Step::Health { binary } => health_verdict(site, binary)?,
+        Step::SetAside { path, kept } => set_aside(path, kept)?,
+        Step::RemovePackage { name } => remove_package(site, name)?,
+        Step::Confirm => confirm(site, plan)?,
+        Step::OpenPath { path } => open_path(path)?,
+        Step::EnableTimer { unit } => site.systemctl().enable(unit, true)?,
+        Step::DisableUnit { unit } => site.systemctl().disable(unit, true)?,
+        Step::Retire { dir } => publish::retire(&site.layout.versions, dir)?,
+    }
+    Ok(Note::default())
+}
+
+/// Undoes `step`, which was begun and perhaps done.
+pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Result<()> {
+    match step {
+        Step::Hold { running } => bring_back(site, *running),
+        Step::Place(place) => put(place, &place.was),
+        Step::Switch { place, evidence } => {
+            stop_for_undo(site)?;
+            database_back(site, evidence, journal)?;
+            put(place, &place.was)
+        }
+        Step::Restore { dir } => {
+            stop_for_undo(site)?;
+            database_back(site, dir, journal)
+        }
+        Step::PrepareRestore { .. } => database::restore::discard(&site.database()),
+        Step::SetAside { path, kept } => put_back(kept, path),
+        _ => Ok(()),
+    }
+}
+
+/// Steps that a boot must not wait for.
+pub(super) fn needs_running_system(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::RemovePackage { .. } | Step::Confirm | Step::EnableTimer { .. } | Step::DisableUnit { .. } | Step::Retire { .. }
+    )
+}
+
+fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
+    let version_dir = site.version_dir(dir);
+    let differences = Manifest::read(&version_dir)?.verify(&version_dir)?;
+    match differences.first() {
+        None => Ok(()),
+        Some(first) => Err(Error::new(
+            Code::Damaged,
+            format!("{} differs from its manifest: {first} ({} in all)", version_dir.display(), differences.len()),
+        )
+        .advise("it will be downloaded again")),
+    }
+}
+
+/// Brings `place` to `node`, whatever stands there.
+fn put(place: &Placement, node: &Node) -> Result<()> {
+    // What is not ours is kept before it is replaced.
+    if let Node::Kept(kept) = &place.was
+        && *node != place.was
+        && std::fs::symlink_metadata(kept).is_err()
+    {
+        durable::create_dir_all(durable::parent(kept))?;
+        keep(&place.path, kept)?;
+    }
+    match node {
+        Node::Absent => durable::remove_file(&place.path),
+        Node::Link(target) => {
+            durable::create_dir_all(durable::parent(&place.path))?;
+            durable::symlink(target, &place.path)
+        }
+        Node::Text(text) => {
+            durable::create_dir_all(durable::parent(&place.path))?;
+            durable::write(&place.path, text.as_bytes(), durable::FILE_MODE)
+        }
+        Node::Kept(kept) => put_back(kept, &place.path),
+    }
+}
+
+/// Keeps a second name for `path`, or a copy where that is another file system.
+fn keep(path: &Path, kept: &Path) -> Result<()> {
+    match std::fs::hard_link(path, kept) {
+        Ok(()) => durable::sync_dir(durable::parent(kept)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(_) => copy_with_owner(path, kept),
+    }
+}
+
+/// Puts a kept file back under its name; repeated, it finds the work done.
+fn put_back(kept: &Path, path: &Path) -> Result<()> {
+    if std::fs::symlink_metadata(kept).is_err() {
+        return Ok(());
+    }
+    match rustix::fs::rename(kept, path) {
+        Ok(()) => durable::sync_dir(durable::parent(path)).and_then(|()| durable::sync_dir(durable::parent(kept))),
+        Err(rustix::io::Errno::XDEV) => {
+            copy_with_owner(kept, path)?;
+            durable::remove_file(kept)
+        }
+        Err(error) => Err(error).at("cannot put back", path),
+    }
+}
+
+fn copy_with_owner(from: &Path, to: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::symlink_metadata(from).at("cannot read", from)?;
+    if meta.is_symlink() {
+        let target = std::fs::read_link(from).at("cannot read", from)?;
+        return durable::symlink(&target, to);
+    }
+    let temp = durable::temp_beside(to);
+    durable::remove_file(&temp)?;
+    durable::copy_synced(from, &temp, meta.mode() & 0o7777)?;
+    durable::chown(&temp, meta.uid(), meta.gid())?;
+    durable::rename(&temp, to)
+}
+
+fn set_aside(path: &Path, kept: &Path) -> Result<()> {
+    if std::fs::symlink_metadata(path).is_err() {
+        return Ok(());
+    }
+    durable::create_dir_all(durable::parent(kept))?;
+    if std::fs::symlink_metadata(kept).is_err() {
+        keep(path, kept)?;
+    }
+    durable::remove_file(path)
+}
+
+/// Copies the database that is left. The digest goes into the journal: undo asks for nothing else.
+fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool) -> Result<Note> {
+    let version_dir = site.version_dir(dir);
+    durable::create_dir_all(&version_dir)?;
+    let request = database::snapshot::Request {
+        database: &site.database(),
+        version_dir: &version_dir,
+        proxy: &site.proxy,
+        revision: plan.from.as_ref(),
+        now: site.host.now(),
+        cancelled: &|| site.signals.cancelled(),
+    };
+    let backup = if stopped { database::snapshot::stopped(&request, true)? } else { database::snapshot::online(&request)? };
+    Ok(Note { snapshot_sha256: Some(backup.digest().to_owned()) })
+}
+
+fn health_verdict(site: &Site<'_>, binary: &Path) -> Result<()> {
+    let verdict = health::observe(
+        &site.service,
+        &site.real(binary),
+        &site.data_dir,
+        &site.health,
+        &|| site.signals.cancelled(),
+    )?;
+    match verdict {
+        Verdict::Healthy { .. } => Ok(()),
+        Verdict::Unproven { reason } => {
+            site.report.warn(&format!("the agent was failing before, and its new version is not proven: {reason}"));
+            Ok(())
+        }
+        Verdict::Failed { reason } => Err(Error::new(Code::Unhealthy, format!("the new version is not healthy: {reason}"))
+            .advise("see `journalctl -u teleport`")),
+    }
+}
+
+/// Before the database is put back nothing may have it open. At boot nothing has been started yet; it is proven all
+/// the same.
+fn stop_for_undo(site: &Site<'_>) -> Result<()> {
+    if site.boot { site.service.prove_stopped(&site.stop_proof()) } else { site.service.stop(&site.stop_proof()) }
+}
+
+/// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence.
+fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Result<()> {
+    if journal.has(&Record::DatabaseBack) {
+        return Ok(());
+    }
+    let Some(sha256) = journal.snapshot_sha256().map(str::to_owned) else {
+        return Ok(());
+    };
+    let plan = &journal.opening()?.plan;
+    let from = plan.switch.iter().find_map(|step| match step {
+        Step::Snapshot { dir, .. } => Some(dir.clone()),
+        _ => None,
+    });
+    let to = plan.to.clone();
+    let Some(from) = from else {
+        return Ok(());
+    };
+    if !journal.has(&Record::Evidence) {
+        let kept = database::snapshot::evidence(&database::snapshot::Request {
+            database: &site.database(),
+            version_dir: &site.version_dir(evidence),
+            proxy: &site.proxy,
+            revision: to.as_ref(),
+            now: site.host.now(),
+            cancelled: &|| false,
+        });
+        // Evidence is worth a warning; the old version's database is worth everything.
+        if let Err(error) = kept {
+            site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
+        }
+        journal.append(Record::Evidence)?;
+    }
+    let backup_dir = site.version_dir(&from).join(database::BACKUP_DIR);
+    database::restore::prepare_trusted(&backup_dir, &site.database(), &sha256)?;
+    database::restore::swap(&site.database())?;
+    journal.append(Record::DatabaseBack)
+}
+
+/// The agent as it was before the run.
+fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
+    site.service.daemon_reload()?;
+    if site.boot || !running || site.service.state()?.running {
+        return Ok(());
+    }
+    site.service.start()
+}
+
+fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
+    let enabled = site.service.state().map(|state| state.enabled).unwrap_or(false);
+    let root = site.layout.is_image().then_some(site.layout.root.as_path());
+    let Some(package) = package::installed(root)?.into_iter().find(|package| package.name == name) else {
+        return Ok(());
+    };
+    let keep = [site.layout.agent_config.clone()];
+    let aside = site.layout.versions.join(UNMANAGED).join("package");
+    package::purge(&package, &keep, &[site.data_dir.clone()], root, &aside)?;
+    if enabled && !site.layout.is_image() {
+        site.systemctl().enable(&site.layout.unit, false)?;
+    }
+    Ok(())
+}
+
+/// The package manager may have deleted links or the unit that stood under its own names: made again at once.
+fn confirm(site: &Site<'_>, plan: &Plan) -> Result<()> {
+    let mut again = false;
+    for step in &plan.switch {
+        let (Step::Place(place) | Step::Switch { place, .. }) = step else {
+            continue;
+        };
+        if look(&place.path)? != place.now {
+            put(place, &place.now)?;
+            again = true;
+        }
+    }
+    if again { site.service.daemon_reload() } else { Ok(()) }
+}
+
+/// What stands at `path`; a regular file counts as text.
+fn look(path: &PathBuf) -> Result<Node> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Node::Absent),
+        Err(error) => Err(error).at("cannot read", path),
+        Ok(meta) if meta.is_symlink() => Ok(Node::Link(std::fs::read_link(path).at("cannot read", path)?)),
+        Ok(_) => Ok(Node::Text(std::fs::read_to_string(path).unwrap_or_default())),
+    }
+}
+
+fn open_path(path: &Path) -> Result<()> {
+    let mode = std::fs::metadata(path).at("cannot read", path)?.permissions().mode() & 0o7777;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | 0o001)).at("cannot set the mode of", path)
+}
+
+impl Site<'_> {
+    fn systemctl(&self) -> Systemctl {
+        Systemctl::new(self.layout.is_image().then(|| self.layout.root.clone()))
+    }
+}
+
+#[allow(unused_imports, reason = "named in documentation")]
+use Backup as _;

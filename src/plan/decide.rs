@@ -1,0 +1,128 @@
+//! Whether the cluster's wish is followed now: window, pin, floor, refusals and their growing waits. Pure.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::facts::{Facts, Refusal};
+use crate::release::{Revision, Version};
+use crate::report::{Code, Error};
+
+/// Wait after the first failure of a version, minutes: an hour lets a passing fault of the host pass.
+const FIRST_WAIT_MINUTES: i64 = 60;
+/// Longest wait, minutes: once a week, so that "not never" stays true without wearing the host.
+const MAX_WAIT_MINUTES: i64 = 7 * 24 * 60;
+
+/// What the cluster asks for and how it was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// The revision that the cluster names.
+    pub wanted: Revision,
+    /// The cluster's window is open, or the command ignores it.
+    pub in_window: bool,
+    /// The operator insists: refusals do not count.
+    pub insist: bool,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Go on towards it.
+    Go,
+    /// Nothing to do, and why (exit 0).
+    Rest(String),
+    /// Not possible, and why (exit 1).
+    No(Error),
+}
+
+/// Decides on `ask`.
+pub fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decision {
+    if let Some(floor) = min_version
+        && ask.wanted.version < *floor
+    {
+        return Decision::No(
+            Error::new(
+                Code::BelowMinVersion,
+                format!("the cluster asks for {}, below this host's min_version {floor}", ask.wanted),
+            )
+            .advise("change min_version in updates.yaml if that is meant"),
+        );
+    }
+    if !ask.in_window {
+        return Decision::Rest(format!("{} waits for the cluster's update window", ask.wanted));
+    }
+    if facts.active.as_ref() == Some(&ask.wanted) {
+        return Decision::Go;
+    }
+    match facts.refused.iter().find(|refusal| refusal.revision == ask.wanted) {
+        Some(refusal) if !ask.insist && facts.now < refusal.retry_at => Decision::Rest(format!(
+            "{} was refused ({}); next try at {}, or now with `update --now`",
+            ask.wanted, refusal.reason, refusal.retry_at
+        )),
+        _ => Decision::Go,
+    }
+}
+
+/// The refusal that follows a failure of `revision` at `now`, given an earlier one.
+pub fn refuse(earlier: Option<&Refusal>, revision: &Revision, reason: &str, now: Timestamp) -> Refusal {
+    let count = earlier.map_or(0, |earlier| earlier.count).saturating_add(1);
+    Refusal {
+        revision: revision.clone(),
+        retry_at: now.saturating_add(wait_after(count)).unwrap_or(Timestamp::MAX),
+        count,
+        reason: reason.to_owned(),
+    }
+}
+
+/// The wait after the `count`th failure: doubled each time, from an hour to a week.
+pub fn wait_after(count: u32) -> SignedDuration {
+    let doubled = FIRST_WAIT_MINUTES.saturating_mul(1 << count.saturating_sub(1).min(20));
+    SignedDuration::from_mins(doubled.min(MAX_WAIT_MINUTES))
+}
+
+/// A host's place in the jitter: uniform over a fleet, steady for a host and target (SPEC §5).
+///
+/// Returns seconds, 0 to `max_seconds`.
+pub fn jitter(host: &str, target: &Revision, max_seconds: u32) -> u32 {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(format!("{host}\n{}\n{}", target.version, target.edition));
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    (u64::from_be_bytes(first) % (u64::from(max_seconds) + 1)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::release::Edition;
+
+    fn revision(version: &str) -> Revision {
+        Revision { version: version.parse().unwrap(), edition: Edition::Oss }
+    }
+
+    #[test]
+    fn waits_grow_and_never_become_for_ever() {
+        let hours: Vec<i64> = (1..=10).map(|count| wait_after(count).as_hours()).collect();
+        assert_eq!(hours, [1, 2, 4, 8, 16, 32, 64, 128, 168, 168]);
+        assert_eq!(wait_after(u32::MAX).as_hours(), 168);
+    }
+
+    #[test]
+    fn the_jitter_is_steady_for_a_host_and_uniform_over_a_fleet() {
+        let target = revision("15.0.0");
+        assert_eq!(jitter("a", &target, 600), jitter("a", &target, 600));
+        assert_eq!(jitter("a", &target, 0), 0);
+        let mut buckets = [0u32; 10];
+        for host in 0..10_000 {
+            buckets[jitter(&format!("host-{host}"), &target, 999) as usize / 100] += 1;
+        }
+        assert!(buckets.iter().all(|&hosts| (850..1150).contains(&hosts)), "{buckets:?}");
+    }
+
+    #[test]
+    fn a_second_failure_counts_on() {
+        let now = Timestamp::UNIX_EPOCH;
+        let first = refuse(None, &revision("2.0.0"), "unhealthy", now);
+        let second = refuse(Some(&first), &revision("2.0.0"), "unhealthy", now);
+        assert_eq!((first.count, second.count), (1, 2));
+        assert!(second.retry_at > first.retry_at);
+    }
+}

@@ -1,0 +1,194 @@
+//! What a plan is made from. Gathered by `command::survey`, and again under the lock.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::step::{Node, Part};
+use crate::release::Revision;
+
+/// The whole picture of a host that a decision needs; no handle, no path is looked at after it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// The time of the survey.
+    pub now: Timestamp,
+    /// The versions directory, as programs on the host see it.
+    pub versions: PathBuf,
+    /// The link directory, real path.
+    pub link_dir: PathBuf,
+    /// What `updates.yaml` calls active.
+    pub active: Option<Revision>,
+    /// The last working version before it.
+    pub previous: Option<Revision>,
+    /// Versions on disk.
+    pub installed: Vec<Installed>,
+    /// What stands where links go: every name in the link directory that is ours, or that a version would need.
+    pub names: Vec<Name>,
+    /// The unit file.
+    pub unit: UnitFact,
+    /// The database.
+    pub database: bool,
+    /// The agent.
+    pub agent: Agent,
+    /// Refused versions.
+    pub refused: Vec<Refusal>,
+    /// Kept beside the current and last working ones.
+    pub keep: u32,
+    /// Directories (names below the versions directory) that live processes run from.
+    pub in_use: Vec<String>,
+    /// Packages to be removed by `enable`.
+    pub packages: Vec<String>,
+    /// Files of the Go updater to be set aside, with the place where they will be kept.
+    pub set_aside: Vec<(PathBuf, PathBuf)>,
+    /// A closed directory above the versions that should get o+x.
+    pub open_path: Option<PathBuf>,
+    /// Our own timer files for a suffixed installation: path, wanted text, what stands there.
+    pub own_units: Vec<(PathBuf, String, Node)>,
+}
+
+/// A version on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// What it is.
+    pub revision: Revision,
+    /// Its directory's name.
+    pub dir: String,
+    /// The marker is there, and names the archive.
+    pub marker: Option<String>,
+    /// Sizes and modes fit the manifest.
+    pub intact: bool,
+    /// File names in `bin/`.
+    pub binaries: Vec<String>,
+    /// The binary (relative to the version's directory) of an updater that speaks our protocol.
+    pub updater: Option<String>,
+    /// The unit that it brings, as text.
+    pub unit: Option<String>,
+    /// Unpacked size, bytes.
+    pub size: u64,
+    /// Its snapshot: what it would do for a move to this version.
+    pub snapshot: Snapshot,
+    /// When it was unpacked; older ones are retired first.
+    pub install_time: Timestamp,
+}
+
+/// A version's snapshot, judged for a restore now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Snapshot {
+    /// There is none, or it may not be used; the reason as code and text.
+    Unusable(crate::report::Error),
+    /// It can be restored.
+    Valid,
+    /// It records that the host had no database.
+    NoDatabase,
+}
+
+/// A name in the link directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    /// File name.
+    pub name: String,
+    /// What stands there.
+    pub node: Node,
+    /// It is a link into our versions directory.
+    pub ours: bool,
+}
+
+/// The unit file: where it is and how it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitFact {
+    /// Real path.
+    pub path: PathBuf,
+    /// What stands there.
+    pub node: Node,
+    /// True when it is a link to the version's file; false when it is generated with other paths in it.
+    pub linked: bool,
+    /// Replacements (from, to) for a generated unit, in order.
+    pub edits: Vec<(String, String)>,
+    /// Something on this host reads units.
+    pub managed: bool,
+}
+
+/// The agent as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Agent {
+    /// A process is there.
+    pub running: bool,
+    /// It starts at boot.
+    pub enabled: bool,
+    /// It has failed or is in a restart loop.
+    pub failed: bool,
+    /// We have a way to start, stop and reload it.
+    pub controllable: bool,
+}
+
+/// A version that is not tried again before `retry_at`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which.
+    pub revision: Revision,
+    /// Next try.
+    pub retry_at: Timestamp,
+    /// How often it failed.
+    pub count: u32,
+    /// Why.
+    pub reason: String,
+}
+
+impl Facts {
+    /// The installed version that is `revision`.
+    pub fn find(&self, revision: &Revision) -> Option<&Installed> {
+        self.installed.iter().find(|installed| &installed.revision == revision)
+    }
+
+    /// The directory for `revision`: its present one, else `<VERSION>`, else `<VERSION>_<edition>` where another
+    /// edition has that name (SPEC §1).
+    pub fn dir_for(&self, revision: &Revision) -> String {
+        if let Some(installed) = self.find(revision) {
+            return installed.dir.clone();
+        }
+        let plain = revision.version.to_string();
+        if self.installed.iter().any(|installed| installed.dir == plain) {
+            format!("{plain}_{}", revision.edition)
+        } else {
+            plain
+        }
+    }
+
+    /// What stands under `name` in the link directory.
+    pub fn node(&self, name: &str) -> Node {
+        self.names.iter().find(|known| known.name == name).map_or(Node::Absent, |known| known.node.clone())
+    }
+
+    /// The link target of `file` (`bin/…`) in the version directory `dir`.
+    pub fn target(&self, dir: &str, file: &str) -> PathBuf {
+        self.versions.join(dir).join(file)
+    }
+
+    /// The directory name that a link of ours leads to.
+    pub fn dir_of_link(&self, target: &Path) -> Option<String> {
+        let rest = target.strip_prefix(&self.versions).ok()?;
+        Some(rest.components().next()?.as_os_str().to_string_lossy().into_owned())
+    }
+
+    /// The directory that the `teleport` link leads to.
+    pub fn linked_dir(&self) -> Option<String> {
+        match self.node("teleport") {
+            Node::Link(target) => self.dir_of_link(&target),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a name is this program's.
+pub fn is_updater_name(name: &str) -> bool {
+    name == "teleport-update" || name == "teleport-updater"
+}
+
+/// The part that a binary's name plays.
+pub fn part_of(name: &str) -> Part {
+    match name {
+        "teleport" => Part::Agent,
+        _ if is_updater_name(name) => Part::Updater,
+        _ => Part::Helper,
+    }
+}

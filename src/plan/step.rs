@@ -1,0 +1,203 @@
+//! The vocabulary of a plan: every way in which this program changes a host, with its undo.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::release::Revision;
+
+/// What stands, or shall stand, under a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Node {
+    /// Nothing.
+    Absent,
+    /// A symbolic link with this target.
+    Link(PathBuf),
+    /// A small text file of ours (a generated unit).
+    Text(String),
+    /// A file that is not ours; while it is replaced it is kept at this path in `.unmanaged`.
+    Kept(PathBuf),
+}
+
+/// Which of the installation's names a placement is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// `teleport`: the agent itself, always the last to move.
+    Agent,
+    /// Another binary of the version.
+    Helper,
+    /// This program's own link.
+    Updater,
+    /// A systemd unit.
+    Unit,
+}
+
+/// One name and what it becomes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The real path.
+    pub path: PathBuf,
+    /// What stands there now.
+    pub was: Node,
+    /// What shall stand there.
+    pub now: Node,
+    /// Its role.
+    pub part: Part,
+}
+
+/// One step. The switch's steps are journalled; each has a do and an undo in `execute::steps`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum Step {
+    /// Download, verify, unpack and publish a version. Undone by removing what was staged.
+    Fetch {
+        /// What.
+        revision: Revision,
+        /// Its directory below the versions directory.
+        dir: String,
+        /// From where.
+        url: String,
+        /// Size of the archive where known, bytes.
+        bytes: Option<u64>,
+    },
+    /// Hash an installed version against its manifest. Changes nothing.
+    Verify {
+        /// Its directory below the versions directory.
+        dir: String,
+    },
+    /// Note how the agent was; undone by bringing it back to that.
+    Hold {
+        /// It ran.
+        running: bool,
+    },
+    /// Put a link or unit in place. Undone by putting back what was there.
+    Place(Placement),
+    /// Copy the database that is left into `<dir>/backup`.
+    Snapshot {
+        /// The version's directory, or `.unmanaged`.
+        dir: String,
+        /// With the agent stopped (a restore follows), else beside the running one.
+        stopped: bool,
+    },
+    /// Copy the snapshot to be restored beside the live database. Undone by removing the copy.
+    PrepareRestore {
+        /// The version's directory.
+        dir: String,
+    },
+    /// Stop the agent and prove it. Undone by `hold`.
+    Stop,
+    /// Put the prepared database in place. Undone by restoring this run's snapshot.
+    Restore {
+        /// The version's directory whose snapshot it is.
+        dir: String,
+    },
+    /// Move the `teleport` link: from here on undo restores this run's snapshot with the agent stopped.
+    Switch {
+        /// The link.
+        place: Placement,
+        /// Where the failed version's database is kept as evidence.
+        evidence: String,
+    },
+    /// Have systemd read its units again.
+    DaemonReload,
+    /// SIGHUP: the agent starts the new version as its child and goes.
+    Reload,
+    /// Start the agent.
+    Start,
+    /// Wait for the verdict on the new version.
+    Health {
+        /// The binary that the main process must be running.
+        binary: PathBuf,
+    },
+    /// Set a foreign file aside for good (the Go updater's units), kept for `uninstall` to put back.
+    SetAside {
+        /// The file.
+        path: PathBuf,
+        /// Where it is kept.
+        kept: PathBuf,
+    },
+    /// Remove and purge a distribution package; configuration and data stay.
+    RemovePackage {
+        /// Its name.
+        name: String,
+    },
+    /// Put every link and unit right that something else has removed meanwhile.
+    Confirm,
+    /// Let ordinary users pass through the agent's directory (o+x, never o+r).
+    OpenPath {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Enable and start a timer of ours.
+    EnableTimer {
+        /// The unit's name.
+        unit: String,
+    },
+    /// Disable and stop a unit.
+    DisableUnit {
+        /// The unit's name.
+        unit: String,
+    },
+    /// Remove a directory of the versions directory.
+    Retire {
+        /// Its name.
+        dir: String,
+    },
+}
+
+impl Step {
+    /// What this step does, for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Step::Fetch { revision, url, .. } => format!("download and unpack {revision} from {url}"),
+            Step::Verify { dir } => format!("check every file of {dir} against its manifest"),
+            Step::Hold { running: true } => "note that the agent is running".into(),
+            Step::Hold { running: false } => "note that the agent is not running".into(),
+            Step::Place(place) => describe_place(place),
+            Step::Snapshot { dir, stopped: true } => format!("save the stopped agent's database in {dir}/backup"),
+            Step::Snapshot { dir, stopped: false } => format!("save the database in {dir}/backup"),
+            Step::PrepareRestore { dir } => format!("prepare the database of {dir} for restoring"),
+            Step::Stop => "stop the agent".into(),
+            Step::Restore { dir } => format!("restore the database of {dir}"),
+            Step::Switch { place, .. } => describe_place(place),
+            Step::DaemonReload => "reload systemd's units".into(),
+            Step::Reload => "reload the agent (SIGHUP)".into(),
+            Step::Start => "start the agent".into(),
+            Step::Health { .. } => "wait until the new version is healthy".into(),
+            Step::SetAside { path, .. } => format!("set {} aside", path.display()),
+            Step::RemovePackage { name } => format!("remove and purge the package {name}"),
+            Step::Confirm => "check links and unit".into(),
+            Step::OpenPath { path } => format!("let users pass through {} (o+x)", path.display()),
+            Step::EnableTimer { unit } => format!("enable {unit}"),
+            Step::DisableUnit { unit } => format!("disable {unit}"),
+            Step::Retire { dir } => format!("remove {dir}"),
+        }
+    }
+
+    /// What undoing it does, for people.
+    pub fn describe_undo(&self) -> &'static str {
+        match self {
+            Step::Fetch { .. } => "remove what was unpacked",
+            Step::Hold { running: true } => "start the agent as it was",
+            Step::Place(_) => "put back what was there",
+            Step::PrepareRestore { .. } => "remove the prepared copy",
+            Step::Stop => "start the agent",
+            Step::Restore { .. } => "restore the database that was left",
+            Step::Switch { .. } => "stop the agent, restore its database, put the link back",
+            Step::SetAside { .. } => "put it back",
+            _ => "nothing to undo",
+        }
+    }
+}
+
+fn describe_place(place: &Placement) -> String {
+    let path = place.path.display();
+    match &place.now {
+        Node::Absent => format!("remove {path}"),
+        Node::Link(target) => format!("link {path} -> {}", target.display()),
+        Node::Text(_) => format!("write {path}"),
+        Node::Kept(_) => format!("put back {path}"),
+    }
+}

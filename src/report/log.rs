@@ -1,0 +1,174 @@
+//! What is said while a command works: ✓ lines on a terminal, one prefixed line a step in the journal, JSON on demand.
+//! Everything goes to standard error and a broken pipe is nobody's failure.
+
+use std::cell::RefCell;
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+
+use serde_json::{Map, Value};
+
+use super::{Error, progress::Bar};
+use crate::host::Host;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// For people and the journal.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Syslog priorities, as systemd reads them from a `<N>` prefix (sd-daemon(3)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Error = 3,
+    Warning = 4,
+    Notice = 5,
+    Info = 6,
+    Debug = 7,
+}
+
+/// The one way to say something.
+#[derive(Debug)]
+pub struct Report {
+    format: Format,
+    debug: bool,
+    terminal: bool,
+    colour: bool,
+    journal: bool,
+    bar: RefCell<Option<Bar>>,
+}
+
+impl Report {
+    /// A reporter for this host's standard error.
+    pub fn new(host: &Host, format: Format, debug: bool) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Self {
+            format,
+            debug,
+            terminal: terminal && format == Format::Text,
+            colour: terminal && host.var("NO_COLOR").is_none() && host.var("TERM") != Some("dumb"),
+            journal: is_journal(host),
+            bar: RefCell::new(None),
+        }
+    }
+
+    /// A line of general interest.
+    pub fn info(&self, text: &str) {
+        self.say(Level::Info, text, Map::new());
+    }
+
+    /// Something an operator should see although the command goes on.
+    pub fn warn(&self, text: &str) {
+        self.say(Level::Warning, text, Map::new());
+    }
+
+    /// A normal but significant result.
+    pub fn notice(&self, text: &str) {
+        self.say(Level::Notice, text, Map::new());
+    }
+
+    /// For `--debug`.
+    pub fn debug(&self, text: &str) {
+        if self.debug {
+            self.say(Level::Debug, text, Map::new());
+        }
+    }
+
+    /// A step of a plan is done.
+    pub fn done(&self, text: &str) {
+        self.finish_bar();
+        if self.terminal {
+            self.line(&format!("{} {text}", self.paint("32", "✓")));
+        } else {
+            self.say(Level::Info, text, Map::new());
+        }
+    }
+
+    /// A step of a plan failed.
+    pub fn failed(&self, text: &str) {
+        self.finish_bar();
+        if self.terminal {
+            self.line(&format!("{} {text}", self.paint("31", "✗")));
+        } else {
+            self.say(Level::Warning, &format!("failed: {text}"), Map::new());
+        }
+    }
+
+    /// The end of a command that failed: one line, with the code in JSON.
+    pub fn error(&self, error: &Error) {
+        self.finish_bar();
+        let mut fields = Map::new();
+        fields.insert("error_code".into(), error.code.as_str().into());
+        if self.terminal {
+            self.line(&format!("{} {error}", self.paint("1;31", "error:")));
+        } else {
+            let text = if self.format == Format::Json { error.to_string() } else { format!("error: {error}") };
+            self.say(Level::Error, &text, fields);
+        }
+    }
+
+    /// How far a download is. On a terminal a bar; elsewhere a line each 20 %.
+    pub fn progress(&self, done: u64, total: Option<u64>) {
+        let mut bar = self.bar.borrow_mut();
+        let bar = bar.get_or_insert_with(|| Bar::new(self.terminal, self.colour));
+        if let Some(line) = bar.update(done, total) {
+            self.say(Level::Info, &line, Map::new());
+        }
+    }
+
+    /// Takes the bar off the screen.
+    pub fn finish_bar(&self) {
+        if let Some(bar) = self.bar.borrow_mut().take() {
+            bar.finish();
+        }
+    }
+
+    fn say(&self, level: Level, text: &str, fields: Map<String, Value>) {
+        match self.format {
+            Format::Json => {
+                let mut object = Map::new();
+                object.insert("time".into(), jiff::Timestamp::now().to_string().into());
+                let name = match level {
+                    Level::Error => "error",
+                    Level::Warning => "warning",
+                    Level::Notice => "notice",
+                    Level::Info => "info",
+                    Level::Debug => "debug",
+                };
+                object.insert("level".into(), name.into());
+                object.insert("message".into(), text.into());
+                object.extend(fields);
+                self.line(&Value::Object(object).to_string());
+            }
+            Format::Text => {
+                let text = text.replace('\n', " ");
+                let prefix = if self.journal { format!("<{}>", level as u8) } else { String::new() };
+                match level {
+                    Level::Warning => self.line(&format!("{prefix}{} {text}", self.paint("33", "warning:"))),
+                    _ => self.line(&format!("{prefix}{text}")),
+                }
+            }
+        }
+    }
+
+    fn line(&self, text: &str) {
+        // Nobody listens any more: not a reason to stop half-way.
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+
+    fn paint(&self, colour: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Whether standard error is the journal's own stream (systemd.exec(5), `$JOURNAL_STREAM`).
+fn is_journal(host: &Host) -> bool {
+    let Some((device, inode)) = host.var("JOURNAL_STREAM").and_then(|stream| stream.split_once(':')) else {
+        return false;
+    };
+    std::fs::metadata("/proc/self/fd/2")
+        .is_ok_and(|file| file.dev().to_string() == device && file.ino().to_string() == inode)
+}

@@ -1,0 +1,65 @@
+//! The progress of a download: a bar with speed and remaining time on a terminal, a line each fifth elsewhere.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Lines in a log: one each this many percent.
+const STEP_PERCENT: u64 = 20;
+/// Redraws a second on a terminal: enough to look alive, few enough for a serial console.
+const REDRAWS_HZ: u8 = 8;
+
+/// The progress of one download.
+#[derive(Debug)]
+pub struct Bar {
+    bar: Option<ProgressBar>,
+    colour: bool,
+    last_step: u64,
+}
+
+impl Bar {
+    /// A bar; `terminal` decides whether it is drawn.
+    pub fn new(terminal: bool, colour: bool) -> Self {
+        let bar = terminal.then(|| {
+            let bar = ProgressBar::no_length();
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ));
+            bar
+        });
+        Self { bar, colour, last_step: 0 }
+    }
+
+    /// Moves the bar. Returns the line to be logged, if one is due.
+    pub fn update(&mut self, done: u64, total: Option<u64>) -> Option<String> {
+        if let Some(bar) = &self.bar {
+            if bar.length() != total || done == 0 {
+                let paint = if self.colour { ".cyan" } else { "" };
+                let template = match total {
+                    Some(_) => format!(
+                        "  {{bar:32{paint}}} {{percent:>3}} %  {{bytes}} of {{total_bytes}}  {{bytes_per_sec}}  {{eta}} left"
+                    ),
+                    None => "  {bytes}  {bytes_per_sec}".to_owned(),
+                };
+                if let Ok(style) = ProgressStyle::with_template(&template) {
+                    bar.set_style(style.progress_chars("━╸─"));
+                }
+                match total {
+                    Some(total) => bar.set_length(total),
+                    None => bar.unset_length(),
+                }
+            }
+            bar.set_position(done);
+            return None;
+        }
+        let total = total.filter(|&total| total > 0)?;
+        let step = done.saturating_mul(100) / total / STEP_PERCENT;
+        (step > self.last_step).then(|| {
+            self.last_step = step;
+            format!("downloaded {} % of {total} bytes", step * STEP_PERCENT)
+        })
+    }
+
+    /// Takes it off the screen.
+    pub fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

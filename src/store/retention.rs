@@ -1,0 +1,65 @@
+//! Which versions go after a commit (SPEC §5, retention). Pure.
+
+use crate::plan::facts::{Facts, Installed};
+use crate::release::Revision;
+
+/// The directories to be removed once `to` (in `to_dir`) is active. The version left stays whatever `keep` says: with
+/// `keep: 1` it goes only after the watch, by [`after_watch`].
+pub fn retire(facts: &Facts, to: &Revision, to_dir: &str) -> Vec<String> {
+    let last_working = facts.active.as_ref().filter(|active| *active != to).or(facts.previous.as_ref());
+    surplus(facts, facts.keep.max(2), |installed| {
+        installed.dir == to_dir || Some(&installed.revision) == last_working
+    })
+}
+
+/// The directories to be removed when the active version has stood its watch.
+pub fn after_watch(facts: &Facts) -> Vec<String> {
+    let (Some(active), Some(linked)) = (&facts.active, facts.linked_dir()) else {
+        return Vec::new();
+    };
+    // Two sources of truth that disagree: nothing is deleted.
+    if facts.find(active).is_none_or(|installed| installed.dir != linked) {
+        return Vec::new();
+    }
+    surplus(facts, facts.keep, |installed| {
+        installed.revision == *active || (facts.keep > 1 && Some(&installed.revision) == facts.previous.as_ref())
+    })
+}
+
+/// Everything but what `needed` names, what links or processes use, and the newest up to `keep` in all.
+fn surplus(facts: &Facts, keep: u32, needed: impl Fn(&Installed) -> bool) -> Vec<String> {
+    let linked: Vec<String> = facts
+        .names
+        .iter()
+        .map(|name| &name.node)
+        .chain([&facts.unit.node])
+        .filter_map(|node| match node {
+            crate::plan::Node::Link(target) => facts.dir_of_link(target),
+            _ => None,
+        })
+        .collect();
+    let is_updater_source = |dir: &str| {
+        facts.names.iter().any(|name| match &name.node {
+            crate::plan::Node::Link(target) => {
+                crate::plan::facts::is_updater_name(&name.name) && facts.dir_of_link(target).as_deref() == Some(dir)
+            }
+            _ => false,
+        })
+    };
+    let (kept, mut others): (Vec<&Installed>, Vec<&Installed>) =
+        facts.installed.iter().partition(|installed| needed(installed));
+    others.sort_by(|a, b| b.install_time.cmp(&a.install_time).then(b.revision.cmp(&a.revision)));
+    let spare = (keep as usize).saturating_sub(kept.len());
+    let active_dir = facts.active.as_ref().and_then(|active| facts.find(active)).map(|installed| &installed.dir);
+    others
+        .into_iter()
+        .skip(spare)
+        .filter(|installed| {
+            let used = facts.in_use.contains(&installed.dir)
+                || is_updater_source(&installed.dir)
+                || (linked.contains(&installed.dir) && Some(&installed.dir) != active_dir);
+            !used
+        })
+        .map(|installed| installed.dir.clone())
+        .collect()
+}
