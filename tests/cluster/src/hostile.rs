@@ -67,7 +67,7 @@ pub fn odd_but_fine_around(teleport: &[u8]) -> Vec<Sample> {
             let teleport = Tarball::new().directory("./teleport/").file("./teleport/teleport", 0o755, teleport);
             teleport.gzip()
         }),
-        ("empty file", plain.file("teleport/README.md", 0o644, b"").gzip()),
+        ("file without contents", plain.file("teleport/README.md", 0o644, b"").gzip()),
     ]
 }
 
@@ -306,7 +306,7 @@ fn bomb(teleport: &[u8]) -> Vec<u8> {
 
 fn deflate(bytes: &[u8], flush: flate2::FlushCompress) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() / 100 + 1024);
-    let mut deflate = flate2::Compress::new(flate2::Compression::fast(), false);
+    let mut deflate = flate2::Compress::new(flate2::Compression::best(), false);
     loop {
         let consumed = usize::try_from(deflate.total_in()).unwrap();
         let status = deflate.compress_vec(&bytes[consumed..], &mut out, flush).unwrap();
