@@ -1,1 +1,36 @@
-//! test-cluster
+//! What black-box tests, the demo and the benches put around the updater: release archives (good and hostile),
+//! and a cluster that answers find, serves those archives and misbehaves on request. Loopback only.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "test support: a broken fixture is a failed test, and its files need no durability"
+)]
+
+pub mod archive;
+pub mod control;
+pub mod directive;
+pub mod hostile;
+pub mod misbehaviour;
+pub mod padding;
+pub mod proxy;
+pub mod request;
+pub mod server;
+pub mod signature;
+pub mod tarball;
+pub mod tls;
+pub mod toy;
+
+mod cdn;
+mod connection;
+mod reply;
+
+pub use archive::{Archive, Written};
+pub use directive::{Dialect, Elsewhere, Find, FindPath};
+pub use misbehaviour::Misbehaviour;
+pub use proxy::Proxy;
+pub use request::Request;
+pub use server::{Auth, Cluster};
+pub use signature::Signer;
+pub use toy::{agent_program, agent_program_path};
