@@ -4,6 +4,9 @@
 //! [`database`], [`plan`] (pure), [`execute`] (journal, do/undo, recovery), [`service`], [`host`] (the only place
 //! with system calls), [`report`]. Dependencies point downward in this order.
 
+/// The hand-over protocol that this updater speaks (SPEC §4).
+pub use command::version::PROTOCOL;
+
 pub mod cli;
 pub mod cluster;
 pub mod command;

@@ -95,7 +95,11 @@ pub fn host_uuid(context: &Context) -> Result<Option<String>> {
 pub fn base_url(context: &Context, spec: &Spec) -> Result<BaseUrl> {
     let insecure = context.global.insecure || spec.insecure;
     match &spec.base_url {
-        Some(url) => BaseUrl::parse(url, insecure),
+        Some(url) => {
+            let base: BaseUrl = url.parse()?;
+            base.check_scheme(insecure)?;
+            Ok(base)
+        }
         None => Ok(BaseUrl::default()),
     }
 }

@@ -77,6 +77,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
 fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revision>) -> Result<Revision> {
     let edition = args.edition.as_deref().map(str::parse).transpose()?;
     let forced: Option<Version> = args.force_version.as_deref().map(str::parse).transpose()?;
+    let forced = forced.or_else(|| spec.pinned_version.clone().filter(|_| spec.pinned));
     if let (Some(version), Some(edition)) = (&forced, edition.or(active.map(|active| active.edition))) {
         return Ok(Revision { version: version.clone(), edition });
     }
@@ -161,7 +162,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<Cr
         base_url: given.base_url.or(kept.base_url),
     };
     if let Some(url) = &spec.base_url {
-        BaseUrl::parse(url, context.global.insecure || spec.insecure)?;
+        url.parse::<BaseUrl>()?.check_scheme(context.global.insecure || spec.insecure)?;
     }
     Ok(credentials)
 }

@@ -4,7 +4,7 @@
 use super::survey::{self, Depth};
 use super::{Context, ask, record, recover, watch};
 use crate::config::{Spec, Updates};
-use crate::execute::{self, prepare};
+use crate::execute::{self, prepare as preparing};
 use crate::host::{durable, machine, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
@@ -60,16 +60,7 @@ pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Res
         Decision::No(error) => return Err(error),
         Decision::Go => {}
     }
-    let mut spec = updates.spec().clone();
-    (errand.change)(&mut spec);
-    let url = ask::base_url(context, &spec)?.archive(&errand.target, ask::arch(context));
-    let target = Target {
-        revision: errand.target.clone(),
-        url,
-        bytes: None,
-        trust_snapshot: errand.trusted_snapshot.is_some(),
-    };
-    let plan = plan::move_to(&facts, &target)?;
+    let plan = replan(context, updates, errand, &facts)?;
     Ok(Planned::Go(Box::new(plan), Box::new(facts)))
 }
 
@@ -93,7 +84,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
     };
     preflight(context, &plan)?;
     if !plan.prepare.is_empty() {
-        match prepare::run(context, &updates, errand, &plan, &facts) {
+        match prepare(context, &updates, errand, &plan, &facts) {
             // A version on disk that is damaged is downloaded again.
             Err(error) if error.code == Code::Damaged => {
                 context.report.warn(&error.to_string());
@@ -102,7 +93,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
                     known.intact = false;
                 });
                 plan = replan(context, &updates, errand, &facts)?;
-                prepare::run(context, &updates, errand, &plan, &facts)?;
+                prepare(context, &updates, errand, &plan, &facts)?;
             }
             other => other?,
         }
@@ -120,10 +111,27 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
     execute(context, errand, &plan, &facts)
 }
 
+/// Runs the preparing steps, with a client only where there is something to download.
+fn prepare(context: &Context, updates: &Updates, errand: &Errand<'_>, plan: &Plan, facts: &Facts) -> Result<()> {
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    let client = ask::client(context, &spec)?;
+    let base = ask::base_url(context, &spec)?;
+    let supply = preparing::Supply {
+        client: &client,
+        base: &base,
+        arch: ask::arch(context),
+        public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
+        components: &spec.components,
+        active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
+    };
+    preparing::run(&context.site(updates, false)?, plan, &supply)
+}
+
 fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Facts) -> Result<Plan> {
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
-    let url = ask::base_url(context, &spec)?.archive(&errand.target, ask::arch(context));
+    let url = ask::base_url(context, &spec)?.join(&errand.target.archive_name(ask::arch(context)));
     let target = Target {
         revision: errand.target.clone(),
         url,

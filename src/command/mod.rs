@@ -70,10 +70,8 @@ impl Context {
     /// `updates.yaml`, and the layout with the link directory that it names.
     pub fn open(&mut self) -> Result<Updates> {
         let updates = Updates::read(&self.layout.config_file())?;
-        let path = updates.spec()?.path;
-        if path.is_some() {
-            self.layout =
-                Layout::new(&self.layout.root, self.layout.suffix.as_deref(), path.as_deref())?;
+        if let Some(path) = &updates.spec().path {
+            self.layout = Layout::new(&self.layout.root, self.layout.suffix.as_deref(), Some(path))?;
         }
         Ok(updates)
     }
@@ -91,12 +89,12 @@ impl Context {
 
     /// What runs the agent.
     pub fn service(&self, updates: &Updates) -> Result<Service> {
-        Ok(Service::detect(&self.layout.unit, updates.spec()?.service, self.layout.is_image()))
+        Ok(Service::detect(&self.layout.unit, updates.spec().service.as_ref(), self.layout.is_image()))
     }
 
     /// The place where a plan is carried out.
     pub fn site(&self, updates: &Updates, boot: bool) -> Result<Site<'_>> {
-        let spec = updates.spec()?;
+        let spec = updates.spec();
         Ok(Site {
             host: &self.host,
             layout: &self.layout,
@@ -111,6 +109,7 @@ impl Context {
                 deadline: spec.health.deadline,
                 watch: spec.watch,
             },
+            baseline_failing: false,
             boot,
         })
     }

@@ -47,7 +47,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
     };
     for step in &mut plan.prepare {
         if let Step::Fetch { url, bytes, .. } = step {
-            *bytes = release::fetch::archive_size(&client, url, &|| context.signals.cancelled()).unwrap_or_default();
+            let _ = url;
+            *bytes = release::archive_size(
+                &client,
+                &ask::base_url(context, spec)?,
+                &errand.target,
+                ask::arch(context),
+                &|| context.signals.cancelled(),
+            );
         }
     }
     if plan.is_empty() {

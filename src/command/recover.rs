@@ -18,12 +18,21 @@ pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
         context.report.info("the host is going down: recovery is left to the boot");
         return Ok(0);
     }
-    let _lock = context.lock("recover")?;
+    // A child that finishes its own journal works under its parent's lock.
+    let _lock = match context.host.var(super::hand_over::LOCKED) {
+        Some(_) => None,
+        None => Some(context.lock("recover")?),
+    };
     pending(context, args.boot)?;
     if !args.boot {
         publish::sweep(&context.layout.versions)?;
     }
     Ok(0)
+}
+
+/// Whether a run was interrupted.
+pub fn is_needed(context: &Context) -> bool {
+    recovery::is_pending(&context.layout.versions)
 }
 
 /// Recovers if a run was interrupted; called under the lock.

@@ -83,6 +83,18 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     })
 }
 
+/// The versions on disk, for callers that need no more.
+pub fn installed_now(context: &Context, updates: &Updates) -> Result<Vec<Installed>> {
+    installed(context, updates, context.host.now(), None)
+}
+
+/// The directory name that holds `revision`.
+pub fn dir_of(context: &Context, revision: &Revision) -> String {
+    let plain = revision.version.to_string();
+    let other = format!("{plain}_{}", revision.edition);
+    if context.layout.versions.join(&other).is_dir() { other } else { plain }
+}
+
 /// The active revision; where `updates.yaml` names no edition, the one on disk.
 pub fn active(updates: &Updates, installed: &[Installed]) -> Option<Revision> {
     let spec = updates.spec();
@@ -125,14 +137,14 @@ fn installed(
         let revision = Revision { version, edition };
         let marker = manifest::read_marker(&path).unwrap_or_default();
         let intact = manifest.as_ref().is_some_and(|manifest| {
-            marker.as_ref() == Some(&manifest.archive_sha256)
+            marker == Some(manifest.archive_sha256)
                 && manifest.quick_check(&path).is_ok_and(|differences| differences.is_empty())
         });
         let files = manifest.as_ref().map(|manifest| manifest.files.as_slice()).unwrap_or_default();
         found.push(Installed {
             snapshot: snapshot(&path, &revision, updates, now, trusted),
             dir,
-            marker,
+            marker: marker.map(|digest| digest.to_string()),
             intact,
             binaries: files.iter().filter_map(|file| file.path.strip_prefix("bin/").map(str::to_owned)).collect(),
             updater: manifest

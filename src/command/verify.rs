@@ -57,7 +57,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     match Manifest::read(&version_dir) {
         Ok(manifest) => {
             found.extend(manifest.verify(&version_dir)?.iter().map(|difference| format!("{}: {difference}", version_dir.display())));
-            if manifest::read_marker(&version_dir).unwrap_or_default().as_ref() != Some(&manifest.archive_sha256) {
+            if manifest::read_marker(&version_dir).unwrap_or_default() != Some(manifest.archive_sha256) {
                 found.push(format!("{}: the checksum marker is missing or another", version_dir.display()));
             }
         }

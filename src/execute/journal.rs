@@ -231,6 +231,22 @@ impl Journal {
     }
 }
 
+/// Who wrote the journal, if there is one that begins a run.
+pub fn writer_of(versions: &Path) -> Result<Option<Writer>> {
+    let Some(bytes) = durable::read_limited(&versions.join(NAME), MAX_SIZE)? else {
+        return Ok(None);
+    };
+    // Later records may be unknown here: the first is asked alone.
+    let first = bytes.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
+    Ok(match parse(first) {
+        Ok((records, _)) => records.into_iter().find_map(|record| match record {
+            Record::Begin(opening) => Some(opening.writer),
+            _ => None,
+        }),
+        Err(_) => None,
+    })
+}
+
 /// Whether a run was interrupted; needs no right but to read.
 pub fn is_open(versions: &Path) -> bool {
     match durable::read_limited(&versions.join(NAME), MAX_SIZE) {

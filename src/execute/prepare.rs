@@ -16,8 +16,6 @@ use crate::store::publish;
 
 /// A binary that has not told its version by then hangs, seconds.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
-/// Room for the journal, the configuration and what the file system itself needs, bytes.
-const RESERVE: u64 = 32 * 1024 * 1024;
 
 /// What the preparation needs besides the site.
 pub struct Supply<'a> {
@@ -39,7 +37,7 @@ pub struct Supply<'a> {
 pub fn run(site: &Site<'_>, plan: &Plan, supply: &Supply<'_>) -> Result<()> {
     for step in &plan.prepare {
         match step {
-            Step::Fetch { revision, dir, url, .. } => fetch(site, supply, revision, dir, url)?,
+            Step::Fetch { revision, dir, .. } => fetch(site, supply, revision, dir)?,
             other => {
                 super::steps::perform(site, plan, other)?;
             }
@@ -49,9 +47,9 @@ pub fn run(site: &Site<'_>, plan: &Plan, supply: &Supply<'_>) -> Result<()> {
     Ok(())
 }
 
-fn fetch(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, dir: &str, url: &str) -> Result<()> {
+fn fetch(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, dir: &str) -> Result<()> {
     let versions = &site.layout.versions;
-    let size = release::fetch::archive_size(supply.client, url, &|| site.signals.cancelled()).unwrap_or_default();
+    let size = release::archive_size(supply.client, supply.base, revision, supply.arch, &|| site.signals.cancelled());
     space(site, size, supply.active_size)?;
     let staging = versions.join(format!("{}{dir}", publish::STAGING_PREFIX));
     durable::remove_tree(&staging)?;
@@ -141,14 +139,14 @@ fn space(site: &Site<'_>, archive: Option<u64>, active: Option<u64>) -> Result<(
     let database = site.database();
     let sized = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let rows = sized(&database) + sized(&database.with_extension("db-wal"));
-    let unpacked = release::space::unpacked_estimate(archive, active);
+    let unpacked = release::space::needed(archive, active);
     let versions = &site.layout.versions;
     // The snapshot lies with the versions; the copy prepared for a restore beside the database.
-    let mut needs = vec![(versions.as_path(), unpacked + rows + RESERVE)];
+    let mut needs = vec![(versions.as_path(), unpacked + rows)];
     if machine::same_file_system(versions, &site.data_dir)? {
         needs[0].1 += rows;
     } else {
-        needs.push((site.data_dir.as_path(), rows + RESERVE));
+        needs.push((site.data_dir.as_path(), rows + release::space::RESERVE));
     }
     for (path, needed) in needs {
         let free = machine::free_bytes(path)?;

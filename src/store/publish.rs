@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::manifest::{self, Manifest};
+use super::manifest::{self, DifferenceKind, Manifest};
 use crate::host::durable;
 use crate::report::{IoContext, Result};
 
@@ -22,11 +22,11 @@ pub fn publish(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Resul
     } else {
         durable::rename_new(staging, version_dir)?;
     }
-    manifest::write_marker(version_dir, &manifest.archive_sha256)
+    manifest::write_marker(version_dir, manifest.archive_sha256)
 }
 
 fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> {
-    if manifest::read_marker(version_dir).ok().flatten().as_ref() != Some(&manifest.archive_sha256) {
+    if manifest::read_marker(version_dir).ok().flatten() != Some(manifest.archive_sha256) {
         durable::remove_file(&version_dir.join(manifest::MARKER))?;
     }
     let mut changed = std::collections::BTreeSet::new();
@@ -39,9 +39,11 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
         rustix::fs::rename(staging.join(&file.path), &to).at("cannot put in place", &to)?;
         changed.insert(durable::parent(&to).to_owned());
     }
-    durable::rename(&staging.join(manifest::NAME), &version_dir.join(manifest::NAME))?;
-    for difference in manifest.verify_listing(version_dir)? {
-        durable::remove_tree(&version_dir.join(difference))?;
+    durable::rename(&staging.join(manifest::MANIFEST), &version_dir.join(manifest::MANIFEST))?;
+    for difference in manifest.quick_check(version_dir)? {
+        if difference.kind == DifferenceKind::Unexpected {
+            durable::remove_tree(&version_dir.join(difference.path))?;
+        }
     }
     for dir in changed {
         durable::sync_dir(&dir)?;
