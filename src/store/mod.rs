@@ -1,1 +1,3 @@
-//! store
+//! The versions directory: what is installed, and what each version consists of.
+
+pub mod manifest;
