@@ -1,6 +1,7 @@
 //! The only room with system calls: durable files, lock, processes, packages, labels, clock.
 
 pub mod durable;
+pub mod http;
 pub mod layout;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,21 @@
-//! Naming, fetching, verifying, unpacking: bytes in, a staged version out.
+//! Naming, fetching, verifying, unpacking: bytes in, a staged version out (SPEC §4).
 
+mod archive_path;
+pub mod check;
+pub mod digest;
+mod fetch;
+mod gunzip;
 pub mod name;
+mod place;
+pub mod signature;
+pub mod source;
+pub mod space;
+pub mod stage;
+mod tree;
+mod unpack;
 
+pub use digest::Digest;
 pub use name::{Arch, Edition, Revision, Version};
+pub use signature::PublicKey;
+pub use source::BaseUrl;
+pub use stage::{Limits, Phase, Progress, StageRequest, Staged, archive_size, stage};

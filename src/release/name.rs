@@ -145,6 +145,25 @@ impl Arch {
     }
 }
 
+impl FromStr for Arch {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [Arch::Amd64, Arch::Arm64, Arch::Arm, Arch::I386].into_iter().find(|arch| arch.as_str() == text).ok_or_else(
+            || {
+                Error::new(Code::WrongArchitecture, format!("unknown architecture {text:?}"))
+                    .advise("known are amd64, arm64, arm and 386")
+            },
+        )
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// One installable thing: a version in an edition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Revision {
@@ -184,4 +203,4 @@ macro_rules! serde_as_text {
         }
     )+};
 }
-serde_as_text!(Version, Edition);
+serde_as_text!(Version, Edition, Arch, super::Digest);

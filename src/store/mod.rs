@@ -1,3 +1,5 @@
-//! store
-pub mod retention;
+//! The versions directory: manifests, publishing, retention (pure).
+
+pub mod manifest;
 pub mod publish;
+pub mod retention;

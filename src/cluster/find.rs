@@ -1,0 +1,162 @@
+//! The find question: `/v1/webapi/find` first, then the path today's proxies know (SPEC §3).
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Directive, ProxyAddr};
+use crate::host::http::{Ask, Client};
+use crate::report::{Code, Error, Result};
+
+/// The RFD's path, then today's.
+const PATHS: [&str; 2] = ["/v1/webapi/find", "/webapi/find"];
+/// How much of a body that is no JSON an error shows, characters.
+const EXCERPT: usize = 60;
+
+/// What the cluster is told about this host; what is `None` is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    /// The agent's host UUID, if it ever joined.
+    pub host_uuid: Option<String>,
+    /// The update group.
+    pub group: Option<String>,
+    /// The updater's own id.
+    pub update_id: Option<String>,
+}
+
+impl Question {
+    fn query(&self) -> String {
+        let mut query = String::new();
+        let parts = [("host", &self.host_uuid), ("group", &self.group), ("update_id", &self.update_id)];
+        for (name, value) in parts {
+            if let Some(value) = value {
+                query.push(if query.is_empty() { '?' } else { '&' });
+                query.push_str(name);
+                query.push('=');
+                encode(value, &mut query);
+            }
+        }
+        query
+    }
+}
+
+/// Asks the cluster at `proxy` which version its agents should run.
+///
+/// `deadline` bounds everything, retries included; `None` leaves the client's own limits.
+/// Errors: [`Code::Network`] when there is no answer, [`Code::ClusterAnswer`] or [`Code::EditionUnknown`] when it is
+/// no usable one, [`Code::Interrupted`].
+pub fn find(
+    client: &Client,
+    proxy: &ProxyAddr,
+    question: &Question,
+    deadline: Option<Duration>,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Directive> {
+    ask_at(client, &format!("https://{}:{}", bracketed(proxy), proxy.port()), question, deadline, cancelled)
+}
+
+fn ask_at(
+    client: &Client,
+    origin: &str,
+    question: &Question,
+    deadline: Option<Duration>,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Directive> {
+    let end = deadline.map(|deadline| Instant::now() + deadline);
+    let query = question.query();
+    let mut refused = Error::new(Code::ClusterAnswer, format!("{origin} has no find"));
+    for path in PATHS {
+        let url = format!("{origin}{path}");
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let answer = client.ask(&Ask::get(format!("{url}{query}")).within(left), cancelled)?;
+        let wrong = |what: &str| {
+            Error::new(Code::ClusterAnswer, format!("{url} answered {}{what}", answer.status))
+                .advise("check that the address is a Teleport proxy's")
+        };
+        match answer.status {
+            200 => match serde_json::from_slice::<Value>(&answer.body) {
+                Ok(json) => return Directive::from_json(&json).map_err(|error| error.during(format!("{url} (200)"))),
+                Err(_) => refused = wrong(&format!(" with what is not JSON: {:?}", excerpt(&answer.body))),
+            },
+            404 | 405 => refused = wrong(""),
+            _ => return Err(wrong("")),
+        }
+    }
+    Err(refused)
+}
+
+fn bracketed(proxy: &ProxyAddr) -> String {
+    if proxy.host().contains(':') { format!("[{}]", proxy.host()) } else { proxy.host().to_owned() }
+}
+
+fn excerpt(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).trim().chars().take(EXCERPT).collect()
+}
+
+fn encode(value: &str, out: &mut String) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::http::HttpSettings;
+    use crate::host::http::test_server::{Reply, Server};
+
+    const GOOD: &[u8] = br#"{"agent_version":"15.1.1","server_edition":"oss","agent_auto_update":true}"#;
+
+    fn ask(server: &Server) -> Result<Directive> {
+        let mut settings = HttpSettings { insecure: true, ..HttpSettings::default() };
+        settings.retry.first_wait = Duration::ZERO;
+        settings.retry.tries = 2;
+        let question =
+            Question { host_uuid: Some("u-1".into()), group: Some("a b&c=ä".into()), update_id: Some("i".into()) };
+        ask_at(&Client::new(&settings).unwrap(), &server.url(""), &question, None, &|| false)
+    }
+
+    #[test]
+    fn the_rfds_path_is_asked_first_with_an_encoded_query() {
+        let server = Server::start(|_| Reply::ok(GOOD));
+        assert_eq!(ask(&server).unwrap().version.to_string(), "15.1.1");
+        let paths: Vec<_> = server.requests().into_iter().map(|request| request.path).collect();
+        assert_eq!(paths, ["/v1/webapi/find?host=u-1&group=a%20b%26c%3D%C3%A4&update_id=i"]);
+    }
+
+    #[test]
+    fn todays_path_is_asked_when_the_first_has_no_answer() {
+        for first in [Reply::status(404), Reply::status(405), Reply::ok(b"<html>hello</html>")] {
+            let server = Server::start(
+                move |request| {
+                    if request.path.starts_with("/v1/") { first.clone() } else { Reply::ok(GOOD) }
+                },
+            );
+            assert!(ask(&server).is_ok());
+            assert!(server.requests()[1].path.starts_with("/webapi/find?host=u-1&"));
+        }
+    }
+
+    #[test]
+    fn an_error_names_url_and_status_and_leaves_the_query_out() {
+        for (reply, code, status) in [
+            (Reply::status(404), Code::ClusterAnswer, "404"),
+            (Reply::status(403), Code::ClusterAnswer, "403"),
+            (Reply::ok(b"<html>"), Code::ClusterAnswer, "200"),
+            (Reply::ok(b"{}"), Code::ClusterAnswer, "200"),
+            (Reply::status(503), Code::Network, "503"),
+        ] {
+            let server = Server::start(move |_| reply.clone());
+            let error = ask(&server).unwrap_err();
+            assert_eq!(error.code, code, "{error}");
+            assert!(error.what.contains(status) && error.what.contains(&server.url("/")), "{error}");
+            assert!(!error.what.contains("u-1"), "{error}");
+        }
+    }
+}

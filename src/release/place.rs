@@ -1,0 +1,95 @@
+//! Which file of an archive goes where in a version directory (SPEC §4, layout). Pure.
+
+/// Names under which an archive may carry an updater.
+pub(super) const UPDATERS: [&str; 2] = ["teleport-update", "teleport-updater"];
+/// The one executable without which an archive is no Teleport.
+pub(super) const AGENT: &str = "teleport";
+/// Where the agent's unit lies in today's archives and in a version.
+const UNIT_EXAMPLE: &str = "examples/systemd/teleport.service";
+const UNIT: &str = "etc/systemd/teleport.service";
+
+/// What becomes of one regular file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It is written there, relative to the version directory.
+    At(String),
+    /// It is left out, as the specification says.
+    Left,
+    /// It is left out, and someone looking for it should be told.
+    Unexpected,
+}
+
+/// Where the file `path` (below the archive's prefix) with this tar mode goes. `components`: the only executables
+/// wanted, beside the agent and an updater.
+pub(super) fn place(path: &str, mode: u32, components: Option<&[String]>) -> Place {
+    let is_executable = mode & 0o111 != 0;
+    let is_wanted = |name: &str| {
+        name == AGENT
+            || UPDATERS.contains(&name)
+            || components.is_none_or(|wanted| wanted.iter().any(|component| component == name))
+    };
+    match path.split_once('/') {
+        Some(("examples", _)) if path == UNIT_EXAMPLE => Place::At(UNIT.to_owned()),
+        Some(("examples", _)) => Place::Left,
+        Some(("etc", _)) if path == UNIT => Place::At(UNIT.to_owned()),
+        Some(("share", _)) => Place::At(path.to_owned()),
+        Some(("bin", name)) if is_executable && !name.contains('/') => {
+            if is_wanted(name) {
+                Place::At(path.to_owned())
+            } else {
+                Place::Left
+            }
+        }
+        Some(_) => Place::Unexpected,
+        None if path.starts_with("install") => Place::Left,
+        None if is_documentation(path) => Place::At(format!("share/{path}")),
+        None if is_executable && is_wanted(path) => Place::At(format!("bin/{path}")),
+        None if is_executable => Place::Left,
+        None => Place::Unexpected,
+    }
+}
+
+fn is_documentation(name: &str) -> bool {
+    name == "VERSION" || ["README", "CHANGELOG", "LICENSE"].iter().any(|start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_todays_archives_and_of_the_rfds_has_its_place() {
+        let at = |path: &str| Place::At(path.to_owned());
+        for (path, mode, expected) in [
+            ("teleport", 0o755, at("bin/teleport")),
+            ("fdpass-teleport", 0o755, at("bin/fdpass-teleport")),
+            ("tsh", 0o644, Place::Unexpected),
+            ("examples/systemd/teleport.service", 0o644, at("etc/systemd/teleport.service")),
+            ("examples/systemd/fips/teleport.service", 0o644, Place::Left),
+            ("examples/script", 0o755, Place::Left),
+            ("install", 0o755, Place::Left),
+            ("install-selinux.sh", 0o755, Place::Left),
+            ("README.md", 0o644, at("share/README.md")),
+            ("CHANGELOG.md", 0o644, at("share/CHANGELOG.md")),
+            ("VERSION", 0o644, at("share/VERSION")),
+            ("LICENSE-community", 0o644, at("share/LICENSE-community")),
+            ("bin/teleport", 0o755, at("bin/teleport")),
+            ("bin/notes", 0o644, Place::Unexpected),
+            ("bin/sub/tool", 0o755, Place::Unexpected),
+            ("etc/systemd/teleport.service", 0o644, at("etc/systemd/teleport.service")),
+            ("etc/cron.d/x", 0o644, Place::Unexpected),
+            ("share/doc/x", 0o644, at("share/doc/x")),
+            ("sub/tool", 0o755, Place::Unexpected),
+        ] {
+            assert_eq!(place(path, mode, None), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn components_limit_the_helpers_but_never_the_agent_or_the_updater() {
+        let only = ["tbot".to_owned()];
+        let is_put = |path| matches!(place(path, 0o755, Some(&only)), Place::At(_));
+        assert!(is_put("teleport") && is_put("tbot") && is_put("teleport-update") && is_put("bin/teleport-updater"));
+        assert!(!is_put("tsh") && !is_put("bin/tctl"));
+    }
+}

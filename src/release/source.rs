@@ -1,0 +1,220 @@
+//! Where archives come from: a base URL, checked once.
+
+use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use ureq::http::Uri;
+
+use crate::report::{Code, Error, IoContext, Result};
+
+/// Where Teleport's releases are (SPEC §4).
+pub const DEFAULT_BASE_URL: &str = "https://cdn.teleport.dev";
+/// Write permission of group and others.
+const OTHERS_WRITE: u32 = 0o022;
+/// In such a directory nobody can replace what is another's.
+const STICKY: u32 = 0o1000;
+
+/// A base URL: `https://`, `file://`, or `http://`, without trailing slash, userinfo and query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl(String);
+
+impl Default for BaseUrl {
+    fn default() -> Self {
+        Self(DEFAULT_BASE_URL.to_owned())
+    }
+}
+
+impl BaseUrl {
+    /// The URL of a file below the base.
+    pub fn join(&self, name: &str) -> String {
+        format!("{}/{name}", self.0)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// `http://` may be used with `--insecure` only. Errors: [`Code::Usage`].
+    pub fn check_scheme(&self, is_insecure: bool) -> Result<()> {
+        if self.0.starts_with("http://") && !is_insecure {
+            return Err(Error::new(Code::Usage, format!("--base-url {} is not encrypted", self.0))
+                .advise("use https://, or --insecure together with a public key"));
+        }
+        Ok(())
+    }
+
+    /// The directory of a `file://` base, after the check that nobody but root (or whoever runs this) can change what
+    /// is in it. `None` for other bases. Errors: [`Code::Permission`], [`Code::ArchiveMissing`].
+    pub fn trusted_dir(&self) -> Result<Option<PathBuf>> {
+        let Some(path) = self.0.strip_prefix("file://") else { return Ok(None) };
+        let named = PathBuf::from(decode(path).ok_or_else(|| refused(&self.0, "its path is not UTF-8"))?);
+        // From here on only the real path is used, so that a link cannot be changed in between.
+        let dir = std::fs::canonicalize(&named).at("cannot read the archive directory", &named).map_err(|error| {
+            if error.code == Code::Io { Error { code: Code::ArchiveMissing, ..error } } else { error }
+        })?;
+        for (depth, part) in dir.ancestors().enumerate() {
+            let meta = std::fs::metadata(part).at("cannot read", part)?;
+            let may_be_shared = depth > 0 && meta.mode() & STICKY != 0;
+            check_owner(part, &meta, may_be_shared)?;
+        }
+        Ok(Some(dir))
+    }
+}
+
+/// Opens a file of a trusted directory; `None` if it is not there. Errors: [`Code::Permission`] for a file that others
+/// can change.
+pub(super) fn open_trusted(dir: &Path, name: &str) -> Result<Option<File>> {
+    let path = dir.join(name);
+    // A FIFO would block the open for ever.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = match File::options().read(true).custom_flags(flags).open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).at("cannot read", &path),
+    };
+    let meta = file.metadata().at("cannot read", &path)?;
+    if !meta.is_file() {
+        return Err(Error::new(Code::ArchiveMissing, format!("{} is not a regular file", path.display())));
+    }
+    check_owner(&path, &meta, false)?;
+    Ok(Some(file))
+}
+
+fn check_owner(path: &Path, meta: &std::fs::Metadata, may_be_shared: bool) -> Result<()> {
+    let is_trusted = meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw();
+    if is_trusted && (may_be_shared || meta.mode() & OTHERS_WRITE == 0) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::Permission,
+        format!(
+            "{} can be changed by others than root (owner {}, mode {:o})",
+            path.display(),
+            meta.uid(),
+            meta.mode() & 0o7777
+        ),
+    )
+    .advise("make it root's and not writable by group or others"))
+}
+
+impl FromStr for BaseUrl {
+    type Err = Error;
+
+    /// Errors: [`Code::Usage`]; what is refused is shown without userinfo.
+    fn from_str(text: &str) -> Result<Self> {
+        let text = text.trim().trim_end_matches('/');
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| refused(text, "it has no scheme"))?;
+        let scheme = scheme.to_ascii_lowercase();
+        if text.contains(['?', '#']) || text.chars().any(|letter| letter.is_whitespace() || letter.is_control()) {
+            return Err(refused(text, "query, fragment and blanks have no place in it"));
+        }
+        match scheme.as_str() {
+            "file" if rest.starts_with('/') => {}
+            "file" => return Err(refused(text, "file:// is followed by an absolute path")),
+            "https" | "http" => {
+                let authority = rest.split('/').next().unwrap_or_default();
+                if authority.contains('@') {
+                    return Err(refused(text, "user and password do not belong into it")
+                        .advise("put the mirror's credentials into the credentials file beside updates.yaml"));
+                }
+                let parsed: Option<Uri> = format!("{scheme}://{rest}").parse().ok();
+                if parsed.is_none_or(|uri| uri.host().is_none_or(str::is_empty)) {
+                    return Err(refused(text, "it names no host"));
+                }
+            }
+            _ => return Err(refused(text, "its scheme is none of https, file and http")),
+        }
+        Ok(Self(format!("{scheme}://{rest}")))
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn refused(text: &str, why: &str) -> Error {
+    Error::new(Code::Usage, format!("--base-url {} cannot be used: {why}", crate::host::http::redact(text)))
+        .advise("give one like https://mirror.example.com/teleport or file:///srv/teleport")
+}
+
+/// Percent-decoding of a path.
+fn decode(path: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digit = |at: usize| after.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                // Two hex digits fit a byte.
+                bytes.push((high << 4 | low) as u8);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_trailing_slash_is_dropped_and_names_are_joined() {
+        for text in ["https://m.example.com/t", "https://m.example.com/t/", "HTTPS://m.example.com/t//"] {
+            assert_eq!(text.parse::<BaseUrl>().unwrap().join("a.tar.gz"), "https://m.example.com/t/a.tar.gz");
+        }
+        assert_eq!(BaseUrl::default().join("a"), "https://cdn.teleport.dev/a");
+    }
+
+    #[test]
+    fn what_is_no_base_url_is_refused_without_telling_a_password() {
+        for bad in
+            ["", "cdn", "ftp://h", "https://", "https:///x", "file://x", "https://h?x", "https://h/#y", "https://a b"]
+        {
+            assert_eq!(bad.parse::<BaseUrl>().unwrap_err().code, Code::Usage, "{bad:?}");
+        }
+        let error = "https://me:secret@h/x".parse::<BaseUrl>().unwrap_err();
+        assert!(!error.to_string().contains("secret") && error.to_string().contains("credentials"), "{error}");
+    }
+
+    #[test]
+    fn plain_http_is_for_insecure_only() {
+        let base: BaseUrl = "http://h".parse().unwrap();
+        assert!(base.check_scheme(false).is_err());
+        assert!(base.check_scheme(true).is_ok());
+        assert!(BaseUrl::default().check_scheme(false).is_ok());
+    }
+
+    #[test]
+    fn a_directory_or_file_that_others_can_change_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("in ner");
+        std::fs::create_dir(&inner).unwrap();
+        let base: BaseUrl = format!("file://{}/in%20ner/", dir.path().display()).parse().unwrap();
+        let set = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(base.trusted_dir().unwrap().unwrap(), std::fs::canonicalize(&inner).unwrap());
+        set(&inner, 0o1777);
+        assert_eq!(base.trusted_dir().unwrap_err().code, Code::Permission);
+        set(&inner, 0o755);
+        set(dir.path(), 0o777);
+        assert_eq!(base.trusted_dir().unwrap_err().code, Code::Permission);
+        set(dir.path(), 0o755);
+
+        crate::host::durable::write(&inner.join("f"), b"x", 0o646).unwrap();
+        assert_eq!(open_trusted(&inner, "f").unwrap_err().code, Code::Permission);
+        assert!(open_trusted(&inner, "absent").unwrap().is_none());
+        let gone: BaseUrl = format!("file://{}/gone", dir.path().display()).parse().unwrap();
+        assert_eq!(gone.trusted_dir().unwrap_err().code, Code::ArchiveMissing);
+    }
+}

@@ -1,0 +1,342 @@
+//! Brings one archive, checked and unpacked, into a staging directory (SPEC §4, one pass).
+//!
+//! Two threads work side by side: one reads and hashes, one inflates and writes. Nothing is published here, and what
+//! is staged is complete and synced, or gone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::fetch::{self, Fetched, Origin, Shared, Small};
+use super::place::UPDATERS;
+use super::tree::Tree;
+use super::unpack::{Rules, Unpacked, unpack};
+use super::{Arch, BaseUrl, Digest, PublicKey, Revision, check};
+use crate::host::durable;
+use crate::host::http::{Client, interrupted};
+use crate::report::{Code, Error, Result};
+use crate::store::manifest::Manifest;
+
+/// How often progress is told and a signal is looked for.
+const SLICE: Duration = Duration::from_millis(100);
+/// Longest wait for an archive's size: an estimate is not worth more.
+const SIZE_WAIT: Duration = Duration::from_secs(10);
+
+/// What to stage, from where, and how much of it at most.
+#[derive(Clone)]
+pub struct StageRequest<'a> {
+    /// Asks the servers.
+    pub client: &'a Client,
+    /// Where archives are.
+    pub base: &'a BaseUrl,
+    /// What is wanted.
+    pub revision: &'a Revision,
+    /// For which machine.
+    pub arch: Arch,
+    /// A directory that does not exist yet, on the versions' file system.
+    pub staging_dir: &'a Path,
+    /// With a key, the archive must be signed with it.
+    pub public_key: Option<&'a PublicKey>,
+    /// The only executables wanted, beside `teleport` and an updater.
+    pub components: Option<&'a [String]>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// Bounds of one download; tests set them small.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Longest time for everything.
+    pub run: Duration,
+    /// Slowest average over [`Limits::speed_window`], bytes per second.
+    pub min_speed: u64,
+    /// Over which time of waiting for the network the speed is averaged.
+    pub speed_window: Duration,
+    /// Connections in a row that may break without a new byte.
+    pub resumes: u32,
+    /// Wait before each of them.
+    pub resume_wait: Duration,
+    /// Most bytes of the archive.
+    pub max_archive: u64,
+    /// Most bytes of one unpacked file.
+    pub max_entry: u64,
+    /// Most bytes inflated.
+    pub max_total: u64,
+    /// Most entries.
+    pub max_entries: usize,
+}
+
+impl Default for Limits {
+    /// Five to ten times what releases of 2026 need (190 MB packed, 800 MB unpacked, some dozen entries).
+    fn default() -> Self {
+        Self {
+            run: Duration::from_secs(3600),
+            min_speed: 1024,
+            speed_window: Duration::from_secs(60),
+            resumes: 5,
+            resume_wait: Duration::from_secs(1),
+            max_archive: 4 << 30,
+            max_entry: 2 << 30,
+            max_total: 8 << 30,
+            max_entries: 10_000,
+        }
+    }
+}
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Digest and signature are asked for.
+    Announce,
+    /// The archive is read, hashed and unpacked.
+    Download,
+    /// The staged files are checked.
+    Check,
+}
+
+/// How far it is; told about ten times a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub phase: Phase,
+    /// Bytes of the archive read.
+    pub bytes_done: u64,
+    /// Bytes of the archive, if the server told.
+    pub bytes_total: Option<u64>,
+    /// Bytes of unpacked files written.
+    pub unpacked: u64,
+}
+
+/// A staged version: complete, checked and synced, but without its marker.
+#[derive(Debug)]
+pub struct Staged {
+    /// The staging directory.
+    pub dir: PathBuf,
+    /// Its manifest, also written into it.
+    pub manifest: Manifest,
+    /// The archive's digest, for the marker.
+    pub digest: Digest,
+    /// Bytes of the archive.
+    pub archive_size: u64,
+    /// An updater among the files, relative to the staging directory.
+    pub updater: Option<String>,
+    /// What was left out and could be missed, for the debug log.
+    pub notes: Vec<String>,
+}
+
+/// Fetches, verifies and unpacks an archive into `request.staging_dir`.
+///
+/// `progress` is told how far it is; `cancelled` is asked at least ten times a second. After an error the staging
+/// directory is gone.
+/// Errors: [`Code::ArchiveMissing`], [`Code::ChecksumInvalid`], [`Code::ChecksumMismatch`], [`Code::SignatureInvalid`],
+/// [`Code::ArchiveInvalid`], [`Code::ArchiveHostile`], [`Code::WrongArchitecture`], [`Code::DownloadStalled`],
+/// [`Code::Network`], [`Code::Interrupted`], and those of writing.
+pub fn stage(
+    request: &StageRequest<'_>,
+    progress: &mut dyn FnMut(Progress),
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Staged> {
+    request.base.check_scheme(request.client.is_insecure())?;
+    let name = request.revision.archive_name(request.arch);
+    let source_url = request.base.join(&name);
+    let origin = Origin::new(request.base, name)?;
+    progress(Progress { phase: Phase::Announce, bytes_done: 0, bytes_total: None, unpacked: 0 });
+    let announced = announced(&origin, request.client, cancelled)?;
+    let signature = match request.public_key {
+        Some(key) => Some((key, signature(&origin, request.client, cancelled)?)),
+        None => None,
+    };
+    let tree = Tree::create(request.staging_dir)?;
+    let staged = transfer(request, &origin, announced, tree, progress, cancelled).and_then(|(fetched, unpacked)| {
+        if let Some((key, signature)) = signature {
+            key.verify(fetched.digest, &signature).map_err(|error| error.during(origin.shown()))?;
+        }
+        check::check_executables(&request.staging_dir.join("bin"), request.arch)?;
+        let Revision { version, edition } = request.revision.clone();
+        let now = jiff::Timestamp::now();
+        let updater = UPDATERS.iter().map(|name| format!("bin/{name}"));
+        let updater = updater.into_iter().find(|path| unpacked.files.iter().any(|file| file.path == *path));
+        let manifest = Manifest::new(version, edition, request.arch, fetched.digest, source_url, now, unpacked.files);
+        manifest.write(request.staging_dir)?;
+        Ok(Staged {
+            dir: request.staging_dir.to_owned(),
+            manifest,
+            digest: fetched.digest,
+            archive_size: fetched.length,
+            updater,
+            notes: unpacked.notes,
+        })
+    });
+    staged.inspect_err(|_| {
+        // The first error is the one to tell; what stays is swept by the next run.
+        let _ = durable::remove_tree(request.staging_dir);
+    })
+}
+
+/// The archive's size in bytes for an estimate; `None` when it cannot be learned.
+pub fn archive_size(
+    client: &Client,
+    base: &BaseUrl,
+    revision: &Revision,
+    arch: Arch,
+    cancelled: &dyn Fn() -> bool,
+) -> Option<u64> {
+    base.check_scheme(client.is_insecure()).ok()?;
+    let origin = Origin::new(base, revision.archive_name(arch)).ok()?;
+    origin.size(client, SIZE_WAIT, cancelled).ok().flatten()
+}
+
+/// The announced digest. A missing one usually means that the archive itself is not there: that is told instead.
+fn announced(origin: &Origin, client: &Client, cancelled: &dyn Fn() -> bool) -> Result<Digest> {
+    match origin.companion(client, ".sha256", cancelled)? {
+        Small::Found(bytes) => {
+            Digest::first_token(&bytes).map_err(|error| error.during(format!("{}.sha256", origin.shown())))
+        }
+        Small::Absent(told) => match origin.size(client, SIZE_WAIT, cancelled) {
+            Err(error) if matches!(error.code, Code::ArchiveMissing | Code::Interrupted) => Err(error),
+            _ => Err(Error::new(Code::ChecksumInvalid, format!("the archive has no digest: {told}"))
+                .advise("publish the .sha256 file beside the archive")),
+        },
+    }
+}
+
+fn signature(origin: &Origin, client: &Client, cancelled: &dyn Fn() -> bool) -> Result<Vec<u8>> {
+    match origin.companion(client, ".sig", cancelled)? {
+        Small::Found(bytes) => Ok(bytes),
+        Small::Absent(told) => Err(Error::new(Code::SignatureInvalid, format!("the signature is missing: {told}"))
+            .advise("a public key is configured: the mirror must carry the .sig file too")),
+    }
+}
+
+enum Event {
+    Fetched(Result<Fetched>),
+    Unpacked(Result<Unpacked>),
+}
+
+/// The one pass. The reading thread may be left behind in a read that nothing interrupts: it writes no file. The
+/// unpacking one never is.
+fn transfer(
+    request: &StageRequest<'_>,
+    origin: &Origin,
+    announced: Digest,
+    tree: Tree,
+    progress: &mut dyn FnMut(Progress),
+    cancelled: &dyn Fn() -> bool,
+) -> Result<(Fetched, Unpacked)> {
+    let shared = Arc::new(Shared::default());
+    let (pipe_in, pipe_out) = fetch::pipe(&shared);
+    let (events, arrived) = channel();
+
+    let rules = Rules {
+        edition: request.revision.edition,
+        components: request.components.map(<[String]>::to_vec),
+        limits: request.limits.clone(),
+    };
+    let (counters, sender) = (shared.clone(), events.clone());
+    let unpacker = start("unpack", move || {
+        let result = unpack(pipe_out, tree, &rules, &counters.written);
+        let _ = sender.send(Event::Unpacked(result));
+    })?;
+    let unpacker = Joined { thread: Some(unpacker), shared: shared.clone() };
+    let (client, limits) = (request.client.clone(), request.limits.clone());
+    let (counters, from) = (shared.clone(), origin.clone());
+    start("fetch", move || {
+        let result = fetch::pump(&from, &client, &limits, &counters, pipe_in);
+        let _ = events.send(Event::Fetched(result));
+    })?;
+
+    let began = Instant::now();
+    let (mut fetched, mut unpacked) = (None, None);
+    let mut told = |phase| {
+        let total = shared.total.load(Ordering::Relaxed);
+        progress(Progress {
+            phase,
+            bytes_done: shared.received.load(Ordering::Relaxed),
+            bytes_total: (total > 0).then_some(total),
+            unpacked: shared.written.load(Ordering::Relaxed),
+        });
+    };
+    while fetched.is_none() || unpacked.is_none() {
+        match arrived.recv_timeout(SLICE) {
+            Ok(Event::Fetched(result)) => fetched = Some(result?),
+            // Whose fault a bad archive is, only its digest tells; any other error is final.
+            Ok(Event::Unpacked(Err(error))) if !is_about_content(&error) => return Err(error),
+            Ok(Event::Unpacked(result)) => unpacked = Some(result),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::new(Code::Io, format!("the download of {} broke", origin.shown())));
+            }
+        }
+        if cancelled() {
+            return Err(interrupted());
+        }
+        if began.elapsed() > request.limits.run {
+            return Err(Error::new(
+                Code::DownloadStalled,
+                format!("the download of {} took more than {} s", origin.shown(), request.limits.run.as_secs()),
+            )
+            .advise("check the network, or use a nearer mirror"));
+        }
+        told(Phase::Download);
+    }
+    told(Phase::Check);
+    drop(unpacker);
+    let broke = || Error::new(Code::Io, format!("the download of {} broke", origin.shown()));
+    let (fetched, unpacked) = (fetched.ok_or_else(broke)?, unpacked.ok_or_else(broke)?);
+    if fetched.digest != announced {
+        return Err(mismatch(origin, announced, &fetched));
+    }
+    Ok((fetched, unpacked.map_err(|error| error.during(origin.shown()))?))
+}
+
+fn is_about_content(error: &Error) -> bool {
+    matches!(error.code, Code::ArchiveInvalid | Code::ArchiveHostile)
+}
+
+fn mismatch(origin: &Origin, announced: Digest, fetched: &Fetched) -> Error {
+    let advice = match &fetched.encoding {
+        Some(encoding) if encoding != "identity" => {
+            format!("the server sent it with Content-Encoding {encoding}: make it serve the file's own bytes")
+        }
+        _ => "run the command again; if it stays, the mirror's archive or digest is damaged".to_owned(),
+    };
+    Error::new(
+        Code::ChecksumMismatch,
+        format!(
+            "{} ({} bytes) has the SHA-256 {}, announced is {announced}",
+            origin.shown(),
+            fetched.length,
+            fetched.digest
+        ),
+    )
+    .advise(advice)
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map_err(|error| Error::new(Code::Io, format!("cannot start the {name} thread: {error}")))
+}
+
+/// Stops and joins the unpacking thread whichever way the pass ends, so that nobody writes into a directory that is
+/// being removed.
+struct Joined {
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! Unpacks an archive by an allow-list: what no release would contain refuses the whole archive (SPEC §4).
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, Read, Write};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use sha2::Digest as _;
+use tar::EntryType;
+
+use super::archive_path::ArchivePath;
+use super::gunzip::Gunzip;
+use super::place::{AGENT, Place, place};
+use super::stage::Limits;
+use super::tree::Tree;
+use super::{Digest, Edition};
+use crate::report::{Code, Error, IoContext, Result};
+use crate::store::manifest::FileEntry;
+
+/// Bytes moved at a time: large enough for the disk, small enough to stay in the second-level cache.
+const BUFFER: usize = 128 << 10;
+/// Most bytes of headers between two files: long names and PAX records are read into memory.
+const MAX_HEADER: u64 = 1 << 20;
+/// Written bytes after which a file's writeback is started: less is left to wait for at its end.
+const WRITEBACK: u64 = 32 << 20;
+/// Files waiting for their sync: bounds open descriptors and unwritten pages.
+const SYNC_QUEUE: usize = 8;
+/// Set-id, sticky and the write bits of others never land (SPEC §4).
+const MODE_MASK: u32 = 0o755;
+
+/// What to unpack and how much of it at most.
+pub(super) struct Rules {
+    pub(super) edition: Edition,
+    pub(super) components: Option<Vec<String>>,
+    pub(super) limits: Limits,
+}
+
+/// What was unpacked; everything in it is synced.
+#[derive(Debug)]
+pub(super) struct Unpacked {
+    pub(super) files: Vec<FileEntry>,
+    /// What was left out and could be missed, for the debug log.
+    pub(super) notes: Vec<String>,
+}
+
+/// Unpacks `raw` into `tree` and reads it to its very end. `written` counts the bytes of files as they land.
+///
+/// Errors: [`Code::ArchiveHostile`], [`Code::ArchiveInvalid`], those of writing, and an [`Error`] that `raw` itself
+/// carries in an `io::Error`.
+pub(super) fn unpack(raw: impl BufRead, tree: Tree, rules: &Rules, written: &AtomicU64) -> Result<Unpacked> {
+    let budget = Rc::new(Cell::new(MAX_HEADER));
+    let inflated = Guard { inner: Gunzip::new(raw), budget: budget.clone(), left: rules.limits.max_total };
+    let (to_sync, queue) = sync_channel(SYNC_QUEUE);
+    std::thread::scope(|scope| {
+        let syncer = scope.spawn(move || sync_all(&queue));
+        let mut run = Run {
+            rules,
+            budget,
+            written,
+            to_sync,
+            tree,
+            seen: BTreeMap::new(),
+            unpacked: Vec::new(),
+            notes: Vec::new(),
+        };
+        let outcome = run.entries(inflated);
+        let Run { to_sync, tree, unpacked: files, notes, .. } = run;
+        drop(to_sync);
+        let synced = syncer.join().unwrap_or_else(|_| Err(Error::new(Code::Io, "cannot sync the unpacked files")));
+        outcome?;
+        synced?;
+        tree.finish()?;
+        Ok(Unpacked { files, notes })
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    File,
+    Link,
+}
+
+struct Run<'a> {
+    rules: &'a Rules,
+    budget: Rc<Cell<u64>>,
+    written: &'a AtomicU64,
+    to_sync: SyncSender<Job>,
+    tree: Tree,
+    seen: BTreeMap<ArchivePath, Kind>,
+    unpacked: Vec<FileEntry>,
+    notes: Vec<String>,
+}
+
+impl Run<'_> {
+    fn entries<R: Read>(&mut self, mut inflated: Guard<R>) -> Result<()> {
+        {
+            let mut archive = tar::Archive::new(&mut inflated);
+            let mut entries = archive.entries().map_err(damaged)?;
+            loop {
+                self.budget.set(MAX_HEADER);
+                let Some(entry) = entries.next() else { break };
+                self.entry(&mut entry.map_err(damaged)?)?;
+            }
+        }
+        self.budget.set(u64::MAX);
+        // tar stops at its end marker; the CRC and whatever hides behind it come after.
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let count = inflated.read(&mut buffer).map_err(damaged)?;
+            if count == 0 {
+                break;
+            }
+            if buffer.iter().take(count).any(|byte| *byte != 0) {
+                return Err(Error::new(Code::ArchiveInvalid, "the archive goes on after its end"));
+            }
+        }
+        if self.unpacked.iter().any(|file| file.path.strip_prefix("bin/") == Some(AGENT)) {
+            Ok(())
+        } else {
+            Err(Error::new(Code::ArchiveInvalid, "the archive contains no executable teleport"))
+        }
+    }
+
+    fn entry<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> Result<()> {
+        let path = ArchivePath::parse(&entry.path_bytes())?;
+        let hostile = |why: &str| {
+            Error::new(Code::ArchiveHostile, format!("the archive has an entry {:?}: {why}", path.as_str()))
+        };
+        let kind = match entry.header().entry_type() {
+            // git and others put a comment there; its bytes are read past.
+            EntryType::XGlobalHeader => return Ok(()),
+            EntryType::Directory => Kind::Folder,
+            EntryType::Regular | EntryType::Continuous if entry.path_bytes().ends_with(b"/") => {
+                return Err(hostile("a file with a folder's name"));
+            }
+            EntryType::Regular | EntryType::Continuous => Kind::File,
+            EntryType::Symlink | EntryType::Link => Kind::Link,
+            other => return Err(hostile(&format!("type {other:?}"))),
+        };
+        if self.seen.len() >= self.rules.limits.max_entries {
+            return Err(Error::new(
+                Code::ArchiveHostile,
+                format!("the archive has more than {} entries", self.rules.limits.max_entries),
+            ));
+        }
+        for above in path.ancestors() {
+            let above = ArchivePath::parse(above.as_bytes())?;
+            if self.seen.get(&above).is_some_and(|kind| *kind != Kind::Folder) {
+                return Err(hostile("it goes through a link or a file"));
+            }
+        }
+        match self.seen.insert(path.clone(), kind) {
+            None => {}
+            Some(Kind::Folder) if kind == Kind::Folder => {}
+            Some(_) => return Err(hostile("its name is there twice")),
+        }
+        let prefix = self.rules.edition.archive_prefix();
+        let Some(inside) = below(path.as_str(), prefix, kind) else {
+            return Err(Error::new(
+                Code::ArchiveInvalid,
+                format!(
+                    "the archive has {:?} where an archive of edition {} has {prefix}/",
+                    path.as_str(),
+                    self.rules.edition
+                ),
+            )
+            .advise("check that the mirror serves the right edition under this name"));
+        };
+        match kind {
+            Kind::Folder => Ok(()),
+            Kind::Link => {
+                let target = entry.link_name_bytes().unwrap_or_default();
+                let is_hard = entry.header().entry_type() == EntryType::Link;
+                let target = path
+                    .link_target(&target, is_hard, prefix)
+                    .ok_or_else(|| hostile("a link that leaves the archive"))?;
+                self.notes.push(format!("left out the link {} -> {target}", path.as_str()));
+                Ok(())
+            }
+            Kind::File => self.file(entry, inside, &hostile),
+        }
+    }
+
+    fn file<R: Read>(
+        &mut self,
+        entry: &mut tar::Entry<'_, R>,
+        inside: &str,
+        hostile: &dyn Fn(&str) -> Error,
+    ) -> Result<()> {
+        let size = entry.size();
+        if size > self.rules.limits.max_entry {
+            return Err(hostile(&format!("{size} bytes, more than {}", self.rules.limits.max_entry)));
+        }
+        self.budget.set(u64::MAX);
+        let mode = entry.header().mode().map_err(damaged)? & MODE_MASK;
+        let wanted = place(inside, mode, self.rules.components.as_deref());
+        let Place::At(to) = wanted else {
+            if wanted == Place::Unexpected {
+                self.notes.push(format!("left out {inside}"));
+            }
+            let read = io::copy(entry, &mut io::sink()).map_err(damaged)?;
+            return whole(read, size);
+        };
+        if self.unpacked.iter().any(|file| file.path == to) {
+            return Err(hostile(&format!("{to} is there in two layouts")));
+        }
+        let full = self.tree.full(&to);
+        let mut file = self.tree.create_file(&to, mode).at("cannot write", &full)?;
+        let mut hasher = sha2::Sha256::new();
+        let mut buffer = vec![0; BUFFER];
+        let (mut done, mut unsynced) = (0, 0);
+        loop {
+            let count = entry.read(&mut buffer).map_err(damaged)?;
+            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+            file.write_all(bytes).at("cannot write", &full)?;
+            hasher.update(bytes);
+            done += count as u64;
+            unsynced += count as u64;
+            self.written.fetch_add(count as u64, Ordering::Relaxed);
+            if unsynced >= WRITEBACK {
+                unsynced = 0;
+                let again = file.try_clone().at("cannot write", &full)?;
+                // A queue that is full means that the disk is busy already.
+                if let Err(TrySendError::Disconnected(_)) =
+                    self.to_sync.try_send(Job { file: again, path: full.clone() })
+                {
+                    break;
+                }
+            }
+        }
+        whole(done, size)?;
+        self.unpacked.push(FileEntry { path: to, size, mode, sha256: Digest(hasher.finalize().into()) });
+        // Refused only after a failed sync, which the caller reports.
+        let _ = self.to_sync.send(Job { file, path: full });
+        Ok(())
+    }
+}
+
+struct Job {
+    file: File,
+    path: std::path::PathBuf,
+}
+
+/// Syncs beside the inflating thread, so that the disk works from the first file on. Stops at the first failure: it
+/// is fatal, and never retried on the same pages.
+fn sync_all(queue: &Receiver<Job>) -> Result<()> {
+    queue.iter().try_for_each(|job| job.file.sync_all().at("cannot sync", &job.path))
+}
+
+/// The path below the prefix; the prefix itself and what lies above it may only be folders.
+fn below<'p>(path: &'p str, prefix: &str, kind: Kind) -> Option<&'p str> {
+    if kind == Kind::Folder && (path.is_empty() || path == prefix) {
+        return Some("");
+    }
+    path.strip_prefix(prefix)?.strip_prefix('/')
+}
+
+fn whole(read: u64, size: u64) -> Result<()> {
+    if read == size {
+        Ok(())
+    } else {
+        Err(Error::new(Code::ArchiveInvalid, "the archive ends in the middle of a file"))
+    }
+}
+
+/// An error of reading: our own one that came through `io::Error`, or a damaged archive.
+fn damaged(error: io::Error) -> Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        Some(own) => own.clone(),
+        None => Error::new(Code::ArchiveInvalid, format!("the archive is damaged: {error}")),
+    }
+}
+
+/// Bounds what is inflated in total and what headers may take.
+struct Guard<R> {
+    inner: R,
+    budget: Rc<Cell<u64>>,
+    left: u64,
+}
+
+impl<R: Read> Read for Guard<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        let bytes = count as u64;
+        let too_much =
+            |what: &str| io::Error::other(Error::new(Code::ArchiveHostile, format!("the archive has {what}")));
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| too_much("more bytes unpacked than allowed"))?;
+        let budget = self.budget.get();
+        if budget != u64::MAX {
+            self.budget.set(budget.checked_sub(bytes).ok_or_else(|| too_much("oversized headers"))?);
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,403 @@
+//! What a version directory consists of, and whether it still does (SPEC §1, §4).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::Digest as _;
+
+use crate::host::durable::{self, FILE_MODE};
+use crate::release::{Arch, Digest, Edition, Version};
+use crate::report::{Code, Error, IoContext, Result};
+
+/// Its name in a version directory.
+pub const MANIFEST: &str = "manifest.json";
+/// The checksum marker's name: written last, makes the version an installed one.
+pub const MARKER: &str = "sha256";
+/// The format this program writes; a higher one is not understood.
+const FORMAT: u32 = 1;
+/// Most bytes of a manifest: ten thousand files at a few hundred bytes each.
+const MAX_MANIFEST: u64 = 8 << 20;
+/// Most bytes of a marker.
+const MAX_MARKER: u64 = 4096;
+/// Bytes hashed at a time.
+const BUFFER: usize = 256 << 10;
+
+/// One version's record: where it came from and each of its files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Format of this record.
+    pub format: u32,
+    /// The version.
+    pub version: Version,
+    /// The edition.
+    pub edition: Edition,
+    /// For which machines; absent in records of other writers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arch: Option<Arch>,
+    /// The archive's digest, the same as in the marker.
+    pub archive_sha256: Digest,
+    /// Where the archive came from, without credentials.
+    pub source_url: String,
+    /// When it was unpacked.
+    pub install_time: Timestamp,
+    /// The compatible updater in it, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updater: Option<UpdaterInfo>,
+    /// Every regular file, in the archive's order.
+    pub files: Vec<FileEntry>,
+}
+
+/// An updater found to speak our protocol (SPEC §4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpdaterInfo {
+    /// Relative to the version directory.
+    pub path: String,
+    /// What it declared, such as `rfd0169/1`.
+    pub protocol: String,
+}
+
+/// One regular file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Relative to the version directory.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// Permission bits; octal text in JSON.
+    #[serde(with = "octal")]
+    pub mode: u32,
+    /// Digest of the content.
+    pub sha256: Digest,
+}
+
+impl Manifest {
+    /// A record of today's format without an updater.
+    pub fn new(
+        version: Version,
+        edition: Edition,
+        arch: Arch,
+        archive_sha256: Digest,
+        source_url: String,
+        install_time: Timestamp,
+        files: Vec<FileEntry>,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            version,
+            edition,
+            arch: Some(arch),
+            archive_sha256,
+            source_url,
+            install_time,
+            updater: None,
+            files,
+        }
+    }
+
+    /// Reads the manifest of a version directory; unknown keys are ignored.
+    ///
+    /// Errors: [`Code::Damaged`] when it is absent, malformed, of a later format, or names files outside.
+    pub fn read(version_dir: &Path) -> Result<Self> {
+        let path = version_dir.join(MANIFEST);
+        let damaged = |why: &str| {
+            Error::new(Code::Damaged, format!("{} {why}", path.display()))
+                .advise("run `teleport-update verify --repair`")
+        };
+        let bytes = durable::read_limited(&path, MAX_MANIFEST)?.ok_or_else(|| damaged("is missing"))?;
+        let manifest: Self =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(&format!("cannot be read: {error}")))?;
+        if manifest.format != FORMAT {
+            return Err(damaged(&format!("has format {}, which this updater does not know", manifest.format)));
+        }
+        let is_plain = |path: &str| path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        let own_paths = manifest.files.iter().map(|file| &file.path);
+        let updater = manifest.updater.iter().map(|updater| &updater.path);
+        match own_paths.chain(updater).find(|path| !is_plain(path)) {
+            Some(path) => Err(damaged(&format!("names a file outside: {path:?}"))),
+            None => Ok(manifest),
+        }
+    }
+
+    /// Writes it into a version directory, durably.
+    pub fn write(&self, version_dir: &Path) -> Result<()> {
+        let path = version_dir.join(MANIFEST);
+        let mut bytes = serde_json::to_vec_pretty(self)
+            .map_err(|error| Error::new(Code::Io, format!("cannot write {}: {error}", path.display())))?;
+        bytes.push(b'\n');
+        durable::write(&path, &bytes, FILE_MODE)
+    }
+
+    /// Bytes of all files.
+    pub fn size(&self) -> u64 {
+        self.files.iter().map(|file| file.size).sum()
+    }
+
+    /// Compares every file with its entry, content included, and looks for files that do not belong there.
+    pub fn verify(&self, version_dir: &Path) -> Result<Vec<Difference>> {
+        let mut found = self.differences(version_dir, true)?;
+        let known: BTreeSet<&str> = self.files.iter().map(|file| file.path.as_str()).collect();
+        unexpected(version_dir, "", &known, &mut found)?;
+        Ok(found)
+    }
+
+    /// Compares type, size and mode only: milliseconds in place of seconds.
+    pub fn quick_check(&self, version_dir: &Path) -> Result<Vec<Difference>> {
+        self.differences(version_dir, false)
+    }
+
+    fn differences(&self, version_dir: &Path, with_content: bool) -> Result<Vec<Difference>> {
+        let mut found = Vec::new();
+        for file in &self.files {
+            let path = version_dir.join(&file.path);
+            let mut differs = |kind| found.push(Difference { path: file.path.clone(), kind });
+            let meta = match std::fs::symlink_metadata(&path) {
+                Ok(meta) => meta,
+                Err(error)
+                    if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+                {
+                    differs(DifferenceKind::Missing);
+                    continue;
+                }
+                Err(error) => return Err(error).at("cannot read", &path),
+            };
+            if !meta.is_file() {
+                differs(DifferenceKind::NotRegular);
+                continue;
+            }
+            let mode = meta.mode() & 0o7777;
+            if mode != file.mode {
+                differs(DifferenceKind::Mode { expected: file.mode, found: mode });
+            }
+            if meta.len() != file.size {
+                differs(DifferenceKind::Size { expected: file.size, found: meta.len() });
+            } else if with_content && hash(&path)? != file.sha256 {
+                differs(DifferenceKind::Content);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// One way in which a version directory is not what its manifest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Relative to the version directory.
+    pub path: String,
+    /// What differs.
+    pub kind: DifferenceKind,
+}
+
+/// What differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DifferenceKind {
+    /// The file is not there.
+    Missing,
+    /// Not a regular file.
+    NotRegular,
+    /// Bytes.
+    Size {
+        /// As recorded.
+        expected: u64,
+        /// As found.
+        found: u64,
+    },
+    /// Permission bits.
+    Mode {
+        /// As recorded.
+        expected: u32,
+        /// As found.
+        found: u32,
+    },
+    /// Same size, other bytes.
+    Content,
+    /// A file that no record names.
+    Unexpected,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = &self.path;
+        match self.kind {
+            DifferenceKind::Missing => write!(f, "{path} is missing"),
+            DifferenceKind::NotRegular => write!(f, "{path} is not a regular file"),
+            DifferenceKind::Size { expected, found } => write!(f, "{path} has {found} bytes, expected {expected}"),
+            DifferenceKind::Mode { expected, found } => {
+                write!(f, "{path} has mode {found:04o}, expected {expected:04o}")
+            }
+            DifferenceKind::Content => write!(f, "{path} has other content"),
+            DifferenceKind::Unexpected => write!(f, "{path} does not belong there"),
+        }
+    }
+}
+
+/// The digest in a version directory's marker; `None` without one.
+///
+/// Errors: [`Code::Damaged`] when it is not 64 hex digits and a line end.
+pub fn read_marker(version_dir: &Path) -> Result<Option<Digest>> {
+    let path = version_dir.join(MARKER);
+    let Some(bytes) = durable::read_limited(&path, MAX_MARKER)? else { return Ok(None) };
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    text.strip_suffix('\n').unwrap_or(text).parse().map(Some).map_err(|_| {
+        Error::new(Code::Damaged, format!("{} holds no digest", path.display()))
+            .advise("run `teleport-update verify --repair`")
+    })
+}
+
+/// Writes the marker, durably. Only after everything else in the directory, and the directory itself, is durable.
+pub fn write_marker(version_dir: &Path, archive: Digest) -> Result<()> {
+    durable::write(&version_dir.join(MARKER), format!("{archive}\n").as_bytes(), FILE_MODE)
+}
+
+fn hash(path: &Path) -> Result<Digest> {
+    let mut file = File::open(path).at("cannot read", path)?;
+    let mut hasher = sha2::Sha256::new();
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let count = file.read(&mut buffer).at("cannot read", path)?;
+        match buffer.get(..count) {
+            Some(bytes) if !bytes.is_empty() => hasher.update(bytes),
+            _ => return Ok(Digest(hasher.finalize().into())),
+        }
+    }
+}
+
+fn unexpected(top: &Path, folder: &str, known: &BTreeSet<&str>, found: &mut Vec<Difference>) -> Result<()> {
+    let dir = top.join(folder);
+    for entry in std::fs::read_dir(&dir).at("cannot read", &dir)? {
+        let entry = entry.at("cannot read", &dir)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // Snapshots are told apart from the version: they have their own record.
+        if folder.is_empty()
+            && (name == MANIFEST || name == MARKER || name.trim_start_matches('.').starts_with("backup"))
+        {
+            continue;
+        }
+        let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        if entry.file_type().at("cannot read", entry.path())?.is_dir() {
+            unexpected(top, &path, known, found)?;
+        } else if !known.contains(path.as_str()) {
+            found.push(Difference { path, kind: DifferenceKind::Unexpected });
+        }
+    }
+    Ok(())
+}
+
+mod octal {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{mode:04o}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u32::from_str_radix(&text, 8).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn entry(path: &str, content: &[u8], mode: u32) -> FileEntry {
+        FileEntry { path: path.into(), size: content.len() as u64, mode, sha256: Digest::of(content) }
+    }
+
+    fn version() -> (tempfile::TempDir, Manifest) {
+        let dir = tempfile::tempdir().unwrap();
+        durable::create_dir_all(&dir.path().join("bin")).unwrap();
+        let files: Vec<_> = ["bin/teleport", "bin/tsh", "bin/tctl"]
+            .into_iter()
+            .map(|path| {
+                durable::write(&dir.path().join(path), path.as_bytes(), 0o755).unwrap();
+                entry(path, path.as_bytes(), 0o755)
+            })
+            .collect();
+        let manifest = Manifest::new(
+            "15.1.1".parse().unwrap(),
+            Edition::Oss,
+            Arch::Amd64,
+            Digest::of(b"a"),
+            "https://cdn.teleport.dev/x".into(),
+            Timestamp::UNIX_EPOCH,
+            files,
+        );
+        manifest.write(dir.path()).unwrap();
+        write_marker(dir.path(), manifest.archive_sha256).unwrap();
+        (dir, manifest)
+    }
+
+    #[test]
+    fn a_manifest_is_read_as_written_and_unknown_keys_are_tolerated() {
+        let (dir, mut manifest) = version();
+        manifest.updater = Some(UpdaterInfo { path: "bin/teleport-update".into(), protocol: "rfd0169/1".into() });
+        manifest.write(dir.path()).unwrap();
+        assert_eq!(Manifest::read(dir.path()).unwrap(), manifest);
+        let path = dir.path().join(MANIFEST);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("\"mode\": \"0755\""), "{text}");
+        durable::write(&path, text.replacen('{', "{\"later\": {\"a\": 1},", 1).as_bytes(), 0o644).unwrap();
+        assert_eq!(Manifest::read(dir.path()).unwrap(), manifest);
+        for bad in [text.replace("\"format\": 1", "\"format\": 2"), text.replace("bin/tsh", "../tsh"), "{".into()] {
+            durable::write(&path, bad.as_bytes(), 0o644).unwrap();
+            assert_eq!(Manifest::read(dir.path()).unwrap_err().code, Code::Damaged);
+        }
+    }
+
+    #[test]
+    fn an_intact_version_differs_in_nothing_and_its_snapshots_do_not_count() {
+        let (dir, manifest) = version();
+        for extra in ["backup", ".backup-new"] {
+            durable::create_dir_all(&dir.path().join(extra)).unwrap();
+            durable::write(&dir.path().join(extra).join("sqlite.db"), b"x", 0o600).unwrap();
+        }
+        assert_eq!(manifest.verify(dir.path()).unwrap(), []);
+        assert_eq!(manifest.quick_check(dir.path()).unwrap(), []);
+    }
+
+    #[test]
+    fn every_kind_of_difference_is_found() {
+        let (dir, mut manifest) = version();
+        let at = |path: &str| dir.path().join(path);
+        durable::write(&at("bin/teleport"), b"BIN/teleport", 0o755).unwrap();
+        durable::write(&at("bin/tsh"), b"bin", 0o755).unwrap();
+        std::fs::set_permissions(at("bin/tctl"), std::fs::Permissions::from_mode(0o4755)).unwrap();
+        durable::symlink(Path::new("teleport"), &at("bin/link")).unwrap();
+        manifest.files.push(entry("bin/link", b"", 0o755));
+        manifest.files.push(entry("bin/gone", b"", 0o755));
+        durable::write(&at("bin/extra"), b"", 0o755).unwrap();
+        let mut found: Vec<_> = manifest.verify(dir.path()).unwrap().iter().map(ToString::to_string).collect();
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "bin/extra does not belong there",
+                "bin/gone is missing",
+                "bin/link is not a regular file",
+                "bin/tctl has mode 4755, expected 0755",
+                "bin/teleport has other content",
+                "bin/tsh has 3 bytes, expected 7",
+            ]
+        );
+        let quick: Vec<_> = manifest.quick_check(dir.path()).unwrap().into_iter().map(|found| found.path).collect();
+        assert_eq!(quick, ["bin/tsh", "bin/tctl", "bin/link", "bin/gone"]);
+    }
+
+    #[test]
+    fn a_marker_is_64_hex_digits_and_a_line_end() {
+        let (dir, manifest) = version();
+        assert_eq!(read_marker(dir.path()).unwrap(), Some(manifest.archive_sha256));
+        assert_eq!(std::fs::read(dir.path().join(MARKER)).unwrap().len(), 65);
+        durable::write(&dir.path().join(MARKER), b"", 0o644).unwrap();
+        assert_eq!(read_marker(dir.path()).unwrap_err().code, Code::Damaged);
+        durable::remove_file(&dir.path().join(MARKER)).unwrap();
+        assert_eq!(read_marker(dir.path()).unwrap(), None);
+    }
+}
