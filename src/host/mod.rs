@@ -1,7 +1,12 @@
 //! The only room with system calls: durable files, lock, processes, packages, labels, clock.
 
+pub mod command;
 pub mod durable;
 pub mod layout;
+pub mod lock;
+pub mod machine;
+pub mod process;
+pub mod signal;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
