@@ -133,10 +133,8 @@ impl Command {
             .stdout(stream())
             .stderr(stream());
         let mut child = spawn(&mut command, &line)?;
-        let mut streams = [
-            Stream::new(child.stdout.take().map(OwnedFd::from)),
-            Stream::new(child.stderr.take().map(OwnedFd::from)),
-        ];
+        let mut streams =
+            [Stream::new(child.stdout.take().map(OwnedFd::from)), Stream::new(child.stderr.take().map(OwnedFd::from))];
         let deadline = Instant::now() + self.timeout;
         let status = match wait(&mut child, &mut streams, deadline).at("cannot wait for", &line)? {
             Some(status) => status,

@@ -6,7 +6,9 @@ pub mod layout;
 pub mod lock;
 pub mod machine;
 pub mod process;
+pub mod session;
 pub mod signal;
+pub mod systemctl;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -14,6 +14,9 @@ const DELETED: &[u8] = b" (deleted)";
 /// What SQLite keeps beside a database while it is open.
 const DATABASE_SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
+/// The kernel's USER_HZ, part of its ABI and 100 on every architecture we have.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// A file, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
@@ -158,6 +161,14 @@ pub fn running_file(path: &Path) -> Vec<Process> {
     found
 }
 
+/// How long the process has been running; `None` if it is gone.
+pub fn age(pid: u32) -> Option<std::time::Duration> {
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
+    let started = Process::by_pid(pid)?.start_time as f64 / TICKS_PER_SECOND;
+    Some(std::time::Duration::from_secs_f64((uptime - started).max(0.0)))
+}
+
 /// The text of `/proc/<pid>/cgroup`.
 pub fn cgroup(pid: u32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
@@ -213,9 +224,9 @@ fn maps_names(pid: u32, names: &[PathBuf]) -> bool {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     maps.split(|byte| *byte == b'\n').any(|line| {
         let line = line.strip_suffix(DELETED).unwrap_or(line);
-        names.iter().any(|name| {
-            line.strip_suffix(name.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" "))
-        })
+        names
+            .iter()
+            .any(|name| line.strip_suffix(name.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" ")))
     })
 }
 
@@ -265,6 +276,7 @@ mod tests {
     #[test]
     fn our_own_process_is_not_listed_but_can_be_asked_for() {
         let own = Process::by_pid(std::process::id()).unwrap();
+        assert!(age(own.pid).unwrap() < std::time::Duration::from_secs(3600));
         assert!(alive(own.pid, own.start_time) && !alive(own.pid, own.start_time + 1));
         assert!(!all().iter().any(|process| process.pid == own.pid));
     }
@@ -276,7 +288,7 @@ mod tests {
         let wal = dir.path().join("sqlite.db-wal");
         crate::host::durable::write(&wal, b"", 0o600).unwrap();
         crate::host::durable::write(&database, b"", 0o600).unwrap();
-        assert_eq!(with_open(&database), []);
+        assert!(with_open(&database).is_empty());
         let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&wal).unwrap()));
         assert_eq!(with_open(&database), [child.0.id()]);
         let moved = dir.path().join("moved");
