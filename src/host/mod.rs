@@ -1,8 +1,15 @@
 //! The only room with system calls: durable files, lock, processes, packages, labels, clock.
 
+pub mod command;
 pub mod durable;
 pub mod http;
 pub mod layout;
+pub mod lock;
+pub mod machine;
+pub mod process;
+pub mod session;
+pub mod signal;
+pub mod systemctl;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

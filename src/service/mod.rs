@@ -1,1 +1,189 @@
-//! service
+//! What runs the agent: systemd, plain commands (OpenRC, containers), or nobody we know. Stopping is proven, never
+//! believed; whether a version is healthy is judged in [`health`].
+
+pub mod commands;
+pub mod health;
+pub mod judge;
+pub mod readiness;
+pub mod stopped;
+pub mod systemd;
+pub mod watch;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use commands::Commands;
+pub use health::Probe;
+pub use judge::{HealthSettings, Verdict};
+pub use stopped::StopProof;
+pub use systemd::Systemd;
+
+use crate::host::machine;
+use crate::host::process::{self, Process};
+use crate::report::{Code, Error, Result};
+
+/// What runs the agent on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Service {
+    /// A unit of the booted systemd.
+    Systemd(Systemd),
+    /// The configured commands.
+    Commands(Commands),
+    /// Nobody: an image, or a host without systemd and without configured commands. Nothing is ever started here.
+    None,
+}
+
+/// The agent as it is at present.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentState {
+    /// The service runs.
+    pub running: bool,
+    /// Its main process.
+    pub main_pid: Option<u32>,
+    /// It is started at boot; for commands: it has been started and not been stopped by them.
+    pub enabled: bool,
+    /// It failed, or restarts again and again.
+    pub failed: bool,
+    /// The service manager knows the service.
+    pub known: bool,
+    /// Agents of this installation that run outside the service.
+    pub unmanaged: Vec<u32>,
+}
+
+/// What a reload turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reloaded {
+    /// SIGHUP: the agent starts its successor itself, connections stay.
+    Reloaded,
+    /// It could not be reloaded: stopped and started, connections dropped.
+    Restarted,
+}
+
+impl Service {
+    /// What runs `unit` (with `.service`). An image has no service; configured commands go before systemd.
+    pub fn detect(unit: &str, commands: Option<Commands>, is_image: bool) -> Self {
+        match commands {
+            _ if is_image => Self::None,
+            Some(commands) => Self::Commands(commands),
+            None if machine::is_systemd_booted() => Self::Systemd(Systemd::new(unit)),
+            None => Self::None,
+        }
+    }
+
+    /// The agent's present state; `proof` tells which binaries are ours.
+    pub fn state(&self, proof: &StopProof) -> Result<AgentState> {
+        let mut state = match self {
+            Self::Systemd(systemd) => systemd.state()?,
+            Self::Commands(commands) => commands.state(),
+            Self::None => AgentState::default(),
+        };
+        let agents = proof.agents();
+        state.unmanaged = agents.iter().filter(|agent| !self.manages(agent, &state)).map(|agent| agent.pid).collect();
+        Ok(state)
+    }
+
+    /// The main process: the pid file's, else the unit's.
+    pub fn main_pid(&self) -> Option<u32> {
+        match self {
+            Self::Systemd(systemd) => systemd.main_pid(),
+            Self::Commands(commands) => commands.main_pid(),
+            Self::None => None,
+        }
+    }
+
+    /// Stops the agent and proves it: the service is inactive, and no process has the database open or runs a binary
+    /// of ours (SPEC §6). `timeout` is for the proof, after the service manager's own time-out.
+    ///
+    /// Errors: [`Code::AgentNotStopped`] naming the processes that are left.
+    pub fn stop(&self, proof: &StopProof, timeout: Duration) -> Result<()> {
+        let asked = match self {
+            Self::Systemd(systemd) => systemd.stop(),
+            Self::Commands(commands) => commands.stop(),
+            Self::None => Ok(()),
+        };
+        // The look at /proc decides, but why the manager did not help is worth telling.
+        proof.wait(timeout, &|| self.is_inactive()).map_err(|error| match asked {
+            Err(reason) => Error { what: format!("{} ({})", error.what, reason.what), ..error },
+            Ok(()) => error,
+        })
+    }
+
+    /// Starts the agent; a start limit reached before does not count. Does not wait: see [`health::observe`].
+    pub fn start(&self) -> Result<()> {
+        match self {
+            Self::Systemd(systemd) => systemd.start(),
+            Self::Commands(commands) => commands.start(),
+            Self::None => Err(no_service("start")),
+        }
+    }
+
+    /// Has the running agent replace itself (SIGHUP); restarts it where that cannot be done or fails.
+    pub fn reload(&self) -> Result<Reloaded> {
+        match self {
+            Self::Systemd(systemd) => systemd.reload(),
+            Self::Commands(commands) => commands.reload(),
+            Self::None => Err(no_service("reload")),
+        }
+    }
+
+    /// Stops and starts the agent, without proof in between.
+    pub fn restart(&self) -> Result<()> {
+        match self {
+            Self::Systemd(systemd) => systemd.restart(),
+            Self::Commands(commands) => commands.restart(),
+            Self::None => Err(no_service("restart")),
+        }
+    }
+
+    /// Has the service manager read the unit again, where there is one.
+    pub fn daemon_reload(&self) -> Result<()> {
+        match self {
+            Self::Systemd(systemd) => systemd.daemon_reload(),
+            Self::Commands(_) | Self::None => Ok(()),
+        }
+    }
+
+    fn is_inactive(&self) -> bool {
+        match self {
+            Self::Systemd(systemd) => systemd.is_inactive(),
+            Self::Commands(_) | Self::None => true,
+        }
+    }
+
+    fn manages(&self, agent: &Process, state: &AgentState) -> bool {
+        match self {
+            Self::Systemd(systemd) => systemd.contains(agent.pid),
+            // A reloaded agent's predecessor lives on beside it until its connections end.
+            Self::Commands(_) => state.running && (Some(agent.pid) == state.main_pid || agent.ppid != 1),
+            Self::None => false,
+        }
+    }
+}
+
+/// The living agent that a pid file names. A process that is called otherwise has got a dead agent's number: it must
+/// neither be believed nor signalled.
+fn pid_file_process(path: &std::path::Path) -> Option<Process> {
+    Process::by_pid(process::pid_in_file(path)?)
+        .filter(|process| process.exe.as_ref().is_some_and(|exe| exe.file_name() == Some(stopped::AGENT.as_ref())))
+}
+
+/// Where the main process is found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct MainHint {
+    /// The agent's pid file.
+    pid_file: Option<PathBuf>,
+    /// The unit's main process.
+    main_pid: Option<u32>,
+}
+
+impl MainHint {
+    /// The pid file's process first: systemd learns of a successor only when the old main process ends.
+    fn pid(&self) -> Option<u32> {
+        self.pid_file.as_deref().and_then(pid_file_process).map(|process| process.pid).or(self.main_pid)
+    }
+}
+
+fn no_service(verb: &str) -> Error {
+    Error::new(Code::ServiceFailed, format!("cannot {verb} the agent: there is no systemd and no configured command"))
+        .advise("set spec.service in updates.yaml to the commands that start and stop it")
+}

@@ -1,0 +1,455 @@
+//! External programs: bounded in time and output, in a session of their own, with a clean environment.
+//!
+//! The only place that starts a process. A program's own failure is no error here: the caller reads its [`Output`].
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::thread::{UnshareFlags, set_no_new_privs, set_thread_gid, set_thread_groups, set_thread_uid};
+
+use crate::host::signal::Signals;
+use crate::report::{Code, Error, IoContext, Result};
+
+/// Bytes kept of each output stream; the rest is read and dropped, so that the program never blocks on us.
+pub const OUTPUT_LIMIT: usize = 64 * 1024;
+/// Time for a program without a time-out of its own: long for a loaded host, short for a person waiting.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Between SIGTERM and SIGKILL: enough to remove temporary files.
+const KILL_GRACE: Duration = Duration::from_secs(2);
+/// Longest wait between two looks at the child: kernels before 5.3 have no pidfd to wake us.
+const SLICE: Duration = Duration::from_millis(20);
+/// A freshly written program can be busy (ETXTBSY) while another child of ours is between fork and exec.
+const BUSY_TRIES: u32 = 10;
+/// The overflow ids: `nobody` on every Linux, whatever its user database says.
+const NOBODY: u32 = 65534;
+/// Where programs are looked for: root's usual path, whatever the caller's is.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A program to be run.
+#[derive(Debug, Clone)]
+pub struct Command {
+    program: PathBuf,
+    args: Vec<OsString>,
+    env: BTreeMap<OsString, OsString>,
+    timeout: Duration,
+    unprivileged: bool,
+    detached: bool,
+}
+
+/// What a program that ended by itself left behind.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// Exit status or signal.
+    pub status: ExitStatus,
+    /// Standard output, at most [`OUTPUT_LIMIT`] bytes.
+    pub stdout: Vec<u8>,
+    /// Standard error, at most [`OUTPUT_LIMIT`] bytes.
+    pub stderr: Vec<u8>,
+    /// The command line, for messages.
+    pub line: String,
+}
+
+impl Command {
+    /// `program` is a path, or a name looked for in root's usual PATH; 60 s unless told otherwise.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        Self {
+            program: PathBuf::from(program.as_ref()),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            timeout: DEFAULT_TIMEOUT,
+            unprivileged: false,
+            detached: false,
+        }
+    }
+
+    /// Adds one argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable beside PATH, LANG and LC_ALL, which are all that the program gets otherwise.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env.insert(name.as_ref().to_owned(), value.as_ref().to_owned());
+        self
+    }
+
+    /// How long the program may run before it and its group are ended.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Runs it as `nobody`, without groups, new privileges or network, and by descriptor: the directories above it
+    /// may be closed to `nobody`, only the file itself must be executable. Without root it runs as the caller.
+    #[must_use]
+    pub fn unprivileged(mut self) -> Self {
+        self.unprivileged = true;
+        self
+    }
+
+    /// Sends its output to /dev/null: what it leaves running must not die of SIGPIPE when we close our end.
+    #[must_use]
+    pub fn detached(mut self) -> Self {
+        self.detached = true;
+        self
+    }
+
+    /// Runs the program to its end. Processes that it leaves running, even with its output open, are not waited for.
+    ///
+    /// Errors ([`Code::Io`]): it cannot be started, or the time-out passed; both name the command.
+    pub fn run(&self) -> Result<Output> {
+        let line = self.line();
+        let stream = || if self.detached { Stdio::null() } else { Stdio::piped() };
+        let (mut command, _kept_open) = self.prepare()?;
+        command
+            .env_clear()
+            .env("PATH", PATH)
+            .env("LANG", "C")
+            .env("LC_ALL", "C")
+            .envs(&self.env)
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(stream())
+            .stderr(stream());
+        let mut child = spawn(&mut command, &line)?;
+        let mut streams =
+            [Stream::new(child.stdout.take().map(OwnedFd::from)), Stream::new(child.stderr.take().map(OwnedFd::from))];
+        let deadline = Instant::now() + self.timeout;
+        let status = match wait(&mut child, &mut streams, deadline).at("cannot wait for", &line)? {
+            Some(status) => status,
+            None => {
+                end_group(&mut child, &mut streams);
+                return Err(Error::new(
+                    Code::Io,
+                    format!("`{line}` did not end within {} s and was stopped", self.timeout.as_secs_f32()),
+                ));
+            }
+        };
+        let [stdout, stderr] = streams;
+        Ok(Output { status, stdout: stdout.kept, stderr: stderr.kept, line })
+    }
+
+    /// Runs the program in our place: our terminal, environment and directory, no time-out. SIGINT and SIGTERM that we
+    /// receive are passed on. Used for the hand-over to another updater and for moving on into a transient unit.
+    ///
+    /// Errors ([`Code::Io`]): it cannot be started.
+    pub fn run_attached(&self, signals: &Signals) -> Result<ExitStatus> {
+        let line = self.line();
+        let (mut command, _kept_open) = self.prepare()?;
+        command.envs(&self.env);
+        let mut child = spawn(&mut command, &line)?;
+        let mut passed_on = None;
+        loop {
+            let slice = Instant::now() + SLICE;
+            if let Some(status) = wait(&mut child, &mut [], slice).at("cannot wait for", &line)? {
+                return Ok(status);
+            }
+            let received = signals.received();
+            if received.is_some() && received != passed_on {
+                passed_on = received;
+                signal_group(&child, received.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM));
+            }
+        }
+    }
+
+    /// The command line as a person would write it, for messages; not quoted for a shell.
+    pub fn line(&self) -> String {
+        let mut line = self.program.to_string_lossy().into_owned();
+        for arg in &self.args {
+            line.push(' ');
+            line.push_str(&arg.to_string_lossy());
+        }
+        line
+    }
+
+    fn prepare(&self) -> Result<(std::process::Command, Option<File>)> {
+        let drop_to_nobody = self.unprivileged && rustix::process::geteuid().is_root();
+        let file = match drop_to_nobody {
+            true => Some(File::open(&self.program).at("cannot run", &self.program)?),
+            false => None,
+        };
+        let program = match &file {
+            Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+            None => self.program.clone(),
+        };
+        #[allow(clippy::disallowed_methods, reason = "this is the wrapper")]
+        let mut command = std::process::Command::new(program);
+        command.args(&self.args);
+        if file.is_some() {
+            command.arg0(&self.program);
+        }
+        let descriptor = file.as_ref().map(AsRawFd::as_raw_fd);
+        // SAFETY: after fork only async-signal-safe system calls are made, and no memory is allocated.
+        unsafe {
+            command.pre_exec(move || {
+                rustix::process::setsid()?;
+                if let Some(descriptor) = descriptor {
+                    become_nobody(descriptor)?;
+                }
+                Ok(())
+            });
+        }
+        Ok((command, file))
+    }
+}
+
+impl Output {
+    /// True when the program ended with status 0.
+    pub fn success(&self) -> bool {
+        self.status.success()
+    }
+
+    /// Standard output as text; what is not UTF-8 is replaced.
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard error as text; what is not UTF-8 is replaced.
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// Itself if the status is 0, else an error with `code`, the command and its last words.
+    pub fn or_fail(self, code: Code) -> Result<Self> {
+        if self.success() {
+            return Ok(self);
+        }
+        let words = [&self.stderr, &self.stdout]
+            .into_iter()
+            .find_map(|bytes| {
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+            })
+            .unwrap_or_else(|| self.status.to_string());
+        Err(Error::new(code, format!("`{}` failed: {words}", self.line)))
+    }
+}
+
+/// One captured output stream, read without ever blocking.
+struct Stream {
+    file: Option<File>,
+    kept: Vec<u8>,
+}
+
+impl Stream {
+    fn new(fd: Option<OwnedFd>) -> Self {
+        let file = fd.filter(|fd| rustix::io::ioctl_fionbio(fd, true).is_ok()).map(File::from);
+        Self { file, kept: Vec::new() }
+    }
+
+    fn drain(&mut self) {
+        let mut buffer = [0; 4096];
+        // Bounded: a grandchild that writes for ever must not keep us here.
+        for _ in 0..256 {
+            let Some(file) = &mut self.file else { return };
+            match file.read(&mut buffer) {
+                Ok(0) => self.file = None,
+                Ok(count) => {
+                    let room = OUTPUT_LIMIT - self.kept.len();
+                    self.kept.extend_from_slice(&buffer[..count.min(room)]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.file = None,
+            }
+        }
+    }
+}
+
+fn spawn(command: &mut std::process::Command, line: &str) -> Result<Child> {
+    let mut tries = 0;
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
+                tries += 1;
+                std::thread::sleep(SLICE);
+            }
+            other => return other.at("cannot run", line),
+        }
+    }
+}
+
+/// Waits for the child until `deadline`, reading its output meanwhile; `None` when the deadline passed.
+fn wait(child: &mut Child, streams: &mut [Stream], deadline: Instant) -> io::Result<Option<ExitStatus>> {
+    let pidfd = pid_of(child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    loop {
+        streams.iter_mut().for_each(Stream::drain);
+        if let Some(status) = child.try_wait()? {
+            streams.iter_mut().for_each(Stream::drain);
+            return Ok(Some(status));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        let left = if pidfd.is_some() { left } else { left.min(SLICE) };
+        let mut watched: Vec<PollFd<'_>> = streams
+            .iter()
+            .filter_map(|stream| stream.file.as_ref())
+            .map(AsFd::as_fd)
+            .chain(pidfd.as_ref().map(AsFd::as_fd))
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        match poll(&mut watched, Timespec::try_from(left).ok().as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn end_group(child: &mut Child, streams: &mut [Stream]) {
+    signal_group(child, Signal::TERM);
+    let ended = wait(child, streams, Instant::now() + KILL_GRACE);
+    // The group outlives its leader when a grandchild ignored SIGTERM.
+    signal_group(child, Signal::KILL);
+    if !matches!(ended, Ok(Some(_))) {
+        let _ = wait(child, streams, Instant::now() + KILL_GRACE);
+    }
+}
+
+fn signal_group(child: &Child, signal: Signal) {
+    if let Some(pid) = pid_of(child) {
+        let _ = kill_process_group(pid, signal);
+    }
+}
+
+fn pid_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// Runs between fork and exec.
+fn become_nobody(descriptor: i32) -> io::Result<()> {
+    // SAFETY: NEWNET does not touch memory or descriptors; a kernel that refuses leaves us the network, nothing worse.
+    let _ = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) };
+    let nobody = (rustix::process::Uid::from_raw(NOBODY), rustix::process::Gid::from_raw(NOBODY));
+    set_thread_groups(&[])?;
+    set_thread_gid(nobody.1)?;
+    set_thread_uid(nobody.0)?;
+    set_no_new_privs(true)?;
+    // SAFETY: the parent keeps the file open until the child has been started.
+    let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
+    // A script's interpreter opens the descriptor again after exec.
+    fcntl_setfd(file, FdFlags::empty())?;
+    Ok(())
+}
+
+/// True when `name` is in root's usual PATH.
+pub fn is_installed(name: &str) -> bool {
+    PATH.split(':').any(|dir| Path::new(dir).join(name).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        Command::new("/bin/sh").args(["-c", script])
+    }
+
+    #[test]
+    fn output_and_status_come_back_apart() {
+        let output = shell("echo out; echo err >&2; exit 3").run().unwrap();
+        assert_eq!((output.stdout_text().as_str(), output.stderr_text().as_str()), ("out\n", "err\n"));
+        assert_eq!(output.status.code(), Some(3));
+        let error = output.or_fail(Code::ServiceFailed).unwrap_err();
+        assert!(error.to_string().ends_with("failed: err"), "{error}");
+    }
+
+    #[test]
+    fn the_environment_is_only_what_was_given() {
+        let output = shell("env | sort").env("X", "1").run().unwrap();
+        let text = output.stdout_text();
+        let names: Vec<&str> = text.lines().filter_map(|line| line.split('=').next()).collect();
+        assert_eq!(names, ["LANG", "LC_ALL", "PATH", "PWD", "X"]);
+    }
+
+    #[test]
+    fn more_output_than_the_limit_is_dropped_and_does_not_block() {
+        let output = shell("head -c 3000000 /dev/zero").run().unwrap();
+        assert!(output.success());
+        assert_eq!(output.stdout.len(), OUTPUT_LIMIT);
+    }
+
+    #[test]
+    fn a_grandchild_that_holds_the_output_open_is_not_waited_for() {
+        let start = Instant::now();
+        let output = shell("sleep 30 & echo $!").run().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(10));
+        let pid = output.stdout_text().trim().parse().ok().and_then(Pid::from_raw).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn a_time_out_ends_the_whole_group_and_names_the_command() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid_file = dir.path().join("pid");
+        let script = format!("trap '' TERM; sleep 3000 & echo $! >{}; wait; wait", pid_file.display());
+        let error = shell(&script).timeout(Duration::from_millis(300)).run().unwrap_err();
+        assert!(error.what.contains("sleep 3000") && error.what.contains("did not end"), "{error}");
+        let pid: u32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while crate::host::process::Process::by_pid(pid).is_some() {
+            assert!(Instant::now() < deadline, "{pid} is alive");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error_with_its_name() {
+        assert!(Command::new("/no/such").run().unwrap_err().what.contains("/no/such"));
+    }
+
+    #[test]
+    fn an_unprivileged_program_runs_as_nobody_below_a_closed_directory() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let script = dir.path().join("show");
+        crate::host::durable::write(&script, b"#!/bin/sh\nid -u; id -G; cat /proc/net/dev | wc -l\n", 0o755).unwrap();
+        let elf = dir.path().join("id");
+        crate::host::durable::copy_synced(Path::new("/usr/bin/id"), &elf, 0o755).unwrap();
+
+        let output = Command::new(&script).unprivileged().run().unwrap();
+        let lines: Vec<String> = output.stdout_text().lines().map(str::to_owned).collect();
+        assert_eq!(lines[..2], ["65534", "65534"], "{}", output.stderr_text());
+        assert_eq!(Command::new(&elf).arg("-u").unprivileged().run().unwrap().stdout_text(), "65534\n");
+    }
+
+    #[test]
+    fn an_attached_programs_status_is_passed_on() {
+        assert_eq!(shell("exit 7").run_attached(&Signals::never()).unwrap().code(), Some(7));
+    }
+
+    #[test]
+    fn a_signal_is_passed_on_to_an_attached_program() {
+        let signals = Signals::never();
+        signals.raise(rustix::process::Signal::TERM.as_raw());
+        let status = shell("sleep 60").run_attached(&signals).unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    }
+}

@@ -1,0 +1,91 @@
+//! Facts about the running host: init system, file systems, boot, who we are.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::StatVfsMountFlags;
+
+use crate::report::{IoContext, Result};
+
+/// How the file system below a path is mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mount {
+    /// Nothing can be written there.
+    pub read_only: bool,
+    /// Nothing can be executed there.
+    pub no_exec: bool,
+}
+
+/// True when systemd is PID 1, by systemd's own test, sd_booted(3).
+pub fn is_systemd_booted() -> bool {
+    Path::new("/run/systemd/system").is_dir()
+}
+
+/// True when we act as root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Bytes that can still be written below `path`, or below its nearest ancestor that exists. What the file system
+/// reserves for root is not counted.
+pub fn free_bytes(path: &Path) -> Result<u64> {
+    let path = nearest_existing(path);
+    let found = rustix::fs::statvfs(&path).at("cannot read the free space of", &path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// The device of `path`, or of its nearest ancestor that exists: equal for two paths of one file system.
+pub fn device(path: &Path) -> Result<u64> {
+    let path = nearest_existing(path);
+    Ok(std::fs::metadata(&path).at("cannot look at", &path)?.dev())
+}
+
+/// True when `a` and `b`, or their nearest ancestors that exist, are on one file system.
+pub fn same_file_system(a: &Path, b: &Path) -> Result<bool> {
+    Ok(device(a)? == device(b)?)
+}
+
+/// How the file system of `path`, or of its nearest ancestor that exists, is mounted.
+pub fn mount(path: &Path) -> Result<Mount> {
+    let path = nearest_existing(path);
+    let flags = rustix::fs::statvfs(&path).at("cannot read the mount flags of", &path)?.f_flag;
+    Ok(Mount {
+        read_only: flags.contains(StatVfsMountFlags::RDONLY),
+        no_exec: flags.contains(StatVfsMountFlags::NOEXEC),
+    })
+}
+
+/// The kernel's id of this boot; `None` where `/proc` does not tell.
+pub fn boot_id() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+/// The text of `/proc/self/cgroup`; empty where there is none.
+pub fn own_cgroup() -> String {
+    std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
+}
+
+fn nearest_existing(path: &Path) -> PathBuf {
+    path.ancestors().find(|ancestor| ancestor.exists()).map_or_else(|| PathBuf::from("/"), Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_not_there_yet_has_the_space_and_device_of_its_ancestor() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a/b/c");
+        assert!(free_bytes(&deep).unwrap() > 0);
+        assert!(same_file_system(&deep, dir.path()).unwrap());
+        assert!(!same_file_system(Path::new("/proc"), dir.path()).unwrap());
+        assert!(!mount(&deep).unwrap().read_only);
+    }
+
+    #[test]
+    fn a_boot_has_an_id() {
+        assert_eq!(boot_id().unwrap().len(), 36);
+    }
+}

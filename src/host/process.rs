@@ -1,0 +1,332 @@
+//! A look at `/proc`: who runs what, and who has a file open. Our own process is never listed, nor are zombies.
+//!
+//! Files are compared by device and inode, which also holds for renamed files and for processes in containers; names
+//! only count for processes that see the same file system as we do.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the kernel appends to the name of a file that was removed or replaced.
+const DELETED: &[u8] = b" (deleted)";
+/// What SQLite keeps beside a database while it is open.
+const DATABASE_SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+
+/// The kernel's USER_HZ, part of its ABI and 100 on every architecture we have.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A file, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId {
+    /// Device.
+    pub dev: u64,
+    /// Inode on that device.
+    pub ino: u64,
+}
+
+impl FileId {
+    /// The file that `path` leads to, links followed; `None` if there is none.
+    pub fn of(path: impl AsRef<Path>) -> Option<Self> {
+        let found = std::fs::metadata(path).ok()?;
+        Some(Self { dev: found.dev(), ino: found.ino() })
+    }
+}
+
+/// One process, told apart from a later one of the same number by its start time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId {
+    /// Process number.
+    pub pid: u32,
+    /// Start, in clock ticks since boot.
+    pub start_time: u64,
+}
+
+/// A running process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Process number.
+    pub pid: u32,
+    /// Start, in clock ticks since boot.
+    pub start_time: u64,
+    /// Its program, as it names it itself, without the kernel's "(deleted)"; `None` for kernel threads.
+    pub exe: Option<PathBuf>,
+    /// The kernel's short name for it, at most 15 bytes.
+    pub comm: String,
+    /// Its parent.
+    pub ppid: u32,
+}
+
+impl Process {
+    /// The living process with this number.
+    pub fn by_pid(pid: u32) -> Option<Self> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let (comm, ppid, start_time) = parse_stat(&stat)?;
+        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok().map(without_deleted);
+        Some(Self { pid, start_time, exe, comm, ppid })
+    }
+
+    /// Number and start time.
+    pub fn id(&self) -> ProcessId {
+        ProcessId { pid: self.pid, start_time: self.start_time }
+    }
+
+    /// Device and inode of its program, also if that was removed or is in another mount namespace.
+    pub fn exe_id(&self) -> Option<FileId> {
+        FileId::of(format!("/proc/{}/exe", self.pid))
+    }
+
+    /// Its arguments after the program's name.
+    pub fn args(&self) -> Vec<Vec<u8>> {
+        let line = std::fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        line.split(|byte| *byte == 0).skip(1).map(<[u8]>::to_vec).collect()
+    }
+
+    /// True when file names mean the same to it as to us.
+    fn shares_our_files(&self) -> bool {
+        let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+        let ours = namespace("self");
+        ours.is_some()
+            && ours == namespace(&self.pid.to_string())
+            && FileId::of(format!("/proc/{}/root", self.pid)) == FileId::of("/proc/self/root")
+    }
+}
+
+impl ProcessId {
+    /// True while this very process lives.
+    pub fn is_alive(self) -> bool {
+        alive(self.pid, self.start_time)
+    }
+}
+
+/// Every living process but ours.
+pub fn all() -> Vec<Process> {
+    let own = std::process::id();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != own)
+        .filter_map(Process::by_pid)
+        .collect()
+}
+
+/// True while the process `pid` that started at `start_time` (clock ticks since boot) lives.
+pub fn alive(pid: u32, start_time: u64) -> bool {
+    Process::by_pid(pid).is_some_and(|process| process.start_time == start_time)
+}
+
+/// The processes that have `database`, its `-wal` or its `-shm` open or mapped (SPEC §6, stopped).
+pub fn with_open(database: &Path) -> Vec<u32> {
+    let names: Vec<PathBuf> = DATABASE_SUFFIXES
+        .iter()
+        .map(|suffix| {
+            let mut name = std::path::absolute(database).unwrap_or_else(|_| database.to_owned()).into_os_string();
+            name.push(suffix);
+            PathBuf::from(name)
+        })
+        .collect();
+    let files: BTreeSet<FileId> = names.iter().filter_map(FileId::of).collect();
+    all().iter().filter(|process| has_open(process, &names, &files)).map(|process| process.pid).collect()
+}
+
+/// The processes that run a file called `file_name` somewhere below `dir`, or that run one of the files
+/// `<dir>/*/bin/<file_name>` under another name.
+pub fn running_below(dir: &Path, file_name: &str) -> Vec<Process> {
+    let files: BTreeSet<FileId> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| FileId::of(entry.ok()?.path().join("bin").join(file_name)))
+        .collect();
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let mut found = all();
+    found.retain(|process| {
+        let named = process
+            .exe
+            .as_ref()
+            .is_some_and(|exe| exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir));
+        (named && process.shares_our_files()) || process.exe_id().is_some_and(|id| files.contains(&id))
+    });
+    found
+}
+
+/// The processes that run the file at `path`, or ran it before it was replaced there.
+pub fn running_file(path: &Path) -> Vec<Process> {
+    let file = FileId::of(path);
+    let mut found = all();
+    found.retain(|process| {
+        let same = file.is_some() && process.exe_id() == file;
+        same || (process.exe.as_deref() == Some(path) && process.shares_our_files())
+    });
+    found
+}
+
+/// How long the process has been running; `None` if it is gone.
+pub fn age(pid: u32) -> Option<std::time::Duration> {
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
+    let started = Process::by_pid(pid)?.start_time as f64 / TICKS_PER_SECOND;
+    Some(std::time::Duration::from_secs_f64((uptime - started).max(0.0)))
+}
+
+/// The text of `/proc/<pid>/cgroup`.
+pub fn cgroup(pid: u32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
+}
+
+/// The process number in a pid file; `None` if there is none to be read.
+pub fn pid_in_file(path: &Path) -> Option<u32> {
+    let bytes = super::durable::read_limited(path, 64).ok()??;
+    std::str::from_utf8(&bytes).ok()?.trim().parse().ok().filter(|pid| *pid > 0)
+}
+
+/// The short name, parent and start time in `/proc/PID/stat`; `None` for the dead.
+fn parse_stat(stat: &[u8]) -> Option<(String, u32, u64)> {
+    let text = String::from_utf8_lossy(stat);
+    // The name may itself contain parentheses and spaces: it ends at the last one.
+    let (head, tail) = text.rsplit_once(')')?;
+    let comm = head.split_once('(')?.1.to_owned();
+    let mut fields = tail.split_ascii_whitespace();
+    if matches!(fields.next()?, "Z" | "X" | "x") {
+        return None;
+    }
+    let ppid = fields.next()?.parse().ok()?;
+    // Field 22 of proc(5); state and parent (3 and 4) are consumed.
+    let start_time = fields.nth(17)?.parse().ok()?;
+    Some((comm, ppid, start_time))
+}
+
+fn without_deleted(exe: PathBuf) -> PathBuf {
+    let mut bytes = exe.into_os_string().into_vec();
+    if bytes.ends_with(DELETED) {
+        bytes.truncate(bytes.len() - DELETED.len());
+    }
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
+fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> bool {
+    let here = process.shares_our_files();
+    let is_ours = |link: &Path| {
+        let by_name = || {
+            let target = std::fs::read_link(link).map(without_deleted).unwrap_or_default();
+            here && names.contains(&target)
+        };
+        FileId::of(link).is_some_and(|id| files.contains(&id)) || by_name()
+    };
+    // What is mapped and no longer open is in map_files, which takes root to read.
+    ["fd", "map_files"].iter().any(|kind| {
+        let links = std::fs::read_dir(format!("/proc/{}/{kind}", process.pid));
+        links.into_iter().flatten().flatten().any(|link| is_ours(&link.path()))
+    }) || (here && maps_names(process.pid, names))
+}
+
+fn maps_names(pid: u32, names: &[PathBuf]) -> bool {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.split(|byte| *byte == b'\n').any(|line| {
+        let line = line.strip_suffix(DELETED).unwrap_or(line);
+        names
+            .iter()
+            .any(|name| line.strip_suffix(name.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    /// A child of ours that is ended with the test.
+    #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
+    pub(crate) struct Child(std::process::Child);
+
+    impl Child {
+        #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
+        fn start(program: &Path, stdin: Option<File>) -> Self {
+            let mut command = std::process::Command::new(program);
+            command.arg("60").stdin(stdin.map_or_else(std::process::Stdio::null, Into::into));
+            loop {
+                match command.spawn() {
+                    Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                    other => return Self(other.unwrap()),
+                }
+            }
+        }
+    }
+
+    impl Drop for Child {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn pids(found: &[Process]) -> Vec<u32> {
+        found.iter().map(|process| process.pid).collect()
+    }
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_is_read() {
+        let stat = b"42 (a) R (b) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0";
+        assert_eq!(parse_stat(stat), Some(("a) R (b".to_owned(), 7, 123_456)));
+        assert_eq!(parse_stat(b"42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"), None);
+        assert_eq!(parse_stat(b""), None);
+    }
+
+    #[test]
+    fn our_own_process_is_not_listed_but_can_be_asked_for() {
+        let own = Process::by_pid(std::process::id()).unwrap();
+        assert!(age(own.pid).unwrap() < std::time::Duration::from_secs(3600));
+        assert!(alive(own.pid, own.start_time) && !alive(own.pid, own.start_time + 1));
+        assert!(!all().iter().any(|process| process.pid == own.pid));
+    }
+
+    #[test]
+    fn an_open_database_is_found_also_after_it_was_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("sqlite.db");
+        let wal = dir.path().join("sqlite.db-wal");
+        crate::host::durable::write(&wal, b"", 0o600).unwrap();
+        crate::host::durable::write(&database, b"", 0o600).unwrap();
+        assert!(with_open(&database).is_empty());
+        let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&wal).unwrap()));
+        assert_eq!(with_open(&database), [child.0.id()]);
+        let moved = dir.path().join("moved");
+        crate::host::durable::rename(&wal, &dir.path().join("moved-wal")).unwrap();
+        crate::host::durable::rename(&database, &moved).unwrap();
+        assert_eq!(with_open(&moved), [child.0.id()]);
+    }
+
+    #[test]
+    fn a_deleted_database_that_is_still_open_is_found_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("sqlite.db");
+        crate::host::durable::write(&database, b"", 0o600).unwrap();
+        let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&database).unwrap()));
+        std::fs::remove_file(&database).unwrap();
+        assert_eq!(with_open(&database), [child.0.id()]);
+    }
+
+    #[test]
+    fn a_program_of_ours_is_found_by_name_after_its_removal_and_by_inode_under_another_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let binary = dir.path().join("1.2.3/bin/teleport");
+        crate::host::durable::create_dir_all(binary.parent().unwrap()).unwrap();
+        crate::host::durable::copy_synced(Path::new("/bin/sleep"), &binary, 0o755).unwrap();
+        let elsewhere = tempfile::tempdir_in(dir.path().parent().unwrap()).unwrap();
+        let plain = elsewhere.path().join("teleport-plain");
+        std::fs::hard_link(&binary, &plain).unwrap();
+
+        let by_inode = Child::start(&plain, None);
+        assert_eq!(pids(&running_below(dir.path(), "teleport")), [by_inode.0.id()]);
+        assert_eq!(pids(&running_file(&plain)), [by_inode.0.id()]);
+        assert!(running_below(dir.path(), "tsh").is_empty());
+        drop(by_inode);
+
+        let by_name = Child::start(&binary, None);
+        std::fs::remove_file(&binary).unwrap();
+        let found = running_below(dir.path(), "teleport");
+        assert_eq!(pids(&found), [by_name.0.id()]);
+        assert_eq!(found[0].exe.as_deref(), Some(binary.as_path()));
+    }
+}

@@ -1,0 +1,249 @@
+//! `systemctl`, with what systemd 219 (RHEL 7) already understood: `show -p`, no `--now`, no `--value`, no JSON.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::command::{Command, Output};
+use crate::report::{Code, Error, Result};
+
+/// Covers the units' default TimeoutStopSec of 90 s, after which systemd kills.
+const STOP_TIMEOUT: Duration = Duration::from_secs(120);
+/// Everything else only waits for the manager or for an ExecReload= that sends a signal.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The properties read; a systemd that does not know one leaves its line out.
+const PROPERTIES: [&str; 12] = [
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "MainPID",
+    "UnitFileState",
+    "NRestarts",
+    "Result",
+    "FragmentPath",
+    "CanReload",
+    "NeedDaemonReload",
+    "ExecMainStartTimestampMonotonic",
+    "PIDFile",
+];
+
+/// The service manager of the running host, or the unit files of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Systemctl {
+    /// `--root`: only [`Systemctl::enable`] and [`Systemctl::disable`] work there.
+    pub root: Option<PathBuf>,
+}
+
+/// What the manager says of a unit, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UnitState {
+    /// `loaded`, `not-found`, `masked`, `error`, …
+    pub load_state: String,
+    /// `active`, `reloading`, `inactive`, `failed`, `activating`, `deactivating`.
+    pub active_state: String,
+    /// `running`, `dead`, `auto-restart`, `start-pre`, …
+    pub sub_state: String,
+    /// The main process; `None` while there is none.
+    pub main_pid: Option<u32>,
+    /// `enabled`, `disabled`, `static`, …; empty for a unit without a file.
+    pub unit_file_state: String,
+    /// Automatic restarts since the last start by hand; `None` before systemd 235.
+    pub n_restarts: Option<u32>,
+    /// `success`, `exit-code`, `signal`, `start-limit-hit`, …
+    pub result: String,
+    /// The unit's file.
+    pub fragment_path: Option<PathBuf>,
+    /// It has an ExecReload=.
+    pub can_reload: bool,
+    /// Its files changed on disk since the manager read them.
+    pub need_daemon_reload: bool,
+    /// When the main process started, in microseconds of the monotonic clock; 0 if it never did.
+    pub exec_main_start: u64,
+    /// PIDFile= of the unit.
+    pub pid_file: Option<PathBuf>,
+}
+
+impl UnitState {
+    /// The manager knows the unit.
+    pub fn is_loaded(&self) -> bool {
+        self.load_state == "loaded"
+    }
+
+    /// Something of it runs.
+    pub fn is_active(&self) -> bool {
+        matches!(self.active_state.as_str(), "active" | "reloading" | "deactivating")
+            || (self.active_state == "activating" && !self.is_auto_restart())
+    }
+
+    /// Nothing of it runs and nothing will by itself.
+    pub fn is_inactive(&self) -> bool {
+        matches!(self.active_state.as_str(), "inactive" | "failed" | "")
+    }
+
+    /// The manager gave it up.
+    pub fn is_failed(&self) -> bool {
+        self.active_state == "failed"
+    }
+
+    /// It ended and waits for RestartSec= to pass (`auto-restart-queued` since systemd 254).
+    pub fn is_auto_restart(&self) -> bool {
+        self.sub_state.starts_with("auto-restart")
+    }
+
+    /// It is started at boot.
+    pub fn is_enabled(&self) -> bool {
+        matches!(self.unit_file_state.as_str(), "enabled" | "enabled-runtime" | "linked-enabled" | "alias")
+    }
+}
+
+impl Systemctl {
+    /// The running host's manager.
+    pub fn host() -> Self {
+        Self::default()
+    }
+
+    /// The unit files of the image at `root`.
+    pub fn image(root: &Path) -> Self {
+        Self { root: Some(root.to_owned()) }
+    }
+
+    /// The unit's present state. A unit that is not there has `load_state` `not-found`.
+    pub fn show(&self, unit: &str) -> Result<UnitState> {
+        let properties = PROPERTIES.iter().flat_map(|property| ["-p", property]);
+        let output = run(self.command("show").args(properties).arg(unit))?;
+        Ok(parse_show(&output.stdout_text()))
+    }
+
+    /// Queues the start and returns: waiting for it (`Type=notify`) would spend the deadline of the health check, which
+    /// watches the unit anyway, and could deadlock when we run at boot as a part of the same transaction.
+    pub fn start(&self, unit: &str) -> Result<()> {
+        run(self.command("start").args(["--no-block", unit])).map(drop)
+    }
+
+    /// Stops and waits, at most 120 s.
+    pub fn stop(&self, unit: &str) -> Result<()> {
+        run(self.command("stop").arg(unit).timeout(STOP_TIMEOUT)).map(drop)
+    }
+
+    /// Runs the unit's ExecReload= and waits.
+    pub fn reload(&self, unit: &str) -> Result<()> {
+        run(self.command("reload").arg(unit)).map(drop)
+    }
+
+    /// Queues a restart and returns, for the reasons of [`Systemctl::start`].
+    pub fn restart(&self, unit: &str) -> Result<()> {
+        run(self.command("restart").args(["--no-block", unit])).map(drop)
+    }
+
+    /// Has the manager read all unit files again.
+    pub fn daemon_reload(&self) -> Result<()> {
+        run(self.command("daemon-reload")).map(drop)
+    }
+
+    /// Enables the unit for the next boot; does not start it.
+    pub fn enable(&self, unit: &str) -> Result<()> {
+        run(self.command("enable").arg(unit)).map(drop)
+    }
+
+    /// Disables the unit for the next boot; does not stop it.
+    pub fn disable(&self, unit: &str) -> Result<()> {
+        run(self.command("disable").arg(unit)).map(drop)
+    }
+
+    /// Forgets failures and the start limit of the unit; a unit without any is fine.
+    pub fn reset_failed(&self, unit: &str) -> Result<()> {
+        run(self.command("reset-failed").arg(unit)).map(drop)
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let command = Command::new("systemctl").arg("--no-ask-password").timeout(TIMEOUT);
+        let command = match &self.root {
+            Some(root) => {
+                let mut flag = std::ffi::OsString::from("--root=");
+                flag.push(root);
+                command.arg(flag)
+            }
+            None => command,
+        };
+        command.arg(verb)
+    }
+}
+
+fn run(command: Command) -> Result<Output> {
+    command.run().map_err(|error| Error { code: Code::ServiceFailed, ..error })?.or_fail(Code::ServiceFailed)
+}
+
+fn parse_show(text: &str) -> UnitState {
+    let mut state = UnitState::default();
+    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        let path = || Some(PathBuf::from(value)).filter(|path| path.is_absolute());
+        match name {
+            "LoadState" => value.clone_into(&mut state.load_state),
+            "ActiveState" => value.clone_into(&mut state.active_state),
+            "SubState" => value.clone_into(&mut state.sub_state),
+            "MainPID" => state.main_pid = value.parse().ok().filter(|pid| *pid > 0),
+            "UnitFileState" => value.clone_into(&mut state.unit_file_state),
+            "NRestarts" => state.n_restarts = value.parse().ok(),
+            "Result" => value.clone_into(&mut state.result),
+            "FragmentPath" => state.fragment_path = path(),
+            "CanReload" => state.can_reload = value == "yes",
+            "NeedDaemonReload" => state.need_daemon_reload = value == "yes",
+            "ExecMainStartTimestampMonotonic" => state.exec_main_start = value.parse().unwrap_or(0),
+            "PIDFile" => state.pid_file = path(),
+            _ => {}
+        }
+    }
+    state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_unit_of_a_present_systemd_is_read() {
+        let state = parse_show(
+            "PIDFile=/run/teleport.pid\nNRestarts=2\nExecMainStartTimestampMonotonic=812345\nMainPID=4711\n\
+             Result=success\nLoadState=loaded\nActiveState=active\nSubState=running\n\
+             FragmentPath=/usr/local/lib/systemd/system/teleport.service\nUnitFileState=enabled\n\
+             NeedDaemonReload=no\nCanReload=yes\n",
+        );
+        assert!(state.is_loaded() && state.is_active() && state.is_enabled() && state.can_reload);
+        assert_eq!((state.main_pid, state.n_restarts, state.exec_main_start), (Some(4711), Some(2), 812_345));
+        assert_eq!(state.pid_file.as_deref(), Some(Path::new("/run/teleport.pid")));
+    }
+
+    #[test]
+    fn a_unit_that_is_not_there_and_a_systemd_without_restart_counter_are_read() {
+        let state = parse_show("MainPID=0\nLoadState=not-found\nActiveState=inactive\nSubState=dead\nFragmentPath=\n");
+        assert!(!state.is_loaded() && state.is_inactive() && !state.is_enabled());
+        assert_eq!((state.main_pid, state.n_restarts, state.fragment_path), (None, None, None));
+    }
+
+    #[test]
+    fn waiting_for_the_next_restart_is_neither_active_nor_inactive() {
+        for sub in ["auto-restart", "auto-restart-queued"] {
+            let state = parse_show(&format!("ActiveState=activating\nSubState={sub}\n"));
+            assert!(!state.is_active() && !state.is_inactive() && state.is_auto_restart());
+        }
+    }
+
+    #[test]
+    fn a_unit_is_enabled_in_an_image() {
+        if !crate::host::command::is_installed("systemctl") {
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("usr/local/lib/systemd/system");
+        crate::host::durable::create_dir_all(&dir).unwrap();
+        let unit = b"[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+        crate::host::durable::write(&dir.join("teleport.service"), unit, 0o644).unwrap();
+        let wants = root.path().join("etc/systemd/system/multi-user.target.wants/teleport.service");
+        Systemctl::image(root.path()).enable("teleport.service").unwrap();
+        assert!(wants.symlink_metadata().is_ok());
+        Systemctl::image(root.path()).disable("teleport.service").unwrap();
+        assert!(wants.symlink_metadata().is_err());
+        let error = Systemctl::image(root.path()).enable("no-such.service").unwrap_err();
+        assert_eq!(error.code, Code::ServiceFailed);
+        assert!(error.what.contains("no-such.service"), "{error}");
+    }
+}

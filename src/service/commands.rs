@@ -1,0 +1,96 @@
+//! The agent run by commands of the operator (OpenRC, runit, a supervisor in a container) and found by its pid file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{AgentState, Reloaded, pid_file_process};
+use crate::host::command::Command;
+use crate::host::process::Process;
+use crate::report::{Code, Error, IoContext, Result};
+
+/// For one configured command: as long as a stop under systemd may take.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The commands of `spec.service` in `updates.yaml` (SPEC §2); each is a line for `/bin/sh -c`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commands {
+    /// Starts the agent and returns, such as `rc-service teleport start`. It may put the agent in the background.
+    pub start: String,
+    /// Stops the agent; without it SIGTERM to the pid file's process.
+    pub stop: Option<String>,
+    /// Has the agent replace itself; without it SIGHUP to the pid file's process.
+    pub reload: Option<String>,
+    /// Where the agent writes its pid (`teleport start --pid-file`).
+    pub pid_file: PathBuf,
+}
+
+impl Commands {
+    pub(super) fn state(&self) -> AgentState {
+        let main_pid = self.main_pid();
+        // A pid file that outlived its process: it was started and never stopped.
+        let left_behind = main_pid.is_none() && self.pid_file.exists();
+        AgentState {
+            running: main_pid.is_some(),
+            main_pid,
+            enabled: main_pid.is_some() || left_behind,
+            failed: left_behind,
+            known: true,
+            unmanaged: Vec::new(),
+        }
+    }
+
+    pub(super) fn main_pid(&self) -> Option<u32> {
+        self.agent().map(|agent| agent.pid)
+    }
+
+    pub(super) fn start(&self) -> Result<()> {
+        shell(&self.start)
+    }
+
+    pub(super) fn stop(&self) -> Result<()> {
+        match (&self.stop, self.agent()) {
+            // Also without a process: a supervisor may be about to start one.
+            (Some(command), _) => shell(command),
+            (None, Some(agent)) => signal(&agent, Signal::TERM),
+            (None, None) => Ok(()),
+        }
+    }
+
+    pub(super) fn reload(&self) -> Result<Reloaded> {
+        let done = match (&self.reload, self.agent()) {
+            (_, None) => false,
+            (Some(command), Some(_)) => shell(command).is_ok(),
+            (None, Some(agent)) => signal(&agent, Signal::HUP).is_ok(),
+        };
+        match done {
+            true => Ok(Reloaded::Reloaded),
+            false => self.restart().map(|()| Reloaded::Restarted),
+        }
+    }
+
+    pub(super) fn restart(&self) -> Result<()> {
+        self.stop()?;
+        self.start()
+    }
+
+    fn agent(&self) -> Option<Process> {
+        pid_file_process(&self.pid_file)
+    }
+}
+
+fn shell(line: &str) -> Result<()> {
+    let output = Command::new("/bin/sh").args(["-c", line]).timeout(TIMEOUT).detached().run();
+    let output = output.map_err(|error| Error { code: Code::ServiceFailed, ..error })?;
+    match output.success() {
+        true => Ok(()),
+        false => Err(Error::new(Code::ServiceFailed, format!("`{line}` failed: {}", output.status))
+            .advise("run it by hand to see why")),
+    }
+}
+
+fn signal(agent: &Process, signal: Signal) -> Result<()> {
+    let pid = i32::try_from(agent.pid).ok().and_then(Pid::from_raw);
+    pid.map_or(Ok(()), |pid| kill_process(pid, signal)).at("cannot signal", format!("process {}", agent.pid))
+}

@@ -1,0 +1,512 @@
+//! Is the new version healthy? The rules of SPEC §6 as a pure state machine over what was seen when.
+//!
+//! It reads no clock and no `/proc`: [`super::health`] feeds it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::readiness::Readiness;
+use crate::host::process::ProcessId;
+
+/// More new processes than this dying in one judgement is a restart loop.
+const DEATHS: usize = 2;
+/// More automatic restarts than this since the judgement began is a restart loop.
+const RESTARTS: u32 = 2;
+/// After the last new process vanished another may follow (RestartSec= is 100 ms by default); after this none is coming
+/// soon, and the verdict on a process that exits at once is still given within 5 s.
+const SUCCESSOR_WAIT: Duration = Duration::from_secs(2);
+/// Without any main process for so long, nothing was started at all.
+const START_WAIT: Duration = Duration::from_secs(4);
+
+/// How long to look, all configurable (SPEC §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HealthSettings {
+    /// The main process must have stood this long.
+    pub stable: Duration,
+    /// Where the agent does not serve readiness, it must have stood this long instead.
+    pub without_readiness: Duration,
+    /// By then the new version must be the main process, and ready.
+    pub deadline: Duration,
+    /// The later watch, after the commit.
+    pub watch: Duration,
+}
+
+impl Default for HealthSettings {
+    fn default() -> Self {
+        Self {
+            stable: Duration::from_secs(5),
+            without_readiness: Duration::from_secs(30),
+            deadline: Duration::from_secs(60),
+            watch: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What was seen at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// Time since the service action.
+    pub at: Duration,
+    /// The main process: the pid file's if it runs the new binary, else the unit's.
+    pub main: Option<Main>,
+    /// Living processes of the new binary that are, were, or want to become the main process.
+    pub new_alive: BTreeSet<ProcessId>,
+    /// What the service manager says, where there is one.
+    pub unit: Option<UnitSample>,
+    /// The agent's own last word; `None` while the main process is not the new one.
+    pub readiness: Option<Readiness>,
+}
+
+/// The main process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Main {
+    /// Which.
+    pub id: ProcessId,
+    /// It runs the new version's binary.
+    pub is_new: bool,
+}
+
+/// The unit.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UnitSample {
+    /// Given up by the manager, with its reason.
+    pub failed: Option<String>,
+    /// Ended, and waiting for its next start.
+    pub auto_restart: bool,
+    /// Something of it runs, if only a preparation.
+    pub active: bool,
+    /// Automatic restarts; `None` before systemd 235.
+    pub restarts: Option<u32>,
+    /// Stopped in order, by someone who wanted that.
+    pub stopped: bool,
+}
+
+/// The end of a judgement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The new version works.
+    Healthy {
+        /// Time since the service action.
+        after: Duration,
+    },
+    /// It does not: put the old version back.
+    Failed {
+        /// For the operator.
+        reason: String,
+    },
+    /// It does not work, but the agent did not work before either: no reason to go back.
+    Unproven {
+        /// For the operator.
+        reason: String,
+    },
+}
+
+/// The state of a judgement.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    settings: HealthSettings,
+    baseline_failing: bool,
+    readiness_served: bool,
+    first_restarts: Option<u32>,
+    seen: BTreeSet<ProcessId>,
+    standing: Option<(ProcessId, Duration)>,
+    none_since: Option<Duration>,
+    down_since: Option<Duration>,
+    last_word: Option<String>,
+}
+
+impl Judge {
+    /// `served_before`: the agent answered on its readiness socket before the update, so it must again.
+    /// `baseline_failing`: the agent was failing before the update.
+    pub fn new(settings: HealthSettings, served_before: bool, baseline_failing: bool) -> Self {
+        Self {
+            settings,
+            baseline_failing,
+            readiness_served: served_before,
+            first_restarts: None,
+            seen: BTreeSet::new(),
+            standing: None,
+            none_since: None,
+            down_since: None,
+            last_word: None,
+        }
+    }
+
+    /// Takes the next sample (in order of time); `None` = go on.
+    pub fn feed(&mut self, sample: &Sample) -> Option<Verdict> {
+        self.remember(sample);
+        if let Some(reason) = self.failure(sample) {
+            return Some(match self.baseline_failing {
+                true => Verdict::Unproven { reason },
+                false => Verdict::Failed { reason },
+            });
+        }
+        self.is_healthy(sample).then_some(Verdict::Healthy { after: sample.at })
+    }
+
+    fn remember(&mut self, sample: &Sample) {
+        self.seen.extend(&sample.new_alive);
+        let new_main = sample.main.filter(|main| main.is_new).map(|main| main.id);
+        self.seen.extend(new_main);
+        self.standing = new_main.map(|id| match self.standing {
+            Some((same, since)) if same == id => (same, since),
+            _ => (id, sample.at),
+        });
+        let since = |condition: bool, since: Option<Duration>| condition.then(|| since.unwrap_or(sample.at));
+        self.none_since = since(sample.new_alive.is_empty() && new_main.is_none(), self.none_since);
+        self.down_since = since(sample.main.is_none() && sample.new_alive.is_empty(), self.down_since);
+        match &sample.readiness {
+            Some(readiness @ (Readiness::Ready { .. } | Readiness::NotReady { .. })) => {
+                // The old process may still answer on a socket that the new one does not serve.
+                let by_other = |pid: &Option<u32>| pid.is_some() && *pid != new_main.map(|id| id.pid);
+                match readiness {
+                    Readiness::Ready { pid } | Readiness::NotReady { pid, .. } if by_other(pid) => {
+                        self.last_word = Some("another process answers on its readiness socket".to_owned());
+                    }
+                    Readiness::NotReady { text, .. } => {
+                        self.readiness_served = true;
+                        self.last_word = Some(format!("it says: {text}"));
+                    }
+                    _ => self.readiness_served = true,
+                }
+            }
+            Some(_) if self.readiness_served => {
+                self.last_word = Some("its readiness socket does not answer".to_owned());
+            }
+            _ => {}
+        }
+        let restarts = sample.unit.as_ref().and_then(|unit| unit.restarts);
+        self.first_restarts = match (self.first_restarts, restarts) {
+            // A start by hand sets the counter back.
+            (Some(first), Some(now)) => Some(first.min(now)),
+            (first, now) => first.or(now),
+        };
+    }
+
+    fn failure(&self, sample: &Sample) -> Option<String> {
+        let unit = sample.unit.clone().unwrap_or_default();
+        if let Some(result) = unit.failed {
+            return Some(format!("the service failed ({result})"));
+        }
+        let main = sample.main.map(|main| main.id);
+        let dead = self.seen.iter().filter(|id| !sample.new_alive.contains(id) && Some(**id) != main).count();
+        let restarts = unit.restarts.unwrap_or(0).saturating_sub(self.first_restarts.unwrap_or(0));
+        if dead > DEATHS || restarts > RESTARTS {
+            return Some("the new version ends again and again soon after its start".to_owned());
+        }
+        let passed = |since: Option<Duration>, wait: Duration| since.is_some_and(|since| sample.at >= since + wait);
+        if !self.seen.is_empty() && passed(self.none_since, SUCCESSOR_WAIT) {
+            return Some(match sample.main {
+                Some(_) => "the new version ended soon after its start, the old one runs on".to_owned(),
+                None => "the new version ended soon after its start".to_owned(),
+            });
+        }
+        if unit.auto_restart && passed(self.down_since, SUCCESSOR_WAIT) {
+            return Some("the agent ended soon after its start".to_owned());
+        }
+        if !unit.active && passed(self.down_since, START_WAIT) {
+            return Some("the agent did not start".to_owned());
+        }
+        self.is_late(sample).then(|| self.late(sample))
+    }
+
+    fn is_late(&self, sample: &Sample) -> bool {
+        let deadline = self.settings.deadline;
+        match self.standing {
+            // A new process that came late is given its time to stand, whatever the deadline.
+            Some((_, since)) if since < deadline => {
+                let needed = if self.readiness_served { self.settings.stable } else { self.settings.without_readiness };
+                sample.at >= deadline.max(since + needed) && !self.is_healthy(sample)
+            }
+            _ => sample.at >= deadline,
+        }
+    }
+
+    fn late(&self, sample: &Sample) -> String {
+        let seconds = sample.at.as_secs();
+        match (sample.main, &self.last_word) {
+            (None, _) => format!("the agent does not run after {seconds} s"),
+            (Some(main), _) if !main.is_new => format!("the old version still runs after {seconds} s"),
+            (Some(_), Some(word)) => format!("the agent is not ready after {seconds} s: {word}"),
+            (Some(_), None) => format!("the agent is not ready after {seconds} s"),
+        }
+    }
+
+    fn is_healthy(&self, sample: &Sample) -> bool {
+        let Some((id, since)) = self.standing else { return false };
+        let stood = sample.at.saturating_sub(since);
+        match &sample.readiness {
+            Some(Readiness::Ready { pid }) if pid.is_none_or(|pid| pid == id.pid) => stood >= self.settings.stable,
+            _ => !self.readiness_served && stood >= self.settings.without_readiness.max(self.settings.stable),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OLD: ProcessId = ProcessId { pid: 100, start_time: 1 };
+
+    fn new(pid: u32) -> ProcessId {
+        ProcessId { pid, start_time: 2 }
+    }
+
+    fn secs(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// The old main process, nothing else.
+    fn old_main(at: f64) -> Sample {
+        Sample {
+            at: secs(at),
+            main: Some(Main { id: OLD, is_new: false }),
+            new_alive: BTreeSet::new(),
+            unit: Some(UnitSample { active: true, restarts: Some(0), ..UnitSample::default() }),
+            readiness: None,
+        }
+    }
+
+    fn new_main(at: f64, pid: u32, readiness: Readiness) -> Sample {
+        let id = new(pid);
+        let main = Some(Main { id, is_new: true });
+        Sample { main, new_alive: [id].into(), readiness: Some(readiness), ..old_main(at) }
+    }
+
+    fn down(at: f64) -> Sample {
+        let unit = Some(UnitSample { restarts: Some(0), ..UnitSample::default() });
+        Sample { main: None, unit, ..old_main(at) }
+    }
+
+    fn ready(pid: u32) -> Readiness {
+        Readiness::Ready { pid: Some(pid) }
+    }
+
+    /// Feeds samples each 100 ms until a verdict; at most two minutes.
+    fn judge(mut judge: Judge, sample: impl Fn(f64) -> Sample) -> (f64, Verdict) {
+        for tenth in 0..1200 {
+            let at = f64::from(tenth) / 10.0;
+            if let Some(verdict) = judge.feed(&sample(at)) {
+                return (at, verdict);
+            }
+        }
+        panic!("no verdict in two minutes");
+    }
+
+    fn fresh() -> Judge {
+        Judge::new(HealthSettings::default(), false, false)
+    }
+
+    fn reason(verdict: Verdict) -> String {
+        match verdict {
+            Verdict::Failed { reason } => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_ready_process_is_healthy_after_it_stood_five_seconds() {
+        let (at, verdict) = judge(fresh(), |at| if at < 1.0 { old_main(at) } else { new_main(at, 7, ready(7)) });
+        assert_eq!((at, verdict), (6.0, Verdict::Healthy { after: secs(6.0) }));
+    }
+
+    #[test]
+    fn an_answer_without_a_pid_counts_for_the_new_process() {
+        let (at, verdict) = judge(fresh(), |at| new_main(at, 7, Readiness::Ready { pid: None }));
+        assert_eq!((at, verdict), (5.0, Verdict::Healthy { after: secs(5.0) }));
+    }
+
+    #[test]
+    fn without_readiness_it_must_stand_thirty_seconds() {
+        for readiness in [Readiness::NoSocket, Readiness::Broken] {
+            let (at, verdict) = judge(fresh(), |at| new_main(at, 7, readiness.clone()));
+            assert_eq!((at, verdict), (30.0, Verdict::Healthy { after: secs(30.0) }));
+        }
+    }
+
+    #[test]
+    fn a_socket_that_answered_before_must_answer_again() {
+        let served = Judge::new(HealthSettings::default(), true, false);
+        let (at, verdict) = judge(served, |at| new_main(at, 7, Readiness::NoSocket));
+        assert_eq!(at, 60.0);
+        assert!(reason(verdict).contains("does not answer"));
+    }
+
+    #[test]
+    fn the_old_process_answer_is_not_the_new_ones() {
+        let served = Judge::new(HealthSettings::default(), true, false);
+        let (at, verdict) = judge(served, |at| new_main(at, 7, ready(OLD.pid)));
+        assert_eq!(at, 60.0);
+        assert!(reason(verdict).contains("another process answers"));
+    }
+
+    #[test]
+    fn not_ready_at_the_deadline_has_failed_with_the_agents_reason() {
+        let not_ready = Readiness::NotReady { pid: Some(7), text: "not joined".to_owned() };
+        let (at, verdict) = judge(fresh(), |at| new_main(at, 7, not_ready.clone()));
+        assert_eq!((at, reason(verdict).as_str()), (60.0, "the agent is not ready after 60 s: it says: not joined"));
+    }
+
+    #[test]
+    fn still_the_old_one_at_the_deadline_has_failed() {
+        let (at, verdict) = judge(fresh(), old_main);
+        assert_eq!((at, reason(verdict).as_str()), (60.0, "the old version still runs after 60 s"));
+    }
+
+    #[test]
+    fn a_successor_that_appeared_and_vanished_after_a_reload_fails_early() {
+        let (at, verdict) = judge(fresh(), |at| match at {
+            at if (0.5..1.5).contains(&at) => Sample { new_alive: [new(7)].into(), ..old_main(at) },
+            at => old_main(at),
+        });
+        assert_eq!(at, 3.5);
+        assert!(reason(verdict).contains("the old one runs on"));
+    }
+
+    #[test]
+    fn a_successor_that_takes_its_time_to_take_over_is_waited_for() {
+        let (at, verdict) = judge(fresh(), |at| match at {
+            at if at < 20.0 => Sample { new_alive: [new(7)].into(), ..old_main(at) },
+            at => new_main(at, 7, ready(7)),
+        });
+        assert_eq!((at, verdict), (25.0, Verdict::Healthy { after: secs(25.0) }));
+    }
+
+    #[test]
+    fn a_process_that_exits_at_once_fails_within_five_seconds() {
+        let restarting = UnitSample { auto_restart: true, restarts: Some(0), ..UnitSample::default() };
+        let (seen, verdict) = judge(fresh(), |at| match at {
+            at if at < 0.3 => new_main(at, 7, Readiness::NoSocket),
+            at => Sample { unit: Some(restarting.clone()), ..down(at) },
+        });
+        assert!(seen <= 5.0 && reason(verdict).contains("ended soon"));
+        let (unseen, verdict) = judge(fresh(), |at| Sample { unit: Some(restarting.clone()), ..down(at) });
+        assert!(unseen <= 5.0 && reason(verdict).contains("ended soon"));
+        let (gone, verdict) = judge(fresh(), down);
+        assert!(gone <= 5.0 && reason(verdict).contains("did not start"));
+        let (unmanaged, _) = judge(fresh(), |at| Sample { unit: None, ..down(at) });
+        assert!(unmanaged <= 5.0);
+    }
+
+    #[test]
+    fn a_unit_that_prepares_its_start_is_waited_for() {
+        let preparing = UnitSample { active: true, ..UnitSample::default() };
+        let (at, _) = judge(fresh(), |at| match at {
+            at if at < 20.0 => Sample { unit: Some(preparing.clone()), ..down(at) },
+            at => new_main(at, 7, ready(7)),
+        });
+        assert_eq!(at, 25.0);
+    }
+
+    #[test]
+    fn a_failed_unit_has_failed_at_once() {
+        let failed = UnitSample { failed: Some("start-limit-hit".to_owned()), ..UnitSample::default() };
+        let (at, verdict) = judge(fresh(), |at| Sample { unit: Some(failed.clone()), ..down(at) });
+        assert_eq!((at, reason(verdict).as_str()), (0.0, "the service failed (start-limit-hit)"));
+    }
+
+    #[test]
+    fn three_dead_processes_are_a_restart_loop() {
+        let (at, verdict) = judge(fresh(), |at| new_main(at, 10 + at as u32, ready(10 + at as u32)));
+        assert_eq!(at, 3.0);
+        assert!(reason(verdict).contains("again and again"));
+    }
+
+    #[test]
+    fn more_than_two_automatic_restarts_are_a_restart_loop_from_whatever_count_they_began() {
+        let sample = |at: f64| {
+            let unit = UnitSample { active: true, restarts: Some(5 + at as u32), ..UnitSample::default() };
+            Sample { unit: Some(unit), ..old_main(at) }
+        };
+        let (at, verdict) = judge(fresh(), sample);
+        assert_eq!(at, 3.0);
+        assert!(reason(verdict).contains("again and again"));
+    }
+
+    #[test]
+    fn one_restart_begins_the_five_seconds_again() {
+        let (at, verdict) = judge(fresh(), |at| match at {
+            at if at < 3.0 => new_main(at, 7, ready(7)),
+            at if at < 4.0 => Sample { unit: Some(UnitSample::default()), ..down(at) },
+            at => new_main(at, 8, ready(8)),
+        });
+        assert_eq!((at, verdict), (9.0, Verdict::Healthy { after: secs(9.0) }));
+    }
+
+    #[test]
+    fn a_process_that_came_late_is_given_its_time() {
+        let (at, verdict) = judge(fresh(), |at| match at {
+            at if at < 59.0 => old_main(at),
+            at => new_main(at, 7, Readiness::NoSocket),
+        });
+        assert_eq!((at, verdict), (89.0, Verdict::Healthy { after: secs(89.0) }));
+    }
+
+    #[test]
+    fn an_agent_that_failed_before_cannot_make_the_new_version_bad() {
+        let failing = Judge::new(HealthSettings::default(), true, true);
+        let failed = UnitSample { failed: Some("exit-code".to_owned()), ..UnitSample::default() };
+        let (_, verdict) = judge(failing.clone(), |at| Sample { unit: Some(failed.clone()), ..down(at) });
+        assert!(matches!(verdict, Verdict::Unproven { .. }));
+        let (at, verdict) = judge(failing, |at| new_main(at, 7, Readiness::NoSocket));
+        assert!(at == 60.0 && matches!(verdict, Verdict::Unproven { .. }));
+    }
+
+    fn samples() -> impl Strategy<Value = Vec<Sample>> {
+        let readiness = prop_oneof![
+            Just(None),
+            Just(Some(Readiness::NoSocket)),
+            Just(Some(Readiness::Broken)),
+            (0..4_u32).prop_map(|pid| Some(Readiness::Ready { pid: (pid > 0).then_some(pid) })),
+            (1..4_u32).prop_map(|pid| Some(Readiness::NotReady { pid: Some(pid), text: String::new() })),
+        ];
+        let main = prop_oneof![
+            Just(None),
+            (1..4_u32).prop_map(|pid| Some(Main { id: new(pid), is_new: true })),
+            Just(Some(Main { id: OLD, is_new: false })),
+        ];
+        let one = (main, readiness, any::<bool>(), 1..80_u32);
+        prop::collection::vec(one, 1..60).prop_map(|steps| {
+            let mut samples = Vec::new();
+            let mut at = 0;
+            for (main, readiness, active, repeat) in steps {
+                for _ in 0..repeat {
+                    let new_alive = main.iter().filter(|main| main.is_new).map(|main| main.id).collect();
+                    let unit = Some(UnitSample { active, ..UnitSample::default() });
+                    let readiness = readiness.clone();
+                    samples.push(Sample { at: Duration::from_millis(at), main, new_alive, unit, readiness });
+                    at += 100;
+                }
+            }
+            samples
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn healthy_is_only_a_new_process_that_stood_long_enough(samples in samples(), served: bool, failing: bool) {
+            let settings = HealthSettings::default();
+            let mut judge = Judge::new(settings, served, failing);
+            for (index, sample) in samples.iter().enumerate() {
+                let verdict = judge.feed(sample);
+                let has_failed = matches!(verdict, Some(Verdict::Failed { .. }));
+                prop_assert!(!failing || !has_failed);
+                prop_assert!(verdict.is_some() || sample.at <= settings.deadline + settings.without_readiness);
+                let Some(verdict) = verdict else { continue };
+                if let Verdict::Healthy { .. } = verdict {
+                    let main = sample.main.unwrap();
+                    prop_assert!(main.is_new);
+                    let stood = samples[..=index].iter().rev().take_while(|earlier| earlier.main == Some(main)).count() - 1;
+                    let is_ready = matches!(
+                        sample.readiness, Some(Readiness::Ready { pid }) if pid.is_none_or(|pid| pid == main.id.pid)
+                    );
+                    prop_assert!(stood >= 50);
+                    prop_assert!(is_ready || (stood >= 300 && !served));
+                }
+                break;
+            }
+        }
+    }
+}

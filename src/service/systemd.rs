@@ -1,0 +1,98 @@
+//! The agent as a unit of systemd.
+
+use std::time::Duration;
+
+use super::{AgentState, MainHint, Reloaded};
+use crate::host::process;
+use crate::host::session;
+use crate::host::systemctl::{Systemctl, UnitState};
+use crate::report::Result;
+
+/// This many automatic restarts make a loop: one or two are bad luck.
+const LOOP_RESTARTS: u32 = 3;
+/// A process older than this has left the loop that it was in.
+const LOOP_AGE: Duration = Duration::from_secs(30);
+
+/// A unit of the booted systemd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Systemd {
+    unit: String,
+    ctl: Systemctl,
+}
+
+impl Systemd {
+    /// `unit` with `.service`.
+    pub fn new(unit: &str) -> Self {
+        Self { unit: unit.to_owned(), ctl: Systemctl::host() }
+    }
+
+    /// What systemd says of the unit.
+    pub fn show(&self) -> Result<UnitState> {
+        self.ctl.show(&self.unit)
+    }
+
+    pub(super) fn state(&self) -> Result<AgentState> {
+        let unit = self.show()?;
+        let young = || unit.main_pid.and_then(process::age).is_some_and(|age| age < LOOP_AGE);
+        let looping = unit.n_restarts.is_some_and(|count| count >= LOOP_RESTARTS) && young();
+        Ok(AgentState {
+            running: unit.is_active(),
+            main_pid: hint(&unit).pid(),
+            enabled: unit.is_enabled(),
+            failed: unit.is_failed() || unit.is_auto_restart() || looping,
+            known: unit.is_loaded(),
+            unmanaged: Vec::new(),
+        })
+    }
+
+    pub(super) fn main_pid(&self) -> Option<u32> {
+        hint(&self.show().ok()?).pid()
+    }
+
+    /// Asks systemd to stop the unit; one that it does not know or that is inactive needs no asking.
+    pub(super) fn stop(&self) -> Result<()> {
+        let unit = self.show()?;
+        // A unit whose file vanished still runs, and can still be stopped.
+        match unit.is_inactive() {
+            true => Ok(()),
+            false => self.ctl.stop(&self.unit),
+        }
+    }
+
+    pub(super) fn start(&self) -> Result<()> {
+        // Forgets the start limit; the unit may not have failed at all, which old versions report as an error.
+        let _ = self.ctl.reset_failed(&self.unit);
+        self.ctl.start(&self.unit)
+    }
+
+    pub(super) fn reload(&self) -> Result<Reloaded> {
+        let unit = self.show()?;
+        if unit.can_reload && unit.active_state == "active" && self.ctl.reload(&self.unit).is_ok() {
+            return Ok(Reloaded::Reloaded);
+        }
+        self.restart().map(|()| Reloaded::Restarted)
+    }
+
+    pub(super) fn restart(&self) -> Result<()> {
+        let _ = self.ctl.reset_failed(&self.unit);
+        self.ctl.restart(&self.unit)
+    }
+
+    pub(super) fn daemon_reload(&self) -> Result<()> {
+        self.ctl.daemon_reload()
+    }
+
+    /// True when systemd is reachable and nothing of the unit runs.
+    pub(super) fn is_inactive(&self) -> bool {
+        self.show().is_ok_and(|unit| unit.is_inactive())
+    }
+
+    pub(super) fn contains(&self, pid: u32) -> bool {
+        process::cgroup(pid).is_some_and(|text| session::inside_unit(&self.unit, &text))
+    }
+}
+
+/// Where to find the main process of a unit in this state.
+pub(super) fn hint(unit: &UnitState) -> MainHint {
+    MainHint { pid_file: unit.pid_file.clone(), main_pid: unit.main_pid }
+}

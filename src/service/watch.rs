@@ -1,0 +1,177 @@
+//! The later watch over a version that was found healthy (SPEC §6): pure, like [`super::judge`].
+//!
+//! It is slower to condemn: an operator may restart or stop the agent meanwhile, and neither is the version's fault.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::judge::{Sample, Verdict};
+use super::readiness::Readiness;
+use crate::host::process::ProcessId;
+
+/// So many restarts are no operator's.
+const RESTARTS: u32 = 3;
+/// Without a main process for so long it is not restarting, it is down.
+const DOWN_WAIT: Duration = Duration::from_secs(10);
+/// Not ready for so long, after it was: longer than a reconnection to the cluster takes.
+const NOT_READY_WAIT: Duration = Duration::from_secs(30);
+
+/// The state of a watch.
+#[derive(Debug, Clone)]
+pub struct Watcher {
+    length: Duration,
+    first_restarts: Option<u32>,
+    mains: BTreeSet<ProcessId>,
+    down_since: Option<Duration>,
+    not_ready_since: Option<Duration>,
+    was_ready: bool,
+}
+
+impl Watcher {
+    /// A watch of `length`.
+    pub fn new(length: Duration) -> Self {
+        Self {
+            length,
+            first_restarts: None,
+            mains: BTreeSet::new(),
+            down_since: None,
+            not_ready_since: None,
+            was_ready: false,
+        }
+    }
+
+    /// Takes the next sample (in order of time); `None` = go on. `Healthy` at the end of the watch.
+    pub fn feed(&mut self, sample: &Sample) -> Option<Verdict> {
+        self.remember(sample);
+        if let Some(reason) = self.failure(sample) {
+            return Some(Verdict::Failed { reason });
+        }
+        (sample.at >= self.length).then_some(Verdict::Healthy { after: sample.at })
+    }
+
+    fn remember(&mut self, sample: &Sample) {
+        let since = |condition: bool, since: Option<Duration>| condition.then(|| since.unwrap_or(sample.at));
+        let stopped = sample.unit.as_ref().is_some_and(|unit| unit.stopped);
+        self.down_since = since(sample.main.is_none() && !stopped, self.down_since);
+        self.mains.extend(sample.main.map(|main| main.id));
+        let is_ready = matches!(sample.readiness, Some(Readiness::Ready { .. }));
+        self.was_ready |= is_ready;
+        let asked = sample.readiness.is_some();
+        self.not_ready_since = since(self.was_ready && asked && !is_ready, self.not_ready_since);
+        let restarts = sample.unit.as_ref().and_then(|unit| unit.restarts);
+        self.first_restarts = match (self.first_restarts, restarts) {
+            // A restart by hand sets the counter back.
+            (Some(first), Some(now)) => Some(first.min(now)),
+            (first, now) => first.or(now),
+        };
+    }
+
+    fn failure(&self, sample: &Sample) -> Option<String> {
+        let unit = sample.unit.as_ref();
+        if let Some(result) = unit.and_then(|unit| unit.failed.as_ref()) {
+            return Some(format!("the service failed ({result}) after it had been healthy"));
+        }
+        let counted = unit.and_then(|unit| unit.restarts).unwrap_or(0).saturating_sub(self.first_restarts.unwrap_or(0));
+        let changes = u32::try_from(self.mains.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        if counted.max(changes) >= RESTARTS {
+            return Some("the new version ends again and again after it had been healthy".to_owned());
+        }
+        let passed = |since: Option<Duration>, wait: Duration| since.is_some_and(|since| sample.at >= since + wait);
+        if passed(self.down_since, DOWN_WAIT) {
+            return Some("the new version ended after it had been healthy".to_owned());
+        }
+        passed(self.not_ready_since, NOT_READY_WAIT).then(|| "the new version did not stay ready".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge::{Main, UnitSample};
+    use super::*;
+
+    fn running(at: f64, pid: u32, readiness: Readiness) -> Sample {
+        let id = ProcessId { pid, start_time: 2 };
+        Sample {
+            at: Duration::from_secs_f64(at),
+            main: Some(Main { id, is_new: true }),
+            new_alive: [id].into(),
+            unit: Some(UnitSample { active: true, restarts: Some(1), ..UnitSample::default() }),
+            readiness: Some(readiness),
+        }
+    }
+
+    fn down(at: f64, unit: UnitSample) -> Sample {
+        Sample { main: None, new_alive: BTreeSet::new(), unit: Some(unit), readiness: None, ..running(at, 1, READY) }
+    }
+
+    const READY: Readiness = Readiness::Ready { pid: None };
+
+    fn watched(sample: impl Fn(f64) -> Sample) -> (f64, bool) {
+        let mut watcher = Watcher::new(Duration::from_secs(60));
+        for tenth in 0..=600 {
+            let at = f64::from(tenth) / 10.0;
+            if let Some(verdict) = watcher.feed(&sample(at)) {
+                return (at, matches!(verdict, Verdict::Healthy { .. }));
+            }
+        }
+        panic!("no verdict");
+    }
+
+    #[test]
+    fn a_process_that_runs_on_passes_with_and_without_readiness() {
+        assert_eq!(watched(|at| running(at, 7, READY)), (60.0, true));
+        assert_eq!(watched(|at| running(at, 7, Readiness::NoSocket)), (60.0, true));
+    }
+
+    #[test]
+    fn one_restart_by_an_operator_is_no_failure() {
+        let sample = |at: f64| match at {
+            at if at < 20.0 => running(at, 7, READY),
+            at if at < 25.0 => down(at, UnitSample { active: true, ..UnitSample::default() }),
+            at => running(at, 8, READY),
+        };
+        assert_eq!(watched(sample), (60.0, true));
+    }
+
+    #[test]
+    fn a_stop_by_an_operator_is_no_failure() {
+        let stopped = UnitSample { stopped: true, ..UnitSample::default() };
+        let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, stopped.clone()) };
+        assert_eq!(watched(sample), (60.0, true));
+    }
+
+    #[test]
+    fn a_failed_unit_is_a_failure_at_once() {
+        let failed = UnitSample { failed: Some("signal".to_owned()), ..UnitSample::default() };
+        let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, failed.clone()) };
+        assert_eq!(watched(sample), (20.0, false));
+    }
+
+    #[test]
+    fn a_process_that_is_down_for_ten_seconds_is_a_failure() {
+        let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, UnitSample::default()) };
+        assert_eq!(watched(sample), (30.0, false));
+    }
+
+    #[test]
+    fn three_restarts_are_a_failure() {
+        assert_eq!(watched(|at| running(at, 10 + (at / 10.0) as u32, READY)), (30.0, false));
+        let counted = |at: f64| {
+            let unit = UnitSample { active: true, restarts: Some((at / 5.0) as u32), ..UnitSample::default() };
+            Sample { unit: Some(unit), ..running(at, 7, READY) }
+        };
+        assert_eq!(watched(counted), (15.0, false));
+    }
+
+    #[test]
+    fn losing_readiness_for_long_is_a_failure_and_for_a_moment_is_none() {
+        let lost = |from: f64, to: f64| {
+            move |at: f64| match at {
+                at if at >= from && at < to => running(at, 7, Readiness::NoSocket),
+                at => running(at, 7, READY),
+            }
+        };
+        assert_eq!(watched(lost(10.0, 100.0)), (40.0, false));
+        assert_eq!(watched(lost(10.0, 35.0)), (60.0, true));
+    }
+}
