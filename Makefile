@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 TARGETS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 NATIVE := $(shell uname -m)-unknown-linux-musl
 TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
+RELEASE := --locked --release --package teleport-update
 STATIC := $(foreach t,$(TARGETS),$(TARGET_DIR)/$(t)/release/teleport-update)
 
 # SQLite and ring are C: for the native target with Debian's musl-gcc, for the other one with zig, which also links it.
@@ -36,11 +37,12 @@ build: setup-build ## Debug binaries of the workspace, static, for this machine
 	@ls -l $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
 
 .PHONY: static
+static: export PATH := $(ZIG)/bin:$(PATH)
+# Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
+static: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := -C relocation-model=pic -C link-arg=-pie
 static: setup-build $(ZIG)/ready ## Release binaries for x86_64 and aarch64: static, position-independent, stripped
-	@for target in $(TARGETS); do \
-	    if [ $$target = $(NATIVE) ]; then tool=build; else tool=zigbuild; fi; \
-	    (set -x; PATH="$(ZIG)/bin:$$PATH" cargo $$tool --locked --release --target $$target --package teleport-update); \
-	done
+	cargo $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild) $(RELEASE) --target x86_64-unknown-linux-musl
+	cargo zigbuild $(RELEASE) --target aarch64-unknown-linux-musl
 	@tests/static.sh $(STATIC)
 
 $(ZIG)/ready: Makefile
