@@ -1,0 +1,88 @@
+# The single entry: `make` lists what there is. Everything is built, linted and tested for the target that ships (static,
+# musl), so that dependencies are compiled once and tests run what is delivered.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+TARGETS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+NATIVE := $(shell uname -m)-unknown-linux-musl
+TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
+RELEASE := --locked --release --package teleport-update
+STATIC := $(foreach t,$(TARGETS),$(TARGET_DIR)/$(t)/release/teleport-update)
+
+# SQLite and ring are C: for the native target with Debian's musl-gcc, for the other one with zig, which also links it.
+export CC_$(subst -,_,$(NATIVE)) ?= musl-gcc
+ZIG := $(TARGET_DIR)/zig
+ZIG_VERSIONS := cargo-zigbuild==0.24.0 ziglang==0.17.0
+
+# Where a copy of RustSec's database lies beside the checkout it is used as it is; else cargo-audit fetches its own.
+ADVISORY_DB ?= $(wildcard ../shared/advisory-db)
+
+CARGO_FLAGS := --locked --target $(NATIVE)
+SCRIPTS := .ci/run $(shell find tests -name '*.sh')
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Install what is missing: rustup targets, cargo tools, Debian packages (as root; else says which)
+	@tests/setup.sh build lint beds
+
+.PHONY: build
+build: setup-build ## Debug binaries of the workspace, static, for this machine
+	cargo build $(CARGO_FLAGS) --workspace --bins
+	@ls -l $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
+
+.PHONY: static
+static: export PATH := $(ZIG)/bin:$(PATH)
+# Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
+static: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := -C relocation-model=pic -C link-arg=-pie
+static: setup-build $(ZIG)/ready ## Release binaries for x86_64 and aarch64: static, position-independent, stripped
+	cargo $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild) $(RELEASE) --target x86_64-unknown-linux-musl
+	cargo zigbuild $(RELEASE) --target aarch64-unknown-linux-musl
+	@tests/static.sh $(STATIC)
+
+$(ZIG)/ready: Makefile
+	@echo "static: $(ZIG_VERSIONS) into $(ZIG)"
+	@rm -rf $(ZIG)
+	@python3 -m venv $(ZIG)
+	@$(ZIG)/bin/pip install --quiet --disable-pip-version-check $(ZIG_VERSIONS)
+	@touch $@
+
+# nextest where it is installed: it runs tests in parallel and kills one that hangs. Its summary, or ours, is the last line.
+.PHONY: test
+test: export TEST_AGENT := $(TARGET_DIR)/$(NATIVE)/debug/toy-agent
+test: export TEST_UPDATER := $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
+test: setup-beds build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
+	@if cargo nextest --version >/dev/null 2>&1; then \
+	    (set -x; cargo test $(CARGO_FLAGS) --workspace --doc); \
+	    (set -x; cargo nextest run $(CARGO_FLAGS) --workspace --config-file tests/nextest.toml --no-fail-fast); \
+	else \
+	    (set -x; cargo test $(CARGO_FLAGS) --workspace --no-fail-fast) 2>&1 | awk \
+	        '{ print; fflush() } /^test result:/ { passed += $$4; failed += $$6 } \
+	        END { printf "%d passed, %d failed\n", passed, failed }'; \
+	fi
+
+.PHONY: lint
+lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
+	cargo deny --locked check licenses bans sources
+	cargo audit --deny warnings $(if $(ADVISORY_DB),--db $(ADVISORY_DB) --no-fetch)
+
+.PHONY: docs
+docs: setup-build ## The crates' documentation; a broken link is an error
+	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --workspace --no-deps
+
+.PHONY: clean-beds
+clean-beds: ## Take down every bed and remove their root file systems
+	tests/beds/bed.sh clean
+	tests/beds/root.sh clean
+
+.PHONY: setup-build setup-lint setup-beds
+setup-build setup-lint setup-beds: setup-%:
+	@tests/setup.sh $*

@@ -1,0 +1,98 @@
+#!/bin/bash
+# root.sh [SUITE]   builds the root file system of the beds, once, and prints its path.
+# root.sh clean     removes every root that no bed is using.
+#
+# A root lives in $TELEPORT_UPDATE_BEDS (default ~/.cache/teleport-update-beds) under a name that holds a digest of
+# everything it was made from, so a changed package list is another root. It is built under a temporary name and renamed
+# when complete: a killed build leaves nothing that could be mistaken for a root. Nothing ever boots it: beds are overlays.
+set -euo pipefail
+
+cache=${TELEPORT_UPDATE_BEDS:-${HOME:-/root}/.cache/teleport-update-beds}
+
+# procps: pkill in scenarios; iproute2: cutting the network; libpam-systemd: sessions, for "the agent's own session".
+packages=systemd,systemd-sysv,dbus,ca-certificates,iproute2,procps,libpam-systemd
+
+# What is done to the fresh root; part of the key.
+settle() {
+    local root=$1
+    # A journal that survives a reboot and a cut.
+    mkdir -p "$root/var/log/journal"
+    # No timer of the distribution may hold dpkg's lock or the disk in the middle of a test.
+    local unit
+    for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer \
+        console-getty.service getty@.service; do
+        mkdir -p "$root/etc/systemd/system"
+        ln -sf /dev/null "$root/etc/systemd/system/$unit"
+    done
+    # The exclusions below are for building only: a package of ours must land with its documentation.
+    rm -f "$root/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
+    # Written per bed.
+    : >"$root/etc/machine-id"
+    rm -f "$root/var/lib/dbus/machine-id" "$root/etc/hostname" "$root/etc/resolv.conf"
+}
+
+# A root in use is the lower layer of a mounted overlay.
+in_use() { grep -qsF "lowerdir=$1," /proc/self/mountinfo; }
+
+clean() {
+    local root
+    for root in "$cache"/root-*; do
+        [ -d "$root" ] || continue
+        if in_use "$root"; then
+            echo "root.sh: $root is in use, kept" >&2
+        else
+            rm -rf --one-file-system "$root"
+        fi
+    done
+    rm -rf --one-file-system "$cache"/.building-*
+}
+
+# The host's own apt source for this suite (it may be a mirror or a snapshot); else mmdebstrap's default.
+source_of() {
+    local file=/etc/apt/sources.list.d/debian.sources
+    if [ -f "$file" ] && grep -q "^Suites:.*\b$1\b" "$file"; then echo "$file"; fi
+}
+
+build() {
+    local suite=$1 root=$2 temp log source started
+    temp=$(mktemp -d "$cache/.building-$suite-XXXXXX")
+    log=$temp.log
+    # shellcheck disable=SC2064 # the paths of now
+    trap "rm -rf --one-file-system '$temp' '$log'" EXIT
+    source=$(source_of "$suite")
+    started=$SECONDS
+    echo "root.sh: building the $suite root (about a minute)" >&2
+    if ! mmdebstrap --variant=minbase --mode=root --include="$packages" \
+        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+        --dpkgopt='path-exclude=/usr/share/locale/*' \
+        "$suite" "$temp/root" ${source:+"$source"} </dev/null >"$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        echo "root.sh: mmdebstrap failed for $suite" >&2
+        return 1
+    fi
+    settle "$temp/root"
+    mv -T "$temp/root" "$root"
+    echo "root.sh: $root, $(du -sm "$root" | cut -f1) MiB, $((SECONDS - started)) s" >&2
+}
+
+main() {
+    mkdir -p "$cache"
+    if [ "${1:-}" = clean ]; then
+        clean
+        return
+    fi
+    local suite=${1:-bookworm} key root
+    [[ $suite =~ ^[a-z]+$ ]] || { echo "root.sh: not a suite: $suite" >&2; return 2; }
+    key=$({ declare -f settle build; echo "$packages $(uname -m)"; } | sha256sum | cut -c1-12)
+    root=$cache/root-$suite-$key
+    if [ ! -d "$root" ]; then
+        # One builder at a time: tests run in parallel. Children of mmdebstrap must not inherit the lock.
+        exec 9>"$cache/.lock-$suite"
+        flock 9
+        if [ ! -d "$root" ]; then (build "$suite" "$root" 9>&-); fi
+        exec 9>&-
+    fi
+    echo "$root"
+}
+
+main "$@"

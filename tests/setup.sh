@@ -1,0 +1,88 @@
+#!/bin/bash
+# setup.sh GROUP..   installs what a group (build, lint, beds) lacks, one line for each thing done; silent if nothing is.
+#
+# Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
+# `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
+set -euo pipefail
+
+deny=0.20.2
+audit=0.22.2
+
+say() { echo "setup: $*" >&2; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+packages=()
+needs() { has "$1" || packages+=("$2"); }
+
+rust_targets() {
+    if ! has rustup; then
+        say "no rustup: the toolchain must bring the musl targets itself"
+        return
+    fi
+    local target installed
+    # Installs the toolchain that rust-toolchain.toml asks for, where it is missing.
+    installed=$(rustup target list --installed)
+    for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
+        if ! grep -qx $target <<<"$installed"; then
+            say "rustup target add $target"
+            rustup --quiet target add $target
+        fi
+    done
+}
+
+# From source, for it is the one way that is everywhere; unoptimised, for they run for seconds and compile for minutes.
+cargo_tool() {
+    local tool=$1 version=$2
+    if ! cargo "${tool#cargo-}" --version >/dev/null 2>&1; then
+        say "cargo install $tool $version (some minutes)"
+        CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+            CARGO_PROFILE_RELEASE_DEBUG=false cargo install --quiet --locked "$tool@$version"
+    fi
+}
+
+fatal=
+for group in "$@"; do
+    case $group in
+    build)
+        rust_targets
+        needs cc gcc
+        needs musl-gcc musl-tools
+        needs readelf binutils
+        has python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3-venv)
+        fatal=yes
+        ;;
+    lint)
+        rust_targets
+        needs musl-gcc musl-tools
+        needs shellcheck shellcheck
+        cargo_tool cargo-deny $deny
+        cargo_tool cargo-audit $audit
+        ;;
+    beds)
+        needs mmdebstrap mmdebstrap
+        needs systemd-nspawn systemd-container
+        ;;
+    *)
+        echo "usage: setup.sh build|lint|beds.." >&2
+        exit 2
+        ;;
+    esac
+done
+
+if [ ${#packages[@]} != 0 ]; then
+    mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+    if [ "$(id -u)" != 0 ] || ! has apt-get; then
+        say "missing, and only root can install on Debian: apt-get install ${packages[*]}"
+        [ -z "$fatal" ] || exit 1
+        exit 0
+    fi
+    say "apt-get install ${packages[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    if ! { apt-get update && apt-get install -y --no-install-recommends "${packages[@]}"; } </dev/null >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        say "apt-get failed"
+        exit 1
+    fi
+fi
