@@ -108,7 +108,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
     for note in &plan.notes {
         context.report.warn(note);
     }
-    execute(context, errand, &plan, &facts)
+    execute(context, errand, &plan)
 }
 
 /// Runs the preparing steps, with a client only where there is something to download.
@@ -141,13 +141,12 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     plan::move_to(facts, &target)
 }
 
-fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan, facts: &Facts) -> Result<(u8, bool)> {
+fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, bool)> {
     let updates = Updates::read(&context.layout.config_file())?;
     let mut site = context.site(&updates, false)?;
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     site.proxy = spec.proxy.clone().unwrap_or_default();
-    site.baseline_failing = facts.agent.failed;
     let finished = execute::run(
         &site,
         plan,
@@ -263,7 +262,11 @@ fn leave_session(context: &Context) -> Result<Option<u8>> {
     }
     context.signals.ignore_hangup()?;
     context.report.notice("this shell lives in the agent's own session: going on in a unit of its own (journalctl has the rest)");
-    session::leave(&context.host, SCOPE_GUARD, &context.signals).map(Some)
+    let mut argv: Vec<std::ffi::OsString> = vec!["/usr/bin/env".into(), format!("{SCOPE_GUARD}=1").into()];
+    argv.push(context.host.exe.clone().into());
+    argv.extend(context.host.args.iter().skip(1).map(Into::into));
+    let status = session::leave(&context.layout.unit, &argv, &context.signals)?;
+    Ok(Some(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
 /// A failure that no journal tells of (network, archive, refusal) is written down for `status`.

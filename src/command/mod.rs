@@ -31,8 +31,8 @@ use crate::host::lock::Lock;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout, durable};
 use crate::report::{Format, Report, Result};
-use crate::service::Service;
-use crate::service::health::HealthSettings;
+use crate::service::commands::Commands;
+use crate::service::{HealthSettings, Service, StopProof};
 
 /// How long a command waits for another run, seconds: an operator's patience.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
@@ -87,9 +87,24 @@ impl Context {
         Ok(named.map_or_else(|| self.layout.default_data_dir(), |dir| self.layout.real(&dir)))
     }
 
+    /// What must not be in use when the agent is stopped.
+    pub fn stop_proof(&self) -> Result<StopProof> {
+        Ok(StopProof {
+            versions_dir: self.layout.versions.clone(),
+            plain_binary: Some(self.layout.link_dir.join("teleport")),
+            database: self.data_dir()?.join("proc/sqlite.db"),
+        })
+    }
+
     /// What runs the agent.
     pub fn service(&self, updates: &Updates) -> Result<Service> {
-        Ok(Service::detect(&self.layout.unit, updates.spec().service.as_ref(), self.layout.is_image()))
+        let commands = updates.spec().service.as_ref().map(|commands| Commands {
+            start: commands.start.clone(),
+            stop: Some(commands.stop.clone()),
+            reload: Some(commands.reload.clone()),
+            pid_file: commands.pid_file.clone(),
+        });
+        Ok(Service::detect(&self.layout.unit, commands, self.layout.is_image()))
     }
 
     /// The place where a plan is carried out.
@@ -109,7 +124,6 @@ impl Context {
                 deadline: spec.health.deadline,
                 watch: spec.watch,
             },
-            baseline_failing: false,
             boot,
         })
     }

@@ -45,7 +45,7 @@ pub fn pending(context: &mut Context, boot: bool) -> Result<()> {
         Ok(updates) => updates,
         Err(error) => {
             context.report.warn(&format!("{error}; recovering with default settings"));
-            Updates::default_for(&context.layout.config_file())
+            Updates::empty(&context.layout.config_file())
         }
     };
     let site = context.site(&updates, boot)?;

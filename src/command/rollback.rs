@@ -3,14 +3,15 @@
 use super::Context;
 use super::errand::{self, Errand};
 use super::survey::Depth;
+use crate::release::Revision;
 use crate::report::{Code, Error, Result};
 
 /// Runs the command.
 pub fn run(context: &mut Context) -> Result<u8> {
     let updates = context.open()?;
     let status = updates.status();
-    let refused = |revision| status.refused.iter().any(|refused| &refused.revision == revision);
-    let previous = status.previous.clone().filter(|previous| !refused(previous));
+    let is_refused = |previous: &Revision| status.refused.iter().any(|refused| refused.revision == *previous);
+    let previous = status.previous.clone().filter(|previous| !is_refused(previous));
     let Some(previous) = previous else {
         return Err(Error::new(Code::NoPrevious, "there is no last working version to go back to")
             .advise("see `teleport-update status`; `pin --force-version` installs any version"));

@@ -143,7 +143,7 @@ fn running(context: &Context, updates: &Updates) -> Option<(bool, Option<String>
     if context.layout.is_image() {
         return None;
     }
-    let state = context.service(updates).ok()?.state().ok()?;
+    let state = context.service(updates).ok()?.state(&context.stop_proof().ok()?).ok()?;
     let exe = state.main_pid.and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok());
     let version = exe.and_then(|exe| {
         let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::Context;
 use crate::config::{GoUpdater, Updates};
-use crate::database::backup::{self, Backup, Expect};
+use crate::database::backup::{self, Backup, Content, Expect};
 use crate::host::{durable, machine, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact};
 use crate::plan::{Node, Snapshot, UNMANAGED};
 use crate::release::{Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
+use crate::service::{AgentState, Service, readiness};
 use crate::store::manifest::{self, Manifest};
 
 /// Where set-aside files of the Go updater are kept until `uninstall`.
@@ -41,7 +42,8 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let names = names(context, &installed, &versions)?;
     let service = context.service(updates)?;
     // An image has no processes.
-    let state = if layout.is_image() { Default::default() } else { service.state()? };
+    let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
+    let foreign = !state.running && !state.unmanaged.is_empty();
     let adopt = depth == Depth::Adopt;
     let root = layout.is_image().then_some(layout.root.as_path());
     Ok(Facts {
@@ -53,10 +55,11 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         unit: unit(context)?,
         database: data_dir.join("proc/sqlite.db").exists(),
         agent: Agent {
-            running: state.running,
+            running: state.running || foreign,
             enabled: state.enabled,
             failed: state.failed,
-            controllable: service.is_controllable(),
+            served: state.running && readiness::ask(&data_dir).is_served(),
+            controllable: !foreign && service != Service::None,
         },
         refused: status
             .refused
@@ -183,19 +186,27 @@ fn snapshot(
     trusted: Option<&str>,
 ) -> Snapshot {
     let backup = match Backup::read(&version_dir.join(crate::database::BACKUP_DIR)) {
-        Ok(backup) => backup,
+        Ok(Some(backup)) => backup,
+        Ok(None) => {
+            let what = format!("{revision} has no snapshot of the database");
+            return Snapshot::Unusable(Error::new(Code::BackupMissing, what).advise("update to a newer version instead"));
+        }
         Err(error) => return Snapshot::Unusable(error),
     };
+    let is_absent = backup.content == Content::Absent;
     let expect = Expect {
-        revision,
-        proxy: updates.spec().proxy.as_deref().unwrap_or_default(),
+        version: &revision.version,
+        edition: Some(revision.edition),
+        proxy: updates.spec().proxy.as_deref(),
         now,
         max_age: updates.spec().backup_max_age,
-        trusted_sha256: trusted,
+        // Whether an absent database still fits is the plan's own question.
+        database_exists: !is_absent,
+        trusted: trusted.filter(|&trusted| backup.identity() == Some(trusted)),
     };
     match backup::validity(&backup, &expect) {
         Err(error) => Snapshot::Unusable(error),
-        Ok(()) if backup.is_absent() => Snapshot::NoDatabase,
+        Ok(()) if is_absent => Snapshot::NoDatabase,
         Ok(()) => Snapshot::Valid,
     }
 }

@@ -4,7 +4,8 @@ use super::errand::{self, Errand};
 use super::survey::{self, Depth};
 use super::{Context, recover};
 use crate::config::Updates;
-use crate::service::health::{self, Watched};
+use crate::service::health::{self, Probe};
+use crate::service::{HealthSettings, Verdict};
 use crate::report::{Code, Error, Result};
 use crate::store::{publish, retention};
 
@@ -22,13 +23,14 @@ pub fn run(context: &mut Context) -> Result<u8> {
     }
     context.report.info(&format!("{} is healthy; watching it for {} s more", watch.revision, left.as_secs()));
     let binary = context.layout.versions.join(survey::dir_of(context, &watch.revision)).join("bin/teleport");
-    let watched = health::watch(&site.service, &binary, &site.data_dir, left, &|| context.signals.cancelled())?;
-    drop(site);
-    match watched {
-        Watched::Stood => settle(context),
+    let probe = Probe { service: &site.service, new_binary: binary, data_dir: site.data_dir.clone() };
+    let settings = HealthSettings { watch: left, ..site.health };
+    match health::watch(&probe, settings, &|| context.signals.cancelled()) {
+        Ok(Verdict::Failed { reason }) => back(context, &reason),
+        Ok(_) => settle(context),
         // The next run looks again.
-        Watched::Cancelled => Ok(0),
-        Watched::Fell { reason } => back(context, &reason),
+        Err(error) if error.code == Code::Interrupted => Ok(0),
+        Err(error) => Err(error),
     }
 }
 
@@ -40,7 +42,7 @@ pub fn resume(context: &mut Context, updates: &Updates) -> Result<Option<u8>> {
     if updates.spec().active().as_ref() != Some(&watch.revision) {
         return Ok(None);
     }
-    let state = context.service(updates)?.state()?;
+    let state = context.service(updates)?.state(&context.stop_proof()?)?;
     if state.failed {
         return back(context, "the agent failed during its watch").map(Some);
     }

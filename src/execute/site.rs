@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout};
 use crate::report::Report;
-use crate::service::Service;
-use crate::service::health::HealthSettings;
+use crate::service::{HealthSettings, Service, StopProof};
 
 /// The place where a plan is carried out.
 #[derive(Debug)]
@@ -27,8 +26,6 @@ pub struct Site<'a> {
     pub proxy: String,
     /// When a version counts as healthy.
     pub health: HealthSettings,
-    /// The agent was failing before: that cannot be blamed on the new version.
-    pub baseline_failing: bool,
     /// The boot-time recovery: no network, no service calls.
     pub boot: bool,
 }
@@ -37,6 +34,15 @@ impl Site<'_> {
     /// The agent's database.
     pub fn database(&self) -> PathBuf {
         self.data_dir.join("proc/sqlite.db")
+    }
+
+    /// What must not be in use when the agent is stopped.
+    pub fn stop_proof(&self) -> StopProof {
+        StopProof {
+            versions_dir: self.layout.versions.clone(),
+            plain_binary: Some(self.layout.link_dir.join("teleport")),
+            database: self.database(),
+        }
     }
 
     /// The real path of a directory in the versions directory.

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Site;
 use super::journal::{Journal, Note, Record};
@@ -9,8 +10,13 @@ use crate::database::{self, Backup};
 use crate::host::{durable, package, systemctl::Systemctl};
 use crate::plan::{Node, Placement, Plan, Step, UNMANAGED};
 use crate::report::{Code, Error, IoContext, Result};
-use crate::service::health::{self, Verdict};
+use crate::service::health::{self, Probe};
+use crate::service::{Reloaded, Service, Verdict};
 use crate::store::{manifest::Manifest, publish};
+
+/// How long the proof of being stopped may take after the service manager says so, seconds: a process in the middle of
+/// a write ends within this.
+const STOP_PROOF: Duration = Duration::from_secs(20);
 
 /// Does `step`.
 pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note> {
@@ -23,18 +29,22 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::PrepareRestore { dir } => {
             database::restore::prepare(&site.version_dir(dir).join(database::BACKUP_DIR), &site.database())?;
         }
-        Step::Stop => site.service.stop(&site.stop_proof())?,
+        Step::Stop => site.service.stop(&site.stop_proof(), STOP_PROOF)?,
         Step::Restore { .. } => database::restore::swap(&site.database())?,
         Step::DaemonReload => site.service.daemon_reload()?,
-        Step::Reload => site.service.reload()?,
+        Step::Reload => {
+            if site.service.reload()? == Reloaded::Restarted {
+                site.report.warn("the agent cannot be reloaded: it was restarted, its connections were dropped");
+            }
+        }
         Step::Start => site.service.start()?,
-        Step::Health { binary } => health_verdict(site, binary)?,
+        Step::Health { binary, served, failing } => health_verdict(site, binary, *served, *failing)?,
         Step::SetAside { path, kept } => set_aside(path, kept)?,
         Step::RemovePackage { name } => remove_package(site, name)?,
         Step::Confirm => confirm(site, plan)?,
         Step::OpenPath { path } => open_path(path)?,
-        Step::EnableTimer { unit } => site.systemctl().enable(unit, true)?,
-        Step::DisableUnit { unit } => site.systemctl().disable(unit, true)?,
+        Step::EnableTimer { unit } => enable_timer(site, unit)?,
+        Step::DisableUnit { unit } => disable_unit(site, unit)?,
         Step::Retire { dir } => publish::retire(&site.layout.versions, dir)?,
     }
     Ok(Note::default())
@@ -170,14 +180,13 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool) -> Result<No
     Ok(Note { snapshot_sha256: Some(backup.digest().to_owned()) })
 }
 
-fn health_verdict(site: &Site<'_>, binary: &Path) -> Result<()> {
-    let verdict = health::observe(
-        &site.service,
-        &site.real(binary),
-        &site.data_dir,
-        &site.health,
-        &|| site.signals.cancelled(),
-    )?;
+fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -> Result<()> {
+    let probe = Probe {
+        service: &site.service,
+        new_binary: site.real(binary),
+        data_dir: site.data_dir.clone(),
+    };
+    let verdict = health::observe(&probe, site.health, served, failing, &|| site.signals.cancelled())?;
     match verdict {
         Verdict::Healthy { .. } => Ok(()),
         Verdict::Unproven { reason } => {
@@ -192,7 +201,8 @@ fn health_verdict(site: &Site<'_>, binary: &Path) -> Result<()> {
 /// Before the database is put back nothing may have it open. At boot nothing has been started yet; it is proven all
 /// the same.
 fn stop_for_undo(site: &Site<'_>) -> Result<()> {
-    if site.boot { site.service.prove_stopped(&site.stop_proof()) } else { site.service.stop(&site.stop_proof()) }
+    let service = if site.boot { &Service::None } else { &site.service };
+    service.stop(&site.stop_proof(), STOP_PROOF)
 }
 
 /// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence.
@@ -236,14 +246,14 @@ fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Resu
 /// The agent as it was before the run.
 fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
     site.service.daemon_reload()?;
-    if site.boot || !running || site.service.state()?.running {
+    if site.boot || !running || site.service.state(&site.stop_proof())?.running {
         return Ok(());
     }
     site.service.start()
 }
 
 fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
-    let enabled = site.service.state().map(|state| state.enabled).unwrap_or(false);
+    let enabled = site.service.state(&site.stop_proof()).map(|state| state.enabled).unwrap_or(false);
     let root = site.layout.is_image().then_some(site.layout.root.as_path());
     let Some(package) = package::installed(root)?.into_iter().find(|package| package.name == name) else {
         return Ok(());
@@ -252,7 +262,7 @@ fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
     let aside = site.layout.versions.join(UNMANAGED).join("package");
     package::purge(&package, &keep, &[site.data_dir.clone()], root, &aside)?;
     if enabled && !site.layout.is_image() {
-        site.systemctl().enable(&site.layout.unit, false)?;
+        site.systemctl().enable(&site.layout.unit)?;
     }
     Ok(())
 }
@@ -282,6 +292,18 @@ fn look(path: &PathBuf) -> Result<Node> {
     }
 }
 
+fn enable_timer(site: &Site<'_>, unit: &str) -> Result<()> {
+    site.systemctl().enable(unit)?;
+    if site.layout.is_image() { Ok(()) } else { site.systemctl().start(unit) }
+}
+
+fn disable_unit(site: &Site<'_>, unit: &str) -> Result<()> {
+    if !site.layout.is_image() {
+        site.systemctl().stop(unit)?;
+    }
+    site.systemctl().disable(unit)
+}
+
 fn open_path(path: &Path) -> Result<()> {
     let mode = std::fs::metadata(path).at("cannot read", path)?.permissions().mode() & 0o7777;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | 0o001)).at("cannot set the mode of", path)
@@ -289,7 +311,7 @@ fn open_path(path: &Path) -> Result<()> {
 
 impl Site<'_> {
     fn systemctl(&self) -> Systemctl {
-        Systemctl::new(self.layout.is_image().then(|| self.layout.root.clone()))
+        if self.layout.is_image() { Systemctl::image(&self.layout.root) } else { Systemctl::host() }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod machine;
 pub mod process;
 pub mod session;
 pub mod signal;
+pub mod package;
 pub mod systemctl;
 
 use std::collections::BTreeMap;

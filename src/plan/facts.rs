@@ -117,6 +117,8 @@ pub struct Agent {
     pub enabled: bool,
     /// It has failed or is in a restart loop.
     pub failed: bool,
+    /// It answers on its readiness socket.
+    pub served: bool,
     /// We have a way to start, stop and reload it.
     pub controllable: bool,
 }

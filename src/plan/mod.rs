@@ -198,7 +198,11 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
             ServiceAction::None => {}
         }
         if service != ServiceAction::None {
-            switch.push(Step::Health { binary: facts.target(&to_dir, "bin/teleport") });
+            switch.push(Step::Health {
+                binary: facts.target(&to_dir, "bin/teleport"),
+                served: facts.agent.served,
+                failing: facts.agent.failed,
+            });
         }
     }
     if facts.agent.running && service == ServiceAction::None && switches {

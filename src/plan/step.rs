@@ -110,6 +110,10 @@ pub enum Step {
     Health {
         /// The binary that the main process must be running.
         binary: PathBuf,
+        /// The agent answered on its readiness socket before: it must answer again.
+        served: bool,
+        /// The agent was failing before: that cannot be blamed on the new version.
+        failing: bool,
     },
     /// Set a foreign file aside for good (the Go updater's units), kept for `uninstall` to put back.
     SetAside {
