@@ -4,9 +4,11 @@ use jiff::Timestamp;
 
 use crate::config::status::{Attempt, FailedRows, LastResult, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
+use crate::database::directory;
+use crate::execute::EVIDENCE_BESIDE_SNAPSHOT;
 use crate::execute::journal::{Journal, Record};
 use crate::plan::facts::Refusal;
-use crate::plan::{Plan, Step, decide};
+use crate::plan::{Database, Plan, Step, decide};
 use crate::release::Revision;
 use crate::report::{Error, Result};
 
@@ -113,7 +115,12 @@ impl Failure {
                 add_refusal(&mut status, to, &self.reason, &self.code, now);
             }
             if self.evidence && let Some(dir) = &self.plan.to_dir {
-                let path = versions.join(dir).join(crate::database::BACKUP_DIR).display().to_string();
+                let version_dir = versions.join(dir);
+                let place = match self.plan.database {
+                    Database::Keep => directory::of(&version_dir),
+                    Database::Restore => version_dir.join(EVIDENCE_BESIDE_SNAPSHOT),
+                };
+                let path = place.display().to_string();
                 status.failed_rows.retain(|rows| rows.path != path);
                 status.failed_rows.push(FailedRows { revision: to.clone(), path });
             }

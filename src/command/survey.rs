@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Context;
 use crate::config::{GoUpdater, Updates};
 use crate::database::backup::{self, Backup, Content, Expect};
+use crate::database::directory;
 use crate::host::{durable, machine, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact};
 use crate::plan::{Node, Snapshot, UNMANAGED};
@@ -185,7 +186,7 @@ fn snapshot(
     now: jiff::Timestamp,
     trusted: Option<&str>,
 ) -> Snapshot {
-    let backup = match Backup::read(&version_dir.join(crate::database::BACKUP_DIR)) {
+    let backup = match Backup::read(&directory::of(version_dir)) {
         Ok(Some(backup)) => backup,
         Ok(None) => {
             let what = format!("{revision} has no snapshot of the database");

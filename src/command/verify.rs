@@ -8,7 +8,9 @@ use crate::config::Updates;
 use crate::plan::{self, Node, Target};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::{self, Manifest};
-use crate::{database, plan::Step};
+use crate::database::backup::{self, Backup};
+use crate::database::directory;
+use crate::plan::Step;
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
@@ -81,9 +83,13 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
         }
     }
     for installed in &facts.installed {
-        let dir = context.layout.versions.join(&installed.dir).join(database::BACKUP_DIR);
-        if let Some(error) = database::backup::damage(&dir) {
-            found.push(error.to_string());
+        let snapshot = directory::of(&context.layout.versions.join(&installed.dir));
+        let checked = Backup::read(&snapshot).and_then(|backup| match backup {
+            Some(backup) => backup::check_bytes(&snapshot, &backup),
+            None => Ok(()),
+        });
+        if let Err(error) = checked {
+            found.push(error.what);
         }
     }
     Ok(found)

@@ -4,7 +4,6 @@
 //! version may be activated, starts or stops the agent, or moves links.
 
 pub mod backup;
-mod damaged;
 mod digest;
 pub mod directory;
 mod facts;

@@ -17,6 +17,7 @@ use crate::plan::{Direction, Plan, Step};
 use crate::report::{Code, Error, IoContext, Result};
 use journal::{Journal, Note, Opening, Record, Writer};
 pub use site::Site;
+pub use steps::EVIDENCE_BESIDE_SNAPSHOT;
 
 /// The configuration that the commit will put in place.
 pub const NEXT_CONFIG: &str = ".updates.yaml.next";

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::Site;
 use super::journal::{Journal, Note, Record};
-use crate::database::{self, Backup};
+use crate::database::{self, AtRest, Pace, Subject, directory, restore};
 use crate::host::{durable, package, systemctl::Systemctl};
-use crate::plan::{Node, Placement, Plan, Step, UNMANAGED};
+use crate::plan::{Database, Node, Placement, Plan, Step, UNMANAGED};
+use crate::release::Revision;
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{Reloaded, Service, Verdict};
@@ -17,6 +18,11 @@ use crate::store::{manifest::Manifest, publish};
 /// How long the proof of being stopped may take after the service manager says so, seconds: a process in the middle of
 /// a write ends within this.
 const STOP_PROOF: Duration = Duration::from_secs(20);
+
+/// How long a busy database is waited for, seconds: longer than any transaction of the agent.
+const BUSY: Duration = Duration::from_secs(30);
+/// Where a failed restore's database is kept, so that the snapshot it came from stays usable.
+pub const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
 
 /// Does `step`.
 pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note> {
@@ -27,10 +33,12 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Place(place) | Step::Switch { place, .. } => put(place, &place.now)?,
         Step::Snapshot { dir, stopped } => return snapshot(site, plan, dir, *stopped),
         Step::PrepareRestore { dir } => {
-            database::restore::prepare(&site.version_dir(dir).join(database::BACKUP_DIR), &site.database())?;
+            restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
         }
         Step::Stop => site.service.stop(&site.stop_proof(), STOP_PROOF)?,
-        Step::Restore { .. } => database::restore::swap(&site.database())?,
+        Step::Restore { .. } => {
+            restore::swap(&site.database())?;
+        }
         Step::DaemonReload => site.service.daemon_reload()?,
         Step::Reload => {
             if site.service.reload()? == Reloaded::Restarted {
@@ -64,7 +72,8 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             stop_for_undo(site)?;
             database_back(site, dir, journal)
         }
-        Step::PrepareRestore { .. } => database::restore::discard(&site.database()),
+        Step::PrepareRestore { .. } => restore::discard(&site.database()),
+        Step::Snapshot { dir, stopped: true } => unlink_snapshot(site, dir),
         Step::SetAside { path, kept } => put_back(kept, path),
         _ => Ok(()),
     }
@@ -164,20 +173,34 @@ fn set_aside(path: &Path, kept: &Path) -> Result<()> {
     durable::remove_file(path)
 }
 
-/// Copies the database that is left. The digest goes into the journal: undo asks for nothing else.
+/// Copies the database that is left. Its identity goes into the journal: undo asks for nothing else.
 fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool) -> Result<Note> {
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
-    let request = database::snapshot::Request {
-        database: &site.database(),
-        version_dir: &version_dir,
-        proxy: &site.proxy,
-        revision: plan.from.as_ref(),
-        now: site.host.now(),
-        cancelled: &|| site.signals.cancelled(),
+    let new = directory::new_in(&version_dir);
+    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), false)?;
+    let pace = Pace { deadline: BUSY, cancelled: &|| site.signals.cancelled() };
+    let taken = if stopped {
+        // A restore follows and replaces the live file: it may be linked.
+        let at_rest = AtRest { will_be_replaced: true, even_if_damaged: false };
+        database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace)
+    } else {
+        database::snapshot_online(&site.database(), &new, &subject, &pace)
     };
-    let backup = if stopped { database::snapshot::stopped(&request, true)? } else { database::snapshot::online(&request)? };
-    Ok(Note { snapshot_sha256: Some(backup.digest().to_owned()) })
+    let backup = match taken {
+        Ok(snapshot) => snapshot.backup,
+        Err(error) => {
+            let _ = durable::remove_tree(&new);
+            return Err(error);
+        }
+    };
+    directory::install(&version_dir, &new)?;
+    Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned) })
+}
+
+fn subject<'a>(site: &'a Site<'_>, revision: Option<&'a Revision>, failed: bool) -> Result<Subject<'a>> {
+    let revision = revision.ok_or_else(|| Error::new(Code::Io, "a snapshot needs a version"))?;
+    Ok(Subject { proxy: &site.proxy, revision, now: site.host.now(), failed })
 }
 
 fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -> Result<()> {
@@ -210,37 +233,61 @@ fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Resu
     if journal.has(&Record::DatabaseBack) {
         return Ok(());
     }
-    let Some(sha256) = journal.snapshot_sha256().map(str::to_owned) else {
+    let Some(identity) = journal.snapshot_sha256().map(str::to_owned) else {
         return Ok(());
     };
-    let plan = &journal.opening()?.plan;
-    let from = plan.switch.iter().find_map(|step| match step {
+    let plan = journal.opening()?.plan.clone();
+    let Some(from) = plan.switch.iter().find_map(|step| match step {
         Step::Snapshot { dir, .. } => Some(dir.clone()),
         _ => None,
-    });
-    let to = plan.to.clone();
-    let Some(from) = from else {
+    }) else {
         return Ok(());
     };
+    let db = site.database();
     if !journal.has(&Record::Evidence) {
-        let kept = database::snapshot::evidence(&database::snapshot::Request {
-            database: &site.database(),
-            version_dir: &site.version_dir(evidence),
-            proxy: &site.proxy,
-            revision: to.as_ref(),
-            now: site.host.now(),
-            cancelled: &|| false,
-        });
         // Evidence is worth a warning; the old version's database is worth everything.
-        if let Err(error) = kept {
+        if let Err(error) = keep_evidence(site, &plan, evidence) {
             site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
         }
         journal.append(Record::Evidence)?;
     }
-    let backup_dir = site.version_dir(&from).join(database::BACKUP_DIR);
-    database::restore::prepare_trusted(&backup_dir, &site.database(), &sha256)?;
-    database::restore::swap(&site.database())?;
+    let snapshot = directory::of(&site.version_dir(&from));
+    match restore::prepare(&snapshot, &db, Some(&identity)) {
+        Ok(prepared) => restore::commit(&prepared)?,
+        Err(error) if error.code == Code::NoSpace => {
+            // The disk is full: the snapshot itself becomes the database, and is no snapshot any more.
+            restore::commit(&restore::prepare_by_link(&snapshot, &db, Some(&identity))?)?;
+            durable::remove_tree(&snapshot)?;
+        }
+        Err(error) => return Err(error),
+    }
     journal.append(Record::DatabaseBack)
+}
+
+/// Keeps what the failed version wrote (SPEC §6, rows), unless that would replace a snapshot that is still needed.
+fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
+    let version_dir = site.version_dir(dir);
+    let new = directory::new_in(&version_dir);
+    let subject = subject(site, plan.to.as_ref(), true)?;
+    let at_rest = AtRest { will_be_replaced: true, even_if_damaged: true };
+    let pace = Pace { deadline: BUSY, cancelled: &|| false };
+    database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace)?;
+    if plan.database == Database::Restore {
+        let place = version_dir.join(EVIDENCE_BESIDE_SNAPSHOT);
+        durable::remove_tree(&place)?;
+        durable::rename(&new, &place)
+    } else {
+        directory::install(&version_dir, &new)
+    }
+}
+
+/// A snapshot that is the live file itself (the run ended before it was replaced) would change with it.
+fn unlink_snapshot(site: &Site<'_>, dir: &str) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let snapshot = directory::of(&site.version_dir(dir));
+    let inode = |path: &Path| std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    let shared = inode(&snapshot.join(database::backup::DATABASE_FILE));
+    if shared.is_some() && shared == inode(&site.database()) { durable::remove_tree(&snapshot) } else { Ok(()) }
 }
 
 /// The agent as it was before the run.
@@ -314,6 +361,3 @@ impl Site<'_> {
         if self.layout.is_image() { Systemctl::image(&self.layout.root) } else { Systemctl::host() }
     }
 }
-
-#[allow(unused_imports, reason = "named in documentation")]
-use Backup as _;

@@ -4,6 +4,8 @@
 pub mod decide;
 pub mod facts;
 pub mod step;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
