@@ -5,6 +5,7 @@ pub mod durable;
 pub mod layout;
 pub mod lock;
 pub mod machine;
+pub mod package;
 pub mod process;
 pub mod session;
 pub mod signal;
