@@ -548,4 +548,39 @@ mod tests {
         drop(lock);
         image.purge(Duration::ZERO).unwrap();
     }
+
+    #[test]
+    fn an_rpm_package_is_purged_without_its_dangerous_scriptlet_and_leaves_the_configuration() {
+        if !super::super::machine::is_root() || !is_installed("rpmbuild") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let spec = dir.path().join("teleport.spec");
+        let text = "Name: teleport\nVersion: 1.2.3\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n\
+                    %description\nx\n%install\nmkdir -p %{buildroot}/etc\necho packaged >%{buildroot}/etc/teleport.yaml\n\
+                    %files\n%config(noreplace) /etc/teleport.yaml\n%postun\nrm -rf /var/lib/teleport\n";
+        durable::write(&spec, text.as_bytes(), 0o644).unwrap();
+        let top = format!("_topdir {}", dir.path().join("build").display());
+        let build = Command::new("rpmbuild").args(["-bb", "--define", &top]).arg(&spec);
+        build.run().unwrap().or_fail(Code::Io).unwrap();
+        let rpm_file = dir.path().join("build/RPMS/noarch/teleport-1.2.3-1.noarch.rpm");
+        let root = dir.path().join("root");
+        durable::create_dir_all(&root.join("var/lib/rpm")).unwrap();
+        assert_eq!(installed(Some(&root)).unwrap(), []);
+        let install = Command::new("rpm").arg("--root").arg(&root).args(["--dbpath", "/var/lib/rpm", "--nodeps", "-i"]);
+        install.arg(&rpm_file).run().unwrap().or_fail(Code::Io).unwrap();
+        let config = root.join("etc/teleport.yaml");
+        durable::write(&config, b"mine\n", 0o640).unwrap();
+
+        let found = installed(Some(&root)).unwrap();
+        assert_eq!((found.len(), found[0].version.as_str(), found[0].manager), (1, "1.2.3-1", Manager::Rpm));
+        let (files, dirs) = (vec![config.clone()], vec![root.join("var/lib/teleport")]);
+        let copies = dir.path().join("copies");
+        let keep = Keep { files: &files, dirs: &dirs, copies: &copies };
+        assert_eq!(dangerous_sections(&found[0], keep, Some(&root)).unwrap(), ["--nopostun"]);
+        purge(&found[0], keep, Some(&root), Duration::ZERO).unwrap();
+        assert_eq!(installed(Some(&root)).unwrap(), []);
+        assert_eq!(std::fs::read(&config).unwrap(), b"mine\n");
+        assert!(!root.join("etc/teleport.yaml.rpmsave").exists());
+    }
 }
