@@ -6,6 +6,7 @@ pub mod http;
 pub mod layout;
 pub mod lock;
 pub mod machine;
+pub mod package;
 pub mod process;
 pub mod session;
 pub mod signal;

@@ -1,10 +1,586 @@
-//! stub
+//! Distribution packages of the old kind (`teleport`, `teleport-ent`): found, and purged so that the agent's
+//! configuration and data survive (SPEC §5).
+//!
+//! Only `dpkg` and `rpm` themselves are called: they refuse to break dependents, while apt and dnf would remove more.
+
+mod kept;
+
 use std::path::{Path, PathBuf};
-use crate::report::Result;
-/// stub
-pub struct Package { /// n
- pub name: String }
-/// stub
-pub fn installed(_root: Option<&Path>) -> Result<Vec<Package>> { Ok(Vec::new()) }
-/// stub
-pub fn purge(_p: &Package, _k: &[PathBuf], _d: &[PathBuf], _root: Option<&Path>, _a: &Path) -> Result<()> { Ok(()) }
+use std::time::{Duration, Instant};
+
+use kept::Kept;
+pub use kept::restore as restore_kept;
+
+use super::command::{Command, Output, is_installed};
+use super::durable;
+use crate::report::{Code, Error, Result};
+
+/// Every name that a Teleport agent's package has had.
+pub const NAMES: [&str; 3] = ["teleport", "teleport-ent", "teleport-ent-fips"];
+/// A purge with maintainer scripts that stop a service.
+const PURGE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Between two tries while another package manager holds the lock.
+const LOCK_SLICE: Duration = Duration::from_millis(500);
+/// Maintainer scripts and status files are read up to this size, in bytes.
+const READ_LIMIT: u64 = 64 * 1024 * 1024;
+/// Where rpm keeps its database, by distribution; the first with something in it counts.
+const RPM_DATABASES: [&str; 3] = ["/usr/lib/sysimage/rpm", "/var/lib/rpm", "/usr/share/rpm"];
+/// dpkg's database.
+const DPKG_DATABASE: &str = "/var/lib/dpkg";
+
+/// Who installed a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manager {
+    /// Debian, Ubuntu.
+    Dpkg,
+    /// Red Hat, SUSE, Amazon.
+    Rpm,
+}
+
+/// How much of a package is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// All of it.
+    Installed,
+    /// Removed but for its configuration files: a later `apt purge` would delete them.
+    ConfigFiles,
+    /// An installation or removal was interrupted.
+    Broken,
+}
+
+/// An installed package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// One of [`NAMES`].
+    pub name: String,
+    /// The package's version, with the distribution's revision.
+    pub version: String,
+    /// Who installed it.
+    pub manager: Manager,
+    /// How much of it is there.
+    pub state: State,
+    /// The operator holds it back from upgrades; a purge does not ask.
+    pub held: bool,
+}
+
+/// What a purge must not touch, and where it keeps copies meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub struct Keep<'a> {
+    /// Files that survive byte for byte, with owner and mode (`/etc/teleport.yaml`), as real paths.
+    pub files: &'a [PathBuf],
+    /// Directories that nothing is removed from (the data directory), as real paths.
+    pub dirs: &'a [PathBuf],
+    /// A directory of the caller's for the copies, gone after success. After a crash: [`restore_kept`].
+    pub copies: &'a Path,
+}
+
+/// The Teleport packages on the host, or in the image at `root`. Needs no lock and no root.
+///
+/// Errors ([`Code::PackageFailed`]): the database cannot be read, or an image has such a package and this host no dpkg.
+pub fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
+    let mut found = installed_dpkg(root)?;
+    found.extend(installed_rpm(root)?);
+    Ok(found)
+}
+
+/// Purges `package`. Before its maintainer scripts run, `keep.files` are copied; afterwards what they lack or changed
+/// is put back, also after a failure. Scripts that run after the removal and could delete what is to be kept do not
+/// run. Waits at most `lock_wait` for another package manager.
+///
+/// Whether its scripts stopped or disabled `teleport.service` is the caller's to look at.
+///
+/// Errors ([`Code::PackageFailed`]): another package depends on it, files of it are in `keep.dirs`, or the package
+/// manager failed.
+pub fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, lock_wait: Duration) -> Result<()> {
+    // A purge that was cut short has the only good copies.
+    restore_kept(keep.copies)?;
+    let tool = match package.manager {
+        Manager::Dpkg => dpkg(root),
+        Manager::Rpm => rpm(root, lock_wait),
+    };
+    refuse_shared_data(package, keep, root)?;
+    let (test, erase): (&[&str], &str) = match package.manager {
+        Manager::Dpkg => (&["--no-act", "--purge"], "--purge"),
+        Manager::Rpm => (&["-e", "--test"], "-e"),
+    };
+    let deadline = Instant::now() + lock_wait;
+    run(&tool.clone().args(test).arg(&package.name), deadline)?;
+
+    let kept = Kept::save(keep.files, keep.copies)?;
+    let scripts = match package.manager {
+        Manager::Dpkg => Kept::save(&dangerous_scripts(package, keep, root)?, &keep.copies.join("scripts"))?,
+        Manager::Rpm => Kept::default(),
+    };
+    // dpkg has no --nopostrm: a script that is not there is not run.
+    scripts.remove_originals()?;
+    let tool = match package.manager {
+        Manager::Dpkg => tool,
+        Manager::Rpm => tool.args(dangerous_sections(package, keep, root)?),
+    };
+    let purged = run(&tool.arg(erase).arg(&package.name), deadline);
+    kept.put_back()?;
+    if purged.is_err() {
+        scripts.put_back()?;
+    }
+    durable::remove_tree(keep.copies)?;
+    purged.map(drop)
+}
+
+fn installed_dpkg(root: Option<&Path>) -> Result<Vec<Package>> {
+    let database = below(root, DPKG_DATABASE);
+    let status = database.join("status");
+    if !status.is_file() {
+        return Ok(Vec::new());
+    }
+    if !is_installed("dpkg-query") {
+        return match durable::read_limited(&status, READ_LIMIT)? {
+            Some(text) if names_in_status(&text) => Err(Error::new(
+                Code::PackageFailed,
+                format!("{} lists a Teleport package, and there is no dpkg to remove it with", status.display()),
+            )
+            .advise("install dpkg on this host, or remove the package from within the image")),
+            _ => Ok(Vec::new()),
+        };
+    }
+    let format = "${Package}\\t${Version}\\t${db:Status-Want}\\t${db:Status-Status}\\n";
+    let mut flag = std::ffi::OsString::from("--admindir=");
+    flag.push(&database);
+    // Its status is 1 when any of the names is unknown.
+    let output = start(&Command::new("dpkg-query").arg(flag).args(["-W", "-f", format]).args(NAMES))?;
+    Ok(output.stdout_text().lines().filter_map(parse_dpkg).collect())
+}
+
+fn names_in_status(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    text.lines().filter_map(|line| line.strip_prefix("Package: ")).any(|name| NAMES.contains(&name.trim()))
+}
+
+fn parse_dpkg(line: &str) -> Option<Package> {
+    let mut fields = line.split('\t');
+    let (name, version, want, status) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    let state = match status {
+        "not-installed" => return None,
+        "installed" | "triggers-pending" | "triggers-awaited" => State::Installed,
+        "config-files" => State::ConfigFiles,
+        _ => State::Broken,
+    };
+    Some(Package {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        manager: Manager::Dpkg,
+        state,
+        held: want == "hold",
+    })
+}
+
+fn installed_rpm(root: Option<&Path>) -> Result<Vec<Package>> {
+    // Where there is no database, a query would make one.
+    if rpm_database(root).is_none() || !is_installed("rpm") {
+        return Ok(Vec::new());
+    }
+    let format = "@%{NAME}\\t%{VERSION}-%{RELEASE}\\n";
+    let output = start(&rpm(root, Duration::ZERO).args(["-q", "--qf", format]).args(NAMES))?;
+    // A name that is not installed is told on standard output, in the local language.
+    Ok(output.stdout_text().lines().filter_map(|line| parse_rpm(line.strip_prefix('@')?)).collect())
+}
+
+fn parse_rpm(line: &str) -> Option<Package> {
+    let (name, version) = line.split_once('\t')?;
+    Some(Package {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        manager: Manager::Rpm,
+        state: State::Installed,
+        held: false,
+    })
+}
+
+/// Refuses a package that has files where nothing may be removed; directories are only removed when empty.
+fn refuse_shared_data(package: &Package, keep: Keep<'_>, root: Option<&Path>) -> Result<()> {
+    let list = match package.manager {
+        Manager::Dpkg => {
+            let list = below(root, DPKG_DATABASE).join(format!("info/{}.list", package.name));
+            String::from_utf8_lossy(&durable::read_limited(&list, READ_LIMIT)?.unwrap_or_default()).into_owned()
+        }
+        Manager::Rpm => start(&rpm(root, Duration::ZERO).args(["-ql", &package.name]))?.stdout_text(),
+    };
+    let shared = list.lines().filter(|line| line.starts_with('/')).map(|line| below(root, line)).find(|path| {
+        let inside = keep.dirs.iter().any(|dir| path.starts_with(dir));
+        inside && path.symlink_metadata().is_ok_and(|found| !found.is_dir())
+    });
+    match shared {
+        None => Ok(()),
+        Some(path) => Err(Error::new(
+            Code::PackageFailed,
+            format!("cannot purge {}: {} belongs to it and would be deleted", package.name, path.display()),
+        )
+        .advise("move that file, or remove the package by hand")),
+    }
+}
+
+/// The maintainer scripts of a dpkg package that could delete what is to be kept.
+fn dangerous_scripts(package: &Package, keep: Keep<'_>, root: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for script in ["prerm", "postrm"] {
+        let path = below(root, DPKG_DATABASE).join(format!("info/{}.{script}", package.name));
+        if let Some(text) = durable::read_limited(&path, READ_LIMIT)?
+            && endangers(&String::from_utf8_lossy(&text), keep, root)
+        {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// The flags that leave out the scriptlets of an rpm package that could delete what is to be kept.
+fn dangerous_sections(package: &Package, keep: Keep<'_>, root: Option<&Path>) -> Result<Vec<&'static str>> {
+    let text = start(&rpm(root, Duration::ZERO).args(["-q", "--scripts", &package.name]))?.stdout_text();
+    let flags = [("preuninstall", "--nopreun"), ("postuninstall", "--nopostun")];
+    Ok(flags
+        .into_iter()
+        .filter(|(section, _)| endangers(&rpm_section(&text, section), keep, root))
+        .map(|(_, flag)| flag)
+        .collect())
+}
+
+/// One scriptlet in the output of `rpm -q --scripts`, each headed by "postuninstall scriptlet (using /bin/sh):".
+fn rpm_section(text: &str, section: &str) -> String {
+    let is_head = |line: &&str| line.contains(" scriptlet (") || line.contains(" program:");
+    let mut lines = text.lines().skip_while(|line| !(is_head(line) && line.starts_with(section)));
+    let head = lines.next().unwrap_or_default();
+    std::iter::once(head).chain(lines.take_while(|line| !is_head(line))).collect::<Vec<_>>().join("\n")
+}
+
+/// True when a script removes something that may be ours: it names a kept path beside a removal, or removes what it
+/// names by a variable. A script left out needlessly costs a daemon-reload, a wrong one the agent's identity.
+fn endangers(script: &str, keep: Keep<'_>, root: Option<&Path>) -> bool {
+    let removes = |line: &str| {
+        let mut words = line.split(|c: char| c.is_whitespace() || ";&|(){}`'\"".contains(c));
+        words.any(|word| matches!(word, "rm" | "/bin/rm" | "/usr/bin/rm" | "unlink" | "-delete" | "shred" | "rmdir"))
+    };
+    let kept: Vec<String> = keep
+        .files
+        .iter()
+        .chain(keep.dirs)
+        .map(|path| match root.and_then(|root| path.strip_prefix(root).ok()) {
+            Some(rest) => format!("/{}", rest.display()),
+            None => path.display().to_string(),
+        })
+        .collect();
+    let lines = || script.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let names_kept = |line: &str| kept.iter().any(|path| line.contains(path.as_str()));
+    let wide = |line: &str| line.contains('$') || line.contains("/teleport") || line.contains("/var/lib");
+    lines().any(|line| removes(line) && (names_kept(line) || wide(line))) || {
+        // The path in one line, its removal in another.
+        lines().any(names_kept) && lines().any(removes)
+    }
+}
+
+fn dpkg(root: Option<&Path>) -> Command {
+    let command = Command::new("dpkg").env("DEBIAN_FRONTEND", "noninteractive").timeout(PURGE_TIMEOUT);
+    match root {
+        None => command,
+        Some(root) => {
+            let mut flag = std::ffi::OsString::from("--root=");
+            flag.push(root);
+            // Its log would otherwise be this host's.
+            let mut log = std::ffi::OsString::from("--log=");
+            log.push(root.join("var/log/dpkg.log"));
+            command.arg(flag).arg(log)
+        }
+    }
+}
+
+/// rpm itself waits for its lock, without end: `lock_wait` goes into the time-out.
+fn rpm(root: Option<&Path>, lock_wait: Duration) -> Command {
+    let command = Command::new("rpm").timeout(PURGE_TIMEOUT + lock_wait);
+    let command = match root {
+        None => command,
+        Some(root) => command.arg("--root").arg(root),
+    };
+    // The image's distribution can keep it elsewhere than this host's.
+    match rpm_database(root) {
+        Some(database) if root.is_some() => command.args(["--dbpath", database]),
+        _ => command,
+    }
+}
+
+fn rpm_database(root: Option<&Path>) -> Option<&'static str> {
+    RPM_DATABASES
+        .into_iter()
+        .find(|database| std::fs::read_dir(below(root, database)).is_ok_and(|mut entries| entries.next().is_some()))
+}
+
+fn below(root: Option<&Path>, inside: &str) -> PathBuf {
+    match root {
+        None => PathBuf::from(inside),
+        Some(root) => root.join(inside.trim_start_matches('/')),
+    }
+}
+
+fn start(command: &Command) -> Result<Output> {
+    command.run().map_err(|error| Error { code: Code::PackageFailed, ..error })
+}
+
+/// Runs a package manager, again and again until `deadline` while another one holds the lock.
+fn run(command: &Command, deadline: Instant) -> Result<Output> {
+    loop {
+        let output = start(command)?;
+        if output.success() {
+            return Ok(output);
+        }
+        let text = output.stderr_text();
+        let locked = is_lock_message(&text);
+        if !locked || Instant::now() >= deadline {
+            let words: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+            let error = Error::new(Code::PackageFailed, format!("`{}` failed: {}", output.line, words.join(" ")));
+            return Err(match locked {
+                true => error.advise("another package manager is at work, try again when it is done"),
+                false => error.advise("solve this with the package manager, then run the command again"),
+            });
+        }
+        std::thread::sleep(LOCK_SLICE.min(deadline.saturating_duration_since(Instant::now())));
+    }
+}
+
+fn is_lock_message(text: &str) -> bool {
+    // dpkg ("dpkg frontend lock was locked by another process", "status database area is locked"), rpm.
+    text.contains("locked by another process")
+        || text.contains("database area is locked")
+        || text.contains("can't create transaction lock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep_of<'a>(files: &'a [PathBuf], dirs: &'a [PathBuf]) -> Keep<'a> {
+        Keep { files, dirs, copies: Path::new("/nowhere") }
+    }
+
+    #[test]
+    fn every_state_of_a_dpkg_package_is_told() {
+        let state = |line: &str| parse_dpkg(line).map(|package| (package.state, package.held));
+        assert_eq!(state("teleport\t1.2.3\tinstall\tinstalled"), Some((State::Installed, false)));
+        assert_eq!(state("teleport\t1.2.3\thold\tinstalled"), Some((State::Installed, true)));
+        assert_eq!(state("teleport\t1.2.3\tdeinstall\tconfig-files"), Some((State::ConfigFiles, false)));
+        assert_eq!(state("teleport\t1.2.3\tinstall\thalf-installed"), Some((State::Broken, false)));
+        assert_eq!(state("teleport\t\tunknown\tnot-installed"), None);
+    }
+
+    #[test]
+    fn an_rpm_answer_is_read_and_the_not_installed_ones_are_skipped() {
+        let package = parse_rpm("teleport-ent\t15.1.0-1").unwrap();
+        assert_eq!((package.name.as_str(), package.version.as_str()), ("teleport-ent", "15.1.0-1"));
+        assert_eq!(parse_rpm("package teleport is not installed"), None);
+    }
+
+    #[test]
+    fn a_script_that_could_delete_what_is_kept_is_recognised() {
+        let (files, dirs) = (vec![PathBuf::from("/etc/teleport.yaml")], vec![PathBuf::from("/srv/tp")]);
+        let keep = keep_of(&files, &dirs);
+        for bad in [
+            "rm -rf /srv/tp",
+            "[ purge ] && rm -f /etc/teleport.yaml",
+            "D=/srv/tp\nrm -r \"$D\"",
+            "D=/srv\nrm -r $D/tp",
+            "rm -rf /var/lib/teleport",
+            "find /srv/tp -type f -delete",
+        ] {
+            assert!(endangers(bad, keep, None), "{bad}");
+        }
+        for good in ["systemctl daemon-reload", "# rm -rf /srv/tp", "rm -f /run/x.pid", "chown root /srv/tp", ""] {
+            assert!(!endangers(good, keep, None), "{good}");
+        }
+        let root = Path::new("/image");
+        let inside = [PathBuf::from("/image/srv/tp")];
+        assert!(endangers("rm -rf /srv/tp", keep_of(&[], &inside), Some(root)));
+    }
+
+    #[test]
+    fn one_scriptlet_of_an_rpm_package_is_cut_out() {
+        let text = "preuninstall scriptlet (using /bin/sh):\nsystemctl stop x\n\
+                    postuninstall scriptlet (using /bin/sh):\nrm -rf /var/lib/teleport\n\
+                    posttrans scriptlet (using /bin/sh):\ntrue\n";
+        assert!(!rpm_section(text, "preuninstall").contains("rm"));
+        assert!(rpm_section(text, "postuninstall").contains("rm -rf"));
+        assert!(!rpm_section(text, "postuninstall").contains("true"));
+        assert_eq!(rpm_section("", "postuninstall"), "");
+    }
+
+    /// An image with toy packages, made by the host's own dpkg.
+    struct Image {
+        dir: tempfile::TempDir,
+    }
+
+    impl Image {
+        /// `None` without root or dpkg.
+        fn new() -> Option<Self> {
+            if !super::super::machine::is_root() || !is_installed("dpkg-deb") {
+                return None;
+            }
+            let image = Self { dir: tempfile::tempdir().unwrap() };
+            for dir in ["info", "updates"] {
+                durable::create_dir_all(&image.path("/var/lib/dpkg").join(dir)).unwrap();
+            }
+            for file in ["status", "available"] {
+                durable::write(&image.path("/var/lib/dpkg").join(file), b"", 0o644).unwrap();
+            }
+            durable::create_dir_all(&image.path("/var/log")).unwrap();
+            durable::create_dir_all(&image.path("/var/lib/teleport")).unwrap();
+            durable::write(&image.path("/var/lib/teleport/host_uuid"), b"u", 0o600).unwrap();
+            Some(image)
+        }
+
+        fn root(&self) -> PathBuf {
+            self.dir.path().join("root")
+        }
+
+        fn path(&self, inside: &str) -> PathBuf {
+            below(Some(&self.root()), inside)
+        }
+
+        fn install(&self, name: &str, control: &str, files: &[(&str, &str)]) {
+            let tree = self.dir.path().join(name);
+            let head = format!(
+                "Package: {name}\nVersion: 1.2.3\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n{control}"
+            );
+            for (path, text) in files.iter().chain(&[("DEBIAN/control", head.as_str())]) {
+                let path = tree.join(path);
+                durable::create_dir_all(path.parent().unwrap()).unwrap();
+                let mode = if path.ends_with("DEBIAN/postrm") { 0o755 } else { 0o644 };
+                durable::write(&path, text.as_bytes(), mode).unwrap();
+            }
+            let deb = self.dir.path().join(format!("{name}.deb"));
+            Command::new("dpkg-deb").args(["--root-owner-group", "-b"]).arg(&tree).arg(&deb).run().unwrap();
+            dpkg(Some(&self.root())).arg("-i").arg(&deb).run().unwrap().or_fail(Code::Io).unwrap();
+        }
+
+        fn purge(&self, wait: Duration) -> Result<()> {
+            let files = [self.path("/etc/teleport.yaml")];
+            let dirs = [self.path("/var/lib/teleport")];
+            let copies = self.dir.path().join("copies");
+            let keep = Keep { files: &files, dirs: &dirs, copies: &copies };
+            let found = installed(Some(&self.root()))?;
+            purge(&found[0], keep, Some(&self.root()), wait)?;
+            assert!(!copies.exists());
+            Ok(())
+        }
+    }
+
+    const AGENT: [(&str, &str); 4] = [
+        ("etc/teleport.yaml", "packaged\n"),
+        ("usr/local/bin/teleport", "x"),
+        ("DEBIAN/conffiles", "/etc/teleport.yaml\n"),
+        ("DEBIAN/postrm", "#!/bin/sh\nrm -rf /var/lib/teleport\n"),
+    ];
+
+    #[test]
+    fn a_purge_leaves_the_configuration_and_the_data_byte_for_byte() {
+        let Some(image) = Image::new() else { return };
+        image.install("teleport", "", &AGENT);
+        let config = image.path("/etc/teleport.yaml");
+        durable::write(&config, b"mine\n", 0o640).unwrap();
+        durable::chown(&config, 7, 8).unwrap();
+        let found = installed(Some(&image.root())).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].state, found[0].held, found[0].version.as_str()), (State::Installed, false, "1.2.3"));
+
+        image.purge(Duration::ZERO).unwrap();
+        assert_eq!(installed(Some(&image.root())).unwrap(), []);
+        assert_eq!(std::fs::read(&config).unwrap(), b"mine\n");
+        let kept = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&config).unwrap());
+        assert_eq!(kept & 0o7777, 0o640);
+        assert_eq!(std::os::unix::fs::MetadataExt::gid(&std::fs::metadata(&config).unwrap()), 8);
+        assert!(image.path("/var/lib/teleport/host_uuid").exists());
+        assert!(!image.path("/usr/local/bin/teleport").exists());
+    }
+
+    #[test]
+    fn a_package_that_another_one_needs_is_not_touched() {
+        let Some(image) = Image::new() else { return };
+        image.install("teleport", "", &AGENT);
+        image.install("needs-it", "Depends: teleport\n", &[]);
+        let error = image.purge(Duration::ZERO).unwrap_err();
+        assert_eq!(error.code, Code::PackageFailed);
+        assert!(error.what.contains("needs-it depends on teleport"), "{error}");
+        assert!(image.path("/usr/local/bin/teleport").exists());
+        assert!(image.path("/var/lib/dpkg/info/teleport.postrm").exists());
+    }
+
+    #[test]
+    fn a_package_with_files_in_the_data_directory_is_refused() {
+        let Some(image) = Image::new() else { return };
+        image.install("teleport", "", &[("var/lib/teleport/licence.pem", "x")]);
+        let error = image.purge(Duration::ZERO).unwrap_err();
+        assert!(error.what.contains("licence.pem"), "{error}");
+        assert!(image.path("/var/lib/teleport/licence.pem").exists());
+    }
+
+    #[test]
+    fn a_held_package_is_purged_and_only_configuration_files_are_too() {
+        let Some(image) = Image::new() else { return };
+        image.install("teleport", "", &AGENT[..3]);
+        // What `apt-mark hold` writes.
+        let status = image.path("/var/lib/dpkg/status");
+        let text = std::fs::read_to_string(&status).unwrap().replace("install ok installed", "hold ok installed");
+        durable::write(&status, text.as_bytes(), 0o644).unwrap();
+        assert!(installed(Some(&image.root())).unwrap()[0].held);
+        image.purge(Duration::ZERO).unwrap();
+
+        image.install("teleport", "", &AGENT[..3]);
+        dpkg(Some(&image.root())).args(["--remove", "teleport"]).run().unwrap().or_fail(Code::Io).unwrap();
+        assert_eq!(installed(Some(&image.root())).unwrap()[0].state, State::ConfigFiles);
+        image.purge(Duration::ZERO).unwrap();
+        assert!(image.path("/etc/teleport.yaml").exists());
+        assert_eq!(installed(Some(&image.root())).unwrap(), []);
+    }
+
+    #[test]
+    fn a_locked_database_is_waited_for_and_told() {
+        let Some(image) = Image::new() else { return };
+        image.install("teleport", "", &AGENT[..3]);
+        let lock = std::fs::OpenOptions::new().write(true).open(image.path("/var/lib/dpkg/lock-frontend")).unwrap();
+        // dpkg's lock is fcntl's, which only another process is stopped by: dpkg is one.
+        rustix::fs::fcntl_lock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        let error = image.purge(Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("another package manager is at work"), "{error}");
+        drop(lock);
+        image.purge(Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn an_rpm_package_is_purged_without_its_dangerous_scriptlet_and_leaves_the_configuration() {
+        if !super::super::machine::is_root() || !is_installed("rpmbuild") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let spec = dir.path().join("teleport.spec");
+        let text = "Name: teleport\nVersion: 1.2.3\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n\
+                    %description\nx\n%install\nmkdir -p %{buildroot}/etc\necho packaged >%{buildroot}/etc/teleport.yaml\n\
+                    %files\n%config(noreplace) /etc/teleport.yaml\n%postun\nrm -rf /var/lib/teleport\n";
+        durable::write(&spec, text.as_bytes(), 0o644).unwrap();
+        let top = format!("_topdir {}", dir.path().join("build").display());
+        let build = Command::new("rpmbuild").args(["-bb", "--define", &top]).arg(&spec);
+        build.run().unwrap().or_fail(Code::Io).unwrap();
+        let rpm_file = dir.path().join("build/RPMS/noarch/teleport-1.2.3-1.noarch.rpm");
+        let root = dir.path().join("root");
+        durable::create_dir_all(&root.join("var/lib/rpm")).unwrap();
+        assert_eq!(installed(Some(&root)).unwrap(), []);
+        let install = Command::new("rpm").arg("--root").arg(&root).args(["--dbpath", "/var/lib/rpm", "--nodeps", "-i"]);
+        install.arg(&rpm_file).run().unwrap().or_fail(Code::Io).unwrap();
+        let config = root.join("etc/teleport.yaml");
+        durable::write(&config, b"mine\n", 0o640).unwrap();
+
+        let found = installed(Some(&root)).unwrap();
+        assert_eq!((found.len(), found[0].version.as_str(), found[0].manager), (1, "1.2.3-1", Manager::Rpm));
+        let (files, dirs) = (vec![config.clone()], vec![root.join("var/lib/teleport")]);
+        let copies = dir.path().join("copies");
+        let keep = Keep { files: &files, dirs: &dirs, copies: &copies };
+        assert_eq!(dangerous_sections(&found[0], keep, Some(&root)).unwrap(), ["--nopostun"]);
+        purge(&found[0], keep, Some(&root), Duration::ZERO).unwrap();
+        assert_eq!(installed(Some(&root)).unwrap(), []);
+        assert_eq!(std::fs::read(&config).unwrap(), b"mine\n");
+        assert!(!root.join("etc/teleport.yaml.rpmsave").exists());
+    }
+}

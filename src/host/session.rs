@@ -7,9 +7,6 @@ use super::command::Command;
 use super::signal::Signals;
 use crate::report::{Code, Error, Result};
 
-/// systemd-run's status when it could not make the scope; it writes why itself.
-const REFUSED: i32 = 1;
-
 /// True when `cgroup_text` (`/proc/self/cgroup`, of cgroup v1, v2 or both) says that a process is in `unit`, and so
 /// ends when `unit` is stopped.
 pub fn inside_unit(unit: &str, cgroup_text: &str) -> bool {
@@ -34,20 +31,20 @@ pub fn unit_of(cgroup_text: &str) -> Option<&str> {
 ///
 /// The new process must call [`Signals::ignore_hangup`] before it stops the agent.
 ///
-/// Errors ([`Code::ServiceFailed`]): systemd-run is not there. Its other failures look like a failure of `argv`.
+/// Errors ([`Code::ServiceFailed`]): no transient scope can be made here.
 pub fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<ExitStatus> {
-    scope_command(&format!("teleport-update-{}", std::process::id()), argv).run_attached(signals).map_err(|error| {
+    let stay = |error: Error| {
         Error::new(
             Code::ServiceFailed,
             format!("cannot move out of {unit}, which this command will stop: {}", error.what),
         )
-        .advise("run it from a session that does not go through the agent, or through the timer")
-    })
-}
-
-/// True when `status` may mean that systemd-run itself failed, and the command did not run.
-pub fn may_be_refused(status: ExitStatus) -> bool {
-    status.code() == Some(REFUSED)
+        .advise("run it from a session that does not go through the agent, or leave it to the timer")
+    };
+    let name = format!("teleport-update-{}", std::process::id());
+    // Tried with a program that does nothing: systemd-run's own failure has the status of a failing command.
+    let tried = scope_command(&format!("{name}-try"), &["true".into()]).run();
+    tried.and_then(|output| output.or_fail(Code::ServiceFailed)).map_err(stay)?;
+    scope_command(&name, argv).run_attached(signals).map_err(stay)
 }
 
 fn scope_command(name: &str, argv: &[OsString]) -> Command {
@@ -85,6 +82,16 @@ mod tests {
         assert_eq!(unit_of(V1), Some("teleport.service"));
         assert_eq!(unit_of(HYBRID), Some("session-3.scope"));
         assert_eq!(unit_of("0::/\n"), None);
+    }
+
+    #[test]
+    fn without_a_manager_the_error_says_what_to_do() {
+        if crate::host::machine::is_systemd_booted() {
+            return;
+        }
+        let error = leave("teleport.service", &["true".into()], &Signals::never()).unwrap_err();
+        assert_eq!(error.code, Code::ServiceFailed);
+        assert!(error.to_string().contains("leave it to the timer"), "{error}");
     }
 
     #[test]

@@ -190,7 +190,7 @@ impl<'a> Sampler<'a> {
 mod tests {
     use std::cell::Cell;
 
-    use super::super::{Commands, StopProof};
+    use super::super::{Commands, Reloaded, StopProof};
     use super::*;
     use crate::host::durable;
 
@@ -203,15 +203,29 @@ mod tests {
 
     impl Bed {
         fn new() -> Self {
+            Self::running("/bin/sleep", "60")
+        }
+
+        /// An agent that starts its successor on SIGHUP, as Teleport does; with a file `broken` beside it the successor
+        /// dies.
+        fn forking() -> Self {
+            let bed = Self::running("/bin/sh", "agent.sh start");
+            let script = "cd $(dirname $0)\n[ -e broken ] && sleep 0.2 && exit 1\necho $$ >pid\n\
+                          trap './teleport agent.sh start &' HUP\nwhile :; do sleep 1 & wait $!; done\n";
+            durable::write(&bed.dir.path().join("agent.sh"), script.as_bytes(), 0o755).unwrap();
+            bed
+        }
+
+        fn running(program: &str, args: &str) -> Self {
             let dir = tempfile::tempdir().unwrap();
             for version in ["1.0.0", "2.0.0"] {
                 let binary = dir.path().join("versions").join(version).join("bin/teleport");
                 durable::create_dir_all(binary.parent().unwrap()).unwrap();
-                durable::copy_synced(Path::new("/bin/sleep"), &binary, 0o755).unwrap();
+                durable::copy_synced(Path::new(program), &binary, 0o755).unwrap();
             }
             let pid_file = dir.path().join("pid");
             let link = dir.path().join("teleport");
-            let start = format!("{} 60 & echo $! >{}", link.display(), pid_file.display());
+            let start = format!("cd {} && {{ ./teleport {args} & echo $! >pid; }}", dir.path().display());
             let stop = format!("kill $(cat {0}) && rm {0}", pid_file.display());
             let service = Service::Commands(Commands { start, stop: Some(stop), reload: None, pid_file });
             let proof = StopProof {
@@ -225,6 +239,18 @@ mod tests {
         fn link(&self, version: &str) {
             let target = self.dir.path().join("versions").join(version).join("bin/teleport");
             durable::symlink(&target, &self.dir.path().join("teleport")).unwrap();
+        }
+
+        /// Once the shell that started it has become the agent.
+        fn main_pid(&self) -> u32 {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            loop {
+                match self.service.main_pid() {
+                    Some(pid) => return pid,
+                    None => assert!(Instant::now() < deadline),
+                }
+                std::thread::yield_now();
+            }
         }
 
         fn probe(&self, version: &str) -> Probe<'_> {
@@ -278,6 +304,53 @@ mod tests {
     }
 
     #[test]
+    fn a_successor_that_takes_over_after_a_reload_is_healthy_beside_its_predecessor() {
+        let bed = Bed::forking();
+        bed.link("1.0.0");
+        bed.service.start().unwrap();
+        let old = bed.main_pid();
+        wait_for_trap(old);
+        bed.link("2.0.0");
+        assert_eq!(bed.service.reload().unwrap(), Reloaded::Reloaded);
+        let settings = HealthSettings { deadline: Duration::from_secs(20), ..QUICK };
+        let verdict = observe(&bed.probe("2.0.0"), settings, false, false, &|| false).unwrap();
+        assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
+        assert!(Process::by_pid(old).is_some() && bed.service.main_pid() != Some(old));
+        let state = bed.service.state(&bed.proof).unwrap();
+        assert!(state.running && !state.failed);
+    }
+
+    #[test]
+    fn a_successor_that_dies_after_a_reload_is_a_failure_within_five_seconds() {
+        let bed = Bed::forking();
+        bed.link("1.0.0");
+        bed.service.start().unwrap();
+        wait_for_trap(bed.main_pid());
+        bed.link("2.0.0");
+        durable::write(&bed.dir.path().join("broken"), b"", 0o644).unwrap();
+        bed.service.reload().unwrap();
+        let start = Instant::now();
+        let verdict = observe(&bed.probe("2.0.0"), HealthSettings::default(), false, false, &|| false).unwrap();
+        let reason = "the new version ended soon after its start, the old one runs on".to_owned();
+        assert_eq!(verdict, Verdict::Failed { reason });
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+
+    /// Until the process catches SIGHUP (bit 0 of SigCgt).
+    fn wait_for_trap(pid: u32) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+            if u64::from_str_radix(caught, 16).unwrap() & 1 == 1 {
+                return;
+            }
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
     fn a_cancelled_judgement_ends() {
         let bed = Bed::new();
         bed.link("1.0.0");
@@ -295,7 +368,7 @@ mod tests {
         let bed = Bed::new();
         bed.link("1.0.0");
         bed.service.start().unwrap();
-        let pid = bed.service.main_pid().unwrap();
+        let pid = bed.main_pid();
         let error = Service::None.stop(&bed.proof, Duration::ZERO).unwrap_err();
         assert_eq!(error.code, Code::AgentNotStopped);
         assert!(error.what.contains(&format!("pid {pid} (teleport")), "{error}");
