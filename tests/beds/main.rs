@@ -144,7 +144,7 @@ fn a_lock_held_by_another_run_is_no_failure_of_the_unit() {
 fn the_timer_runs_again_after_every_run_also_a_failed_one() {
     let Some(bed) = bed_with_units("timer") else { return };
     // Minutes become tenths of seconds; the kinds of timer stay the unit's own.
-    let unit = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/teleport-update.timer"))
+    let unit = std::fs::read_to_string(bed::checkout("systemd/teleport-update.timer"))
         .expect("the timer")
         .replace("=2min", "=100ms")
         .replace("=10min", "=100ms")
@@ -159,8 +159,7 @@ fn the_timer_runs_again_after_every_run_also_a_failed_one() {
 fn bed_with_units(name: &str) -> Option<Bed> {
     let bed = Bed::up(name)?;
     for unit in UNITS {
-        let file = format!("{}/systemd/{unit}", env!("CARGO_MANIFEST_DIR"));
-        bed.put(file, format!("/lib/systemd/system/{unit}"));
+        bed.put(bed::checkout(&format!("systemd/{unit}")), format!("/lib/systemd/system/{unit}"));
     }
     bed.write(BOOTSTRAP, UPDATER, 0o755);
     bed.write("/etc/systemd/system/teleport.service", AGENT, 0o644);

@@ -178,14 +178,20 @@ impl Drop for Bed {
     }
 }
 
+/// A file of the checkout. Where the test runs, not where it was compiled: checkouts may share a target directory.
+pub fn checkout(path: &str) -> PathBuf {
+    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()))
+        .join(path)
+}
+
 fn script<S: AsRef<OsStr>>(args: &[S]) -> Output {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/beds/bed.sh");
-    let mut command = Command::new(path);
+    let path = checkout("tests/beds/bed.sh");
+    let mut command = Command::new(&path);
     // Should this process be killed, the next bed sweeps up its own.
     if std::env::var_os("KEEP_BEDS").is_none() {
         command.env("BED_OWNER", std::process::id().to_string());
     }
-    command.args(args).stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("{path}: {e}"))
+    command.args(args).stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 fn succeed(args: &[&str], output: Output) -> String {
