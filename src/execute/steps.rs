@@ -21,6 +21,8 @@ const STOP_PROOF: Duration = Duration::from_secs(20);
 
 /// How long a busy database is waited for, seconds: longer than any transaction of the agent.
 const BUSY: Duration = Duration::from_secs(30);
+/// How long a package manager that is at work is waited for, seconds: unattended upgrades take minutes.
+const PACKAGE_LOCK: Duration = Duration::from_secs(300);
 /// Where a failed restore's database is kept, so that the snapshot it came from stays usable.
 pub const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
 
@@ -302,12 +304,19 @@ fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
 fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
     let enabled = site.service.state(&site.stop_proof()).map(|state| state.enabled).unwrap_or(false);
     let root = site.layout.is_image().then_some(site.layout.root.as_path());
+    let copies = site.layout.versions.join(UNMANAGED).join("package");
+    // A removal that was cut short has the only good copies of what must survive it.
+    package::restore_kept(&copies)?;
     let Some(package) = package::installed(root)?.into_iter().find(|package| package.name == name) else {
         return Ok(());
     };
-    let keep = [site.layout.agent_config.clone()];
-    let aside = site.layout.versions.join(UNMANAGED).join("package");
-    package::purge(&package, &keep, &[site.data_dir.clone()], root, &aside)?;
+    durable::create_dir_all(durable::parent(&copies))?;
+    let keep = package::Keep {
+        files: std::slice::from_ref(&site.layout.agent_config),
+        dirs: std::slice::from_ref(&site.data_dir),
+        copies: &copies,
+    };
+    package::purge(&package, keep, root, PACKAGE_LOCK)?;
     if enabled && !site.layout.is_image() {
         site.systemctl().enable(&site.layout.unit)?;
     }

@@ -10,7 +10,6 @@ pub mod package;
 pub mod process;
 pub mod session;
 pub mod signal;
-pub mod package;
 pub mod systemctl;
 
 use std::collections::BTreeMap;

@@ -16,7 +16,7 @@ pub struct Error {
     /// What the operator can do about it.
     pub advice: Option<String>,
     /// It already stands in `updates.yaml`.
-    recorded: bool,
+    pub recorded: bool,
 }
 
 impl Error {
