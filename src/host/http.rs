@@ -681,6 +681,25 @@ mod tests {
     }
 
     #[test]
+    fn a_strange_server_cannot_have_credentials_sent_by_pointing_back() {
+        let home = Arc::new(OnceLock::new());
+        let back: Arc<OnceLock<String>> = home.clone();
+        let other = Server::start(move |_| Reply::status(302).header("Location", back.get().unwrap()));
+        let target = other.url("/");
+        let mirror = Server::start(move |request| match request.path.as_str() {
+            "/m/away" => Reply::status(302).header("Location", &target),
+            _ => Reply::ok(b"file"),
+        });
+        home.set(mirror.url("/m/file")).unwrap();
+        let client = client(|settings| {
+            settings.credentials = Some(Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() });
+        });
+        assert_eq!(client.ask(&Ask::get(mirror.url("/m/away")), &never).unwrap().body, b"file");
+        let sent: Vec<_> = mirror.requests().iter().map(|request| request.field("authorization").is_some()).collect();
+        assert_eq!(sent, [true, false]);
+    }
+
+    #[test]
     fn the_fourth_redirect_is_refused() {
         let server = Server::start(|_| Reply::status(302).header("Location", "/again"));
         let error = client(|_| ()).ask(&Ask::get(server.url("/")), &never).unwrap_err();
