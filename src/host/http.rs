@@ -414,13 +414,17 @@ impl Client {
             request = request.header(header::AUTHORIZATION, &credentials.header);
         }
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let proxy = settings.proxies.route(&uri).map_err(Failure::lasting)?;
+        let way = proxy
+            .as_ref()
+            .map_or_else(String::new, |proxy| format!(" through the HTTP proxy {}:{}", proxy.host(), proxy.port()));
         let response = request
             .config()
-            .proxy(settings.proxies.route(&uri).map_err(Failure::lasting)?)
+            .proxy(proxy)
             .timeout_global(left)
             .build()
             .call()
-            .map_err(|error| failure(error, url))?;
+            .map_err(|error| failure(error, url, &way))?;
         Ok((response, uri))
     }
 }
@@ -490,8 +494,8 @@ fn certificates(pem: &str) -> Result<Vec<Certificate<'static>>> {
     if found.is_empty() { Err(invalid()) } else { Ok(found) }
 }
 
-fn failure(error: ureq::Error, url: &str) -> Failure {
-    let told = Error::new(Code::Network, format!("cannot reach {}: {}", shown(url), redact(&error.to_string())));
+fn failure(error: ureq::Error, url: &str, way: &str) -> Failure {
+    let told = Error::new(Code::Network, format!("cannot reach {}{way}: {}", shown(url), redact(&error.to_string())));
     let is_certificate = match &error {
         ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
         ureq::Error::Io(error) => error
@@ -681,6 +685,25 @@ mod tests {
     }
 
     #[test]
+    fn a_strange_server_cannot_have_credentials_sent_by_pointing_back() {
+        let home = Arc::new(OnceLock::new());
+        let back: Arc<OnceLock<String>> = home.clone();
+        let other = Server::start(move |_| Reply::status(302).header("Location", back.get().unwrap()));
+        let target = other.url("/");
+        let mirror = Server::start(move |request| match request.path.as_str() {
+            "/m/away" => Reply::status(302).header("Location", &target),
+            _ => Reply::ok(b"file"),
+        });
+        home.set(mirror.url("/m/file")).unwrap();
+        let client = client(|settings| {
+            settings.credentials = Some(Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() });
+        });
+        assert_eq!(client.ask(&Ask::get(mirror.url("/m/away")), &never).unwrap().body, b"file");
+        let sent: Vec<_> = mirror.requests().iter().map(|request| request.field("authorization").is_some()).collect();
+        assert_eq!(sent, [true, false]);
+    }
+
+    #[test]
     fn the_fourth_redirect_is_refused() {
         let server = Server::start(|_| Reply::status(302).header("Location", "/again"));
         let error = client(|_| ()).ask(&Ask::get(server.url("/")), &never).unwrap_err();
@@ -703,6 +726,17 @@ mod tests {
         assert_eq!(client.ask(&ask, &never).unwrap_err().code, Code::Network);
         assert_eq!(client.ask(&Ask::get(server.url("/")), &|| true).unwrap_err().code, Code::Interrupted);
         assert!(start.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_proxy_in_between_is_named_without_its_password() {
+        let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let client = client(|settings| {
+            settings.proxies.https = Some(format!("http://me:secret@{dead}"));
+            settings.retry.tries = 1;
+        });
+        let told = client.ask(&Ask::get("https://cluster.invalid/x"), &never).unwrap_err().to_string();
+        assert!(told.contains(&format!("through the HTTP proxy {dead}")) && !told.contains("secret"), "{told}");
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct StageRequest<'a> {
     pub public_key: Option<&'a PublicKey>,
     /// The only executables wanted, beside `teleport` and an updater.
     pub components: Option<&'a [String]>,
+    /// The present time, for the manifest.
+    pub now: jiff::Timestamp,
     /// Bounds.
     pub limits: Limits,
 }
@@ -156,10 +158,10 @@ pub fn stage(
         }
         check::check_executables(&request.staging_dir.join("bin"), request.arch)?;
         let Revision { version, edition } = request.revision.clone();
-        let now = jiff::Timestamp::now();
         let updater = UPDATERS.iter().map(|name| format!("bin/{name}"));
         let updater = updater.into_iter().find(|path| unpacked.files.iter().any(|file| file.path == *path));
-        let manifest = Manifest::new(version, edition, request.arch, fetched.digest, source_url, now, unpacked.files);
+        let manifest =
+            Manifest::new(version, edition, request.arch, fetched.digest, source_url, request.now, unpacked.files);
         manifest.write(request.staging_dir)?;
         Ok(Staged {
             dir: request.staging_dir.to_owned(),

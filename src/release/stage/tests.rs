@@ -127,6 +127,7 @@ impl Bench {
             staging_dir: &self.staging(),
             public_key: self.key.as_ref(),
             components: self.components.as_deref(),
+            now: jiff::Timestamp::UNIX_EPOCH,
             limits: self.limits.clone(),
         };
         let result = stage(&request, &mut |_| (), cancelled);
@@ -553,6 +554,7 @@ fn a_taken_staging_directory_is_left_alone() {
         staging_dir: &bench.staging(),
         public_key: None,
         components: None,
+        now: jiff::Timestamp::UNIX_EPOCH,
         limits: Limits::default(),
     };
     assert!(stage(&request, &mut |_| (), &|| false).is_err());
