@@ -7,7 +7,7 @@ use base64::Engine;
 
 use super::Context;
 use crate::cluster::{self, Directive, ProxyAddr, Question};
-use crate::config::{Credentials, Spec, Updates};
+use crate::config::{Credentials, Spec};
 use crate::host::durable;
 use crate::host::http::{self, Client, HttpSettings};
 use crate::release::{Arch, BaseUrl, Revision};

@@ -9,7 +9,7 @@ use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::directory;
 use crate::host::{durable, machine, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact};
-use crate::plan::{Node, Snapshot, UNMANAGED};
+use crate::plan::{Node, Snapshot, UNIT, UNMANAGED};
 use crate::release::{Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::{AgentState, Service, readiness};
@@ -19,8 +19,6 @@ use crate::store::manifest::{self, Manifest};
 pub const TAKEN_OVER: &str = ".taken-over";
 /// Largest unit file that is read, bytes.
 const MAX_UNIT: u64 = 64 * 1024;
-/// The unit's place in a version.
-const UNIT: &str = "etc/systemd/teleport.service";
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +52,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         active,
         previous: status.previous.clone(),
         unit: unit(context)?,
+        enablement: enablement(context)?,
         database: data_dir.join("proc/sqlite.db").exists(),
         agent: Agent {
             running: state.running || foreign,
@@ -268,6 +267,29 @@ fn unit(context: &Context) -> Result<UnitFact> {
         edits.push(("/etc/default/teleport".into(), format!("/etc/default/teleport_{suffix}")));
     }
     Ok(UnitFact { path, node, linked, edits, managed: !layout.is_image() && machine::is_systemd_booted() })
+}
+
+/// Links below `/etc/systemd/system` that lead to a version's unit file, made by `systemctl enable`.
+fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
+    let layout = &context.layout;
+    let versions = layout.inside(&layout.versions);
+    let mut dirs = vec![layout.real(Path::new("/etc/systemd/system"))];
+    if let Ok(entries) = std::fs::read_dir(&dirs[0]) {
+        dirs.extend(entries.flatten().map(|entry| entry.path()).filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.ends_with(".wants") || name.ends_with(".requires")
+        }));
+    }
+    let mut found = Vec::new();
+    for path in dirs.into_iter().map(|dir| dir.join(&layout.unit)) {
+        if let Ok(target) = std::fs::read_link(&path)
+            && target.starts_with(&versions)
+            && path != layout.unit_file
+        {
+            found.push((path, Node::Link(target)));
+        }
+    }
+    Ok(found)
 }
 
 fn in_use(versions: &Path) -> Vec<String> {

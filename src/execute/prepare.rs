@@ -77,6 +77,7 @@ fn stage(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, staging: &Pa
         staging_dir: staging,
         public_key: supply.public_key.as_ref(),
         components,
+        now: site.host.now(),
         limits: release::Limits::default(),
     };
     let staged = release::stage(
@@ -84,6 +85,9 @@ fn stage(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, staging: &Pa
         &mut |progress| site.report.progress(progress.bytes_done, progress.bytes_total),
         &|| site.signals.cancelled(),
     )?;
+    for note in &staged.notes {
+        site.report.debug(note);
+    }
     Ok(staged.manifest)
 }
 

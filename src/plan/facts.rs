@@ -26,6 +26,9 @@ pub struct Facts {
     pub names: Vec<Name>,
     /// The unit file.
     pub unit: UnitFact,
+    /// Links to a version's unit that `systemctl enable` made in `/etc/systemd/system`: it copies the target of our own
+    /// link, so they would stay with the version that was enabled.
+    pub enablement: Vec<(PathBuf, Node)>,
     /// The database.
     pub database: bool,
     /// The agent.
@@ -164,6 +167,12 @@ impl Facts {
     /// The link target of `file` (`bin/…`) in the version directory `dir`.
     pub fn target(&self, dir: &str, file: &str) -> PathBuf {
         self.versions.join(dir).join(file)
+    }
+
+    /// Every link of ours, whatever it leads to.
+    pub fn links(&self) -> impl Iterator<Item = &Node> {
+        let names = self.names.iter().map(|name| &name.node);
+        names.chain([&self.unit.node]).chain(self.enablement.iter().map(|(_, node)| node))
     }
 
     /// The directory name that a link of ours leads to.

@@ -22,6 +22,9 @@ pub const UNMANAGED: &str = ".unmanaged";
 /// Names assumed for a version that is not unpacked yet.
 const USUAL_BINARIES: [&str; 4] = ["teleport", "tsh", "tctl", "tbot"];
 
+/// The unit's place in a version.
+pub const UNIT: &str = "etc/systemd/teleport.service";
+
 /// The direction of a move (SPEC §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -172,6 +175,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     }
     switch.extend(placements.into_iter().map(Step::Place));
     switch.extend(unit.into_iter().map(Step::Place));
+    switch.extend(enablement_placements(facts, &to_dir, installed).map(Step::Place));
     for (path, text, was) in &facts.own_units {
         let now = Node::Text(text.clone());
         if *was != now {
@@ -270,6 +274,14 @@ pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
         switch.push(Step::Place(Placement {
             path: facts.unit.path.clone(),
             was: facts.unit.node.clone(),
+            now: Node::Absent,
+            part: Part::Unit,
+        }));
+    }
+    for (path, was) in &facts.enablement {
+        switch.push(Step::Place(Placement {
+            path: path.clone(),
+            was: was.clone(),
             now: Node::Absent,
             part: Part::Unit,
         }));
@@ -427,11 +439,24 @@ fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(String, Node)> {
     names.into_iter().map(|name| (name, target.clone())).collect()
 }
 
+/// Links that enable the unit follow the version, as the unit itself does.
+fn enablement_placements<'a>(
+    facts: &'a Facts,
+    to_dir: &str,
+    installed: Option<&Installed>,
+) -> impl Iterator<Item = Placement> + 'a {
+    let now = Node::Link(facts.target(to_dir, UNIT));
+    let has_unit = installed.is_none_or(|installed| installed.unit.is_some());
+    facts.enablement.iter().filter(move |_| has_unit).filter_map(move |(path, was)| {
+        (*was != now).then(|| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
+    })
+}
+
 fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Placement> {
     let unit = &facts.unit;
     let now = match installed {
         Some(Installed { unit: None, .. }) => return None,
-        _ if unit.linked => Node::Link(facts.target(to_dir, "etc/systemd/teleport.service")),
+        _ if unit.linked => Node::Link(facts.target(to_dir, UNIT)),
         Some(Installed { unit: Some(text), .. }) => {
             Node::Text(unit.edits.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to)))
         }

@@ -53,6 +53,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
             edits: Vec::new(),
             managed: true,
         },
+        enablement: Vec::new(),
         database: true,
         agent: Agent { running: true, enabled: true, failed: false, served: true, controllable: true },
         refused: Vec::new(),

@@ -1,6 +1,7 @@
 //! Which versions go after a commit (SPEC §5, retention). Pure.
 
-use crate::plan::facts::{Facts, Installed};
+use crate::plan::Node;
+use crate::plan::facts::{Facts, Installed, is_updater_name};
 use crate::release::Revision;
 
 /// The directories to be removed once `to` (in `to_dir`) is active. The version left stays whatever `keep` says: with
@@ -29,19 +30,16 @@ pub fn after_watch(facts: &Facts) -> Vec<String> {
 /// Everything but what `needed` names, what links or processes use, and the newest up to `keep` in all.
 fn surplus(facts: &Facts, keep: u32, needed: impl Fn(&Installed) -> bool) -> Vec<String> {
     let linked: Vec<String> = facts
-        .names
-        .iter()
-        .map(|name| &name.node)
-        .chain([&facts.unit.node])
+        .links()
         .filter_map(|node| match node {
-            crate::plan::Node::Link(target) => facts.dir_of_link(target),
+            Node::Link(target) => facts.dir_of_link(target),
             _ => None,
         })
         .collect();
     let is_updater_source = |dir: &str| {
         facts.names.iter().any(|name| match &name.node {
-            crate::plan::Node::Link(target) => {
-                crate::plan::facts::is_updater_name(&name.name) && facts.dir_of_link(target).as_deref() == Some(dir)
+            Node::Link(target) => {
+                is_updater_name(&name.name) && facts.dir_of_link(target).as_deref() == Some(dir)
             }
             _ => false,
         })
