@@ -1,0 +1,72 @@
+//! The few things the updater reads from the agent's `teleport.yaml`; it never writes there (SPEC §1, §5).
+
+use std::path::{Path, PathBuf};
+
+use super::view::{View, read_document};
+use crate::report::Result;
+
+/// What `teleport.yaml` says of interest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// `teleport.data_dir`, as written.
+    pub data_dir: Option<PathBuf>,
+    /// `teleport.proxy_server`, else `teleport.auth_server`, else the first of `teleport.auth_servers`; as written.
+    pub proxy: Option<String>,
+}
+
+impl AgentConfig {
+    /// Reads the file; `None` if it is not there. The agent itself reads only the first document of it.
+    ///
+    /// Errors: `config_invalid` with the line; `permission`, `io`.
+    pub fn read(file: &Path) -> Result<Option<Self>> {
+        let Some(root) = read_document(file, false)? else { return Ok(None) };
+        let teleport = View::new(file, &root).at("teleport")?;
+        let text = |key: &str| Ok(teleport.at(key)?.text()?.filter(|text| !text.is_empty()));
+        let proxy = match text("proxy_server")? {
+            Some(proxy) => Some(proxy),
+            None => match text("auth_server")? {
+                Some(server) => Some(server),
+                None => teleport.at("auth_servers")?.texts()?.into_iter().find(|server| !server.is_empty()),
+            },
+        };
+        Ok(Some(Self { data_dir: text("data_dir")?.map(PathBuf::from), proxy }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::durable;
+    use crate::report::Code;
+
+    fn read(content: &str) -> Result<Option<AgentConfig>> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("teleport.yaml");
+        durable::write(&file, content.as_bytes(), 0o600).unwrap();
+        AgentConfig::read(&file)
+    }
+
+    #[test]
+    fn the_proxy_comes_first_then_the_auth_servers_of_either_form() {
+        for (content, proxy) in [
+            ("version: v3\nteleport:\n  proxy_server: p:443\n  auth_server: a:3025\n", Some("p:443")),
+            ("version: v3\nteleport:\n  auth_server: a:3025\n", Some("a:3025")),
+            ("teleport:\n  auth_servers: [b:3025, c]\n", Some("b:3025")),
+            ("teleport:\n  auth_servers: b:3025\n", Some("b:3025")),
+            ("teleport:\n  nodename: x\n", None),
+            ("", None),
+        ] {
+            assert_eq!(read(content).unwrap().unwrap().proxy.as_deref(), proxy, "{content}");
+        }
+        let config = read("teleport:\n  data_dir: /data\n").unwrap().unwrap();
+        assert_eq!(config.data_dir.as_deref(), Some(Path::new("/data")));
+    }
+
+    #[test]
+    fn an_absent_file_is_none_and_a_broken_one_names_its_line() {
+        assert_eq!(AgentConfig::read(Path::new("/nonexistent/teleport.yaml")).unwrap(), None);
+        let error = read("teleport:\n  data_dir: [\n").unwrap_err();
+        assert_eq!(error.code, Code::ConfigInvalid);
+        assert!(error.what.contains("line 3"), "{error}");
+    }
+}

@@ -1,0 +1,303 @@
+//! A YAML document as a tree that keeps what it does not understand: unknown keys, order, spelling of plain scalars,
+//! tags, full-line comments above keys and items. Anchors are expanded; comments behind values are lost.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::report::{Code, Error};
+
+/// One node of a document. Equality ignores the line.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// What it is.
+    pub value: Value,
+    /// The tag as written in a document, such as `!!binary`.
+    pub tag: Option<String>,
+    /// Full-line comments above it, each with its `#`; only of keys and of items of sequences.
+    pub comments: Vec<String>,
+    /// The line it was read from, from 1; 0 for a node that was made.
+    pub line: usize,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// A text; `plain` means written without quotes, so that YAML's rules for numbers and booleans apply to it.
+    Scalar {
+        /// The text, unescaped.
+        text: String,
+        /// Written without quotes.
+        plain: bool,
+    },
+    /// A list.
+    Sequence(Vec<Node>),
+    /// Keys (always scalars) and values in the order of the file.
+    Mapping(Vec<(Node, Node)>),
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value && self.tag == other.tag && self.comments == other.comments
+    }
+}
+
+impl Eq for Node {}
+
+/// Why a text is not a usable YAML document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl Fault {
+    /// The error that names the file and the line (`config_invalid`).
+    pub fn in_file(self, file: &Path) -> Error {
+        Error::new(Code::ConfigInvalid, format!("cannot read {} line {}: {}", file.display(), self.line, self.what))
+            .advise("correct that line; the file was not changed")
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl Node {
+    fn new(value: Value) -> Self {
+        Self { value, tag: None, comments: Vec::new(), line: 0 }
+    }
+
+    /// A scalar without quotes; `text` must be a number, boolean, time or another text that needs none.
+    pub fn plain(text: impl fmt::Display) -> Self {
+        Self::new(Value::Scalar { text: text.to_string(), plain: true })
+    }
+
+    /// A string: quoted only where YAML would read something else without.
+    pub fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let plain = crate::config::scalar::is_string_without_quotes(&text);
+        Self::new(Value::Scalar { text, plain })
+    }
+
+    /// A list.
+    pub fn list(items: Vec<Node>) -> Self {
+        Self::new(Value::Sequence(items))
+    }
+
+    /// A mapping of the pairs that have a value, in this order.
+    pub fn mapping<'a>(pairs: impl IntoIterator<Item = (&'a str, Option<Node>)>) -> Self {
+        let pairs = pairs.into_iter().filter_map(|(key, value)| Some((Node::text(key), value?)));
+        Self::new(Value::Mapping(pairs.collect()))
+    }
+
+    /// Reads the only document of `source` (at most 1 MiB, 100 000 nodes with aliases expanded, 64 levels). An empty
+    /// document is an empty mapping. The fault names the line.
+    pub fn parse(source: &str) -> Result<Self, Fault> {
+        crate::config::parse::document(source, true)
+    }
+
+    /// Like [`Node::parse`], for files whose owner reads only the first of several documents.
+    pub fn parse_first(source: &str) -> Result<Self, Fault> {
+        crate::config::parse::document(source, false)
+    }
+
+    /// The document as text, ending in a newline; [`Node::parse`] reads an equal tree from it.
+    pub fn emit(&self) -> String {
+        crate::config::emit::document(self)
+    }
+
+    /// The text of a scalar.
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Value::Scalar { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// True for what YAML calls null: nothing, `~` or `null` without quotes.
+    pub fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Scalar { text, plain: true }
+            if self.tag.is_none() && matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+    }
+
+    /// The items of a sequence.
+    pub fn items(&self) -> Option<&[Node]> {
+        match &self.value {
+            Value::Sequence(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The pairs of a mapping.
+    pub fn pairs(&self) -> Option<&[(Node, Node)]> {
+        match &self.value {
+            Value::Mapping(pairs) => Some(pairs),
+            _ => None,
+        }
+    }
+
+    /// The value of `key` in a mapping; merged mappings (`<<`) count, the mapping's own keys first.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        let pairs = self.pairs()?;
+        let own = pairs.iter().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value);
+        own.or_else(|| {
+            let (_, merged) = pairs.iter().find(|(name, _)| name.is_merge())?;
+            match &merged.value {
+                Value::Sequence(items) => items.iter().find_map(|item| item.get(key)),
+                _ => merged.get(key),
+            }
+        })
+    }
+
+    /// The node below `path`.
+    pub fn at(&self, path: &[&str]) -> Option<&Node> {
+        path.iter().try_fold(self, |node, key| node.get(key))
+    }
+
+    /// Puts `value` at `path`, replacing what is there, and making mappings on the way.
+    pub fn set(&mut self, path: &[&str], value: Node) {
+        let Some((key, rest)) = path.split_first() else {
+            let comments = std::mem::take(&mut self.comments);
+            *self = value;
+            self.comments = comments;
+            return;
+        };
+        if !matches!(self.value, Value::Mapping(_)) {
+            self.value = Value::Mapping(Vec::new());
+            self.tag = None;
+        }
+        let Value::Mapping(pairs) = &mut self.value else { return };
+        let index = pairs.iter().position(|(name, _)| name.as_str() == Some(key)).unwrap_or_else(|| {
+            pairs.push((Node::text(*key), Node::mapping([])));
+            pairs.len() - 1
+        });
+        pairs[index].1.set(rest, value);
+    }
+
+    /// Removes the key at `path`; true if it was there. The mapping it was in stays.
+    pub fn remove(&mut self, path: &[&str]) -> bool {
+        let (Some((key, rest)), Value::Mapping(pairs)) = (path.split_first(), &mut self.value) else {
+            return false;
+        };
+        let Some(index) = pairs.iter().position(|(name, _)| name.as_str() == Some(key)) else {
+            return false;
+        };
+        if rest.is_empty() {
+            pairs.remove(index);
+            return true;
+        }
+        pairs[index].1.remove(rest)
+    }
+
+    /// Changes `self` by the difference from `old` to `new`: what both have alike keeps its spelling, what only `self`
+    /// has is left alone. `old` must be what was read from `self`.
+    pub fn apply(&mut self, old: &Node, new: &Node) {
+        if old == new {
+            return;
+        }
+        match (&mut self.value, &old.value, &new.value) {
+            (Value::Mapping(_), Value::Mapping(was), Value::Mapping(will)) => {
+                for (key, before) in was {
+                    let Some(key) = key.as_str() else { continue };
+                    if new.get(key).is_none() {
+                        self.withdraw(key, before);
+                    }
+                }
+                for (key, after) in will {
+                    let Some(key) = key.as_str() else { continue };
+                    match (self.own(key), old.get(key)) {
+                        (Some(here), Some(before)) => here.apply(before, after),
+                        (_, Some(before)) if before == after => {}
+                        _ => self.set(&[key], after.clone()),
+                    }
+                }
+            }
+            (Value::Sequence(here), Value::Sequence(was), Value::Sequence(will)) => {
+                let items = will.iter().map(|after| {
+                    let same = was.iter().position(|before| same_thing(before, after));
+                    match same.and_then(|index| Some((here.get(index)?, &was[index]))) {
+                        Some((item, before)) => {
+                            let mut item = item.clone();
+                            item.apply(before, after);
+                            item
+                        }
+                        None => after.clone(),
+                    }
+                });
+                *here = items.collect();
+            }
+            _ => self.set(&[], new.clone()),
+        }
+    }
+
+    fn own(&mut self, key: &str) -> Option<&mut Node> {
+        match &mut self.value {
+            Value::Mapping(pairs) => {
+                pairs.iter_mut().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes away what `before` knows of `key`; the key itself goes unless others own something below it.
+    fn withdraw(&mut self, key: &str, before: &Node) {
+        let rest = match self.own(key) {
+            Some(here) if here.pairs().is_some() && before.pairs().is_some() => {
+                here.apply(before, &Node::mapping([]));
+                here.pairs().map_or(0, <[_]>::len)
+            }
+            _ => 0,
+        };
+        if rest == 0 {
+            self.remove(&[key]);
+        }
+    }
+
+    fn is_merge(&self) -> bool {
+        matches!(&self.value, Value::Scalar { text, plain: true } if text == "<<")
+    }
+}
+
+/// Two items of a list speak of the same thing: equal, or records of the same version and edition.
+fn same_thing(a: &Node, b: &Node) -> bool {
+    a == b
+        || (a.get("version").is_some() && a.get("version") == b.get("version") && a.get("edition") == b.get("edition"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn setting_a_deep_key_makes_mappings_and_keeps_order_and_unknown_keys() {
+        let mut node = Node::parse("b: 1\nspec:\n  theirs: {x: yes}\n  mine: a\na: 2\n").unwrap();
+        node.set(&["spec", "mine"], Node::text("b"));
+        node.set(&["status", "last", "x"], Node::plain(3));
+        assert_eq!(node.emit(), "b: 1\nspec:\n  theirs:\n    x: yes\n  mine: b\na: 2\nstatus:\n  last:\n    x: 3\n");
+        assert!(node.remove(&["spec", "theirs"]));
+        assert!(!node.remove(&["spec", "nobody", "x"]));
+    }
+
+    #[test]
+    fn applying_a_change_leaves_spelling_and_foreign_keys_alone() {
+        let mut here = Node::parse("on: yes\nkeep: 3\nlist:\n  - {version: 1.0.0, theirs: 1, why: a}\n").unwrap();
+        let old = Node::parse("on: true\nkeep: 3\nlist: [{version: 1.0.0, why: a}]").unwrap();
+        let new = Node::parse("on: true\nlist: [{version: 2.0.0, why: c}, {version: 1.0.0, why: b}]").unwrap();
+        here.apply(&old, &new);
+        assert_eq!(
+            here,
+            Node::parse("on: yes\nlist: [{version: 2.0.0, why: c}, {version: 1.0.0, theirs: 1, why: b}]").unwrap()
+        );
+    }
+
+    #[test]
+    fn merged_mappings_are_seen_behind_the_own_keys() {
+        let node = Node::parse("base: &b {x: 1, y: 2}\nspec:\n  <<: *b\n  y: 3\n").unwrap();
+        assert_eq!(node.at(&["spec", "x"]).and_then(Node::as_str), Some("1"));
+        assert_eq!(node.at(&["spec", "y"]).and_then(Node::as_str), Some("3"));
+    }
+}

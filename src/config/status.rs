@@ -1,0 +1,374 @@
+//! `status` of `updates.yaml`: what happened on this host, for `status`, refusals and the watch (SPEC §2, §6, §9).
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+
+use super::document::Node;
+use super::scalar::time_text;
+use super::view::{View, revision_node};
+use crate::release::{Edition, Revision, Version};
+use crate::report::Result;
+
+/// What happened on this host. Times have whole seconds in the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// How the last run ended.
+    pub last_result: Option<LastResult>,
+    /// When the installed version last changed.
+    pub last_update_time: Option<Timestamp>,
+    /// The last working version: committed and healthy, not the current one.
+    pub previous: Option<Revision>,
+    /// What the cluster last asked for.
+    pub desired: Option<Revision>,
+    /// The cluster's last `agent_update_jitter_seconds`.
+    pub jitter_seconds: Option<u64>,
+    /// The cluster's last `agent_auto_update`.
+    pub in_window: Option<bool>,
+    /// The watch over a committed version, while it lasts.
+    pub watch: Option<Watch>,
+    /// Versions that were rolled back.
+    pub refused: Vec<Refused>,
+    /// Snapshots that hold rows written by a failed version.
+    pub failed_rows: Vec<FailedRows>,
+    /// How often each target was begun: the loop guard (SPEC §8).
+    pub attempts: Vec<Attempt>,
+}
+
+/// How the last run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastResult {
+    /// When it ended.
+    pub time: Timestamp,
+    /// How.
+    pub outcome: Outcome,
+    /// The stable code of its error.
+    pub error_code: Option<String>,
+    /// The error for people.
+    pub message: Option<String>,
+    /// What was active before.
+    pub from: Option<Revision>,
+    /// What it went for.
+    pub to: Option<Revision>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The target is active.
+    Updated,
+    /// The target failed and the version before is active again.
+    RolledBack,
+    /// It failed before anything changed, or was refused.
+    Failed,
+    /// There was nothing to do.
+    Nothing,
+    /// What another updater's version wrote.
+    Other(String),
+}
+
+/// The watch over a committed version (SPEC §6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watch {
+    /// What is watched.
+    pub revision: Revision,
+    /// When the watch ends.
+    pub until: Timestamp,
+    /// The digest of the snapshot a failure goes back to.
+    pub snapshot_sha256: Option<String>,
+    /// What a failure goes back to.
+    pub previous: Option<Revision>,
+}
+
+/// A version that was rolled back, and when it is tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The version.
+    pub revision: Revision,
+    /// Why, for people.
+    pub reason: String,
+    /// The stable code of the error.
+    pub error_code: String,
+    /// When it last failed.
+    pub time: Timestamp,
+    /// How often it failed.
+    pub count: u32,
+    /// When it may be tried again.
+    pub retry_at: Timestamp,
+}
+
+/// A snapshot with rows that a failed version wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedRows {
+    /// The version.
+    pub revision: Revision,
+    /// The snapshot's directory.
+    pub path: String,
+}
+
+/// How often a target was begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The target.
+    pub revision: Revision,
+    /// How often.
+    pub count: u32,
+}
+
+impl FromStr for Outcome {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        Ok(match text {
+            "updated" => Self::Updated,
+            "rolled_back" => Self::RolledBack,
+            "failed" => Self::Failed,
+            "nothing" => Self::Nothing,
+            other => Self::Other(other.to_owned()),
+        })
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Updated => "updated",
+            Self::RolledBack => "rolled_back",
+            Self::Failed => "failed",
+            Self::Nothing => "nothing",
+            Self::Other(text) => text,
+        })
+    }
+}
+
+impl Status {
+    pub(super) fn from_view(view: &View<'_>) -> Result<Self> {
+        Ok(Self {
+            last_result: LastResult::from_view(&view.at("last_result")?)?,
+            last_update_time: view.at("last_update_time")?.time()?,
+            previous: view.at("previous")?.revision()?,
+            desired: view.at("desired")?.revision()?,
+            jitter_seconds: view.at("jitter")?.integer()?,
+            in_window: view.at("in_window")?.boolean()?,
+            watch: Watch::from_view(&view.at("watch")?)?,
+            refused: view.at("refused")?.items()?.iter().map(Refused::from_view).collect::<Result<_>>()?,
+            failed_rows: view.at("failed_rows")?.items()?.iter().map(FailedRows::from_view).collect::<Result<_>>()?,
+            attempts: view.at("attempts")?.items()?.iter().map(Attempt::from_view).collect::<Result<_>>()?,
+        })
+    }
+
+    pub(super) fn to_node(&self) -> Node {
+        let list = |items: Vec<Node>| (!items.is_empty()).then(|| Node::list(items));
+        Node::mapping([
+            ("last_result", self.last_result.as_ref().map(LastResult::to_node)),
+            ("last_update_time", self.last_update_time.map(time_node)),
+            ("previous", self.previous.as_ref().map(revision_node)),
+            ("desired", self.desired.as_ref().map(revision_node)),
+            ("jitter", self.jitter_seconds.map(Node::plain)),
+            ("in_window", self.in_window.map(Node::plain)),
+            ("watch", self.watch.as_ref().map(Watch::to_node)),
+            ("refused", list(self.refused.iter().map(Refused::to_node).collect())),
+            ("failed_rows", list(self.failed_rows.iter().map(FailedRows::to_node).collect())),
+            ("attempts", list(self.attempts.iter().map(Attempt::to_node).collect())),
+        ])
+    }
+}
+
+impl LastResult {
+    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
+        if !view.is_there() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            time: view.needed("complete: time is missing", view.at("time")?.time()?)?,
+            outcome: view.needed("complete: outcome is missing", view.at("outcome")?.parsed("a text")?)?,
+            error_code: view.at("error_code")?.text()?,
+            message: view.at("message")?.text()?,
+            from: view.at("from")?.revision()?,
+            to: view.at("to")?.revision()?,
+        }))
+    }
+
+    fn to_node(&self) -> Node {
+        Node::mapping([
+            ("time", Some(time_node(self.time))),
+            ("outcome", Some(Node::text(self.outcome.to_string()))),
+            ("error_code", self.error_code.as_deref().map(Node::text)),
+            ("message", self.message.as_deref().map(Node::text)),
+            ("from", self.from.as_ref().map(revision_node)),
+            ("to", self.to.as_ref().map(revision_node)),
+        ])
+    }
+}
+
+impl Watch {
+    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
+        if !view.is_there() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            revision: needed_revision(view)?,
+            until: view.needed("complete: until is missing", view.at("until")?.time()?)?,
+            snapshot_sha256: view.at("snapshot_sha256")?.text()?,
+            previous: view.at("previous")?.revision()?,
+        }))
+    }
+
+    fn to_node(&self) -> Node {
+        record(
+            &self.revision,
+            [
+                ("until", Some(time_node(self.until))),
+                ("snapshot_sha256", self.snapshot_sha256.as_deref().map(Node::text)),
+                ("previous", self.previous.as_ref().map(revision_node)),
+            ],
+        )
+    }
+}
+
+impl Refused {
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        Ok(Self {
+            revision: needed_revision(view)?,
+            reason: view.at("reason")?.text()?.unwrap_or_default(),
+            error_code: view.at("error_code")?.text()?.unwrap_or_default(),
+            time: view.needed("complete: time is missing", view.at("time")?.time()?)?,
+            count: view.at("count")?.integer()?.unwrap_or(1),
+            retry_at: view.needed("complete: retry_at is missing", view.at("retry_at")?.time()?)?,
+        })
+    }
+
+    fn to_node(&self) -> Node {
+        record(
+            &self.revision,
+            [
+                ("reason", Some(Node::text(&self.reason))),
+                ("error_code", Some(Node::text(&self.error_code))),
+                ("time", Some(time_node(self.time))),
+                ("count", Some(Node::plain(self.count))),
+                ("retry_at", Some(time_node(self.retry_at))),
+            ],
+        )
+    }
+}
+
+impl FailedRows {
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        let path = view.needed("complete: path is missing", view.at("path")?.text()?)?;
+        Ok(Self { revision: needed_revision(view)?, path })
+    }
+
+    fn to_node(&self) -> Node {
+        record(&self.revision, [("path", Some(Node::text(&self.path)))])
+    }
+}
+
+impl Attempt {
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        Ok(Self { revision: needed_revision(view)?, count: view.at("count")?.integer()?.unwrap_or(1) })
+    }
+
+    fn to_node(&self) -> Node {
+        record(&self.revision, [("count", Some(Node::plain(self.count)))])
+    }
+}
+
+fn needed_revision(view: &View<'_>) -> Result<Revision> {
+    let version: Option<Version> = view.at("version")?.parsed("a version")?;
+    let edition: Option<Edition> = view.at("edition")?.parsed("an edition")?;
+    Ok(Revision {
+        version: view.needed("complete: version is missing", version)?,
+        edition: view.needed("complete: edition is missing", edition)?,
+    })
+}
+
+fn record<const N: usize>(revision: &Revision, fields: [(&str, Option<Node>); N]) -> Node {
+    let mut node = revision_node(revision);
+    for (key, value) in fields {
+        if let Some(value) = value {
+            node.set(&[key], value);
+        }
+    }
+    node
+}
+
+fn time_node(time: Timestamp) -> Node {
+    Node::plain(time_text(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Updates;
+    use super::*;
+
+    fn revision(text: &str) -> Revision {
+        Revision { version: text.parse().unwrap(), edition: Edition::Enterprise }
+    }
+
+    fn full() -> Status {
+        let time: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        Status {
+            last_result: Some(LastResult {
+                time,
+                outcome: Outcome::RolledBack,
+                error_code: Some("unhealthy".to_owned()),
+                message: Some("it: \"fell\"\nover".to_owned()),
+                from: Some(revision("1.0.0")),
+                to: Some(revision("2.0.0")),
+            }),
+            last_update_time: Some(time),
+            previous: Some(revision("1.0.0")),
+            desired: Some(revision("2.0.0")),
+            jitter_seconds: Some(10),
+            in_window: Some(true),
+            watch: Some(Watch {
+                revision: revision("2.0.0"),
+                until: time,
+                snapshot_sha256: Some("0e1".to_owned()),
+                previous: Some(revision("1.0.0")),
+            }),
+            refused: vec![Refused {
+                revision: revision("2.0.0"),
+                reason: "why".to_owned(),
+                error_code: "unhealthy".to_owned(),
+                time,
+                count: 2,
+                retry_at: time,
+            }],
+            failed_rows: vec![FailedRows { revision: revision("2.0.0"), path: "/v/2.0.0/backup".to_owned() }],
+            attempts: vec![Attempt { revision: revision("2.0.0"), count: 3 }],
+        }
+    }
+
+    #[test]
+    fn every_field_survives_writing_and_reading() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut updates = Updates::read(&dir.path().join("u")).unwrap();
+        updates.set_status(&full());
+        updates.write().unwrap();
+        let mut updates = Updates::read(updates.file()).unwrap();
+        assert_eq!(updates.status(), &full());
+        updates.set_status(&Status::default());
+        assert!(!updates.render().contains("status"));
+    }
+
+    #[test]
+    fn keys_of_others_survive_inside_records_of_lists() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut updates = Updates::read(&dir.path().join("u")).unwrap();
+        updates.set_status(&full());
+        let text = updates.render().replace("      count: 2\n", "      count: 2\n      theirs: 0123\n")
+            + "  also_theirs: 1.10\n";
+        crate::host::durable::write(updates.file(), text.as_bytes(), 0o644).unwrap();
+        let mut updates = Updates::read(updates.file()).unwrap();
+        let mut status = updates.status().clone();
+        status.refused[0].count = 3;
+        status.refused.insert(0, Refused { revision: revision("3.0.0"), ..status.refused[0].clone() });
+        status.watch = None;
+        updates.set_status(&status);
+        let text = updates.render();
+        assert!(text.contains("count: 3\n      theirs: 0123"), "{text}");
+        assert!(text.contains("also_theirs: 1.10") && !text.contains("watch"), "{text}");
+    }
+}

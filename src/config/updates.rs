@@ -1,0 +1,532 @@
+//! `updates.yaml`: the RFD's facts in their places, ours beside them, everybody else's left alone (SPEC §2).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::credentials::{self, Credentials};
+use super::document::Node;
+use super::scalar::duration_text;
+use super::status::Status;
+use super::view::{View, read_document};
+use crate::host::durable;
+use crate::release::{Edition, Revision, Version};
+use crate::report::Result;
+
+/// `version` of `updates.yaml` (RFD 0169).
+const FORMAT: &str = "v1";
+/// `kind` of `updates.yaml` (RFD 0169).
+const KIND: &str = "agent_versions";
+/// Versions kept by default, count: the current one and the last working one (RFD 0169 enable 15).
+const DEFAULT_KEEP: u32 = 2;
+/// How long a committed version is watched, seconds (SPEC §6).
+const DEFAULT_WATCH: Duration = Duration::from_secs(60);
+/// How old a snapshot may be, seconds: one year, above a major's support and below the host CA's ten years (SPEC §6).
+const DEFAULT_BACKUP_MAX_AGE: Duration = Duration::from_secs(365 * 86_400);
+
+/// `updates.yaml` as read: the document, and its typed parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Updates {
+    file: PathBuf,
+    root: Node,
+    spec: Spec,
+    status: Status,
+}
+
+/// The settings of an installation (`spec`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// The proxy that names the wanted version, as written.
+    pub proxy: Option<String>,
+    /// Whether `update` does anything.
+    pub enabled: bool,
+    /// The version the links point to.
+    pub active_version: Option<Version>,
+    /// Its edition.
+    pub active_edition: Option<Edition>,
+    /// The update group.
+    pub group: Option<String>,
+    /// Where archives come from, in place of the public CDN; without credentials.
+    pub base_url: Option<String>,
+    /// Stay on one version.
+    pub pinned: bool,
+    /// The version pinned to; the active one if none.
+    pub pinned_version: Option<Version>,
+    /// How many versions retention leaves, at least 1.
+    pub keep: u32,
+    /// Which binaries are linked; all if empty.
+    pub components: Vec<String>,
+    /// The floor that no cluster can undercut.
+    pub min_version: Option<Version>,
+    /// Further trusted certificate authorities, PEM.
+    pub ca: Option<String>,
+    /// The key archives must be signed with, PEM.
+    pub public_key: Option<String>,
+    /// No TLS verification.
+    pub insecure: bool,
+    /// How long a committed version is watched.
+    pub watch: Duration,
+    /// When a version counts as healthy.
+    pub health: Health,
+    /// How old a snapshot may be for a downgrade.
+    pub backup_max_age: Duration,
+    /// Where links to the binaries go, in place of the layout's directory.
+    pub path: Option<PathBuf>,
+    /// Proxy for https URLs; without credentials.
+    pub https_proxy: Option<String>,
+    /// Proxy for http URLs; without credentials.
+    pub http_proxy: Option<String>,
+    /// Hosts reached without proxy, comma-separated.
+    pub no_proxy: Option<String>,
+    /// Commands that run the agent where systemd does not.
+    pub service: Option<ServiceCommands>,
+    /// This host's id towards the cluster, a UUID made on the first run.
+    pub update_id: Option<String>,
+}
+
+/// When a version counts as healthy (SPEC §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Health {
+    /// How long the new process must have stood once it is ready.
+    pub stable: Duration,
+    /// How long it must have stood where readiness is not served.
+    pub without_readiness: Duration,
+    /// When the wait ends with a failure.
+    pub deadline: Duration,
+}
+
+/// Commands that run the agent where systemd does not; each is one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceCommands {
+    /// Starts the agent.
+    pub start: String,
+    /// Stops the agent and returns when it is stopped.
+    pub stop: String,
+    /// Makes the agent take up its new binary without ending sessions.
+    pub reload: String,
+    /// Exits 0 if the agent should run.
+    pub status: Option<String>,
+    /// Holds the main process's id.
+    pub pid_file: PathBuf,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            stable: Duration::from_secs(5),
+            without_readiness: Duration::from_secs(30),
+            deadline: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            proxy: None,
+            enabled: false,
+            active_version: None,
+            active_edition: None,
+            group: None,
+            base_url: None,
+            pinned: false,
+            pinned_version: None,
+            keep: DEFAULT_KEEP,
+            components: Vec::new(),
+            min_version: None,
+            ca: None,
+            public_key: None,
+            insecure: false,
+            watch: DEFAULT_WATCH,
+            health: Health::default(),
+            backup_max_age: DEFAULT_BACKUP_MAX_AGE,
+            path: None,
+            https_proxy: None,
+            http_proxy: None,
+            no_proxy: None,
+            service: None,
+            update_id: None,
+        }
+    }
+}
+
+impl Updates {
+    /// Reads `file`; an absent file is an empty configuration.
+    ///
+    /// Errors: `config_invalid` naming file and line for YAML, version, kind or types that are not ours; `permission`,
+    /// `io`. The file is never changed by a failed read (SPEC §2).
+    pub fn read(file: &Path) -> Result<Self> {
+        let root = read_document(file, true)?;
+        let is_new = root.is_none();
+        let root = root.unwrap_or_else(|| {
+            Node::mapping([("version", Some(Node::text(FORMAT))), ("kind", Some(Node::text(KIND)))])
+        });
+        let document = View::new(file, &root);
+        for (key, known) in [("version", FORMAT), ("kind", KIND)] {
+            let value = document.at(key)?;
+            if value.text()?.as_deref() != Some(known) {
+                return Err(value.wrong(&format!("{known:?}")));
+            }
+        }
+        let spec = Spec::from_view(&document.at("spec")?)?;
+        let status = Status::from_view(&document.at("status")?)?;
+        let mut updates = Self { file: file.to_owned(), root, spec, status };
+        if is_new {
+            updates.root.set(&["spec", "enabled"], Node::plain(false));
+        }
+        Ok(updates)
+    }
+
+    /// The file it was read from.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The settings.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// What happened.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The document with all that others own.
+    pub fn document(&self) -> &Node {
+        &self.root
+    }
+
+    /// Takes over `spec`: only what differs is written, what became `None` goes, unknown keys stay. Credentials in
+    /// URLs are not written: see [`Spec::take_credentials`].
+    pub fn set_spec(&mut self, spec: &Spec) {
+        let mut spec = spec.clone();
+        spec.take_credentials();
+        self.change("spec", &self.spec.to_node(), &spec.to_node());
+        if self.root.at(&["spec", "enabled"]).is_none() {
+            self.root.set(&["spec", "enabled"], Node::plain(spec.enabled));
+        }
+        self.spec = spec;
+    }
+
+    /// Takes over `status`, as [`Updates::set_spec`] does.
+    pub fn set_status(&mut self, status: &Status) {
+        self.change("status", &self.status.to_node(), &status.to_node());
+        self.status = status.clone();
+    }
+
+    /// The file's new content.
+    pub fn render(&self) -> String {
+        self.root.emit()
+    }
+
+    /// Replaces the file durably, mode 0644.
+    pub fn write(&self) -> Result<()> {
+        durable::write(&self.file, self.render().as_bytes(), durable::FILE_MODE)
+    }
+
+    fn change(&mut self, key: &str, old: &Node, new: &Node) {
+        if self.root.at(&[key]).is_none_or(|node| node.pairs().is_none()) {
+            self.root.set(&[key], Node::mapping([]));
+        }
+        let mut part = self.root.at(&[key]).cloned().unwrap_or_else(|| Node::mapping([]));
+        part.apply(old, new);
+        if part.pairs().is_some_and(<[_]>::is_empty) {
+            self.root.remove(&[key]);
+        } else {
+            self.root.set(&[key], part);
+        }
+    }
+}
+
+impl Spec {
+    /// The active version with its edition, if both are known.
+    pub fn active(&self) -> Option<Revision> {
+        let version = self.active_version.clone()?;
+        Some(Revision { version, edition: self.active_edition? })
+    }
+
+    /// Takes user names, passwords and tokens out of the URLs, for `.credentials`.
+    pub fn take_credentials(&mut self) -> Credentials {
+        let take = |url: &mut Option<String>| {
+            let (bare, userinfo) = credentials::split(url.as_deref()?);
+            *url = Some(bare);
+            userinfo
+        };
+        Credentials {
+            https_proxy: take(&mut self.https_proxy),
+            http_proxy: take(&mut self.http_proxy),
+            base_url: take(&mut self.base_url),
+        }
+    }
+
+    /// Puts credentials back into the URLs, for use; never for writing.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: &Credentials) -> Self {
+        let put = |url: &mut Option<String>, userinfo: &Option<String>| {
+            if let (Some(bare), Some(userinfo)) = (url.as_deref(), userinfo) {
+                *url = Some(credentials::join(bare, userinfo));
+            }
+        };
+        put(&mut self.https_proxy, &credentials.https_proxy);
+        put(&mut self.http_proxy, &credentials.http_proxy);
+        put(&mut self.base_url, &credentials.base_url);
+        self
+    }
+
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        let default = Self::default();
+        let text = |key: &str| Ok(view.at(key)?.text()?.filter(|text| !text.is_empty()));
+        let keep = view.at("keep")?;
+        Ok(Self {
+            proxy: text("proxy")?,
+            enabled: view.at("enabled")?.boolean()?.unwrap_or_default(),
+            active_version: view.at("active_version")?.parsed("a version")?,
+            active_edition: view.at("active_edition")?.parsed("an edition")?,
+            group: text("group")?,
+            base_url: text("base_url")?,
+            pinned: view.at("pinned")?.boolean()?.unwrap_or_default(),
+            pinned_version: view.at("pinned_version")?.parsed("a version")?,
+            keep: match keep.integer()? {
+                Some(0) => return Err(keep.wrong("1 or more")),
+                Some(keep) => keep,
+                None => default.keep,
+            },
+            components: view.at("components")?.texts()?,
+            min_version: view.at("min_version")?.parsed("a version")?,
+            ca: text("ca")?,
+            public_key: text("public_key")?,
+            insecure: view.at("insecure")?.boolean()?.unwrap_or_default(),
+            watch: view.at("watch")?.duration()?.unwrap_or(default.watch),
+            health: Health::from_view(&view.at("health")?)?,
+            backup_max_age: view.at("backup_max_age")?.duration()?.unwrap_or(default.backup_max_age),
+            path: view.at("path")?.path()?,
+            https_proxy: text("https_proxy")?,
+            http_proxy: text("http_proxy")?,
+            no_proxy: text("no_proxy")?,
+            service: ServiceCommands::from_view(&view.at("service")?)?,
+            update_id: text("update_id")?,
+        })
+    }
+
+    fn to_node(&self) -> Node {
+        let text = |value: &Option<String>| value.as_deref().map(Node::text);
+        let version = |value: &Option<Version>| value.as_ref().map(|version| Node::text(version.to_string()));
+        let components = self.components.iter().map(Node::text).collect::<Vec<_>>();
+        Node::mapping([
+            ("proxy", text(&self.proxy)),
+            ("enabled", Some(Node::plain(self.enabled))),
+            ("active_version", version(&self.active_version)),
+            ("active_edition", self.active_edition.map(|edition| Node::text(edition.as_str()))),
+            ("group", text(&self.group)),
+            ("base_url", text(&self.base_url)),
+            ("pinned", Some(Node::plain(self.pinned))),
+            ("pinned_version", version(&self.pinned_version)),
+            ("keep", Some(Node::plain(self.keep))),
+            ("components", (!components.is_empty()).then(|| Node::list(components))),
+            ("min_version", version(&self.min_version)),
+            ("ca", text(&self.ca)),
+            ("public_key", text(&self.public_key)),
+            ("insecure", Some(Node::plain(self.insecure))),
+            ("watch", Some(Node::plain(duration_text(self.watch)))),
+            ("health", Some(self.health.to_node())),
+            ("backup_max_age", Some(Node::plain(duration_text(self.backup_max_age)))),
+            ("path", self.path.as_ref().map(|path| Node::text(path.to_string_lossy()))),
+            ("https_proxy", text(&self.https_proxy)),
+            ("http_proxy", text(&self.http_proxy)),
+            ("no_proxy", text(&self.no_proxy)),
+            ("service", self.service.as_ref().map(ServiceCommands::to_node)),
+            ("update_id", text(&self.update_id)),
+        ])
+    }
+}
+
+impl Health {
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        let default = Self::default();
+        Ok(Self {
+            stable: view.at("stable")?.duration()?.unwrap_or(default.stable),
+            without_readiness: view.at("without_readiness")?.duration()?.unwrap_or(default.without_readiness),
+            deadline: view.at("deadline")?.duration()?.unwrap_or(default.deadline),
+        })
+    }
+
+    fn to_node(self) -> Node {
+        Node::mapping([
+            ("stable", Some(Node::plain(duration_text(self.stable)))),
+            ("without_readiness", Some(Node::plain(duration_text(self.without_readiness)))),
+            ("deadline", Some(Node::plain(duration_text(self.deadline)))),
+        ])
+    }
+}
+
+impl ServiceCommands {
+    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
+        if !view.is_there() {
+            return Ok(None);
+        }
+        let command = |key: &str| {
+            let value = view.at(key)?.text()?.filter(|text| !text.trim().is_empty());
+            view.needed(&format!("complete: {key} is missing"), value)
+        };
+        Ok(Some(Self {
+            start: command("start")?,
+            stop: command("stop")?,
+            reload: command("reload")?,
+            status: view.at("status")?.text()?,
+            pid_file: view.needed("complete: pid_file is missing", view.at("pid_file")?.path()?)?,
+        }))
+    }
+
+    fn to_node(&self) -> Node {
+        Node::mapping([
+            ("start", Some(Node::text(&self.start))),
+            ("stop", Some(Node::text(&self.stop))),
+            ("reload", Some(Node::text(&self.reload))),
+            ("status", self.status.as_deref().map(Node::text)),
+            ("pid_file", Some(Node::text(self.pid_file.to_string_lossy()))),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Code;
+
+    fn updates(content: &str) -> (tempfile::TempDir, Result<Updates>) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("updates.yaml");
+        durable::write(&file, content.as_bytes(), 0o644).unwrap();
+        let read = Updates::read(&file);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
+        (dir, read)
+    }
+
+    const HEAD: &str = "version: v1\nkind: agent_versions\n";
+
+    #[test]
+    fn a_missing_file_is_an_empty_configuration_in_the_rfds_form() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut updates = Updates::read(&dir.path().join("updates.yaml")).unwrap();
+        assert_eq!((updates.spec(), updates.status()), (&Spec::default(), &Status::default()));
+        let spec = Spec {
+            proxy: Some("mytenant.teleport.sh".to_owned()),
+            enabled: true,
+            active_version: Some("15.1.1".parse().unwrap()),
+            ..Spec::default()
+        };
+        updates.set_spec(&spec);
+        updates.write().unwrap();
+        let text = std::fs::read_to_string(updates.file()).unwrap();
+        assert_eq!(
+            text,
+            format!("{HEAD}spec:\n  enabled: true\n  proxy: mytenant.teleport.sh\n  active_version: 15.1.1\n")
+        );
+        assert_eq!(Updates::read(updates.file()).unwrap().spec(), &spec);
+    }
+
+    #[test]
+    fn the_rfds_example_is_read_and_a_rewrite_changes_only_what_changed() {
+        let content = "version: v1\nkind: agent_versions\ntheirs: 0123\nspec:\n  # specifies the proxy\n  proxy: mytenant.teleport.sh\n  enabled: yes\n  active_version: 15.1.1\n  watch: 90\n  health: {stable: 7s, newer: 1.10}\n  future: {deep: [~, {x: on}]}\n";
+        let (_dir, read) = updates(content);
+        let mut updates = read.unwrap();
+        assert!(updates.spec().enabled);
+        assert_eq!(updates.spec().watch, Duration::from_secs(90));
+        assert_eq!(updates.spec().health, Health { stable: Duration::from_secs(7), ..Health::default() });
+        let mut spec = updates.spec().clone();
+        spec.active_version = Some("15.2.0".parse().unwrap());
+        spec.health.stable = Duration::from_secs(8);
+        spec.group = Some("1.10".to_owned());
+        updates.set_spec(&spec);
+        assert_eq!(
+            updates.render(),
+            "version: v1\nkind: agent_versions\ntheirs: 0123\nspec:\n  # specifies the proxy\n  proxy: mytenant.teleport.sh\n  enabled: yes\n  active_version: 15.2.0\n  watch: 90\n  health:\n    stable: 8s\n    newer: 1.10\n  future:\n    deep:\n      - ~\n      - x: on\n  group: \"1.10\"\n"
+        );
+        spec.group = None;
+        updates.set_spec(&spec);
+        assert!(!updates.render().contains("group"));
+    }
+
+    #[test]
+    fn wrong_types_kinds_and_versions_are_errors_with_their_line() {
+        for (content, line) in [
+            ("version: v2\nkind: agent_versions\n".to_owned(), 1),
+            ("version: v1\nkind: other\n".to_owned(), 2),
+            (format!("{HEAD}spec: text\n"), 3),
+            (format!("{HEAD}spec:\n  enabled: maybe\n"), 4),
+            (format!("{HEAD}spec:\n  enabled: true\n  active_version: ../15\n"), 5),
+            (format!("{HEAD}spec:\n  keep: 0\n"), 4),
+            (format!("{HEAD}spec:\n  watch: 5 apples\n"), 4),
+            (format!("{HEAD}spec:\n  proxy: [a]\n"), 4),
+            (format!("{HEAD}spec:\n  service:\n    start: a\n"), 5),
+            (format!("{HEAD}status:\n  refused: x\n"), 4),
+            (format!("{HEAD}spec:\n  a: [\n"), 5),
+        ] {
+            let (_dir, read) = updates(&content);
+            let error = read.unwrap_err();
+            assert_eq!(error.code, Code::ConfigInvalid, "{content}");
+            assert!(error.what.contains(&format!("updates.yaml line {line}:")), "{content}: {error}");
+        }
+    }
+
+    #[test]
+    fn passwords_never_reach_the_file() {
+        let (_dir, read) = updates(HEAD);
+        let mut updates = read.unwrap();
+        let full = Spec { https_proxy: Some("http://joe:s3cret@px:3128".to_owned()), ..Spec::default() };
+        updates.set_spec(&full);
+        assert!(!updates.render().contains("s3cret"));
+        let mut bare = full.clone();
+        let credentials = bare.take_credentials();
+        assert_eq!(updates.spec(), &bare);
+        assert_eq!(bare.with_credentials(&credentials), full);
+    }
+
+    #[test]
+    fn every_setting_survives_writing_and_reading() {
+        let (_dir, read) = updates(HEAD);
+        let mut updates = read.unwrap();
+        let spec = Spec {
+            proxy: Some("a:3080".to_owned()),
+            enabled: true,
+            active_version: Some("15.1.1".parse().unwrap()),
+            active_edition: Some(Edition::EnterpriseFips),
+            group: Some("yes".to_owned()),
+            base_url: Some("https://mirror/x".to_owned()),
+            pinned: true,
+            pinned_version: Some("15.1.1".parse().unwrap()),
+            keep: 5,
+            components: vec!["tsh".to_owned(), "123".to_owned()],
+            min_version: Some("14.0.0-rc.1".parse().unwrap()),
+            ca: Some("-----BEGIN\nx\n".to_owned()),
+            public_key: Some("-----BEGIN\ny".to_owned()),
+            insecure: true,
+            watch: Duration::from_secs(61),
+            health: Health {
+                stable: Duration::from_millis(1),
+                without_readiness: Duration::from_secs(3600),
+                deadline: Duration::from_secs(86_400),
+            },
+            backup_max_age: Duration::from_secs(5),
+            path: Some("/opt/x y".into()),
+            https_proxy: Some("http://px".to_owned()),
+            http_proxy: Some("px:1".to_owned()),
+            no_proxy: Some("*.local,10.0.0.0/8".to_owned()),
+            service: Some(ServiceCommands {
+                start: "rc-service teleport start".to_owned(),
+                stop: "a 'b' \"c\"".to_owned(),
+                reload: "r".to_owned(),
+                status: Some("s".to_owned()),
+                pid_file: "/run/teleport.pid".into(),
+            }),
+            update_id: Some("2c652f3c-ae11-5e5a-ba40-73cba91149cd".to_owned()),
+        };
+        updates.set_spec(&spec);
+        updates.write().unwrap();
+        let mut updates = Updates::read(updates.file()).unwrap();
+        assert_eq!(updates.spec(), &spec);
+        updates.set_spec(&Spec::default());
+        updates.write().unwrap();
+        assert_eq!(Updates::read(updates.file()).unwrap().spec(), &Spec::default());
+    }
+}
