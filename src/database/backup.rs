@@ -1,0 +1,396 @@
+//! `backup.yaml`: what a snapshot is of, and whether it may be restored (RFD 0169 "Downgrades", SPEC §6).
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{digest, sqlite};
+use crate::config::Node;
+use crate::config::scalar::time_text;
+use crate::config::view::{View, read_document};
+use crate::host::durable;
+use crate::release::{Edition, Version};
+use crate::report::{Code, Error, IoContext, Result};
+
+/// The snapshot's database file.
+pub const DATABASE_FILE: &str = "sqlite.db";
+/// The snapshot's description; written last, so that its presence means the copy is complete (RFD 0169 "Downgrades").
+pub const DESCRIPTION_FILE: &str = "backup.yaml";
+/// `version` of `backup.yaml` (RFD 0169).
+const FORMAT: &str = "v1";
+/// `kind` of `backup.yaml` (RFD 0169).
+const KIND: &str = "db_backup";
+/// The identity of a snapshot of a host without database, in place of a digest.
+const ABSENT: &str = "absent";
+/// How far in the future a snapshot may lie, seconds: clocks are stepped back by a little when they are synchronised.
+const CLOCK_SKEW: Duration = Duration::from_secs(60);
+/// The port of an address without one (SPEC §3).
+const DEFAULT_PORT: &str = "443";
+
+/// A snapshot's description.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backup {
+    /// The proxy the host belonged to, as written then; empty if it had none.
+    pub proxy: String,
+    /// The version whose database it is.
+    pub version: Version,
+    /// Its edition; unknown in descriptions of other updaters.
+    pub edition: Option<Edition>,
+    /// When it was taken; whole seconds in the file.
+    pub creation_time: Timestamp,
+    /// What was there.
+    pub content: Content,
+    /// It holds what a failed version left behind: never restored by itself.
+    pub failed: bool,
+}
+
+/// What a snapshot holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A copy of the database. Size (bytes) and digest (64 hex) are unknown in descriptions of other updaters.
+    Database {
+        /// Bytes of `sqlite.db`.
+        size: Option<u64>,
+        /// SHA-256 of `sqlite.db`.
+        sha256: Option<String>,
+    },
+    /// The host had no database.
+    Absent,
+}
+
+/// What a snapshot must be to be restored.
+#[derive(Debug, Clone)]
+pub struct Expect<'a> {
+    /// The version to be activated.
+    pub version: &'a Version,
+    /// Its edition; not asked where either side does not know it.
+    pub edition: Option<Edition>,
+    /// The configured proxy; `None` only fits a snapshot without one.
+    pub proxy: Option<&'a str>,
+    /// The present time.
+    pub now: Timestamp,
+    /// `backup_max_age`.
+    pub max_age: Duration,
+    /// Whether the host has a database now.
+    pub database_exists: bool,
+    /// The journalled [`Backup::identity`] when this very run is undone: then nothing else is asked.
+    pub trusted: Option<&'a str>,
+}
+
+impl Backup {
+    /// Reads the description in `snapshot_dir`; `None` if it is not there.
+    ///
+    /// Errors: `backup_invalid` with file and line; `permission`, `io`.
+    pub fn read(snapshot_dir: &Path) -> Result<Option<Self>> {
+        let file = snapshot_dir.join(DESCRIPTION_FILE);
+        let read = read_document(&file, true)
+            .and_then(|root| root.map(|root| Self::from_view(&View::new(&file, &root))).transpose());
+        read.map_err(|error| match error.code {
+            Code::ConfigInvalid => Error::new(Code::BackupInvalid, error.what).advise(NO_DOWNGRADE),
+            _ => error,
+        })
+    }
+
+    /// Writes the description durably, mode 0644; [`Backup::read`] gives it back with whole seconds.
+    pub fn write(&self, snapshot_dir: &Path) -> Result<()> {
+        durable::write(&snapshot_dir.join(DESCRIPTION_FILE), self.render().as_bytes(), durable::FILE_MODE)
+    }
+
+    /// Names the bytes of the snapshot, for the journal: its digest, or `absent`. `None` for a snapshot of another
+    /// updater that has no digest.
+    pub fn identity(&self) -> Option<&str> {
+        match &self.content {
+            Content::Database { sha256, .. } => sha256.as_deref(),
+            Content::Absent => Some(ABSENT),
+        }
+    }
+
+    /// The content of `backup.yaml`.
+    pub fn render(&self) -> String {
+        let (size, sha256, absent) = match &self.content {
+            Content::Database { size, sha256 } => (size.map(Node::plain), sha256.as_deref().map(Node::text), None),
+            Content::Absent => (None, None, Some(Node::text(ABSENT))),
+        };
+        let spec = Node::mapping([
+            ("proxy", Some(Node::text(&self.proxy))),
+            ("version", Some(Node::text(self.version.to_string()))),
+            ("creation_time", Some(Node::plain(time_text(self.creation_time)))),
+            ("edition", self.edition.map(|edition| Node::text(edition.as_str()))),
+            ("database", absent),
+            ("size", size),
+            ("sha256", sha256),
+            ("failed", self.failed.then(|| Node::plain(true))),
+        ]);
+        Node::mapping([("version", Some(Node::text(FORMAT))), ("kind", Some(Node::text(KIND))), ("spec", Some(spec))])
+            .emit()
+    }
+
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        for (key, known) in [("version", FORMAT), ("kind", KIND)] {
+            let value = view.at(key)?;
+            if value.text()?.as_deref() != Some(known) {
+                return Err(value.wrong(&format!("{known:?}")));
+            }
+        }
+        let spec = view.at("spec")?;
+        let time = spec.at("creation_time")?;
+        let sha256 = spec.at("sha256")?;
+        let content = match spec.at("database")? {
+            database if !database.is_there() => Content::Database {
+                size: spec.at("size")?.integer()?,
+                sha256: match sha256.text()? {
+                    Some(text) if !is_digest(&text) => return Err(sha256.wrong("64 hex digits")),
+                    text => text.map(|text| text.to_ascii_lowercase()),
+                },
+            },
+            database if database.text()?.as_deref() == Some(ABSENT) => Content::Absent,
+            database => return Err(database.wrong("\"absent\"")),
+        };
+        let version = spec.at("version")?;
+        Ok(Self {
+            proxy: spec.at("proxy")?.text()?.unwrap_or_default(),
+            version: version.needed("a version", version.parsed("a version")?)?,
+            edition: spec.at("edition")?.parsed("an edition")?,
+            creation_time: time.needed("a time", time.time()?)?,
+            content,
+            failed: spec.at("failed")?.boolean()?.unwrap_or_default(),
+        })
+    }
+}
+
+/// What an operator can do without a usable snapshot.
+const NO_DOWNGRADE: &str = "this version cannot be restored; go on to a newer version";
+
+/// Whether a snapshot may be restored, by its description alone (SPEC §6 "Valid").
+///
+/// Errors: `backup_expired` for its age or a time in the future, `backup_invalid` for anything else.
+pub fn validity(backup: &Backup, expect: &Expect<'_>) -> Result<()> {
+    if let Some(trusted) = expect.trusted {
+        if backup.identity() == Some(trusted) {
+            return Ok(());
+        }
+        return Err(invalid("is not the one this run took"));
+    }
+    if backup.failed {
+        return Err(invalid("was left by a version that failed"));
+    }
+    if backup.version != *expect.version {
+        return Err(invalid(&format!("is of version {} and not of {}", backup.version, expect.version)));
+    }
+    if let (Some(found), Some(wanted)) = (backup.edition, expect.edition)
+        && found != wanted
+    {
+        return Err(invalid(&format!("is of edition {found} and not of {wanted}")));
+    }
+    let proxy = expect.proxy.unwrap_or_default();
+    if address(&backup.proxy) != address(proxy) {
+        return Err(invalid(&format!("belongs to proxy {:?} and not to {proxy:?}", backup.proxy)));
+    }
+    let age = expect.now.duration_since(backup.creation_time);
+    let taken = time_text(backup.creation_time);
+    let (age, future) = (Duration::try_from(age).ok(), Duration::try_from(-age).ok());
+    if future.is_some_and(|future| future > CLOCK_SKEW) {
+        return Err(Error::new(Code::BackupExpired, format!("the snapshot of {taken} is from the future"))
+            .advise("set the clock right"));
+    }
+    if age.is_some_and(|age| age >= expect.max_age) {
+        let days = expect.max_age.as_secs() / 86_400;
+        return Err(Error::new(Code::BackupExpired, format!("the snapshot of {taken} is older than {days} days"))
+            .advise("raise backup_max_age if the host's certificates are still good, or go on to a newer version"));
+    }
+    if backup.content == Content::Absent && expect.database_exists {
+        return Err(invalid("says that the host had no database, and now it has one"));
+    }
+    Ok(())
+}
+
+/// Reads the snapshot in `snapshot_dir` and asks [`validity`], and whether its file is there with the size it should
+/// have. Cheap: the bytes are looked at by [`check_bytes`] and again when they are restored.
+///
+/// Errors: `backup_missing`, `backup_expired`, `backup_invalid`; `permission`, `io`.
+pub fn check(snapshot_dir: &Path, expect: &Expect<'_>) -> Result<Backup> {
+    let backup = Backup::read(snapshot_dir)?.ok_or_else(|| missing(&snapshot_dir.join(DESCRIPTION_FILE)))?;
+    validity(&backup, expect).map_err(|error| error.during(snapshot_dir.display()))?;
+    if let Content::Database { size, .. } = &backup.content {
+        let file = snapshot_dir.join(DATABASE_FILE);
+        match std::fs::symlink_metadata(&file) {
+            Ok(meta) if !meta.is_file() => return Err(invalid("is not a file").during(file.display())),
+            Ok(meta) if size.is_some_and(|size| size != meta.len()) => {
+                return Err(invalid("has another size than its backup.yaml says").during(file.display()));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing(&file)),
+            Err(error) => return Err(error).at("cannot look at", &file),
+        }
+    }
+    Ok(backup)
+}
+
+/// Whether the snapshot's bytes are what its description says, and a good database; reads the whole file.
+///
+/// Errors: `backup_missing`, `backup_invalid`; `permission`, `io`.
+pub fn check_bytes(snapshot_dir: &Path, backup: &Backup) -> Result<()> {
+    let Content::Database { size, sha256 } = &backup.content else { return Ok(()) };
+    let file = snapshot_dir.join(DATABASE_FILE);
+    if !file.is_file() {
+        return Err(missing(&file));
+    }
+    let (found, length) = digest::of_file(&file)?;
+    if size.is_some_and(|size| size != length) || sha256.as_ref().is_some_and(|sha256| *sha256 != found) {
+        return Err(invalid("has other bytes than its backup.yaml says").during(file.display()));
+    }
+    sqlite::check_at_rest(&file).map_err(|error| match error.code {
+        Code::DatabaseInvalid => Error::new(Code::BackupInvalid, error.what).advise(NO_DOWNGRADE),
+        _ => error,
+    })
+}
+
+/// `backup_invalid`: the snapshot `why`.
+pub(super) fn invalid(why: &str) -> Error {
+    Error::new(Code::BackupInvalid, format!("the snapshot {why}")).advise(NO_DOWNGRADE)
+}
+
+/// `backup_missing`: there is no `file`.
+pub(super) fn missing(file: &Path) -> Error {
+    Error::new(Code::BackupMissing, format!("there is no snapshot of the database: {} is missing", file.display()))
+        .advise(NO_DOWNGRADE)
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Lower-case host and port: how addresses compare (SPEC §3).
+fn address(proxy: &str) -> (String, String) {
+    let proxy = proxy.trim().to_ascii_lowercase();
+    let bare = proxy.split_once("://").map_or(proxy.as_str(), |(_, rest)| rest);
+    let bare = bare.split(['/', '?', '#']).next().unwrap_or_default();
+    let (host, port) = match bare.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            // A bare IPv6 address has colons of its own.
+            if host.contains(':') && !host.ends_with(']') { (bare, DEFAULT_PORT) } else { (host, port) }
+        }
+        Some((host, "")) => (host, DEFAULT_PORT),
+        _ => (bare, DEFAULT_PORT),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (host.to_owned(), port.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backup() -> Backup {
+        Backup {
+            proxy: "mytenant.teleport.sh".to_owned(),
+            version: "15.1.0".parse().unwrap(),
+            edition: Some(Edition::Enterprise),
+            creation_time: "2020-12-09T16:09:53Z".parse().unwrap(),
+            content: Content::Database { size: Some(3), sha256: Some("a".repeat(64)) },
+            failed: false,
+        }
+    }
+
+    fn expect(version: &Version) -> Expect<'_> {
+        Expect {
+            version,
+            edition: Some(Edition::Enterprise),
+            proxy: Some("MyTenant.teleport.sh:443"),
+            now: "2020-12-10T16:09:53Z".parse().unwrap(),
+            max_age: Duration::from_secs(2 * 86_400),
+            database_exists: true,
+            trusted: None,
+        }
+    }
+
+    #[test]
+    fn the_description_is_the_rfds_with_ours_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = backup().render();
+        assert!(
+            text.starts_with(
+                "version: v1\nkind: db_backup\nspec:\n  proxy: mytenant.teleport.sh\n  version: 15.1.0\n  creation_time: 2020-12-09T16:09:53+00:00\n  edition: enterprise\n  size: 3\n"
+            ),
+            "{text}"
+        );
+        for backup in [
+            backup(),
+            Backup { content: Content::Absent, failed: true, edition: None, ..backup() },
+            Backup { content: Content::Database { size: None, sha256: None }, proxy: String::new(), ..backup() },
+        ] {
+            backup.write(dir.path()).unwrap();
+            assert_eq!(Backup::read(dir.path()).unwrap(), Some(backup));
+        }
+    }
+
+    #[test]
+    fn a_plain_description_of_the_rfd_with_unknown_keys_is_read_and_a_broken_one_names_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Backup::read(dir.path()).unwrap(), None);
+        let file = dir.path().join(DESCRIPTION_FILE);
+        let good = "version: v1\nkind: db_backup\nx: [1]\nspec:\n  proxy: p\n  version: 15.1.0\n  creation_time: 2020-12-09T16:09:53+01:00\n";
+        durable::write(&file, good.as_bytes(), 0o644).unwrap();
+        assert_eq!(Backup::read(dir.path()).unwrap().unwrap().identity(), None);
+        for (bad, line) in [
+            (good.replace("v1", "v2"), 1),
+            (good.replace("db_backup", "other"), 2),
+            (good.replace("15.1.0", "15"), 6),
+            (good.replace("2020-12-09T16", "x"), 7),
+            (format!("{good}  sha256: abc\n"), 8),
+            (format!("{good}  database: present\n"), 8),
+        ] {
+            durable::write(&file, bad.as_bytes(), 0o644).unwrap();
+            let error = Backup::read(dir.path()).unwrap_err();
+            assert_eq!(error.code, Code::BackupInvalid, "{bad}");
+            assert!(error.what.contains(&format!("line {line}:")), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_reason_refuses_by_itself() {
+        let version: Version = "15.1.0".parse().unwrap();
+        let other: Version = "15.1.1".parse().unwrap();
+        let expect = || expect(&version);
+        let code = |backup: &Backup, expect: Expect<'_>| validity(backup, &expect).map_err(|error| error.code);
+        let at = |time: &str| Expect { now: time.parse().unwrap(), ..expect() };
+        assert_eq!(code(&backup(), expect()), Ok(()));
+        assert_eq!(code(&backup(), Expect { version: &other, ..expect() }), Err(Code::BackupInvalid));
+        assert_eq!(code(&backup(), Expect { edition: Some(Edition::Oss), ..expect() }), Err(Code::BackupInvalid));
+        assert_eq!(code(&backup(), Expect { edition: None, ..expect() }), Ok(()));
+        assert_eq!(
+            code(&backup(), Expect { proxy: Some("mytenant.teleport.sh:3080"), ..expect() }),
+            Err(Code::BackupInvalid)
+        );
+        assert_eq!(code(&backup(), Expect { proxy: None, ..expect() }), Err(Code::BackupInvalid));
+        assert_eq!(code(&Backup { failed: true, ..backup() }, expect()), Err(Code::BackupInvalid));
+        assert_eq!(code(&backup(), at("2020-12-11T16:09:52Z")), Ok(()));
+        assert_eq!(code(&backup(), at("2020-12-11T16:09:53Z")), Err(Code::BackupExpired));
+        assert_eq!(code(&backup(), at("2020-12-09T16:08:53Z")), Ok(()));
+        assert_eq!(code(&backup(), at("2020-12-09T16:08:52Z")), Err(Code::BackupExpired));
+        let absent = Backup { content: Content::Absent, ..backup() };
+        assert_eq!(code(&absent, expect()), Err(Code::BackupInvalid));
+        assert_eq!(code(&absent, Expect { database_exists: false, ..expect() }), Ok(()));
+    }
+
+    #[test]
+    fn undoing_this_run_asks_for_the_digest_alone() {
+        let version: Version = "1.0.0".parse().unwrap();
+        let digest = "a".repeat(64);
+        let all_wrong = Expect { now: Timestamp::UNIX_EPOCH, proxy: None, ..expect(&version) };
+        let failed = Backup { failed: true, ..backup() };
+        assert!(validity(&failed, &Expect { trusted: Some(&digest), ..all_wrong.clone() }).is_ok());
+        assert!(validity(&failed, &Expect { trusted: Some("absent"), ..all_wrong.clone() }).is_err());
+        let absent = Backup { content: Content::Absent, ..backup() };
+        assert!(validity(&absent, &Expect { trusted: Some("absent"), ..all_wrong }).is_ok());
+    }
+
+    #[test]
+    fn addresses_compare_by_host_and_port() {
+        for (a, b) in [("p", "P:443"), ("https://p:443/web", "p"), ("[::1]:443", "::1"), ("p:", "p")] {
+            assert_eq!(address(a), address(b), "{a} {b}");
+        }
+        assert_ne!(address("p:3080"), address("p"));
+    }
+}

@@ -1,0 +1,112 @@
+//! The snapshot's directory in a version's directory: made beside, put in place as a whole (SPEC §6).
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::host::durable;
+use crate::report::{IoContext, Result};
+
+/// The snapshot of a version, below the version's directory.
+const NAME: &str = "backup";
+/// A snapshot that is not yet complete, or one that has just been replaced.
+const NEW_NAME: &str = ".backup.new";
+/// The replaced snapshot, for a moment, where two names cannot be exchanged.
+const OLD_NAME: &str = ".backup.old";
+/// Only root enters: the copy has the agent's keys, and its own mode may count on a closed data directory.
+const MODE: u32 = 0o700;
+
+/// The snapshot of the version in `version_dir`.
+pub fn of(version_dir: &Path) -> PathBuf {
+    version_dir.join(NAME)
+}
+
+/// Where a new snapshot is made before [`install`].
+pub fn new_in(version_dir: &Path) -> PathBuf {
+    version_dir.join(NEW_NAME)
+}
+
+/// Makes `dir` empty, mode 0700, whatever a run before left there.
+pub fn make_fresh(dir: &Path) -> Result<()> {
+    durable::remove_tree(dir)?;
+    durable::create_dir_all(dir)?;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(MODE)).at("cannot set the mode of", dir)
+}
+
+/// Puts the complete snapshot `new_dir` (on the same file system) in the place of the version's present one, which is
+/// removed. After a crash either the old or the new one is there, [`sweep`] takes away the rest.
+pub fn install(version_dir: &Path, new_dir: &Path) -> Result<()> {
+    let place = of(version_dir);
+    if std::fs::symlink_metadata(&place).is_err() {
+        return durable::rename(new_dir, &place);
+    }
+    let staged = new_in(version_dir);
+    if new_dir != staged {
+        durable::remove_tree(&staged)?;
+        durable::rename(new_dir, &staged)?;
+    }
+    if durable::exchange(&staged, &place).is_ok() {
+        return durable::remove_tree(&staged);
+    }
+    // Not every file system exchanges names; sweep puts the old one back if it ends between the two renames.
+    let old = version_dir.join(OLD_NAME);
+    durable::remove_tree(&old)?;
+    durable::rename(&place, &old)?;
+    durable::rename(&staged, &place)?;
+    durable::remove_tree(&old)
+}
+
+/// Removes what an interrupted run left, and puts a snapshot back that was just being replaced. Not while a run is
+/// making a snapshot.
+pub fn sweep(version_dir: &Path) -> Result<()> {
+    let old = version_dir.join(OLD_NAME);
+    if old.is_dir() && std::fs::symlink_metadata(of(version_dir)).is_err() {
+        durable::rename(&old, &of(version_dir))?;
+    }
+    durable::remove_tree(&old)?;
+    durable::remove_tree(&new_in(version_dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(dir: &Path, content: &str) {
+        make_fresh(dir).unwrap();
+        durable::write(&dir.join("x"), content.as_bytes(), 0o600).unwrap();
+    }
+
+    fn content(version: &Path) -> String {
+        std::fs::read_to_string(of(version).join("x")).unwrap()
+    }
+
+    #[test]
+    fn a_snapshot_is_replaced_as_a_whole_and_closed_to_others() {
+        let version = tempfile::tempdir().unwrap();
+        let version = version.path();
+        for text in ["one", "two"] {
+            filled(&new_in(version), text);
+            install(version, &new_in(version)).unwrap();
+            assert_eq!(content(version), text);
+        }
+        filled(&version.join("elsewhere"), "three");
+        install(version, &version.join("elsewhere")).unwrap();
+        assert_eq!(content(version), "three");
+        assert_eq!(std::fs::metadata(of(version)).unwrap().permissions().mode() & 0o777, MODE);
+        assert_eq!(std::fs::read_dir(version).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn sweeping_leaves_the_snapshot_and_puts_back_one_that_was_being_replaced() {
+        let version = tempfile::tempdir().unwrap();
+        let version = version.path();
+        filled(&version.join(OLD_NAME), "old");
+        filled(&new_in(version), "new");
+        sweep(version).unwrap();
+        assert_eq!(content(version), "old");
+        filled(&new_in(version), "new");
+        filled(&version.join(OLD_NAME), "older");
+        sweep(version).unwrap();
+        assert_eq!(content(version), "old");
+        assert_eq!(std::fs::read_dir(version).unwrap().count(), 1);
+    }
+}

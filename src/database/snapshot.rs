@@ -1,0 +1,226 @@
+//! A consistent copy of the database of a running agent, by SQLite's online backup API (SPEC §6).
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rusqlite::backup::{Backup as OnlineBackup, StepResult};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::backup::{Backup, Content, DATABASE_FILE};
+use super::{digest, directory, sqlite};
+use crate::host::durable;
+use crate::release::Revision;
+use crate::report::{Code, Error, IoContext, Result};
+
+/// Most passes while others write, count (SPEC §6 "Rows").
+const MAX_PASSES: u32 = 3;
+/// Pages a step: 16 MiB of 4 KiB pages. A signal is seen between steps; each step costs a lock or two.
+const STEP_PAGES: i32 = 4096;
+/// How long SQLite itself waits for a lock, milliseconds: a signal is seen that soon.
+const LOCK_WAIT: Duration = Duration::from_millis(50);
+/// Pause after a refusal for which SQLite does not wait, milliseconds.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Whose database it is and when the snapshot is taken: the head of its description.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The proxy the host belongs to, as configured; empty if none.
+    pub proxy: &'a str,
+    /// The version that last used the database.
+    pub revision: &'a Revision,
+    /// The present time.
+    pub now: Timestamp,
+    /// The version has failed: its snapshot is never restored by itself.
+    pub failed: bool,
+}
+
+/// How long to wait and when to give up.
+#[derive(Clone, Copy)]
+pub struct Pace<'a> {
+    /// How long a busy database is waited for, in all.
+    pub deadline: Duration,
+    /// Asked between steps; true ends with `interrupted`.
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+/// A snapshot that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its description, as written.
+    pub backup: Backup,
+    /// How often the database was copied.
+    pub passes: u32,
+    /// Others still wrote during the last pass: rows from after it are not in the copy.
+    pub moved: bool,
+    /// The copy is a hard link to the live file, which must be replaced by rename before anything writes to it.
+    pub linked: bool,
+    /// The database could not be opened or failed its check; the files are there as they were.
+    pub raw: bool,
+}
+
+/// Copies the database of an agent that may be running into the fresh directory `dir`, then describes it.
+///
+/// Each pass copies within one read transaction, so it is consistent by itself; while `data_version` moves there are up
+/// to three. The copy is one file in the journal mode of the source, with its owner and mode. A host without database
+/// is described as such. The live database is not changed, but for the recovery a crash left to its next opener.
+///
+/// Errors: `database_busy` after the deadline, `database_invalid` if the copy fails `quick_check`, `interrupted`,
+/// `no_space`, `permission`, `io`. After an error `dir` is incomplete, without description.
+pub fn snapshot_online(db: &Path, dir: &Path, subject: &Subject<'_>, pace: &Pace<'_>) -> Result<Snapshot> {
+    let clock = Clock::start(pace);
+    let db = sqlite::live_path(db);
+    directory::make_fresh(dir)?;
+    let Some(owner) = Owner::of(&db)? else { return absent(dir, subject) };
+    let copy = dir.join(DATABASE_FILE);
+    // Without a log of its own to keep, the last one to close leaves no sidecars behind.
+    let keeps_log = sqlite::beside(&db, "-wal").exists();
+    let source = sqlite::open_live(&db, LOCK_WAIT)?;
+    if keeps_log {
+        let set = source.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        set.map_err(|error| sqlite::explain(error, "cannot open", &db))?;
+    }
+    let (mut passes, mut moved) = (0, true);
+    while moved && passes < MAX_PASSES {
+        moved = copy_once(&source, &db, &copy, &clock)?;
+        passes += 1;
+    }
+    drop(source);
+    sqlite::check_at_rest(&copy)?;
+    owner.give(&copy)?;
+    durable::sync_file(&copy)?;
+    let backup = describe(dir, subject, subject.failed)?;
+    Ok(Snapshot { backup, passes, moved, linked: false, raw: false })
+}
+
+/// One pass; true if others wrote meanwhile.
+fn copy_once(source: &Connection, db: &Path, copy: &Path, clock: &Clock<'_>) -> Result<bool> {
+    durable::remove_file(copy)?;
+    durable::create_new(copy, 0o600).at("cannot make", copy)?;
+    let data_version = || source.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0));
+    let failed = |error| sqlite::explain(error, "cannot copy", db);
+    // An open read transaction holds one state through all steps; without it each write would start the copy again.
+    source.execute_batch("BEGIN").map_err(failed)?;
+    let transaction = Rollback(source);
+    clock.retry(db, || source.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)))?;
+    let before = clock.retry(db, data_version)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut target = Connection::open_with_flags(copy, flags).map_err(failed)?;
+    // Nobody reads the copy before it is synced as a whole.
+    target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").map_err(failed)?;
+    {
+        let online = OnlineBackup::new(source, &mut target).map_err(failed)?;
+        while clock.retry(db, || step(&online))? == StepResult::More {}
+    }
+    target.close().map_err(|(_, error)| sqlite::explain(error, "cannot write", copy))?;
+    drop(transaction);
+    Ok(clock.retry(db, data_version)? != before)
+}
+
+/// One step; a lock held by another is an error like any other, for [`Clock::retry`].
+fn step(online: &OnlineBackup<'_, '_>) -> rusqlite::Result<StepResult> {
+    match online.step(STEP_PAGES)? {
+        StepResult::Busy | StepResult::Locked => Err(sqlite::busy()),
+        other => Ok(other),
+    }
+}
+
+/// Ends a read transaction; there is nothing to lose in it.
+struct Rollback<'a>(&'a Connection);
+
+impl Drop for Rollback<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.execute_batch("ROLLBACK");
+    }
+}
+
+/// A deadline and a signal.
+pub(super) struct Clock<'a> {
+    until: Instant,
+    cancelled: &'a dyn Fn() -> bool,
+}
+
+impl<'a> Clock<'a> {
+    pub(super) fn start(pace: &Pace<'a>) -> Self {
+        Self { until: Instant::now() + pace.deadline, cancelled: pace.cancelled }
+    }
+
+    /// Repeats `attempt` while the database is busy and there is time.
+    pub(super) fn retry<T>(&self, db: &Path, mut attempt: impl FnMut() -> rusqlite::Result<T>) -> Result<T> {
+        loop {
+            if (self.cancelled)() {
+                return Err(Error::new(Code::Interrupted, format!("interrupted while copying {}", db.display())));
+            }
+            match attempt() {
+                Ok(value) => return Ok(value),
+                Err(error) if sqlite::is_busy(&error) && Instant::now() < self.until => {
+                    std::thread::sleep(RETRY_PAUSE);
+                }
+                Err(error) => return Err(sqlite::explain(error, "cannot copy", db)),
+            }
+        }
+    }
+}
+
+/// How long SQLite waits for a lock by itself.
+pub(super) fn lock_wait() -> Duration {
+    LOCK_WAIT
+}
+
+/// Owner and mode of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    uid: u32,
+    gid: u32,
+    mode: u32,
+}
+
+impl Owner {
+    /// Of `path`; `None` if it is not there.
+    pub(super) fn of(path: &Path) -> Result<Option<Self>> {
+        match std::fs::metadata(path) {
+            Ok(meta) if !meta.is_file() => {
+                Err(Error::new(Code::DatabaseInvalid, format!("{} is not a file", path.display())))
+            }
+            Ok(meta) => Ok(Some(Self { uid: meta.uid(), gid: meta.gid(), mode: meta.mode() & 0o777 })),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).at("cannot look at", path),
+        }
+    }
+
+    /// To `path`; the mode last, because changing the owner takes bits away.
+    pub(super) fn give(self, path: &Path) -> Result<()> {
+        durable::chown(path, self.uid, self.gid)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(self.mode)).at("cannot set the mode of", path)
+    }
+}
+
+/// Describes the copy that lies durably in `dir`; its name is synced with the description's.
+pub(super) fn describe(dir: &Path, subject: &Subject<'_>, failed: bool) -> Result<Backup> {
+    let (sha256, size) = digest::of_file(&dir.join(DATABASE_FILE))?;
+    let content = Content::Database { size: Some(size), sha256: Some(sha256) };
+    // The description's presence says that the copy is complete, so the copy's name is durable before it.
+    durable::sync_dir(dir)?;
+    write(dir, subject, content, failed)
+}
+
+/// Describes a host without database.
+pub(super) fn absent(dir: &Path, subject: &Subject<'_>) -> Result<Snapshot> {
+    let backup = write(dir, subject, Content::Absent, subject.failed)?;
+    Ok(Snapshot { backup, passes: 0, moved: false, linked: false, raw: false })
+}
+
+fn write(dir: &Path, subject: &Subject<'_>, content: Content, failed: bool) -> Result<Backup> {
+    let backup = Backup {
+        proxy: subject.proxy.to_owned(),
+        version: subject.revision.version.clone(),
+        edition: Some(subject.revision.edition),
+        creation_time: subject.now,
+        content,
+        failed,
+    };
+    backup.write(dir)?;
+    Ok(backup)
+}
