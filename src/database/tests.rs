@@ -210,6 +210,25 @@ fn the_pass_is_repeated_three_times_while_others_write() {
 }
 
 #[test]
+fn a_writer_between_steps_does_not_start_the_copy_again() {
+    let bed = Bed::new();
+    Connection::open(bed.db()).unwrap().execute_batch("PRAGMA page_size = 512; VACUUM").unwrap();
+    let agent = bed.agent("WAL", 10);
+    // Three steps of 2 MiB.
+    agent.execute("INSERT INTO t(x) VALUES (zeroblob(5000000))", []).unwrap();
+    let calls = Cell::new(0);
+    bed.online_with(&|| {
+        add(&agent, 1);
+        calls.set(calls.get() + 1);
+        calls.get() > 100
+    })
+    .unwrap();
+    assert!(calls.get() >= 3 * 3, "the copy has several steps");
+    let rows = bed.taken();
+    assert_eq!(rows, up_to(rows.len() as i64));
+}
+
+#[test]
 fn what_is_not_committed_is_not_copied() {
     for mode in ["WAL", "DELETE"] {
         let bed = Bed::new();
@@ -393,6 +412,21 @@ fn a_restored_database_has_the_snapshots_rows_and_nothing_of_the_one_before() {
         assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10), "{mode}");
         assert!(!restore::swap(&bed.db()).unwrap());
     }
+}
+
+#[test]
+fn the_old_log_goes_before_the_new_file_comes() {
+    let bed = Bed::new();
+    drop(bed.agent("DELETE", 10));
+    bed.online().unwrap();
+    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    let before = std::fs::metadata(bed.db()).unwrap().ino();
+    // A log that cannot be removed must not meet the new file.
+    durable::create_dir_all(&sqlite::beside(&bed.db(), "-wal")).unwrap();
+    restore::swap(&bed.db()).unwrap_err();
+    assert_eq!(std::fs::metadata(bed.db()).unwrap().ino(), before);
+    durable::remove_tree(&sqlite::beside(&bed.db(), "-wal")).unwrap();
+    assert!(restore::swap(&bed.db()).unwrap());
 }
 
 #[test]
