@@ -264,7 +264,8 @@ impl Node {
 
 /// Two items of a list speak of the same thing: equal, or records of the same version and edition.
 fn same_thing(a: &Node, b: &Node) -> bool {
-    a == b || (a.get("version").is_some() && a.get("version") == b.get("version") && a.get("edition") == b.get("edition"))
+    a == b
+        || (a.get("version").is_some() && a.get("version") == b.get("version") && a.get("edition") == b.get("edition"))
 }
 
 #[cfg(test)]
@@ -276,10 +277,7 @@ mod tests {
         let mut node = Node::parse("b: 1\nspec:\n  theirs: {x: yes}\n  mine: a\na: 2\n").unwrap();
         node.set(&["spec", "mine"], Node::text("b"));
         node.set(&["status", "last", "x"], Node::plain(3));
-        assert_eq!(
-            node.emit(),
-            "b: 1\nspec:\n  theirs:\n    x: yes\n  mine: b\na: 2\nstatus:\n  last:\n    x: 3\n"
-        );
+        assert_eq!(node.emit(), "b: 1\nspec:\n  theirs:\n    x: yes\n  mine: b\na: 2\nstatus:\n  last:\n    x: 3\n");
         assert!(node.remove(&["spec", "theirs"]));
         assert!(!node.remove(&["spec", "nobody", "x"]));
     }

@@ -118,14 +118,7 @@ impl Builder<'_> {
         }
     }
 
-    fn start(
-        &mut self,
-        value: Value,
-        anchor: usize,
-        tag: Option<&Tag>,
-        line: usize,
-        span: Span,
-    ) -> Result<(), Fault> {
+    fn start(&mut self, value: Value, anchor: usize, tag: Option<&Tag>, line: usize, span: Span) -> Result<(), Fault> {
         if matches!(self.open.last(), Some(Open { node, key: None, .. }) if node.pairs().is_some()) {
             return Err(fault(span, "a key that is not a text"));
         }
@@ -228,9 +221,7 @@ fn size(node: &Node) -> Size {
     match &node.value {
         Value::Scalar { text, .. } => Size { text: text.len(), ..none },
         Value::Sequence(items) => deeper(items.iter().map(size).fold(none, sum)),
-        Value::Mapping(pairs) => {
-            deeper(pairs.iter().flat_map(|(key, value)| [size(key), size(value)]).fold(none, sum))
-        }
+        Value::Mapping(pairs) => deeper(pairs.iter().flat_map(|(key, value)| [size(key), size(value)]).fold(none, sum)),
     }
 }
 

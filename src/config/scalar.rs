@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn durations_are_read_and_written() {
-        for (text, seconds) in [("90", 90), ("90s", 90), ("1h", 3600), ("1h30m", 5400), ("365d", 31_536_000), ("1h0m0s", 3600)]
+        for (text, seconds) in
+            [("90", 90), ("90s", 90), ("1h", 3600), ("1h30m", 5400), ("365d", 31_536_000), ("1h0m0s", 3600)]
         {
             assert_eq!(duration(text), Some(Duration::from_secs(seconds)), "{text}");
             let written = duration_text(Duration::from_secs(seconds));
@@ -128,7 +129,9 @@ mod tests {
         for text in ["mytenant.teleport.sh", "15.1.1", "16.0.0-rc.1", "proxy:3080", "systemctl stop teleport"] {
             assert!(is_string_without_quotes(text), "{text}");
         }
-        for text in ["", "yes", "No", "null", "~", "1.10", "0123", "1e5", "a: b", "a:", "- a", "x #y", "1:2", ".5", "<<"] {
+        for text in
+            ["", "yes", "No", "null", "~", "1.10", "0123", "1e5", "a: b", "a:", "- a", "x #y", "1:2", ".5", "<<"]
+        {
             assert!(!is_string_without_quotes(text), "{text}");
         }
     }

@@ -156,7 +156,6 @@ impl Updates {
     /// `io`. The file is never changed by a failed read (SPEC §2).
     pub fn read(file: &Path) -> Result<Self> {
         let root = read_document(file, true)?;
-        let is_new = root.is_none();
         let root = root.unwrap_or_else(|| {
             Node::mapping([("version", Some(Node::text(FORMAT))), ("kind", Some(Node::text(KIND)))])
         });
@@ -169,17 +168,7 @@ impl Updates {
         }
         let spec = Spec::from_view(&document.at("spec")?)?;
         let status = Status::from_view(&document.at("status")?)?;
-        let mut updates = Self { file: file.to_owned(), root, spec, status };
-        if is_new {
-            updates.root.set(&["spec", "enabled"], Node::plain(false));
-        }
-        Ok(updates)
-    }
-
-    /// The empty configuration that an absent `file` stands for.
-    pub fn empty(file: &Path) -> Self {
-        let root = Node::mapping([("version", Some(Node::text(FORMAT))), ("kind", Some(Node::text(KIND)))]);
-        Self { file: file.to_owned(), root, spec: Spec::default(), status: Status::default() }
+        Ok(Self { file: file.to_owned(), root, spec, status })
     }
 
     /// The file it was read from.
@@ -203,7 +192,7 @@ impl Updates {
     }
 
     /// Takes over `spec`: only what differs is written, what became `None` goes, unknown keys stay. Credentials in
-    /// URLs are not written: see [`Spec::take_credentials`].
+    /// URLs are dropped: take them out first with [`Spec::take_credentials`].
     pub fn set_spec(&mut self, spec: &Spec) {
         let mut spec = spec.clone();
         spec.take_credentials();
@@ -426,7 +415,7 @@ mod tests {
         let text = std::fs::read_to_string(updates.file()).unwrap();
         assert_eq!(
             text,
-            format!("{HEAD}spec:\n  enabled: true\n  proxy: mytenant.teleport.sh\n  active_version: 15.1.1\n")
+            format!("{HEAD}spec:\n  proxy: mytenant.teleport.sh\n  enabled: true\n  active_version: 15.1.1\n")
         );
         assert_eq!(Updates::read(updates.file()).unwrap().spec(), &spec);
     }

@@ -123,7 +123,12 @@ impl<'a> View<'a> {
     pub fn items(&self) -> Result<Vec<Self>> {
         let Some(node) = self.node else { return Ok(Vec::new()) };
         let items = node.items().ok_or_else(|| self.wrong("a list"))?;
-        let item = |(index, node)| Self { file: self.file, node: Some(node), line: node.line, name: format!("{}[{index}]", self.name) };
+        let item = |(index, node)| Self {
+            file: self.file,
+            node: Some(node),
+            line: node.line,
+            name: format!("{}[{index}]", self.name),
+        };
         Ok(items.iter().enumerate().map(item).collect())
     }
 

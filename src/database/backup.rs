@@ -6,9 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{digest, sqlite};
+use crate::config::Node;
 use crate::config::scalar::time_text;
 use crate::config::view::{View, read_document};
-use crate::config::Node;
 use crate::host::durable;
 use crate::release::{Edition, Version};
 use crate::report::{Code, Error, IoContext, Result};
@@ -84,9 +84,8 @@ impl Backup {
     /// Errors: `backup_invalid` with file and line; `permission`, `io`.
     pub fn read(snapshot_dir: &Path) -> Result<Option<Self>> {
         let file = snapshot_dir.join(DESCRIPTION_FILE);
-        let read = read_document(&file, true).and_then(|root| {
-            root.map(|root| Self::from_view(&View::new(&file, &root))).transpose()
-        });
+        let read = read_document(&file, true)
+            .and_then(|root| root.map(|root| Self::from_view(&View::new(&file, &root))).transpose());
         read.map_err(|error| match error.code {
             Code::ConfigInvalid => Error::new(Code::BackupInvalid, error.what).advise(NO_DOWNGRADE),
             _ => error,
@@ -123,12 +122,8 @@ impl Backup {
             ("sha256", sha256),
             ("failed", self.failed.then(|| Node::plain(true))),
         ]);
-        Node::mapping([
-            ("version", Some(Node::text(FORMAT))),
-            ("kind", Some(Node::text(KIND))),
-            ("spec", Some(spec)),
-        ])
-        .emit()
+        Node::mapping([("version", Some(Node::text(FORMAT))), ("kind", Some(Node::text(KIND))), ("spec", Some(spec))])
+            .emit()
     }
 
     fn from_view(view: &View<'_>) -> Result<Self> {
@@ -364,7 +359,10 @@ mod tests {
         assert_eq!(code(&backup(), Expect { version: &other, ..expect() }), Err(Code::BackupInvalid));
         assert_eq!(code(&backup(), Expect { edition: Some(Edition::Oss), ..expect() }), Err(Code::BackupInvalid));
         assert_eq!(code(&backup(), Expect { edition: None, ..expect() }), Ok(()));
-        assert_eq!(code(&backup(), Expect { proxy: Some("mytenant.teleport.sh:3080"), ..expect() }), Err(Code::BackupInvalid));
+        assert_eq!(
+            code(&backup(), Expect { proxy: Some("mytenant.teleport.sh:3080"), ..expect() }),
+            Err(Code::BackupInvalid)
+        );
         assert_eq!(code(&backup(), Expect { proxy: None, ..expect() }), Err(Code::BackupInvalid));
         assert_eq!(code(&Backup { failed: true, ..backup() }, expect()), Err(Code::BackupInvalid));
         assert_eq!(code(&backup(), at("2020-12-11T16:09:52Z")), Ok(()));
@@ -390,12 +388,7 @@ mod tests {
 
     #[test]
     fn addresses_compare_by_host_and_port() {
-        for (a, b) in [
-            ("p", "P:443"),
-            ("https://p:443/web", "p"),
-            ("[::1]:443", "::1"),
-            ("p:", "p"),
-        ] {
+        for (a, b) in [("p", "P:443"), ("https://p:443/web", "p"), ("[::1]:443", "::1"), ("p:", "p")] {
             assert_eq!(address(a), address(b), "{a} {b}");
         }
         assert_ne!(address("p:3080"), address("p"));

@@ -17,3 +17,6 @@ pub use facts::DatabaseFacts;
 pub use restore::{Prepared, prepare, prepare_by_link};
 pub use snapshot::{Pace, Snapshot, Subject, snapshot_online};
 pub use stopped::{AtRest, snapshot_stopped};
+
+#[cfg(test)]
+mod tests;

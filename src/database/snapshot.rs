@@ -112,7 +112,13 @@ fn copy_once(source: &Connection, db: &Path, copy: &Path, clock: &Clock<'_>) -> 
     target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").map_err(failed)?;
     {
         let online = OnlineBackup::new(source, &mut target).map_err(failed)?;
-        while clock.retry(db, || step(&online))? == StepResult::More {}
+        let next = || {
+            clock.retry(db, || step(&online)).map_err(|error| match error.code {
+                Code::NoSpace => Error { what: format!("cannot write {}: no space left", copy.display()), ..error },
+                _ => error,
+            })
+        };
+        while next()? == StepResult::More {}
     }
     target.close().map_err(|(_, error)| sqlite::explain(error, "cannot write", copy))?;
     drop(transaction);
@@ -122,9 +128,7 @@ fn copy_once(source: &Connection, db: &Path, copy: &Path, clock: &Clock<'_>) -> 
 /// One step; a lock held by another is an error like any other, for [`Clock::retry`].
 fn step(online: &OnlineBackup<'_, '_>) -> rusqlite::Result<StepResult> {
     match online.step(STEP_PAGES)? {
-        StepResult::Busy | StepResult::Locked => {
-            Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None))
-        }
+        StepResult::Busy | StepResult::Locked => Err(sqlite::busy()),
         other => Ok(other),
     }
 }

@@ -49,8 +49,7 @@ pub fn open_at_rest(db: &Path) -> Result<Connection> {
         }
     }
     uri.push_str("?immutable=1");
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(uri, flags).map_err(|error| explain(error, "cannot open", db))?;
     connection.execute_batch("PRAGMA trusted_schema = OFF").map_err(|error| explain(error, "cannot open", db))?;
     Ok(connection)
@@ -93,4 +92,9 @@ pub fn explain(error: rusqlite::Error, action: &str, db: &Path) -> Error {
         _ => (Code::DatabaseInvalid, "see whether the agent itself can open it"),
     };
     Error::new(code, format!("{action} {}: {error}", db.display())).advise(advice)
+}
+
+/// SQLite's refusal, for calls that report a lock held by another in another way.
+pub fn busy() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
 }

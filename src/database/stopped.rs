@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
 use super::backup::DATABASE_FILE;
 use super::snapshot::{Clock, Owner, Pace, Snapshot, Subject, absent, describe, lock_wait};
 use super::{directory, sqlite};
@@ -14,7 +17,7 @@ use crate::report::{Code, Error, Result};
 pub struct AtRest {
     /// The live file will be replaced by rename before anything writes to it: it may be linked in place of copied.
     pub will_be_replaced: bool,
-    /// A failed run is being undone: a database that cannot be opened is kept as it is, marked `failed`.
+    /// A failed run is being undone: a database that cannot be opened is kept with its log, marked `failed`.
     pub even_if_damaged: bool,
 }
 
@@ -60,22 +63,27 @@ pub fn snapshot_stopped(
 /// Brings every row into the one file, and checks it.
 fn settle(db: &Path, clock: &Clock<'_>) -> Result<()> {
     let connection = sqlite::open_live(db, lock_wait())?;
-    clock.retry(db, || {
-        let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-        if busy {
-            return Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None));
-        }
-        Ok(())
-    })?;
-    // A checkpoint of a database without log reads nothing: this rolls back a hot journal.
+    // A damaged database keeps its log as it is: the check comes before the checkpoint, and closing must not make one.
+    keep_log(&connection, db, true)?;
+    // The first reading also rolls back a hot journal.
     clock.retry(db, || connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)))?;
     sqlite::quick_check(&connection, db)?;
+    keep_log(&connection, db, false)?;
+    clock.retry(db, || {
+        let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if busy { Err(sqlite::busy()) } else { Ok(()) }
+    })?;
     connection.close().map_err(|(_, error)| sqlite::explain(error, "cannot close", db))?;
     if std::fs::metadata(sqlite::beside(db, "-wal")).is_ok_and(|log| log.len() > 0) {
         return Err(Error::new(Code::DatabaseBusy, format!("{} is still written to", db.display()))
             .advise("stop every program that uses it"));
     }
     durable::sync_file(db)
+}
+
+fn keep_log(connection: &Connection, db: &Path, keep: bool) -> Result<()> {
+    let set = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
+    set.map(|_| ()).map_err(|error| sqlite::explain(error, "cannot open", db))
 }
 
 /// Links or copies `from` to the new name `to`; true if linked.

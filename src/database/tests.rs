@@ -1,0 +1,543 @@
+//! Snapshots and restoration with real SQLite files.
+
+use std::cell::Cell;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::backup::{self, Backup, Content, DATABASE_FILE, DESCRIPTION_FILE};
+use super::*;
+use crate::host::durable;
+use crate::release::{Edition, Revision};
+use crate::report::{Code, Result};
+
+/// A host with an agent's database and room for snapshots.
+struct Bed {
+    dir: tempfile::TempDir,
+    revision: Revision,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        durable::create_dir_all(&dir.path().join("proc")).unwrap();
+        Self { dir, revision: Revision { version: "15.1.0".parse().unwrap(), edition: Edition::Enterprise } }
+    }
+
+    fn db(&self) -> PathBuf {
+        self.dir.path().join("proc/sqlite.db")
+    }
+
+    fn snapshot(&self) -> PathBuf {
+        self.dir.path().join("snapshot")
+    }
+
+    fn prepared(&self) -> PathBuf {
+        restore::prepared_path(&self.db())
+    }
+
+    /// A database in this journal mode with rows 1 to `rows`; its connection stays open like an agent's.
+    fn agent(&self, mode: &str, rows: i64) -> Connection {
+        let agent = Connection::open(self.db()).unwrap();
+        agent.busy_timeout(Duration::from_secs(10)).unwrap();
+        agent
+            .execute_batch(&format!("PRAGMA journal_mode = {mode}; CREATE TABLE t(id INTEGER PRIMARY KEY, x)"))
+            .unwrap();
+        add(&agent, rows);
+        agent
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            proxy: "p:443",
+            revision: &self.revision,
+            now: "2026-01-02T03:04:05Z".parse().unwrap(),
+            failed: false,
+        }
+    }
+
+    fn online(&self) -> Result<Snapshot> {
+        self.online_with(&|| false)
+    }
+
+    fn online_with(&self, cancelled: &dyn Fn() -> bool) -> Result<Snapshot> {
+        let pace = Pace { deadline: Duration::from_millis(200), cancelled };
+        snapshot_online(&self.db(), &self.snapshot(), &self.subject(), &pace)
+    }
+
+    fn stopped(&self, at_rest: AtRest) -> Result<Snapshot> {
+        let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
+        snapshot_stopped(&self.db(), &self.snapshot(), &self.subject(), at_rest, &pace)
+    }
+
+    /// What the snapshot holds, after checking that it is complete, single and as described.
+    fn taken(&self) -> Vec<i64> {
+        assert_eq!(names(&self.snapshot()), [DESCRIPTION_FILE, DATABASE_FILE]);
+        let backup = Backup::read(&self.snapshot()).unwrap().unwrap();
+        backup::check_bytes(&self.snapshot(), &backup).unwrap();
+        let rows = rows_at_rest(&self.snapshot().join(DATABASE_FILE));
+        assert_eq!(names(&self.snapshot()).len(), 2, "looking at it makes no sidecars");
+        rows
+    }
+
+    /// Leaves the live files as a crash of the agent would.
+    fn crash(&self, agent: Connection, parts: &[&str]) {
+        let saved: Vec<_> =
+            parts.iter().map(|part| (*part, std::fs::read(sqlite::beside(&self.db(), part)).unwrap())).collect();
+        drop(agent);
+        for suffix in sqlite::SIDECARS {
+            durable::remove_file(&sqlite::beside(&self.db(), suffix)).unwrap();
+        }
+        for (part, bytes) in saved {
+            durable::write(&sqlite::beside(&self.db(), part), &bytes, 0o600).unwrap();
+        }
+    }
+
+    fn damage(&self) {
+        let mut bytes = std::fs::read(self.db()).unwrap();
+        assert!(bytes.len() > 8192);
+        bytes[4096..8192].fill(0x5a);
+        durable::write(&self.db(), &bytes, 0o600).unwrap();
+    }
+}
+
+fn add(connection: &Connection, rows: i64) {
+    for _ in 0..rows {
+        connection.execute("INSERT INTO t(x) VALUES (randomblob(100))", []).unwrap();
+    }
+}
+
+fn rows(connection: &Connection) -> Vec<i64> {
+    let mut query = connection.prepare("SELECT id FROM t ORDER BY id").unwrap();
+    query.query_map([], |row| row.get(0)).unwrap().map(|id| id.unwrap()).collect()
+}
+
+fn rows_at_rest(db: &Path) -> Vec<i64> {
+    rows(&sqlite::open_at_rest(db).unwrap())
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn up_to(last: i64) -> Vec<i64> {
+    (1..=last).collect()
+}
+
+const REPLACED: AtRest = AtRest { will_be_replaced: true, even_if_damaged: false };
+const UNDO: AtRest = AtRest { will_be_replaced: true, even_if_damaged: true };
+
+#[test]
+fn a_running_agents_rows_are_copied_in_every_journal_mode() {
+    for mode in ["WAL", "DELETE", "TRUNCATE", "PERSIST"] {
+        let bed = Bed::new();
+        let agent = bed.agent(mode, 50);
+        let snapshot = bed.online().unwrap();
+        assert_eq!((snapshot.passes, snapshot.moved), (1, false), "{mode}");
+        assert_eq!(bed.taken(), up_to(50), "{mode}");
+        assert_eq!(Backup::read(&bed.snapshot()).unwrap(), Some(snapshot.backup));
+        add(&agent, 1);
+        assert_eq!(rows(&agent), up_to(51), "{mode}");
+    }
+}
+
+#[test]
+fn a_copy_taken_under_a_writing_thread_is_a_state_that_was_committed() {
+    for mode in ["WAL", "DELETE"] {
+        let bed = Bed::new();
+        let agent = bed.agent(mode, 200);
+        let (stop, committed) = (AtomicBool::new(false), AtomicI64::new(200));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let agent = agent;
+                while !stop.load(Ordering::SeqCst) {
+                    agent
+                        .execute_batch(
+                            "BEGIN IMMEDIATE; INSERT INTO t(x) VALUES (1); INSERT INTO t(x) VALUES (2); COMMIT",
+                        )
+                        .unwrap();
+                    committed.fetch_add(2, Ordering::SeqCst);
+                }
+            });
+            for _ in 0..5 {
+                let before = committed.load(Ordering::SeqCst);
+                let pace = Pace { deadline: Duration::from_secs(20), cancelled: &|| false };
+                let taken = snapshot_online(&bed.db(), &bed.snapshot(), &bed.subject(), &pace);
+                let rows = taken.map(|_| bed.taken());
+                if rows.is_err() {
+                    stop.store(true, Ordering::SeqCst);
+                }
+                let rows = rows.unwrap();
+                assert_eq!(rows, up_to(rows.len() as i64), "{mode}");
+                assert!(rows.len().is_multiple_of(2) && rows.len() as i64 >= before, "{mode}");
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+    }
+}
+
+#[test]
+fn the_pass_is_repeated_three_times_while_others_write() {
+    let bed = Bed::new();
+    let agent = bed.agent("WAL", 10);
+    let snapshot = bed
+        .online_with(&|| {
+            add(&agent, 1);
+            false
+        })
+        .unwrap();
+    assert_eq!((snapshot.passes, snapshot.moved), (3, true));
+    assert!(bed.taken().len() > 12, "the last pass counts");
+
+    let once = Cell::new(3);
+    let snapshot = bed
+        .online_with(&|| {
+            if once.get() > 0 {
+                add(&agent, 1);
+                once.set(once.get() - 1);
+            }
+            false
+        })
+        .unwrap();
+    assert_eq!((snapshot.passes, snapshot.moved), (2, false));
+    assert_eq!(bed.taken(), rows(&agent));
+}
+
+#[test]
+fn a_writer_between_steps_does_not_start_the_copy_again() {
+    let bed = Bed::new();
+    Connection::open(bed.db()).unwrap().execute_batch("PRAGMA page_size = 512; VACUUM").unwrap();
+    let agent = bed.agent("WAL", 10);
+    // Three steps of 2 MiB.
+    agent.execute("INSERT INTO t(x) VALUES (zeroblob(5000000))", []).unwrap();
+    let calls = Cell::new(0);
+    bed.online_with(&|| {
+        add(&agent, 1);
+        calls.set(calls.get() + 1);
+        calls.get() > 100
+    })
+    .unwrap();
+    assert!(calls.get() >= 3 * 3, "the copy has several steps");
+    let rows = bed.taken();
+    assert_eq!(rows, up_to(rows.len() as i64));
+}
+
+#[test]
+fn what_is_not_committed_is_not_copied() {
+    for mode in ["WAL", "DELETE"] {
+        let bed = Bed::new();
+        let agent = bed.agent(mode, 10);
+        agent.execute_batch("BEGIN IMMEDIATE; INSERT INTO t(x) VALUES (1)").unwrap();
+        bed.online().unwrap();
+        assert_eq!(bed.taken(), up_to(10), "{mode}");
+    }
+}
+
+#[test]
+fn a_database_that_stays_busy_is_an_error_after_the_deadline() {
+    let bed = Bed::new();
+    let agent = bed.agent("DELETE", 10);
+    agent.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let start = Instant::now();
+    assert_eq!(bed.online().unwrap_err().code, Code::DatabaseBusy);
+    assert!(start.elapsed() >= Duration::from_millis(200) && start.elapsed() < Duration::from_secs(20));
+    assert!(!bed.snapshot().join(DESCRIPTION_FILE).exists());
+    assert_eq!(bed.stopped(AtRest::default()).unwrap_err().code, Code::DatabaseBusy);
+    assert_eq!(bed.stopped(UNDO).unwrap_err().code, Code::DatabaseBusy);
+}
+
+#[test]
+fn a_database_that_is_free_before_the_deadline_is_copied() {
+    let bed = Bed::new();
+    let agent = bed.agent("DELETE", 10);
+    agent.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let calls = Cell::new(0);
+    bed.online_with(&|| {
+        calls.set(calls.get() + 1);
+        if calls.get() == 2 {
+            agent.execute_batch("ROLLBACK").unwrap();
+        }
+        false
+    })
+    .unwrap();
+    assert_eq!(bed.taken(), up_to(10));
+}
+
+#[test]
+fn a_signal_ends_the_copy() {
+    let bed = Bed::new();
+    let _agent = bed.agent("WAL", 10);
+    assert_eq!(bed.online_with(&|| true).unwrap_err().code, Code::Interrupted);
+}
+
+#[test]
+fn rows_in_the_log_of_a_crashed_agent_are_copied_and_its_log_stays() {
+    let bed = Bed::new();
+    let agent = bed.agent("WAL", 100);
+    bed.crash(agent, &["", "-wal"]);
+    let log = std::fs::read(sqlite::beside(&bed.db(), "-wal")).unwrap();
+    bed.online().unwrap();
+    assert_eq!(bed.taken(), up_to(100));
+    assert_eq!(std::fs::read(sqlite::beside(&bed.db(), "-wal")).unwrap(), log);
+    bed.stopped(REPLACED).unwrap();
+    assert_eq!(bed.taken(), up_to(100));
+    assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
+}
+
+#[test]
+fn a_hot_journal_is_rolled_back_first() {
+    for stopped in [false, true] {
+        let bed = Bed::new();
+        let agent = bed.agent("DELETE", 500);
+        agent
+            .execute_batch("PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN; DELETE FROM t WHERE id > 5")
+            .unwrap();
+        let journal = sqlite::beside(&bed.db(), "-journal");
+        // Only a synced journal header makes it hot; spilled pages write it.
+        assert!(std::fs::metadata(&journal).unwrap().len() > 4096);
+        bed.crash(agent, &["", "-journal"]);
+        if stopped {
+            bed.stopped(AtRest::default()).unwrap()
+        } else {
+            bed.online().unwrap()
+        };
+        assert_eq!(bed.taken(), up_to(500), "stopped: {stopped}");
+    }
+}
+
+#[test]
+fn owner_and_mode_are_kept_and_the_directory_is_closed() {
+    let bed = Bed::new();
+    let _agent = bed.agent("WAL", 1);
+    std::fs::set_permissions(bed.db(), std::fs::Permissions::from_mode(0o640)).unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        durable::chown(&bed.db(), 1234, 1235).unwrap();
+    }
+    bed.online().unwrap();
+    let live = std::fs::metadata(bed.db()).unwrap();
+    let check = |path: &Path| {
+        let meta = std::fs::metadata(path).unwrap();
+        assert_eq!((meta.uid(), meta.gid(), meta.mode()), (live.uid(), live.gid(), live.mode()));
+    };
+    check(&bed.snapshot().join(DATABASE_FILE));
+    assert_eq!(std::fs::metadata(bed.snapshot()).unwrap().mode() & 0o777, 0o700);
+    bed.stopped(AtRest::default()).unwrap();
+    check(&bed.snapshot().join(DATABASE_FILE));
+    std::fs::set_permissions(bed.snapshot().join(DATABASE_FILE), std::fs::Permissions::from_mode(0o600)).unwrap();
+    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    check(&bed.prepared());
+}
+
+#[test]
+fn a_host_without_database_is_described_and_nothing_is_created() {
+    let bed = Bed::new();
+    for snapshot in [bed.online().unwrap(), bed.stopped(UNDO).unwrap()] {
+        assert_eq!(snapshot.backup.content, Content::Absent);
+        assert_eq!(names(&bed.snapshot()), [DESCRIPTION_FILE]);
+    }
+    assert_eq!(names(bed.db().parent().unwrap()), [""; 0]);
+    assert!(!DatabaseFacts::gather(&bed.db()).unwrap().exists);
+
+    let _agent = bed.agent("WAL", 1);
+    assert!(DatabaseFacts::gather(&bed.db()).unwrap().size > 8192);
+    let prepared = prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    assert!(prepared.is_absent());
+    restore::commit(&prepared).unwrap();
+    restore::commit(&prepared).unwrap();
+    assert_eq!(names(bed.db().parent().unwrap()), [""; 0]);
+}
+
+#[test]
+fn a_damaged_database_is_refused_and_kept_as_it_is_when_a_failed_run_is_undone() {
+    let bed = Bed::new();
+    drop(bed.agent("DELETE", 500));
+    bed.damage();
+    assert_eq!(bed.online().unwrap_err().code, Code::DatabaseInvalid);
+    assert!(!bed.snapshot().join(DESCRIPTION_FILE).exists());
+    assert_eq!(bed.stopped(REPLACED).unwrap_err().code, Code::DatabaseInvalid);
+    for bytes in [std::fs::read(bed.db()).unwrap(), b"not a database at all".to_vec()] {
+        durable::write(&bed.db(), &bytes, 0o600).unwrap();
+        let snapshot = bed.stopped(UNDO).unwrap();
+        assert!(snapshot.raw && snapshot.backup.failed);
+        assert_eq!(std::fs::read(bed.snapshot().join(DATABASE_FILE)).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_damaged_database_is_kept_with_its_log() {
+    let bed = Bed::new();
+    let agent = bed.agent("WAL", 500);
+    agent.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); CREATE TABLE later(x)").unwrap();
+    bed.crash(agent, &["", "-wal"]);
+    bed.damage();
+    let log = std::fs::read(sqlite::beside(&bed.db(), "-wal")).unwrap();
+    assert!(log.len() > 4096);
+    assert!(bed.stopped(UNDO).unwrap().raw);
+    assert_eq!(std::fs::read(bed.snapshot().join("sqlite.db-wal")).unwrap(), log);
+}
+
+#[test]
+fn a_link_is_made_only_of_a_file_that_will_be_replaced() {
+    let bed = Bed::new();
+    drop(bed.agent("WAL", 10));
+    let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
+    assert!(!bed.stopped(AtRest::default()).unwrap().linked);
+    assert_ne!(inode(&bed.db()), inode(&bed.snapshot().join(DATABASE_FILE)));
+    assert!(bed.stopped(REPLACED).unwrap().linked);
+    assert_eq!(inode(&bed.db()), inode(&bed.snapshot().join(DATABASE_FILE)));
+}
+
+#[test]
+fn a_restored_database_has_the_snapshots_rows_and_nothing_of_the_one_before() {
+    for mode in ["WAL", "DELETE"] {
+        let bed = Bed::new();
+        let agent = bed.agent(mode, 10);
+        bed.online().unwrap();
+        add(&agent, 90);
+        let parts: &[&str] = if mode == "WAL" { &["", "-wal", "-shm"] } else { &[""] };
+        bed.crash(agent, parts);
+        let before = std::fs::read(bed.db()).unwrap();
+        let prepared = prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+        assert_eq!(std::fs::read(bed.db()).unwrap(), before);
+        assert_eq!(prepared.size(), std::fs::metadata(bed.prepared()).unwrap().len());
+        restore::commit(&prepared).unwrap();
+        assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
+        assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10), "{mode}");
+        assert!(!restore::swap(&bed.db()).unwrap());
+    }
+}
+
+#[test]
+fn the_old_log_goes_before_the_new_file_comes() {
+    let bed = Bed::new();
+    drop(bed.agent("DELETE", 10));
+    bed.online().unwrap();
+    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    let before = std::fs::metadata(bed.db()).unwrap().ino();
+    // A log that cannot be removed must not meet the new file.
+    durable::create_dir_all(&sqlite::beside(&bed.db(), "-wal")).unwrap();
+    restore::swap(&bed.db()).unwrap_err();
+    assert_eq!(std::fs::metadata(bed.db()).unwrap().ino(), before);
+    durable::remove_tree(&sqlite::beside(&bed.db(), "-wal")).unwrap();
+    assert!(restore::swap(&bed.db()).unwrap());
+}
+
+#[test]
+fn a_swap_that_was_cut_after_the_old_log_went_is_finished() {
+    let bed = Bed::new();
+    let agent = bed.agent("WAL", 10);
+    bed.online().unwrap();
+    add(&agent, 5);
+    bed.crash(agent, &["", "-wal"]);
+    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    durable::remove_file(&sqlite::beside(&bed.db(), "-wal")).unwrap();
+    assert!(restore::swap(&bed.db()).unwrap());
+    assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10));
+}
+
+#[test]
+fn a_discarded_preparation_leaves_nothing() {
+    let bed = Bed::new();
+    drop(bed.agent("WAL", 10));
+    bed.online().unwrap();
+    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    restore::discard(&bed.db()).unwrap();
+    restore::discard(&bed.db()).unwrap();
+    assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
+}
+
+#[test]
+fn a_snapshot_with_other_bytes_is_not_prepared() {
+    let bed = Bed::new();
+    drop(bed.agent("DELETE", 500));
+    let digest = bed.online().unwrap().backup.identity().unwrap().to_owned();
+    let file = bed.snapshot().join(DATABASE_FILE);
+    let good = std::fs::read(&file).unwrap();
+    let mut bad = good.clone();
+    bad[4200] ^= 1;
+    for bytes in [&bad[..], &good[..good.len() - 4096], b""] {
+        durable::write(&file, bytes, 0o600).unwrap();
+        for trusted in [None, Some(digest.as_str())] {
+            assert_eq!(prepare(&bed.snapshot(), &bed.db(), trusted).unwrap_err().code, Code::BackupInvalid);
+            assert_eq!(prepare_by_link(&bed.snapshot(), &bed.db(), trusted).unwrap_err().code, Code::BackupInvalid);
+        }
+        let backup = Backup::read(&bed.snapshot()).unwrap().unwrap();
+        assert_eq!(backup::check_bytes(&bed.snapshot(), &backup).unwrap_err().code, Code::BackupInvalid);
+    }
+    durable::remove_file(&file).unwrap();
+    assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::BackupMissing);
+    durable::write(&file, &good, 0o600).unwrap();
+    durable::remove_file(&bed.snapshot().join(DESCRIPTION_FILE)).unwrap();
+    assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::BackupMissing);
+    assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
+    prepare(&bed.snapshot(), &bed.db(), Some(&digest)).unwrap();
+}
+
+#[test]
+fn a_description_without_digest_still_needs_a_good_database() {
+    let bed = Bed::new();
+    drop(bed.agent("DELETE", 500));
+    let mut backup = bed.online().unwrap().backup;
+    backup.content = Content::Database { size: None, sha256: None };
+    backup.write(&bed.snapshot()).unwrap();
+    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    durable::write(&bed.snapshot().join(DATABASE_FILE), b"junk", 0o600).unwrap();
+    assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::BackupInvalid);
+}
+
+#[test]
+fn the_way_back_without_room_links_the_snapshot_even_if_it_is_the_live_file() {
+    let bed = Bed::new();
+    drop(bed.agent("WAL", 10));
+    bed.stopped(REPLACED).unwrap();
+    let prepared = prepare_by_link(&bed.snapshot(), &bed.db(), None).unwrap();
+    restore::commit(&prepared).unwrap();
+    assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
+    durable::remove_tree(&bed.snapshot()).unwrap();
+    assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10));
+}
+
+#[test]
+fn a_database_behind_a_link_is_replaced_behind_the_link() {
+    let bed = Bed::new();
+    drop(bed.agent("WAL", 10));
+    let elsewhere = bed.dir.path().join("elsewhere");
+    durable::rename(&bed.db(), &elsewhere).unwrap();
+    durable::symlink(&elsewhere, &bed.db()).unwrap();
+    bed.online().unwrap();
+    assert_eq!(bed.taken(), up_to(10));
+    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    assert!(restore::swap(&bed.db()).unwrap());
+    assert_eq!(std::fs::read_link(bed.db()).unwrap(), elsewhere);
+    assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10));
+}
+
+#[test]
+fn a_snapshot_is_asked_for_its_files_before_it_is_trusted() {
+    let bed = Bed::new();
+    drop(bed.agent("WAL", 10));
+    let expect = Expect {
+        version: &bed.revision.version,
+        edition: None,
+        proxy: Some("p"),
+        now: "2026-01-03T00:00:00Z".parse().unwrap(),
+        max_age: Duration::from_secs(365 * 86_400),
+        database_exists: true,
+        trusted: None,
+    };
+    let code = || backup::check(&bed.snapshot(), &expect).map_err(|error| error.code);
+    assert_eq!(code(), Err(Code::BackupMissing));
+    let backup = bed.online().unwrap().backup;
+    assert_eq!(code(), Ok(backup));
+    durable::write(&bed.snapshot().join(DATABASE_FILE), b"short", 0o600).unwrap();
+    assert_eq!(code(), Err(Code::BackupInvalid));
+    durable::remove_file(&bed.snapshot().join(DATABASE_FILE)).unwrap();
+    assert_eq!(code(), Err(Code::BackupMissing));
+}
