@@ -58,11 +58,8 @@ fn authorization(userinfo: &str) -> String {
 /// Asks the cluster that `spec` names.
 pub fn directive(context: &Context, spec: &Spec, client: &Client, deadline: Option<Duration>) -> Result<Directive> {
     let proxy: ProxyAddr = proxy(spec)?.parse()?;
-    let question = Question {
-        host_uuid: host_uuid(context)?,
-        group: spec.group.clone(),
-        update_id: spec.update_id.clone(),
-    };
+    let question =
+        Question { host_uuid: host_uuid(context)?, group: spec.group.clone(), update_id: spec.update_id.clone() };
     cluster::find(client, &proxy, &question, deadline, &|| context.signals.cancelled())
 }
 
@@ -88,7 +85,10 @@ pub fn host_uuid(context: &Context) -> Result<Option<String>> {
     let path = context.data_dir()?.join("host_uuid");
     // Only root may read the agent's directory; without it the question is asked without the id.
     let bytes = durable::read_limited(&path, 256).unwrap_or_default();
-    Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()).map(|text| text.trim().to_owned()).filter(|id| !id.is_empty()))
+    Ok(bytes
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .map(|text| text.trim().to_owned())
+        .filter(|id| !id.is_empty()))
 }
 
 /// Where archives come from.

@@ -132,12 +132,8 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     let url = ask::base_url(context, &spec)?.join(&errand.target.archive_name(ask::arch(context)));
-    let target = Target {
-        revision: errand.target.clone(),
-        url,
-        bytes: None,
-        trust_snapshot: errand.trusted_snapshot.is_some(),
-    };
+    let target =
+        Target { revision: errand.target.clone(), url, bytes: None, trust_snapshot: errand.trusted_snapshot.is_some() };
     plan::move_to(facts, &target)
 }
 
@@ -177,9 +173,9 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
         }
         Err(undone) => {
             let error = match undone.recovery {
-                Some(recovery) => undone.error.advise(format!(
-                    "and putting everything back failed: {recovery}; run `teleport-update recover`"
-                )),
+                Some(recovery) => undone
+                    .error
+                    .advise(format!("and putting everything back failed: {recovery}; run `teleport-update recover`")),
                 None => {
                     let left = plan.from.as_ref().map_or("what was there before".to_owned(), |from| from.to_string());
                     let advice = undone.error.advice.clone();
@@ -236,7 +232,11 @@ fn preflight(context: &Context, plan: &Plan) -> Result<()> {
         let versions = dir == layout.versions;
         if mount.read_only {
             return Err(Error::new(Code::ReadOnly, format!("{} is on a file system mounted read-only", dir.display()))
-                .advise(if versions { "remount it writable" } else { "remount it writable, or choose another directory with --path" }));
+                .advise(if versions {
+                    "remount it writable"
+                } else {
+                    "remount it writable, or choose another directory with --path"
+                }));
         }
         if versions && mount.no_exec && !layout.is_image() {
             return Err(Error::new(Code::ReadOnly, format!("{} is on a file system mounted noexec", dir.display()))
@@ -261,7 +261,9 @@ fn leave_session(context: &Context) -> Result<Option<u8>> {
         return Ok(None);
     }
     context.signals.ignore_hangup()?;
-    context.report.notice("this shell lives in the agent's own session: going on in a unit of its own (journalctl has the rest)");
+    context
+        .report
+        .notice("this shell lives in the agent's own session: going on in a unit of its own (journalctl has the rest)");
     let mut argv: Vec<std::ffi::OsString> = vec!["/usr/bin/env".into(), format!("{SCOPE_GUARD}=1").into()];
     argv.push(context.host.exe.clone().into());
     argv.extend(context.host.args.iter().skip(1).map(Into::into));

@@ -20,10 +20,8 @@ const EX_SOFTWARE: i32 = 70;
 
 /// Runs the command in the active version's updater. `None`: it runs here.
 pub fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
-    let is_own = matches!(
-        cli.command,
-        Command::Recover(_) | Command::Version(_) | Command::Completion { .. } | Command::Man
-    );
+    let is_own =
+        matches!(cli.command, Command::Recover(_) | Command::Version(_) | Command::Completion { .. } | Command::Man);
     // An image's binaries may be for another machine.
     if is_own || context.host.var(GUARD).is_some() || context.layout.is_image() {
         return Ok(None);
@@ -31,10 +29,8 @@ pub fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
     let Some(updater) = active_updater(context) else {
         return Ok(None);
     };
-    let child = Program::new(&updater)
-        .args(context.host.args.iter().skip(1))
-        .env(GUARD, "1")
-        .run_attached(&context.signals);
+    let child =
+        Program::new(&updater).args(context.host.args.iter().skip(1)).env(GUARD, "1").run_attached(&context.signals);
     let broke = match &child {
         Ok(status) => match status.code() {
             Some(EX_SOFTWARE) => "broke (exit status 70)".to_owned(),

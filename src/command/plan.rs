@@ -120,7 +120,9 @@ fn to_text(plan: &Plan) -> String {
         text += &format!("download: {:.1} MB\n", bytes as f64 / 1e6);
     }
     let mut number = 0;
-    for (title, steps) in [("prepare", &plan.prepare), ("switch (undone in reverse)", &plan.switch), ("after the commit", &plan.after)] {
+    for (title, steps) in
+        [("prepare", &plan.prepare), ("switch (undone in reverse)", &plan.switch), ("after the commit", &plan.after)]
+    {
         if steps.is_empty() {
             continue;
         }

@@ -42,7 +42,8 @@ pub fn settled(
             snapshot_sha256: snapshot_sha256.map(str::to_owned),
             previous: plan.from.clone(),
         });
-        status.refused.retain(|refused| refused.revision != *to);
+        // A new target has come: what was refused before it is no longer asked for.
+        status.refused.clear();
         status.attempts.clear();
         status.last_result = Some(LastResult {
             time: now,
@@ -114,7 +115,9 @@ impl Failure {
             if refuse && !known {
                 add_refusal(&mut status, to, &self.reason, &self.code, now);
             }
-            if self.evidence && let Some(dir) = &self.plan.to_dir {
+            if self.evidence
+                && let Some(dir) = &self.plan.to_dir
+            {
                 let version_dir = versions.join(dir);
                 let place = match self.plan.database {
                     Database::Keep => directory::of(&version_dir),

@@ -79,7 +79,8 @@ fn open_or_hand_over(context: &Context, boot: bool) -> Result<Option<Journal>> {
         Some(writer) if writer.path != context.host.exe => writer,
         _ => return opened,
     };
-    let is_same = |path: &std::path::PathBuf| crate::execute::digest_of(path).is_ok_and(|digest| digest == writer.sha256);
+    let is_same =
+        |path: &std::path::PathBuf| crate::execute::digest_of(path).is_ok_and(|digest| digest == writer.sha256);
     if is_same(&context.host.exe) || !is_same(&writer.path) {
         return opened;
     }

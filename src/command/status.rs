@@ -26,11 +26,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let directive = directive(context, &updates);
     let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive));
     let status = gather(context, &updates, directive.as_ref());
-    let format = args.format.unwrap_or(if std::io::stdout().is_terminal() {
-        OutputFormat::Text
-    } else {
-        OutputFormat::Json
-    });
+    let format =
+        args.format.unwrap_or(if std::io::stdout().is_terminal() { OutputFormat::Text } else { OutputFormat::Json });
     let text = match format {
         OutputFormat::Json => format!("{status:#}\n"),
         OutputFormat::Yaml => yaml(&status),
@@ -85,10 +82,13 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     };
     // The RFD's nine keys, first and exactly so named.
     put("agent_version_installed", json!(spec.active_version.as_ref().map(ToString::to_string)));
-    put("agent_version_desired", match &desired {
-        Some(desired) => number(Some(desired)),
-        None => json!(directive.map(|directive| directive.version.to_string())),
-    });
+    put(
+        "agent_version_desired",
+        match &desired {
+            Some(desired) => number(Some(desired)),
+            None => json!(directive.map(|directive| directive.version.to_string())),
+        },
+    );
     put("agent_version_previous", number(status.previous.as_ref()));
     put("agent_edition_installed", edition(active.as_ref()));
     put("agent_edition_desired", edition(desired.as_ref()));
@@ -102,30 +102,51 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     put("base_url", json!(spec.base_url));
     put("pinned", json!(spec.pinned));
     put("in_window", json!(directive.map(|directive| directive.in_window)));
-    put("last_result", match &status.last_result {
-        None => Value::Null,
-        Some(last) => json!({
-            "time": last.time.to_string(),
-            "outcome": last.outcome.to_string(),
-            "error_code": last.error_code,
-            "message": last.message,
-            "from": last.from.as_ref().map(|from| from.version.to_string()),
-            "to": last.to.as_ref().map(|to| to.version.to_string()),
-        }),
-    });
-    put("refused", status.refused.iter().map(|refused| json!({
-        "version": refused.revision.version.to_string(),
-        "edition": refused.revision.edition.as_str(),
-        "reason": refused.reason,
-        "error_code": refused.error_code,
-        "time": refused.time.to_string(),
-        "count": refused.count,
-        "retry_at": refused.retry_at.to_string(),
-    })).collect());
-    put("failed_rows", status.failed_rows.iter().map(|rows| json!({
-        "version": rows.revision.version.to_string(),
-        "path": rows.path,
-    })).collect());
+    put(
+        "last_result",
+        match &status.last_result {
+            None => Value::Null,
+            Some(last) => json!({
+                "time": last.time.to_string(),
+                "outcome": last.outcome.to_string(),
+                "error_code": last.error_code,
+                "message": last.message,
+                "from": last.from.as_ref().map(|from| from.version.to_string()),
+                "to": last.to.as_ref().map(|to| to.version.to_string()),
+            }),
+        },
+    );
+    put(
+        "refused",
+        status
+            .refused
+            .iter()
+            .map(|refused| {
+                json!({
+                    "version": refused.revision.version.to_string(),
+                    "edition": refused.revision.edition.as_str(),
+                    "reason": refused.reason,
+                    "error_code": refused.error_code,
+                    "time": refused.time.to_string(),
+                    "count": refused.count,
+                    "retry_at": refused.retry_at.to_string(),
+                })
+            })
+            .collect(),
+    );
+    put(
+        "failed_rows",
+        status
+            .failed_rows
+            .iter()
+            .map(|rows| {
+                json!({
+                    "version": rows.revision.version.to_string(),
+                    "path": rows.path,
+                })
+            })
+            .collect(),
+    );
     let running = running(context, updates);
     put("agent_running", json!(running.as_ref().map(|(running, _)| running)));
     put("agent_version_running", json!(running.and_then(|(_, version)| version)));
@@ -219,20 +240,26 @@ fn text(status: &Value) -> String {
     };
     let mut rows: Vec<(&str, String)> = vec![
         ("Installed", both("agent_version_installed", "agent_edition_installed")),
-        ("Running", match (&status["agent_running"], &status["agent_version_running"]) {
-            (Value::Bool(true), Value::Null) => "yes, a version not managed here".into(),
-            (Value::Bool(true), _) => get("agent_version_running"),
-            (Value::Bool(false), _) => "no".into(),
-            _ => "-".into(),
-        }),
+        (
+            "Running",
+            match (&status["agent_running"], &status["agent_version_running"]) {
+                (Value::Bool(true), Value::Null) => "yes, a version not managed here".into(),
+                (Value::Bool(true), _) => get("agent_version_running"),
+                (Value::Bool(false), _) => "no".into(),
+                _ => "-".into(),
+            },
+        ),
         ("Desired", both("agent_version_desired", "agent_edition_desired")),
         ("Previous", both("agent_version_previous", "agent_edition_previous")),
-        ("Updates", match (&status["agent_updates_enabled"], &status["pinned"]) {
-            (Value::Bool(true), Value::Bool(true)) => "enabled, pinned".into(),
-            (Value::Bool(false), Value::Bool(true)) => "disabled, pinned".into(),
-            (Value::Bool(true), _) => "enabled".into(),
-            _ => "disabled".into(),
-        }),
+        (
+            "Updates",
+            match (&status["agent_updates_enabled"], &status["pinned"]) {
+                (Value::Bool(true), Value::Bool(true)) => "enabled, pinned".into(),
+                (Value::Bool(false), Value::Bool(true)) => "disabled, pinned".into(),
+                (Value::Bool(true), _) => "enabled".into(),
+                _ => "disabled".into(),
+            },
+        ),
         ("Cluster", get("proxy")),
         ("Group", get("group")),
         ("In window", get("in_window")),
@@ -261,7 +288,11 @@ fn text(status: &Value) -> String {
     for kept in status["failed_rows"].as_array().into_iter().flatten() {
         rows.push((
             "Kept rows",
-            format!("what {} wrote before it was rolled back is in {}", kept["version"].as_str().unwrap_or_default(), kept["path"].as_str().unwrap_or_default()),
+            format!(
+                "what {} wrote before it was rolled back is in {}",
+                kept["version"].as_str().unwrap_or_default(),
+                kept["path"].as_str().unwrap_or_default()
+            ),
         ));
     }
     if status["recovery_pending"] == true {

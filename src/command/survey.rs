@@ -189,7 +189,9 @@ fn snapshot(
         Ok(Some(backup)) => backup,
         Ok(None) => {
             let what = format!("{revision} has no snapshot of the database");
-            return Snapshot::Unusable(Error::new(Code::BackupMissing, what).advise("update to a newer version instead"));
+            return Snapshot::Unusable(
+                Error::new(Code::BackupMissing, what).advise("update to a newer version instead"),
+            );
         }
         Err(error) => return Snapshot::Unusable(error),
     };
@@ -214,8 +216,7 @@ fn snapshot(
 /// Every name in the link directory that is a link of ours, or that an installed version would need.
 fn names(context: &Context, installed: &[Installed], versions: &Path) -> Result<Vec<Name>> {
     let link_dir = &context.layout.link_dir;
-    let mut wanted: Vec<String> =
-        ["teleport", "tsh", "tctl", "tbot", "teleport-update"].map(str::to_owned).to_vec();
+    let mut wanted: Vec<String> = ["teleport", "tsh", "tctl", "tbot", "teleport-update"].map(str::to_owned).to_vec();
     wanted.extend(installed.iter().flat_map(|installed| installed.binaries.iter().cloned()));
     if let Ok(entries) = std::fs::read_dir(link_dir) {
         wanted.extend(entries.flatten().filter_map(|entry| {

@@ -1,16 +1,16 @@
 //! `verify`: every file of the active version against its manifest, links, unit, snapshot; `--repair` puts it right.
 
+use super::Context;
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
-use super::Context;
 use crate::cli::Verify;
 use crate::config::Updates;
-use crate::plan::{self, Node, Target};
-use crate::report::{Code, Error, Result};
-use crate::store::manifest::{self, Manifest};
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::plan::Step;
+use crate::plan::{self, Node, Target};
+use crate::report::{Code, Error, Result};
+use crate::store::manifest::{self, Manifest};
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
@@ -58,7 +58,12 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     let version_dir = context.layout.versions.join(&dir);
     match Manifest::read(&version_dir) {
         Ok(manifest) => {
-            found.extend(manifest.verify(&version_dir)?.iter().map(|difference| format!("{}: {difference}", version_dir.display())));
+            found.extend(
+                manifest
+                    .verify(&version_dir)?
+                    .iter()
+                    .map(|difference| format!("{}: {difference}", version_dir.display())),
+            );
             if manifest::read_marker(&version_dir).unwrap_or_default() != Some(manifest.archive_sha256) {
                 found.push(format!("{}: the checksum marker is missing or another", version_dir.display()));
             }

@@ -4,9 +4,9 @@ use super::errand::{self, Errand};
 use super::survey::{self, Depth};
 use super::{Context, recover};
 use crate::config::Updates;
+use crate::report::{Code, Error, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{HealthSettings, Verdict};
-use crate::report::{Code, Error, Result};
 use crate::store::{publish, retention};
 
 /// Watches the version that was just committed. Returns the command's exit status.

@@ -171,6 +171,12 @@ impl Updates {
         Ok(Self { file: file.to_owned(), root, spec, status })
     }
 
+    /// The empty configuration that an absent `file` stands for.
+    pub fn empty(file: &Path) -> Self {
+        let root = Node::mapping([("version", Some(Node::text(FORMAT))), ("kind", Some(Node::text(KIND)))]);
+        Self { file: file.to_owned(), root, spec: Spec::default(), status: Status::default() }
+    }
+
     /// The file it was read from.
     pub fn file(&self) -> &Path {
         &self.file

@@ -105,7 +105,8 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
             }
             Err(error) => {
                 site.report.failed(&step.describe());
-                let blame = error.code == Code::Unhealthy || (is_service_step(step) && error.code == Code::ServiceFailed);
+                let blame =
+                    error.code == Code::Unhealthy || (is_service_step(step) && error.code == Code::ServiceFailed);
                 return Err(Undone { error, blame, recovery: None });
             }
         }
@@ -127,7 +128,10 @@ fn undo(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool) -> R
     let plan = journal.opening()?.plan.clone();
     for index in journal.to_undo() {
         let Some(step) = plan.switch.get(index) else {
-            return Err(Error::new(Code::JournalUnknown, format!("the journal names step {index}, which its plan lacks")));
+            return Err(Error::new(
+                Code::JournalUnknown,
+                format!("the journal names step {index}, which its plan lacks"),
+            ));
         };
         steps::undo(site, step, journal).map_err(|error| error.during(format!("undoing \"{}\"", step.describe())))?;
         journal.append(Record::Undone { step: index })?;
@@ -157,7 +161,9 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<()> {
     let unmanaged = site.layout.versions.join(crate::plan::UNMANAGED);
     let cleaned = match plan.direction {
         // The version left may have to come back during the watch: the kept files of a first install do not.
-        Direction::Uninstall => durable::remove_file(&site.layout.config_file()).and_then(|()| durable::remove_tree(&unmanaged)),
+        Direction::Uninstall => {
+            durable::remove_file(&site.layout.config_file()).and_then(|()| durable::remove_tree(&unmanaged))
+        }
         _ => durable::remove_tree(&unmanaged),
     };
     if let Err(error) = cleaned {

@@ -98,10 +98,11 @@ fn check(site: &Site<'_>, staging: &Path, revision: &Revision, manifest: &mut Ma
         site.report.debug("the image is for another machine: its binaries are not run");
         return Ok(());
     }
-    let output = Command::new(&agent).arg("version").timeout(VERSION_TIMEOUT).unprivileged().run().map_err(|error| {
-        Error::new(Code::VersionMismatch, format!("the downloaded teleport does not run: {}", error.what))
-            .advise("the release is broken, or not for this machine; the old version stays")
-    })?;
+    let output =
+        Command::new(&agent).arg("version").timeout(VERSION_TIMEOUT).unprivileged().run().map_err(|error| {
+            Error::new(Code::VersionMismatch, format!("the downloaded teleport does not run: {}", error.what))
+                .advise("the release is broken, or not for this machine; the old version stays")
+        })?;
     release::check::check_version_output(&output.stdout_text(), &revision.version)?;
     manifest.updater = ["bin/teleport-update", "bin/teleport-updater"].into_iter().find_map(|file| {
         manifest.files.iter().any(|entry| entry.path == file).then(|| updater(site, staging, file)).flatten()

@@ -40,10 +40,11 @@ pub fn run(site: &Site<'_>, mut journal: Journal, regret: &mut dyn FnMut(&Journa
     }
     journal.append(Record::Recover)?;
     let error = Error::new(Code::Interrupted, format!("a run of `{command}` was interrupted"));
-    super::undo(site, &mut journal, &error, false)
-        .map_err(|error| Error::new(Code::RecoveryFailed, error.what.clone()).advise(error.advice.unwrap_or_else(|| {
+    super::undo(site, &mut journal, &error, false).map_err(|error| {
+        Error::new(Code::RecoveryFailed, error.what.clone()).advise(error.advice.unwrap_or_else(|| {
             "the next run or boot tries again; run `teleport-update recover` for the details".into()
-        })))?;
+        }))
+    })?;
     regret(&journal);
     journal.close()?;
     Ok(Recovered::Undone)

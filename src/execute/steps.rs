@@ -85,7 +85,11 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
 pub(super) fn needs_running_system(step: &Step) -> bool {
     matches!(
         step,
-        Step::RemovePackage { .. } | Step::Confirm | Step::EnableTimer { .. } | Step::DisableUnit { .. } | Step::Retire { .. }
+        Step::RemovePackage { .. }
+            | Step::Confirm
+            | Step::EnableTimer { .. }
+            | Step::DisableUnit { .. }
+            | Step::Retire { .. }
     )
 }
 
@@ -206,11 +210,7 @@ fn subject<'a>(site: &'a Site<'_>, revision: Option<&'a Revision>, failed: bool)
 }
 
 fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -> Result<()> {
-    let probe = Probe {
-        service: &site.service,
-        new_binary: site.real(binary),
-        data_dir: site.data_dir.clone(),
-    };
+    let probe = Probe { service: &site.service, new_binary: site.real(binary), data_dir: site.data_dir.clone() };
     let verdict = health::observe(&probe, site.health, served, failing, &|| site.signals.cancelled())?;
     match verdict {
         Verdict::Healthy { .. } => Ok(()),
@@ -218,8 +218,10 @@ fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -
             site.report.warn(&format!("the agent was failing before, and its new version is not proven: {reason}"));
             Ok(())
         }
-        Verdict::Failed { reason } => Err(Error::new(Code::Unhealthy, format!("the new version is not healthy: {reason}"))
-            .advise("see `journalctl -u teleport`")),
+        Verdict::Failed { reason } => {
+            Err(Error::new(Code::Unhealthy, format!("the new version is not healthy: {reason}"))
+                .advise("see `journalctl -u teleport`"))
+        }
     }
 }
 

@@ -159,11 +159,8 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         part: Part::Agent,
     };
     let switches = agent.was != agent.now;
-    let service = if switches || direction != Direction::Same {
-        service_action(facts, database)
-    } else {
-        ServiceAction::None
-    };
+    let service =
+        if switches || direction != Direction::Same { service_action(facts, database) } else { ServiceAction::None };
 
     let mut switch: Vec<Step> = Vec::new();
     let restore = database == Database::Restore;
@@ -382,10 +379,13 @@ fn service_action(facts: &Facts, database: Database) -> ServiceAction {
 
 /// Every link but the agent's that must change, updaters included.
 fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
-    let binaries: Vec<String> = installed.map_or_else(
-        || USUAL_BINARIES.iter().map(|&name| name.to_owned()).collect(),
-        |installed| installed.binaries.clone(),
-    );
+    // Before the download the damaged copy's names, or the active version's, are the best guess.
+    let guess = facts.installed.iter().find(|known| known.dir == to_dir && !known.binaries.is_empty());
+    let guess = guess.or_else(|| facts.find(facts.active.as_ref()?)).map(|known| known.binaries.clone());
+    let binaries = match installed {
+        Some(installed) => installed.binaries.clone(),
+        None => guess.unwrap_or_else(|| USUAL_BINARIES.map(str::to_owned).to_vec()),
+    };
     let mut wanted: Vec<(String, Node)> = binaries
         .iter()
         .filter(|name| name.as_str() != "teleport" && !is_updater_name(name))
@@ -402,9 +402,8 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
             placements.push(Placement { path, was, now: now.clone(), part: part_of(name) });
         }
     }
-    let is_left = |name: &&Name| {
-        name.ours && name.name != "teleport" && !wanted.iter().any(|(wanted, _)| *wanted == name.name)
-    };
+    let is_left =
+        |name: &&Name| name.ours && name.name != "teleport" && !wanted.iter().any(|(wanted, _)| *wanted == name.name);
     if installed.is_some() {
         for name in facts.names.iter().filter(is_left) {
             placements.push(Placement {
@@ -421,9 +420,11 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
 /// Our own links: to the new version's updater if it speaks our protocol, else they stay on the newest that does.
 fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(String, Node)> {
     let newest = || {
-        facts.installed.iter().filter(|installed| installed.updater.is_some() && installed.marker.is_some()).max_by(
-            |a, b| a.revision.version.cmp(&b.revision.version).then(a.install_time.cmp(&b.install_time)),
-        )
+        facts
+            .installed
+            .iter()
+            .filter(|installed| installed.updater.is_some() && installed.marker.is_some())
+            .max_by(|a, b| a.revision.version.cmp(&b.revision.version).then(a.install_time.cmp(&b.install_time)))
     };
     let Some(source) = to.filter(|installed| installed.updater.is_some()).or_else(newest) else {
         return Vec::new();
@@ -447,9 +448,10 @@ fn enablement_placements<'a>(
 ) -> impl Iterator<Item = Placement> + 'a {
     let now = Node::Link(facts.target(to_dir, UNIT));
     let has_unit = installed.is_none_or(|installed| installed.unit.is_some());
-    facts.enablement.iter().filter(move |_| has_unit).filter_map(move |(path, was)| {
-        (*was != now).then(|| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
-    })
+    let moves = facts.enablement.iter().filter(move |_| has_unit);
+    moves
+        .map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
+        .filter(|place| place.was != place.now)
 }
 
 fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Placement> {

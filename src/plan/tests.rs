@@ -87,7 +87,10 @@ fn order(plan: &Plan) -> Vec<String> {
 fn an_upgrade_without_a_snapshot_keeps_the_database_and_reloads_with_the_agents_link_last() {
     let facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
     let plan = move_to(&facts, &target("2.0.0")).unwrap();
-    assert_eq!((plan.direction, plan.database, plan.service), (Direction::Upgrade, Database::Keep, ServiceAction::Reload));
+    assert_eq!(
+        (plan.direction, plan.database, plan.service),
+        (Direction::Upgrade, Database::Keep, ServiceAction::Reload)
+    );
     assert_eq!(
         order(&plan),
         [
@@ -122,7 +125,8 @@ fn an_upgrade_whose_targets_snapshot_is_invalid_keeps_the_present_database_and_s
 
 #[test]
 fn an_upgrade_past_a_version_with_a_snapshot_keeps_the_present_database() {
-    let versions = vec![installed("1.0.0", unusable()), installed("2.0.0", Snapshot::Valid), installed("3.0.0", unusable())];
+    let versions =
+        vec![installed("1.0.0", unusable()), installed("2.0.0", Snapshot::Valid), installed("3.0.0", unusable())];
     let plan = move_to(&host("1.0.0", versions), &target("3.0.0")).unwrap();
     assert_eq!(plan.database, Database::Keep);
 }
@@ -185,10 +189,7 @@ fn a_host_that_had_no_database_may_go_back_only_while_it_still_has_none() {
 #[test]
 fn another_edition_of_the_same_version_keeps_the_database_and_gets_its_own_directory() {
     let facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
-    let wanted = Target {
-        revision: Revision { edition: Edition::Enterprise, ..revision("1.0.0") },
-        ..target("1.0.0")
-    };
+    let wanted = Target { revision: Revision { edition: Edition::Enterprise, ..revision("1.0.0") }, ..target("1.0.0") };
     let plan = move_to(&facts, &wanted).unwrap();
     assert_eq!((plan.direction, plan.database), (Direction::EditionSwitch, Database::Keep));
     assert_eq!(plan.to_dir.as_deref(), Some("1.0.0_enterprise"));
@@ -242,9 +243,10 @@ fn links_to_names_that_the_new_version_lacks_go() {
     let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
     facts.installed[1].binaries.retain(|name| name != "tbot");
     let plan = move_to(&facts, &target("2.0.0")).unwrap();
-    let gone = plan.switch.iter().any(
-        |step| matches!(step, Step::Place(place) if place.path.ends_with("tbot") && place.now == Node::Absent),
-    );
+    let gone = plan
+        .switch
+        .iter()
+        .any(|step| matches!(step, Step::Place(place) if place.path.ends_with("tbot") && place.now == Node::Absent));
     assert!(gone, "{:?}", order(&plan));
 }
 

@@ -8,9 +8,7 @@ use crate::release::Revision;
 /// `keep: 1` it goes only after the watch, by [`after_watch`].
 pub fn retire(facts: &Facts, to: &Revision, to_dir: &str) -> Vec<String> {
     let last_working = facts.active.as_ref().filter(|active| *active != to).or(facts.previous.as_ref());
-    surplus(facts, facts.keep.max(2), |installed| {
-        installed.dir == to_dir || Some(&installed.revision) == last_working
-    })
+    surplus(facts, facts.keep.max(2), |installed| installed.dir == to_dir || Some(&installed.revision) == last_working)
 }
 
 /// The directories to be removed when the active version has stood its watch.
@@ -38,9 +36,7 @@ fn surplus(facts: &Facts, keep: u32, needed: impl Fn(&Installed) -> bool) -> Vec
         .collect();
     let is_updater_source = |dir: &str| {
         facts.names.iter().any(|name| match &name.node {
-            Node::Link(target) => {
-                is_updater_name(&name.name) && facts.dir_of_link(target).as_deref() == Some(dir)
-            }
+            Node::Link(target) => is_updater_name(&name.name) && facts.dir_of_link(target).as_deref() == Some(dir),
             _ => false,
         })
     };
