@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use crate::config::status::{Attempt, FailedRows, LastResult, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
+use crate::database::backup::Backup;
 use crate::database::directory;
 use crate::execute::EVIDENCE_BESIDE_SNAPSHOT;
 use crate::execute::journal::{Journal, Record};
@@ -109,6 +110,10 @@ impl Failure {
     /// Writes it down: the result, the refusal with its growing wait, the loop guard's count.
     pub fn record(&self, updates: &mut Updates, versions: &std::path::Path, now: Timestamp) {
         let mut status = updates.status().clone();
+        // An undo that was itself cut short writes the same failure again.
+        if status.last_result.as_ref().is_some_and(|last| last.time >= self.began && last.to == self.plan.to) {
+            return;
+        }
         if let Some(to) = &self.plan.to {
             let refuse = self.blame || (self.switched && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
             let known = status.refused.iter().any(|refused| refused.revision == *to && refused.time >= self.began);
@@ -125,7 +130,10 @@ impl Failure {
                 };
                 let path = place.display().to_string();
                 status.failed_rows.retain(|rows| rows.path != path);
-                status.failed_rows.push(FailedRows { revision: to.clone(), path });
+                // Keeping it may itself have failed.
+                if Backup::read(&place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed)) {
+                    status.failed_rows.push(FailedRows { revision: to.clone(), path });
+                }
             }
         }
         status.last_result = Some(LastResult {

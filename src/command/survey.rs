@@ -16,7 +16,7 @@ use crate::service::{AgentState, Service, readiness};
 use crate::store::manifest::{self, Manifest};
 
 /// Where set-aside files of the Go updater are kept until `uninstall`.
-pub const TAKEN_OVER: &str = ".taken-over";
+pub use crate::plan::TAKEN_OVER;
 /// Largest unit file that is read, bytes.
 const MAX_UNIT: u64 = 64 * 1024;
 

@@ -6,17 +6,15 @@ use super::survey::{self, Depth, TAKEN_OVER};
 use super::{Context, recover};
 use crate::cli::Uninstall;
 use crate::execute;
-use crate::host::durable;
 use crate::plan::{self, Node, Part, Placement};
 use crate::report::{Code, Error, Result};
-use crate::store::publish;
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     let _lock = context.lock("uninstall")?;
     recover::pending(context, false)?;
     let updates = context.open()?;
-    publish::sweep(&context.layout.versions)?;
+    recover::sweep(context)?;
     let facts = survey::facts(context, &updates, Depth::Move, None)?;
     if facts.agent.running && !args.force {
         return Err(Error::new(Code::AgentNotStopped, "the agent is running")
@@ -32,8 +30,6 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
         })?
         .after
         .map_or(Ok(()), Err)?;
-    durable::remove_tree(&taken)?;
-    durable::remove_file(&crate::config::Credentials::file(&context.layout.versions))?;
     context.report.notice("uninstalled; /etc/teleport.yaml and the agent's data are still there");
     Ok(0)
 }

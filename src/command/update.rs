@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::errand::{self, Errand};
 use super::survey::Depth;
-use super::{Context, ask, recover, watch};
+use super::{Context, ask, watch};
 use crate::cli::Update;
 use crate::config::Updates;
 use crate::host::http;
@@ -18,10 +18,6 @@ const STALE_AFTER_SECONDS: u32 = 60;
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
-    if recover::is_needed(context) {
-        let _lock = context.lock("update")?;
-        recover::pending(context, false)?;
-    }
     let updates = context.open()?;
     if !updates.spec().enabled {
         context.report.info("updates are disabled: `teleport-update enable` enables them");

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::Site;
 use super::journal::{Journal, Note, Record};
+use crate::database::backup::{Backup, Content};
 use crate::database::{self, AtRest, Pace, Subject, directory, restore};
 use crate::host::{durable, package, systemctl::Systemctl};
-use crate::plan::{Database, Node, Placement, Plan, Step, UNMANAGED};
+use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
 use crate::release::Revision;
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::health::{self, Probe};
@@ -23,6 +24,8 @@ const STOP_PROOF: Duration = Duration::from_secs(20);
 const BUSY: Duration = Duration::from_secs(30);
 /// How long a package manager that is at work is waited for, seconds: unattended upgrades take minutes.
 const PACKAGE_LOCK: Duration = Duration::from_secs(300);
+/// Below `.unmanaged`: copies of what must survive a package's removal.
+pub(super) const PACKAGE_COPIES: &str = "package";
 /// Where a failed restore's database is kept, so that the snapshot it came from stays usable.
 pub const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
 
@@ -38,9 +41,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
             restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
         }
         Step::Stop => site.service.stop(&site.stop_proof(), STOP_PROOF)?,
-        Step::Restore { .. } => {
-            restore::swap(&site.database())?;
-        }
+        Step::Restore { dir } => restore_prepared(site, dir)?,
         Step::DaemonReload => site.service.daemon_reload()?,
         Step::Reload => {
             if site.service.reload()? == Reloaded::Restarted {
@@ -64,18 +65,14 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
 pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Result<()> {
     match step {
         Step::Hold { running } => bring_back(site, *running),
-        Step::Place(place) => put(place, &place.was),
-        Step::Switch { place, evidence } => {
+        Step::Place(place) => take_back(place),
+        Step::Switch { place, evidence } => undo_switch(site, place, evidence, journal),
+        Step::Restore { .. } => {
             stop_for_undo(site)?;
-            database_back(site, evidence, journal)?;
-            put(place, &place.was)
-        }
-        Step::Restore { dir } => {
-            stop_for_undo(site)?;
-            database_back(site, dir, journal)
+            database_back(site, None, journal)
         }
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
-        Step::Snapshot { dir, stopped: true } => unlink_snapshot(site, dir),
+        Step::Snapshot { dir, .. } => unlink_snapshot(site, dir),
         Step::SetAside { path, kept } => put_back(kept, path),
         _ => Ok(()),
     }
@@ -130,6 +127,18 @@ fn put(place: &Placement, node: &Node) -> Result<()> {
     }
 }
 
+/// Undoes a placement. A kept file that it had put back under its old name is kept again.
+fn take_back(place: &Placement) -> Result<()> {
+    if let Node::Kept(kept) = &place.now
+        && std::fs::symlink_metadata(kept).is_err()
+        && std::fs::symlink_metadata(&place.path).is_ok()
+    {
+        durable::create_dir_all(durable::parent(kept))?;
+        keep(&place.path, kept)?;
+    }
+    put(place, &place.was)
+}
+
 /// Keeps a second name for `path`, or a copy where that is another file system.
 fn keep(path: &Path, kept: &Path) -> Result<()> {
     match std::fs::hard_link(path, kept) {
@@ -145,7 +154,12 @@ fn put_back(kept: &Path, path: &Path) -> Result<()> {
         return Ok(());
     }
     match rustix::fs::rename(kept, path) {
-        Ok(()) => durable::sync_dir(durable::parent(path)).and_then(|()| durable::sync_dir(durable::parent(kept))),
+        Ok(()) => {
+            durable::sync_dir(durable::parent(path))?;
+            // Two names of one file are left alone by rename; the second one would be taken for a later file's copy.
+            durable::remove_file(kept)?;
+            durable::sync_dir(durable::parent(kept))
+        }
         Err(rustix::io::Errno::XDEV) => {
             copy_with_owner(kept, path)?;
             durable::remove_file(kept)
@@ -225,6 +239,38 @@ fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -
     }
 }
 
+/// Puts the prepared database in place. `swap` finds none where the snapshot says that there was no database.
+fn restore_prepared(site: &Site<'_>, dir: &str) -> Result<()> {
+    if restore::swap(&site.database())? {
+        return Ok(());
+    }
+    let snapshot = directory::of(&site.version_dir(dir));
+    match Backup::read(&snapshot)? {
+        Some(Backup { content: Content::Absent, .. }) => restore::remove_database(&site.database()),
+        _ => Err(Error::new(Code::BackupMissing, format!("the database prepared from {} is gone", snapshot.display()))),
+    }
+}
+
+/// From the intent on the `teleport` link the new version may have run: the agent is stopped, its database and its link
+/// are put back.
+fn undo_switch(site: &Site<'_>, place: &Placement, evidence: &str, journal: &mut Journal) -> Result<()> {
+    let never_touched = journal.opening()?.plan.service == ServiceAction::None;
+    match stop_for_undo(site) {
+        // An agent that this run did not touch and cannot stop still has the version left, unless somebody restarted it:
+        // then its database never changed hands.
+        Err(error) if error.code == Code::AgentNotStopped && never_touched => {
+            put(place, &place.was)?;
+            let Node::Link(target) = &place.now else { return Err(error) };
+            if crate::host::process::running_file(&site.real(target)).is_empty() { Ok(()) } else { Err(error) }
+        }
+        Err(error) => Err(error),
+        Ok(()) => {
+            database_back(site, Some(evidence), journal)?;
+            put(place, &place.was)
+        }
+    }
+}
+
 /// Before the database is put back nothing may have it open. At boot nothing has been started yet; it is proven all
 /// the same.
 fn stop_for_undo(site: &Site<'_>) -> Result<()> {
@@ -232,8 +278,9 @@ fn stop_for_undo(site: &Site<'_>) -> Result<()> {
     service.stop(&site.stop_proof(), STOP_PROOF)
 }
 
-/// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence.
-fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Result<()> {
+/// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence, if it
+/// had been switched to at all.
+fn database_back(site: &Site<'_>, evidence: Option<&str>, journal: &mut Journal) -> Result<()> {
     if journal.has(&Record::DatabaseBack) {
         return Ok(());
     }
@@ -248,7 +295,10 @@ fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Resu
         return Ok(());
     };
     let db = site.database();
-    if !journal.has(&Record::Evidence) {
+    if let Some(evidence) = evidence
+        && !journal.has(&Record::Evidence)
+        && db.exists()
+    {
         // Evidence is worth a warning; the old version's database is worth everything.
         if let Err(error) = keep_evidence(site, &plan, evidence) {
             site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
@@ -257,15 +307,19 @@ fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Resu
     }
     let snapshot = directory::of(&site.version_dir(&from));
     match restore::prepare(&snapshot, &db, Some(&identity)) {
-        Ok(prepared) => restore::commit(&prepared)?,
-        Err(error) if error.code == Code::NoSpace => {
-            // The disk is full: the snapshot itself becomes the database, and is no snapshot any more.
-            restore::commit(&restore::prepare_by_link(&snapshot, &db, Some(&identity))?)?;
-            durable::remove_tree(&snapshot)?;
+        Ok(prepared) => {
+            restore::commit(&prepared)?;
+            journal.append(Record::DatabaseBack)
         }
-        Err(error) => return Err(error),
+        Err(error) if error.code == Code::NoSpace => {
+            // The disk is full: the snapshot itself becomes the database, and is no snapshot any more. It goes after the
+            // record, for until then it is what a repeated undo starts from.
+            restore::commit(&restore::prepare_by_link(&snapshot, &db, Some(&identity))?)?;
+            journal.append(Record::DatabaseBack)?;
+            durable::remove_tree(&snapshot)
+        }
+        Err(error) => Err(error),
     }
-    journal.append(Record::DatabaseBack)
 }
 
 /// Keeps what the failed version wrote (SPEC §6, rows), unless that would replace a snapshot that is still needed.
@@ -306,7 +360,7 @@ fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
 fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
     let enabled = site.service.state(&site.stop_proof()).map(|state| state.enabled).unwrap_or(false);
     let root = site.layout.is_image().then_some(site.layout.root.as_path());
-    let copies = site.layout.versions.join(UNMANAGED).join("package");
+    let copies = site.layout.versions.join(UNMANAGED).join(PACKAGE_COPIES);
     // A removal that was cut short has the only good copies of what must survive it.
     package::restore_kept(&copies)?;
     let Some(package) = package::installed(root)?.into_iter().find(|package| package.name == name) else {

@@ -7,6 +7,8 @@ pub mod step;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 pub use facts::{Facts, Snapshot};
@@ -19,6 +21,8 @@ use facts::{Installed, Name, is_updater_name, part_of};
 
 /// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
 pub const UNMANAGED: &str = ".unmanaged";
+/// Where files of another updater are kept while this one manages the host; `uninstall` puts them back.
+pub const TAKEN_OVER: &str = ".taken-over";
 /// Names assumed for a version that is not unpacked yet.
 const USUAL_BINARIES: [&str; 4] = ["teleport", "tsh", "tctl", "tbot"];
 
@@ -111,6 +115,27 @@ impl Plan {
         self.prepare.is_empty() && self.switch.is_empty() && self.after.is_empty()
     }
 
+    /// Every path that is used as it is, not as seen from inside an image: targets of links are not among them.
+    pub fn real_paths(&mut self) -> Vec<&mut PathBuf> {
+        let mut paths = Vec::new();
+        for step in self.prepare.iter_mut().chain(&mut self.switch).chain(&mut self.after) {
+            match step {
+                Step::Place(place) | Step::Switch { place, .. } => {
+                    paths.push(&mut place.path);
+                    for node in [&mut place.was, &mut place.now] {
+                        if let Node::Kept(kept) = node {
+                            paths.push(kept);
+                        }
+                    }
+                }
+                Step::SetAside { path, kept } => paths.extend([path, kept]),
+                Step::OpenPath { path } => paths.push(path),
+                _ => {}
+            }
+        }
+        paths
+    }
+
     /// True if something has to be downloaded first.
     pub fn fetches(&self) -> bool {
         self.prepare.iter().any(|step| matches!(step, Step::Fetch { .. }))
@@ -191,7 +216,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         switch.push(Step::Switch { place: agent, evidence: to_dir.clone() });
     }
     if !switch.is_empty() {
-        switch.insert(0, Step::Hold { running: facts.agent.running });
+        switch.insert(0, hold(facts));
         if facts.unit.managed {
             switch.push(Step::DaemonReload);
         }
@@ -249,7 +274,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
 
 /// The plan that removes links, units and versions; the agent's configuration and data stay.
 pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
-    let mut switch = vec![Step::Hold { running: facts.agent.running }];
+    let mut switch = vec![hold(facts)];
     if facts.agent.running {
         switch.push(Step::Stop);
     }
@@ -317,6 +342,11 @@ pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
         after,
         notes: Vec::new(),
     }
+}
+
+/// An agent that nobody here started cannot be brought back, and is never stopped either.
+fn hold(facts: &Facts) -> Step {
+    Step::Hold { running: facts.agent.running && facts.agent.controllable }
 }
 
 fn direction(active: Option<&Revision>, to: &Revision) -> Direction {

@@ -146,6 +146,14 @@ impl Manifest {
         Ok(found)
     }
 
+    /// Files in a version directory that no record names, as relative paths; snapshots are not meant.
+    pub fn unexpected(&self, version_dir: &Path) -> Result<Vec<String>> {
+        let known: BTreeSet<&str> = self.files.iter().map(|file| file.path.as_str()).collect();
+        let mut found = Vec::new();
+        unexpected(version_dir, "", &known, &mut found)?;
+        Ok(found.into_iter().map(|difference| difference.path).collect())
+    }
+
     /// Compares type, size and mode only: milliseconds in place of seconds.
     pub fn quick_check(&self, version_dir: &Path) -> Result<Vec<Difference>> {
         self.differences(version_dir, false)
