@@ -117,7 +117,7 @@ pub struct Install {
     /// Where archives are: https://… or file:///…; "default" forgets it
     #[arg(short, long, value_name = "URL", env = "TELEPORT_CDN_BASE_URL", hide_env_values = true)]
     pub base_url: Option<String>,
-    /// Replace what stands where links go, whatever it is
+    /// Accepted for compatibility: what stands where links go is always replaced, and kept until the commit
     #[arg(short, long)]
     pub overwrite: bool,
     /// Install this version instead of the cluster's

@@ -154,6 +154,8 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
             if let (Some(reason), Some(left)) = (&errand.refuse_left, &plan.from) {
                 let mut status = updates.status().clone();
                 record::add_refusal(&mut status, left, reason, "rolled_back", context.host.now());
+                // A fall of the version gone back to must not lead forward to the one just refused.
+                status.watch = None;
                 updates.set_status(&status);
             }
             Ok(Some(updates.render()))

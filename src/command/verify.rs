@@ -1,8 +1,8 @@
 //! `verify`: every file of the active version against its manifest, links, unit, snapshot; `--repair` puts it right.
 
-use super::Context;
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
+use super::{Context, recover};
 use crate::cli::Verify;
 use crate::config::Updates;
 use crate::database::backup::{self, Backup};
@@ -14,6 +14,7 @@ use crate::store::manifest::{self, Manifest};
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
+    recover::warn_if_pending(context);
     let updates = context.open()?;
     let differences = differences(context, &updates)?;
     if differences.is_empty() {

@@ -136,7 +136,9 @@ fn undo(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool) -> R
         steps::undo(site, step, journal).map_err(|error| error.during(format!("undoing \"{}\"", step.describe())))?;
         journal.append(Record::Undone { step: index })?;
     }
-    durable::remove_file(&site.layout.versions.join(NEXT_CONFIG))
+    durable::remove_file(&site.layout.versions.join(NEXT_CONFIG))?;
+    // What was kept there has been put back, and its snapshot has served.
+    durable::remove_tree(&site.layout.versions.join(crate::plan::UNMANAGED))
 }
 
 /// Finishes a committed run. The first failure that matters to the operator is returned, after everything was tried.

@@ -41,11 +41,7 @@ pub struct Ran {
 impl Ran {
     fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self {
-            status: output.status.code().unwrap_or(-1),
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-        }
+        Self { status: output.status.code().unwrap_or(-1), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
     /// The same, after making sure that it ended with 0.
@@ -238,7 +234,10 @@ impl Rig {
 
     /// Waits until the agent answers that it is ready.
     pub fn until_ready(&self) {
-        self.bed.until("test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid", std::time::Duration::from_secs(20));
+        self.bed.until(
+            "test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid",
+            std::time::Duration::from_secs(20),
+        );
     }
 
     /// `status` as JSON.
