@@ -255,8 +255,12 @@ fn preflight(context: &Context, plan: &Plan) -> Result<()> {
 
 /// A command that will stop the agent must not die with it: it moves on into a unit of its own (SPEC §5).
 fn leave_session(context: &Context) -> Result<Option<u8>> {
-    if context.layout.is_image() || context.host.var(SCOPE_GUARD).is_some() {
+    if context.layout.is_image() {
         return Ok(None);
+    }
+    if context.host.var(SCOPE_GUARD).is_some() {
+        // The terminal goes with the agent that carried it.
+        return context.signals.ignore_hangup().map(|()| None);
     }
     let inside = session::inside_unit(&context.layout.unit, &machine::own_cgroup());
     if !inside {
