@@ -180,11 +180,32 @@ fn falls_during_its_watch(behaviour: &str) {
     let new = Archive::simple("2.0.0").schema(2).behaviour(behaviour);
     let Some(rig) = before(&format!("watch-{behaviour}"), WATCHED, How::Reload, &new) else { return };
     rig.drop_in("Restart=no\n");
-    rig.updater(&["update"]).fails(1, "2.0.0 fell during its watch").fails(1, "rolled back to 1.0.0");
+    rig.updater(&["update"]).fails(1, "2.0.0 (oss) fell during its watch").fails(1, "rolled back to 1.0.0");
     assert_back(&rig);
     let status = rig.status();
     assert_eq!(status["failed_rows"][0]["version"], "2.0.0");
     assert_eq!(status["watch_until"], serde_json::Value::Null);
+    let last = &status["last_result"];
+    assert_eq!((&last["outcome"], &last["error_code"]), (&"rolled_back".into(), &"unhealthy".into()));
+    assert!(last["message"].as_str().unwrap().contains("the service failed"), "{last}");
+}
+
+#[test]
+fn a_version_that_falls_again_waits_longer_and_its_failed_snapshot_is_not_restored() {
+    let settings = "  watch: 30s\n  health:\n    stable: 200ms\n    deadline: 8s\n";
+    let new = Archive::simple("2.0.0").schema(2).behaviour("crash-loop");
+    let Some(rig) = before("falls-again", settings, How::Reload, &new) else { return };
+    rig.drop_in("Restart=no\n");
+    rig.updater(&["update"]).fails(1, "fell during its watch");
+    rig.until_ready();
+    assert_eq!(wait_in_minutes(&rig.status()), 60);
+    rig.note("between the two");
+    let ran = rig.updater(&["update", "--now"]).fails(1, "fell during its watch");
+    assert!(ran.stderr.contains("the snapshot of 2.0.0 (oss) is not restored"), "{ran:#?}");
+    rig.until_ready();
+    assert!(rig.has_note("by one") && rig.has_note("between the two"), "{:?}", rig.rows());
+    let status = rig.status();
+    assert_eq!((status["refused"][0]["count"].as_u64(), wait_in_minutes(&status)), (Some(2), 120));
 }
 
 #[test]
@@ -232,7 +253,7 @@ fn a_version_that_fell_while_its_watcher_was_dead_is_left_by_the_next_run() {
     rig.bed.sh("systemctl kill -s KILL run");
     rig.until_over("run");
     rig.bed.until("systemctl is-failed -q teleport", SOON);
-    rig.updater(&["update"]).fails(1, "2.0.0 fell during its watch").fails(1, "rolled back to 1.0.0");
+    rig.updater(&["update"]).fails(1, "2.0.0 (oss) fell during its watch").fails(1, "rolled back to 1.0.0");
     assert_back(&rig);
 }
 

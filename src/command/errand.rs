@@ -3,6 +3,7 @@
 
 use super::survey::{self, Depth};
 use super::{Context, ask, record, recover, watch};
+use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
@@ -180,6 +181,11 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
             record::settled(&mut updates, plan, errand.change, snapshot, context.host.now());
             if let (Some(reason), Some(left)) = (&errand.refuse_left, &plan.from) {
                 let mut status = updates.status().clone();
+                if let Some(last) = &mut status.last_result {
+                    last.outcome = Outcome::RolledBack;
+                    last.message = Some(reason.clone());
+                    last.error_code = errand.trusted_snapshot.as_ref().map(|_| Code::Unhealthy.as_str().to_owned());
+                }
                 // Going back is no new target: what was refused stays so, and the version left counts on.
                 status.refused = refused;
                 status.refused.retain(|refused| plan.to.as_ref() != Some(&refused.revision));
