@@ -53,7 +53,7 @@ pub fn carry_out(context: &mut Context, errand: &Errand<'_>) -> Result<u8> {
 
 /// What `plan` shows and [`carry_out`] runs: the same value from the same facts.
 pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Planned> {
-    let facts = survey::facts(context, updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+    let facts = facts(context, updates, errand)?;
     let wish = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist };
     match decide::decide(&facts, &wish, updates.spec().min_version.as_ref()) {
         Decision::Rest(why) => return Ok(Planned::Rest(why)),
@@ -62,6 +62,15 @@ pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Res
     }
     let plan = replan(context, updates, errand, &facts)?;
     Ok(Planned::Go(Box::new(plan), Box::new(facts)))
+}
+
+/// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.
+fn facts(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Facts> {
+    let mut updates = updates.clone();
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    updates.set_spec(&spec);
+    survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())
 }
 
 /// The result of planning.
@@ -88,7 +97,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
             // A version on disk that is damaged is downloaded again.
             Err(error) if error.code == Code::Damaged => {
                 context.report.warn(&error.to_string());
-                facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+                facts = self::facts(context, &updates, errand)?;
                 facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
                     known.intact = false;
                 });
@@ -97,7 +106,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
             }
             other => other?,
         }
-        facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+        facts = self::facts(context, &updates, errand)?;
         plan = replan(context, &updates, errand, &facts)?;
         plan.prepare.clear();
     }

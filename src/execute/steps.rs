@@ -50,8 +50,8 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Start => site.service.start()?,
         Step::Health { binary, served, failing } => health_verdict(site, binary, *served, *failing)?,
         Step::SetAside { path, kept } => set_aside(path, kept)?,
-        Step::RemovePackage { name } => remove_package(site, name)?,
-        Step::Confirm => confirm(site, plan)?,
+        Step::RemovePackage { name } => remove_package(site, plan, name)?,
+        Step::Confirm { places } => confirm(site, places)?,
         Step::OpenPath { path } => open_path(path)?,
         Step::EnableTimer { unit } => enable_timer(site, unit)?,
         Step::DisableUnit { unit } => disable_unit(site, unit)?,
@@ -86,7 +86,7 @@ pub(super) fn needs_running_system(step: &Step) -> bool {
     matches!(
         step,
         Step::RemovePackage { .. }
-            | Step::Confirm
+            | Step::Confirm { .. }
             | Step::EnableTimer { .. }
             | Step::DisableUnit { .. }
             | Step::Retire { .. }
@@ -303,7 +303,7 @@ fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
     site.service.start()
 }
 
-fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
+fn remove_package(site: &Site<'_>, plan: &Plan, name: &str) -> Result<()> {
     let enabled = site.service.state(&site.stop_proof()).map(|state| state.enabled).unwrap_or(false);
     let root = site.layout.is_image().then_some(site.layout.root.as_path());
     let copies = site.layout.versions.join(UNMANAGED).join("package");
@@ -319,6 +319,12 @@ fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
         copies: &copies,
     };
     package::purge(&package, keep, root, PACKAGE_LOCK)?;
+    // At once: an agent that restarts now needs them, and so does enabling the unit.
+    for step in &plan.after {
+        if let Step::Confirm { places } = step {
+            confirm(site, places)?;
+        }
+    }
     if enabled && !site.layout.is_image() {
         site.systemctl().enable(&site.layout.unit)?;
     }
@@ -326,12 +332,9 @@ fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
 }
 
 /// The package manager may have deleted links or the unit that stood under its own names: made again at once.
-fn confirm(site: &Site<'_>, plan: &Plan) -> Result<()> {
+fn confirm(site: &Site<'_>, places: &[Placement]) -> Result<()> {
     let mut again = false;
-    for step in &plan.switch {
-        let (Step::Place(place) | Step::Switch { place, .. }) = step else {
-            continue;
-        };
+    for place in places {
         if look(&place.path)? != place.now {
             put(place, &place.now)?;
             again = true;

@@ -150,8 +150,9 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         Some(_) => {}
     }
 
-    let placements = placements(facts, &to_dir, installed);
-    let unit = unit_placement(facts, &to_dir, installed);
+    let mut places = placements(facts, &to_dir, installed);
+    places.extend(unit_placement(facts, &to_dir, installed));
+    places.extend(enablement_placements(facts, &to_dir, installed));
     let agent = Placement {
         path: facts.link_dir.join("teleport"),
         was: facts.node("teleport"),
@@ -170,9 +171,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     for (path, kept) in &facts.set_aside {
         switch.push(Step::SetAside { path: path.clone(), kept: kept.clone() });
     }
-    switch.extend(placements.into_iter().map(Step::Place));
-    switch.extend(unit.into_iter().map(Step::Place));
-    switch.extend(enablement_placements(facts, &to_dir, installed).map(Step::Place));
+    switch.extend(places.iter().filter(|place| place.was != place.now).cloned().map(Step::Place));
     for (path, text, was) in &facts.own_units {
         let now = Node::Text(text.clone());
         if *was != now {
@@ -188,7 +187,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         if restore {
             switch.push(Step::Restore { dir: to_dir.clone() });
         }
-        switch.push(Step::Switch { place: agent, evidence: to_dir.clone() });
+        switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
     }
     if !switch.is_empty() {
         switch.insert(0, Step::Hold { running: facts.agent.running });
@@ -215,7 +214,9 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let mut after: Vec<Step> = Vec::new();
     after.extend(facts.packages.iter().map(|name| Step::RemovePackage { name: name.clone() }));
     if !facts.packages.is_empty() {
-        after.push(Step::Confirm);
+        // Also those that stood right before: the package can take them with it.
+        places.push(agent);
+        after.push(Step::Confirm { places });
     }
     after.extend(facts.open_path.iter().map(|path| Step::OpenPath { path: path.clone() }));
     after.extend(facts.own_units.iter().filter_map(|(path, _, was)| {
@@ -377,7 +378,7 @@ fn service_action(facts: &Facts, database: Database) -> ServiceAction {
     }
 }
 
-/// Every link but the agent's that must change, updaters included.
+/// Every link but the agent's, updaters included, also those that already are as they shall be.
 fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
     // Before the download the damaged copy's names, or the active version's, are the best guess.
     let guess = facts.installed.iter().find(|known| known.dir == to_dir && !known.binaries.is_empty());
@@ -396,11 +397,8 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
     }
     let mut placements: Vec<Placement> = Vec::new();
     for (name, now) in &wanted {
-        let was = facts.node(name);
-        if was != *now {
-            let path = facts.link_dir.join(name);
-            placements.push(Placement { path, was, now: now.clone(), part: part_of(name) });
-        }
+        let path = facts.link_dir.join(name);
+        placements.push(Placement { path, was: facts.node(name), now: now.clone(), part: part_of(name) });
     }
     let is_left =
         |name: &&Name| name.ours && name.name != "teleport" && !wanted.iter().any(|(wanted, _)| *wanted == name.name);
@@ -449,9 +447,7 @@ fn enablement_placements<'a>(
     let now = Node::Link(facts.target(to_dir, UNIT));
     let has_unit = installed.is_none_or(|installed| installed.unit.is_some());
     let moves = facts.enablement.iter().filter(move |_| has_unit);
-    moves
-        .map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
-        .filter(|place| place.was != place.now)
+    moves.map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
 }
 
 fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Placement> {
@@ -464,5 +460,5 @@ fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) ->
         }
         None => return None,
     };
-    (unit.node != now).then(|| Placement { path: unit.path.clone(), was: unit.node.clone(), now, part: Part::Unit })
+    Some(Placement { path: unit.path.clone(), was: unit.node.clone(), now, part: Part::Unit })
 }

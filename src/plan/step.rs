@@ -128,7 +128,10 @@ pub enum Step {
         name: String,
     },
     /// Put every link and unit right that something else has removed meanwhile.
-    Confirm,
+    Confirm {
+        /// All of them, also those that this run did not have to change.
+        places: Vec<Placement>,
+    },
     /// Let ordinary users pass through the agent's directory (o+x, never o+r).
     OpenPath {
         /// The directory.
@@ -172,7 +175,7 @@ impl Step {
             Step::Health { .. } => "wait until the new version is healthy".into(),
             Step::SetAside { path, .. } => format!("set {} aside", path.display()),
             Step::RemovePackage { name } => format!("remove and purge the package {name}"),
-            Step::Confirm => "check links and unit".into(),
+            Step::Confirm { .. } => "check links and unit".into(),
             Step::OpenPath { path } => format!("let users pass through {} (o+x)", path.display()),
             Step::EnableTimer { unit } => format!("enable {unit}"),
             Step::DisableUnit { unit } => format!("disable {unit}"),
