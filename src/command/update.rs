@@ -13,8 +13,9 @@ use crate::release::Revision;
 use crate::report::{Code, Result};
 use crate::store::manifest;
 
-/// After a longer wait than this the cluster is asked again, seconds: its answer may have changed.
-const STALE_AFTER_SECONDS: u32 = 60;
+/// After a longer wait than this the cluster is asked again, seconds: its answer may have changed, also within the
+/// RFD's longest jitter of a minute, and one more exchange costs nothing.
+const STALE_AFTER_SECONDS: u32 = 5;
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
@@ -106,13 +107,13 @@ fn wait_for_turn(context: &mut Context, updates: &Updates, target: Revision, jit
     let seconds = decide::jitter(&id, &target, jitter);
     context.report.info(&format!("{target} is due; waiting {seconds} s, this host's turn of {jitter} s"));
     http::pause(Duration::from_secs(seconds.into()), &|| context.signals.cancelled())?;
-    if seconds <= STALE_AFTER_SECONDS {
-        return Ok(Some(target));
-    }
     let updates = context.open()?;
     if !updates.spec().enabled || updates.spec().pinned {
         context.report.info("updates were disabled or a version was pinned meanwhile");
         return Ok(None);
+    }
+    if seconds <= STALE_AFTER_SECONDS {
+        return Ok(Some(target));
     }
     let (target, in_window, _) = wanted(context, &updates)?;
     if !in_window {
