@@ -8,7 +8,10 @@ use crate::release::Revision;
 /// `keep: 1` it goes only after the watch, by [`after_watch`].
 pub fn retire(facts: &Facts, to: &Revision, to_dir: &str) -> Vec<String> {
     let last_working = facts.active.as_ref().filter(|active| *active != to).or(facts.previous.as_ref());
-    surplus(facts, facts.keep.max(2), |installed| installed.dir == to_dir || Some(&installed.revision) == last_working)
+    // A version still to be downloaded counts already, so that a plan tells what its run will do.
+    let coming = u32::from(facts.installed.iter().all(|installed| installed.dir != to_dir));
+    let keep = facts.keep.max(2) - coming;
+    surplus(facts, keep, |installed| installed.dir == to_dir || Some(&installed.revision) == last_working)
 }
 
 /// The directories to be removed when the active version has stood its watch.
