@@ -1,4 +1,6 @@
 //! The commands beside `enable` and `update`: `pin`, `unpin`, `disable`, `plan`, `verify`, `rollback`; exit statuses.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which are not themselves test functions")]
 
 mod support;
 

@@ -1,4 +1,6 @@
 //! RFD 0169, the sixteen steps of `enable`, as SPEC §5 changes them: a test or more for each, named after it.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which are not themselves test functions")]
 
 mod support;
 

@@ -1,5 +1,7 @@
 //! RFD 0169, the fifteen steps of `update`, as SPEC §5 changes them: a test or more for each, named after it; the real
 //! timer; the order inside a switch.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which are not themselves test functions")]
 
 mod support;
 
