@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::credentials::{self, Credentials};
-use super::document::Node;
-use super::scalar::duration_text;
 use super::status::Status;
-use super::view::{View, read_document};
 use crate::host::durable;
 use crate::release::{Edition, Revision, Version};
 use crate::report::Result;
+use crate::yaml::document::Node;
+use crate::yaml::scalar::duration_text;
+use crate::yaml::view::{View, read_document};
 
 /// `version` of `updates.yaml` (RFD 0169).
 const FORMAT: &str = "v1";
