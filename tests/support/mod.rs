@@ -196,10 +196,10 @@ impl Rig {
         bed.put(updater(), "/usr/lib/teleport-update/teleport-update");
         bed.sh("ln -sf ../lib/teleport-update/teleport-update /usr/bin/teleport-update");
         for unit in ["teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"] {
-            bed.put(beds::checkout(&format!("systemd/{unit}")), &format!("/usr/lib/systemd/system/{unit}"));
+            bed.put(beds::checkout(&format!("systemd/{unit}")), format!("/usr/lib/systemd/system/{unit}"));
         }
         bed.write("/etc/hosts", "127.0.0.1 localhost\n", 0o644);
-        bed.write("/root/ca.pem", &cluster.ca_pem(), 0o644);
+        bed.write("/root/ca.pem", cluster.ca_pem(), 0o644);
         bed.write("/etc/teleport.yaml", "teleport:\n  data_dir: /var/lib/teleport\n", 0o600);
         let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
         bed.write("/var/lib/teleport/versions/updates.yaml", &config, 0o644);
