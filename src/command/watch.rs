@@ -4,10 +4,11 @@ use super::errand::{self, Errand};
 use super::survey::{self, Depth};
 use super::{Context, recover};
 use crate::config::Updates;
+use crate::plan::retention;
 use crate::report::{Code, Error, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{HealthSettings, Verdict};
-use crate::store::{publish, retention};
+use crate::store::publish;
 
 /// Watches the version that was just committed. Returns the command's exit status.
 pub fn run(context: &mut Context) -> Result<u8> {

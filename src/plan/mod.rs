@@ -3,6 +3,7 @@
 
 pub mod decide;
 pub mod facts;
+pub mod retention;
 pub mod step;
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,6 @@ pub use step::{Node, Part, Placement, Step};
 
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
-use crate::store::retention;
 use facts::{Installed, Name, is_updater_name, part_of};
 
 /// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
