@@ -143,7 +143,15 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     let url = ask::base_url(context, &spec)?.join(&errand.target.archive_name(ask::arch(context)));
     let target =
         Target { revision: errand.target.clone(), url, bytes: None, trust_snapshot: errand.trusted_snapshot.is_some() };
-    plan::move_to(facts, &target)
+    let mut plan = plan::move_to(facts, &target)?;
+    // The facts know sizes and modes only; what is damaged within is found by hashing, and downloaded again.
+    if errand.command == super::verify::REPAIR
+        && !plan.fetches()
+        && let Some(dir) = plan.to_dir.clone()
+    {
+        plan.prepare.push(Step::Verify { dir });
+    }
+    Ok(plan)
 }
 
 fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, bool)> {

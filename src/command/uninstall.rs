@@ -34,7 +34,8 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
         .map_or(Ok(()), Err)?;
     durable::remove_tree(&taken)?;
     durable::remove_file(&crate::config::Credentials::file(&context.layout.versions))?;
-    context.report.notice("uninstalled; /etc/teleport.yaml and the agent's data are still there");
+    let config = context.layout.agent_config.display();
+    context.report.notice(&format!("uninstalled; {config} and the agent's data are still there"));
     Ok(0)
 }
 

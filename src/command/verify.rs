@@ -12,6 +12,9 @@ use crate::plan::{self, Node, Target};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::{self, Manifest};
 
+/// The command's name when it repairs.
+pub const REPAIR: &str = "verify --repair";
+
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
     recover::warn_if_pending(context);
@@ -34,7 +37,7 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
     errand::carry_out(
         context,
         &Errand {
-            command: "verify --repair",
+            command: REPAIR,
             target,
             in_window: true,
             insist: false,
