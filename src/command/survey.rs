@@ -231,7 +231,8 @@ fn names(context: &Context, installed: &[Installed], versions: &Path) -> Result<
     if let Ok(entries) = std::fs::read_dir(link_dir) {
         wanted.extend(entries.flatten().filter_map(|entry| {
             let target = std::fs::read_link(entry.path()).ok()?;
-            (target.starts_with(versions) || target.starts_with(&its_versions)).then(|| entry.file_name().to_string_lossy().into_owned())
+            (target.starts_with(versions) || target.starts_with(&its_versions))
+                .then(|| entry.file_name().to_string_lossy().into_owned())
         }));
     }
     wanted.sort();

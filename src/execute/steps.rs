@@ -101,13 +101,7 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
 
 /// Steps that a boot must not wait for.
 pub(super) fn needs_running_system(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::RemovePackage { .. }
-            | Step::Confirm { .. }
-            | Step::EnableTimer { .. }
-            | Step::Retire { .. }
-    )
+    matches!(step, Step::RemovePackage { .. } | Step::Confirm { .. } | Step::EnableTimer { .. } | Step::Retire { .. })
 }
 
 fn verify(site: &Site<'_>, dir: &str) -> Result<()> {

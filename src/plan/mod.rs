@@ -423,7 +423,9 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
     }
     let is_foreign = |name: &Name| facts.foreign_links.iter().any(|(path, _)| path.ends_with(&name.name));
     let is_left = |name: &&Name| {
-        (name.ours || is_foreign(name)) && name.name != "teleport" && !wanted.iter().any(|(wanted, _)| *wanted == name.name)
+        (name.ours || is_foreign(name))
+            && name.name != "teleport"
+            && !wanted.iter().any(|(wanted, _)| *wanted == name.name)
     };
     if installed.is_some() {
         for name in facts.names.iter().filter(is_left) {

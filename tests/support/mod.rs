@@ -39,7 +39,8 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: &Output) -> Self {
+    /// What `output` tells.
+    pub fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self { status: output.status.code().unwrap_or(-1), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
