@@ -119,6 +119,7 @@ fn killed_anywhere_the_next_command_makes_it_whole_or_finishes_it() {
     let image = Image::new("1.0.0");
     furnish(&image);
     image.enable(&[]).ok();
+    image.make_slim("1.0.0");
     let whole = image.tree();
     let is_bookkeeping = |line: &String| ["versions/.lock ", "updates.yaml "].iter().any(|name| line.contains(name));
     let (mut undone, mut finished) = (0, 0);

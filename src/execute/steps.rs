@@ -53,7 +53,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Remember { path, kept } => remember(path, kept)?,
         Step::Quiet { unit } => site.systemctl().stop(unit)?,
         Step::RemovePackage { name } => remove_package(site, name)?,
-        Step::Confirm { enabled, running } => confirm(site, plan, *enabled, *running)?,
+        Step::Confirm { enabled, running, places } => confirm(site, places, *enabled, *running)?,
         Step::OpenPath { path } => open_path(path)?,
         Step::EnableTimer { unit } => enable_unit(site, unit)?,
         Step::DisableUnit { unit } => disable_unit(site, unit)?,
@@ -337,12 +337,9 @@ fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
 
 /// The package manager may have deleted links or the unit that stood under its own names: made again at once. Its
 /// scripts may have stopped and disabled the agent: as it was before.
-fn confirm(site: &Site<'_>, plan: &Plan, enabled: bool, running: bool) -> Result<()> {
+fn confirm(site: &Site<'_>, places: &[Placement], enabled: bool, running: bool) -> Result<()> {
     let mut again = false;
-    for step in &plan.switch {
-        let (Step::Place(place) | Step::Switch { place, .. }) = step else {
-            continue;
-        };
+    for place in places {
         if look(&place.path)? != place.now {
             put(place, &place.now)?;
             again = true;

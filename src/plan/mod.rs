@@ -228,7 +228,11 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let mut after: Vec<Step> = Vec::new();
     after.extend(facts.packages.iter().map(|name| Step::RemovePackage { name: name.clone() }));
     if !facts.packages.is_empty() {
-        after.push(Step::Confirm { enabled: facts.agent.enabled, running: facts.agent.running });
+        after.push(Step::Confirm {
+            enabled: facts.agent.enabled,
+            running: facts.agent.running,
+            places: every_place(facts, &to_dir, installed),
+        });
     }
     after.extend(facts.open_path.iter().map(|path| Step::OpenPath { path: path.clone() }));
     after.extend(facts.own_units.iter().filter_map(|(path, _, was)| {
@@ -396,8 +400,21 @@ fn service_action(facts: &Facts, database: Database) -> ServiceAction {
     }
 }
 
-/// Every link but the agent's that must change, updaters included.
-fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
+/// Every name of this version, changed or not: a package manager may delete any of them.
+fn every_place(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
+    let place = |path: PathBuf, now: Node, part: Part| Placement { path, was: now.clone(), now, part };
+    let mut places: Vec<Placement> = wanted_links(facts, to_dir, installed)
+        .into_iter()
+        .map(|(name, now)| place(facts.link_dir.join(&name), now, part_of(&name)))
+        .collect();
+    places.extend(unit_node(facts, to_dir, installed).map(|now| place(facts.unit.path.clone(), now, Part::Unit)));
+    let agent = Node::Link(facts.target(to_dir, "bin/teleport"));
+    places.push(place(facts.link_dir.join("teleport"), agent, Part::Agent));
+    places
+}
+
+/// Every link but the agent's that this version wants, updaters included.
+fn wanted_links(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<(String, Node)> {
     // Before the download the damaged copy's names, or the active version's, are the best guess.
     let guess = facts.installed.iter().find(|known| known.dir == to_dir && !known.binaries.is_empty());
     let guess = guess.or_else(|| facts.find(facts.active.as_ref()?)).map(|known| known.binaries.clone());
@@ -413,6 +430,12 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
     if installed.is_some() {
         wanted.extend(updater_links(facts, installed));
     }
+    wanted
+}
+
+/// Every link but the agent's that must change.
+fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
+    let wanted = wanted_links(facts, to_dir, installed);
     let mut placements: Vec<Placement> = Vec::new();
     for (name, now) in &wanted {
         let was = facts.node(name);
@@ -477,15 +500,20 @@ fn enablement_placements<'a>(
         .filter(|place| place.was != place.now)
 }
 
+fn unit_node(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Node> {
+    let unit = &facts.unit;
+    match installed {
+        Some(Installed { unit: None, .. }) => None,
+        _ if unit.linked => Some(Node::Link(facts.target(to_dir, UNIT))),
+        Some(Installed { unit: Some(text), .. }) => {
+            Some(Node::Text(unit.edits.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to))))
+        }
+        None => None,
+    }
+}
+
 fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Placement> {
     let unit = &facts.unit;
-    let now = match installed {
-        Some(Installed { unit: None, .. }) => return None,
-        _ if unit.linked => Node::Link(facts.target(to_dir, UNIT)),
-        Some(Installed { unit: Some(text), .. }) => {
-            Node::Text(unit.edits.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to)))
-        }
-        None => return None,
-    };
+    let now = unit_node(facts, to_dir, installed)?;
     (unit.node != now).then(|| Placement { path: unit.path.clone(), was: unit.node.clone(), now, part: Part::Unit })
 }

@@ -145,6 +145,8 @@ pub enum Step {
         enabled: bool,
         /// It ran.
         running: bool,
+        /// Every name, whether this run changed it or not.
+        places: Vec<Placement>,
     },
     /// Let ordinary users pass through the agent's directory (o+x, never o+r).
     OpenPath {
