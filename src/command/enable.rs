@@ -8,7 +8,7 @@ use super::{Context, ask};
 use crate::cli::Install;
 use crate::cluster::ProxyAddr;
 use crate::config::{Credentials, GoUpdater, Spec};
-use crate::host::{Layout, durable};
+use crate::host::{Layout, durable, lock};
 use crate::release::{BaseUrl, PublicKey, Revision, Version};
 use crate::report::{Code, Error, Result};
 
@@ -26,10 +26,10 @@ pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
 pub fn install(context: &mut Context, args: &Install, command: &'static str, mark: &dyn Fn(&mut Spec)) -> Result<u8> {
     let updates = context.open()?;
     let mut wanted = updates.spec().clone();
-    adopt_go_updater(context, &mut wanted)?;
+    let foreign = adopt_go_updater(context, &mut wanted)?;
     let credentials = settings(context, args, &mut wanted)?;
     let installed = survey::installed_now(context, &updates)?;
-    let active = survey::active(&updates, &installed);
+    let active = survey::active(&updates, &installed).or(foreign);
 
     let target = target(context, args, &wanted, active.as_ref())?;
     if let Some(floor) = wanted.min_version.as_ref().filter(|floor| target.version < **floor) {
@@ -167,21 +167,31 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<Cr
     Ok(credentials)
 }
 
-/// Settings of a host that the Go updater managed, where ours say nothing yet.
-fn adopt_go_updater(context: &Context, spec: &mut Spec) -> Result<()> {
+/// Settings of a host that the Go updater managed, where ours say nothing yet. Returns what it has installed.
+fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Revision>> {
     if spec.active_version.is_some() {
-        return Ok(());
+        return Ok(None);
     }
-    let Some(known) = GoUpdater::read(&GoUpdater::file(&context.layout))? else {
-        return Ok(());
+    let file = GoUpdater::file(&context.layout);
+    let Some(known) = GoUpdater::read(&file)? else {
+        return Ok(None);
     };
+    if lock::is_held(&file.with_file_name("update.lock")) {
+        return Err(Error::new(Code::LockHeld, format!("the updater of {} is at work", file.display()))
+            .advise("try again when it is done"));
+    }
     context.report.notice("taking this host over from the updater that managed it");
     spec.proxy = spec.proxy.take().or(known.proxy);
     spec.group = spec.group.take().or(known.group);
     spec.base_url = spec.base_url.take().or(known.base_url);
     if known.pinned {
         spec.pinned = true;
-        spec.pinned_version = known.active.map(|active| active.version);
+        spec.pinned_version = known.active.as_ref().map(|active| active.version.clone());
     }
-    Ok(())
+    let usual = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), None)?;
+    if let Some(path) = known.path.filter(|path| *path != usual.inside(&usual.link_dir) && spec.path.is_none()) {
+        context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), Some(&path))?;
+        spec.path = Some(path);
+    }
+    Ok(known.active)
 }

@@ -48,7 +48,7 @@ pub fn carry_out(context: &mut Context, errand: &Errand<'_>) -> Result<u8> {
     }
     let (status, watches) = outcome?;
     drop(lock);
-    if watches { watch::run(context) } else { Ok(status) }
+    if watches { watch::run(context, None) } else { Ok(status) }
 }
 
 /// What `plan` shows and [`carry_out`] runs: the same value from the same facts.

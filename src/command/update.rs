@@ -29,6 +29,7 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
         return Ok(0);
     }
     ask::proxy(updates.spec())?;
+    let updates = with_id(context, updates)?;
     if let Some(status) = watch::resume(context, &updates)? {
         return Ok(status);
     }
@@ -70,6 +71,23 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
             trusted_snapshot: None,
         },
     )
+}
+
+/// A host baked into an image has no id before its first run: made and kept here, never under `--root` (SPEC §3).
+fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
+    if updates.spec().update_id.is_some() || context.layout.is_image() {
+        return Ok(updates);
+    }
+    let _lock = context.lock("update")?;
+    recover::pending(context, false)?;
+    let mut updates = context.open()?;
+    if updates.spec().update_id.is_none() {
+        let mut spec = updates.spec().clone();
+        spec.update_id = Some(uuid::Uuid::new_v4().to_string());
+        updates.set_spec(&spec);
+        updates.write()?;
+    }
+    Ok(updates)
 }
 
 /// What the cluster wants now.

@@ -8,6 +8,8 @@ pub mod step;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 pub use facts::{Facts, Snapshot};
@@ -19,8 +21,13 @@ use facts::{Installed, Name, is_updater_name, part_of};
 
 /// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
 pub const UNMANAGED: &str = ".unmanaged";
+/// Where what the Go updater left is kept until `uninstall` (SPEC §5).
+pub const TAKEN_OVER: &str = ".taken-over";
 /// Names assumed for a version that is not unpacked yet.
 const USUAL_BINARIES: [&str; 4] = ["teleport", "tsh", "tctl", "tbot"];
+
+/// The Go updater's timer, which has the same name as the package's.
+pub const FOREIGN_TIMER: &str = "teleport-update.timer";
 
 /// The unit's place in a version.
 pub const UNIT: &str = "etc/systemd/teleport.service";
@@ -168,6 +175,12 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     if restore {
         switch.push(Step::PrepareRestore { dir: to_dir.clone() });
     }
+    if facts.foreign_timer_active {
+        switch.push(Step::Quiet { unit: FOREIGN_TIMER.into() });
+    }
+    for (path, kept) in &facts.foreign_links {
+        switch.push(Step::Remember { path: path.clone(), kept: kept.clone() });
+    }
     for (path, kept) in &facts.set_aside {
         switch.push(Step::SetAside { path: path.clone(), kept: kept.clone() });
     }
@@ -216,17 +229,15 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     if !facts.packages.is_empty() {
         // Also those that stood right before: the package can take them with it.
         places.push(agent);
-        after.push(Step::Confirm { places });
+        after.push(Step::Confirm { enabled: facts.agent.enabled, running: facts.agent.running, places });
     }
     after.extend(facts.open_path.iter().map(|path| Step::OpenPath { path: path.clone() }));
     after.extend(facts.own_units.iter().filter_map(|(path, _, was)| {
         let unit = path.file_name()?.to_string_lossy().into_owned();
-        (unit.ends_with(".timer") && *was == Node::Absent).then_some(Step::EnableTimer { unit })
+        (is_installable(&unit) && *was == Node::Absent).then_some(Step::EnableTimer { unit })
     }));
-    after.extend(facts.set_aside.iter().filter_map(|(path, _)| {
-        let unit = path.file_name()?.to_string_lossy().into_owned();
-        unit.ends_with(".timer").then_some(Step::DisableUnit { unit })
-    }));
+    // What the Go updater's timer masked takes its place.
+    after.extend(facts.masked_timer.iter().map(|unit| Step::EnableTimer { unit: unit.clone() }));
     if direction != Direction::Same || switches {
         let retired = retention::retire(facts, to, &to_dir);
         after.extend(retired.into_iter().map(|dir| Step::Retire { dir }));
@@ -248,8 +259,14 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     })
 }
 
-/// The plan that removes links, units and versions; the agent's configuration and data stay.
-pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
+/// A unit of ours that is enabled: the service is started by its timer alone.
+fn is_installable(unit: &str) -> bool {
+    unit.ends_with(".timer") || unit.starts_with("teleport-update-recover")
+}
+
+/// The plan that removes links, units and versions; the agent's configuration and data stay. `set_back`: where what was
+/// set aside goes, and where it is kept.
+pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
     let mut switch = vec![Step::Hold { running: facts.agent.running }];
     if facts.agent.running {
         switch.push(Step::Stop);
@@ -284,14 +301,13 @@ pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
             part: Part::Unit,
         }));
     }
-    let timers: Vec<Step> = facts
-        .own_units
-        .iter()
-        .filter(|(_, _, was)| *was != Node::Absent)
-        .filter_map(|(path, _, _)| path.file_name().map(|name| name.to_string_lossy().into_owned()))
-        .filter(|unit| unit.ends_with(".timer"))
-        .map(|unit| Step::DisableUnit { unit })
-        .collect();
+    // Before their files go: systemctl disables only what it finds.
+    let own = facts.own_units.iter().filter(|(_, _, was)| *was != Node::Absent);
+    switch.extend(
+        own.filter_map(|(path, _, _)| path.file_name().map(|name| name.to_string_lossy().into_owned()))
+            .filter(|unit| is_installable(unit))
+            .map(|unit| Step::DisableUnit { unit }),
+    );
     for (path, _, was) in facts.own_units.iter().filter(|(_, _, was)| *was != Node::Absent) {
         switch.push(Step::Place(Placement {
             path: path.clone(),
@@ -300,12 +316,15 @@ pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
             part: Part::Unit,
         }));
     }
-    switch.extend(set_back.into_iter().map(Step::Place));
+    switch.extend(set_back.iter().map(|(path, kept)| {
+        // Our own link, if one stood there, has been removed above.
+        let now = Node::Kept(kept.clone());
+        Step::Place(Placement { path: path.clone(), was: Node::Absent, now, part: Part::Unit })
+    }));
     if facts.unit.managed {
         switch.push(Step::DaemonReload);
     }
-    let mut after: Vec<Step> = timers;
-    after.extend(facts.installed.iter().map(|installed| Step::Retire { dir: installed.dir.clone() }));
+    let after = facts.installed.iter().map(|installed| Step::Retire { dir: installed.dir.clone() }).collect();
     Plan {
         from: facts.active.clone(),
         to: None,
@@ -400,8 +419,12 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
         let path = facts.link_dir.join(name);
         placements.push(Placement { path, was: facts.node(name), now: now.clone(), part: part_of(name) });
     }
-    let is_left =
-        |name: &&Name| name.ours && name.name != "teleport" && !wanted.iter().any(|(wanted, _)| *wanted == name.name);
+    let is_foreign = |name: &Name| facts.foreign_links.iter().any(|(path, _)| path.ends_with(&name.name));
+    let is_left = |name: &&Name| {
+        (name.ours || is_foreign(name))
+            && name.name != "teleport"
+            && !wanted.iter().any(|(wanted, _)| *wanted == name.name)
+    };
     if installed.is_some() {
         for name in facts.names.iter().filter(is_left) {
             placements.push(Placement {

@@ -39,7 +39,8 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: &Output) -> Self {
+    /// What `output` tells.
+    pub fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self { status: output.status.code().unwrap_or(-1), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
@@ -137,6 +138,13 @@ impl Image {
     pub fn release(&self, version: &str) {
         self.cluster.publish(&Archive::simple(version));
         self.cluster.set_directive(Find::version(version));
+    }
+
+    /// Makes the installed version's binaries a few bytes long, for tests that copy the image many times and run none.
+    pub fn make_slim(&self, version: &str) {
+        for entry in std::fs::read_dir(self.versions().join(version).join("bin")).unwrap() {
+            std::fs::write(entry.unwrap().path(), "slim").unwrap();
+        }
     }
 
     /// `updates.yaml` as text.
