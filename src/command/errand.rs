@@ -4,11 +4,13 @@
 use super::survey::{self, Depth};
 use super::{Context, ask, record, recover, watch};
 use crate::config::{Spec, Updates};
+use crate::database::backup::{self, Backup};
+use crate::database::directory;
 use crate::execute::{self, prepare as preparing};
 use crate::host::{durable, machine, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
-use crate::plan::{self, Direction, Plan, ServiceAction, Step, Target};
+use crate::plan::{self, Database, Direction, Plan, ServiceAction, Snapshot, Step, Target};
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
 
@@ -151,7 +153,30 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     {
         plan.prepare.push(Step::Verify { dir });
     }
-    Ok(plan)
+    if plan.database == Database::Keep {
+        return Ok(plan);
+    }
+    // Only now are the snapshot's bytes looked at: it takes a while, and most snapshots are never wanted.
+    match whole_snapshot(context, &plan) {
+        Ok(()) => Ok(plan),
+        Err(error) => {
+            let mut facts = facts.clone();
+            facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+                known.snapshot = Snapshot::Unusable(error.clone());
+            });
+            plan::move_to(&facts, &target)
+        }
+    }
+}
+
+/// Whether the bytes of the snapshot that `plan` restores are what its description says.
+fn whole_snapshot(context: &Context, plan: &Plan) -> Result<()> {
+    let Some(dir) = &plan.to_dir else { return Ok(()) };
+    let snapshot = directory::of(&context.layout.versions.join(dir));
+    match Backup::read(&snapshot)? {
+        Some(backup) => backup::check_bytes(&snapshot, &backup),
+        None => Err(Error::new(Code::BackupMissing, format!("{} is gone", snapshot.display()))),
+    }
 }
 
 fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, bool)> {
@@ -167,12 +192,25 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
         &mut |snapshot| {
             // Read again: the operator may have edited the file meanwhile.
             let mut updates = Updates::read(&context.layout.config_file())?;
+            let refused = updates.status().refused.clone();
             record::settled(&mut updates, plan, errand.change, snapshot, context.host.now());
             if let (Some(reason), Some(left)) = (&errand.refuse_left, &plan.from) {
                 let mut status = updates.status().clone();
+                // Going back is no new target: what was refused stays so, and the version left counts on.
+                status.refused = refused;
+                status.refused.retain(|refused| plan.to.as_ref() != Some(&refused.revision));
                 record::add_refusal(&mut status, left, reason, "rolled_back", context.host.now());
                 // A fall of the version gone back to must not lead forward to the one just refused.
                 status.watch = None;
+                for (dir, is_failed) in plan.switch.iter().filter_map(|step| match step {
+                    Step::Snapshot { dir, failed, .. } => Some((dir, *failed)),
+                    _ => None,
+                }) {
+                    if is_failed {
+                        let place = directory::of(&context.layout.versions.join(dir));
+                        record::add_failed_rows(&mut status, left, &place);
+                    }
+                }
                 updates.set_status(&status);
             }
             Ok(Some(updates.render()))
@@ -185,7 +223,7 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
             match finished.after {
                 Some(error) => Err(error),
                 None => {
-                    let watches = plan.switch.iter().any(|step| matches!(step, Step::Health { .. }));
+                    let watches = plan.switch.iter().any(|step| matches!(step, Step::Health { failing: false, .. }));
                     Ok((0, watches && plan.direction != Direction::Same))
                 }
             }

@@ -23,6 +23,9 @@ const DEFAULT_WATCH: Duration = Duration::from_secs(60);
 /// How old a snapshot may be, seconds: one year, above a major's support and below the host CA's ten years (SPEC §6).
 const DEFAULT_BACKUP_MAX_AGE: Duration = Duration::from_secs(365 * 86_400);
 
+/// How long a busy database is waited for, seconds: longer than any transaction of the agent.
+const DEFAULT_DATABASE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// `updates.yaml` as read: the document, and its typed parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Updates {
@@ -69,6 +72,8 @@ pub struct Spec {
     pub health: Health,
     /// How old a snapshot may be for a downgrade.
     pub backup_max_age: Duration,
+    /// How long a database is waited for that is in use: locked, or still open when the agent should be stopped.
+    pub database_timeout: Duration,
     /// Where links to the binaries go, in place of the layout's directory.
     pub path: Option<PathBuf>,
     /// Proxy for https URLs; without credentials.
@@ -139,6 +144,7 @@ impl Default for Spec {
             watch: DEFAULT_WATCH,
             health: Health::default(),
             backup_max_age: DEFAULT_BACKUP_MAX_AGE,
+            database_timeout: DEFAULT_DATABASE_TIMEOUT,
             path: None,
             https_proxy: None,
             http_proxy: None,
@@ -300,6 +306,7 @@ impl Spec {
             watch: view.at("watch")?.duration()?.unwrap_or(default.watch),
             health: Health::from_view(&view.at("health")?)?,
             backup_max_age: view.at("backup_max_age")?.duration()?.unwrap_or(default.backup_max_age),
+            database_timeout: view.at("database_timeout")?.duration()?.unwrap_or(default.database_timeout),
             path: view.at("path")?.path()?,
             https_proxy: text("https_proxy")?,
             http_proxy: text("http_proxy")?,
@@ -331,6 +338,7 @@ impl Spec {
             ("watch", Some(Node::plain(duration_text(self.watch)))),
             ("health", Some(self.health.to_node())),
             ("backup_max_age", Some(Node::plain(duration_text(self.backup_max_age)))),
+            ("database_timeout", Some(Node::plain(duration_text(self.database_timeout)))),
             ("path", self.path.as_ref().map(|path| Node::text(path.to_string_lossy()))),
             ("https_proxy", text(&self.https_proxy)),
             ("http_proxy", text(&self.http_proxy)),
@@ -509,6 +517,7 @@ mod tests {
                 deadline: Duration::from_secs(86_400),
             },
             backup_max_age: Duration::from_secs(5),
+            database_timeout: Duration::from_secs(6),
             path: Some("/opt/x y".into()),
             https_proxy: Some("http://px".to_owned()),
             http_proxy: Some("px:1".to_owned()),

@@ -83,7 +83,8 @@ pub struct Target {
     pub url: String,
     /// Size of its archive where known, bytes.
     pub bytes: Option<u64>,
-    /// The snapshot is asked for its digest alone (undoing a run whose snapshot this is).
+    /// An earlier run is undone because its version failed: its snapshot is asked for its digest alone, and what the
+    /// failed version leaves is never restored by itself.
     pub trust_snapshot: bool,
 }
 
@@ -196,14 +197,16 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         if restore {
             switch.push(Step::Stop);
         }
-        switch.push(Step::Snapshot { dir: left, stopped: restore });
+        switch.push(Step::Snapshot { dir: left, stopped: restore, failed: target.trust_snapshot });
         if restore {
             switch.push(Step::Restore { dir: to_dir.clone() });
         }
         switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
     }
     if !switch.is_empty() {
-        switch.insert(0, Step::Hold { running: facts.agent.running });
+        let agent = facts.agent;
+        let comes_back = agent.running || (agent.enabled && agent.failed);
+        switch.insert(0, Step::Hold { running: agent.controllable && comes_back });
         if facts.unit.managed {
             switch.push(Step::DaemonReload);
         }
@@ -267,7 +270,7 @@ fn is_installable(unit: &str) -> bool {
 /// The plan that removes links, units and versions; the agent's configuration and data stay. `set_back`: where what was
 /// set aside goes, and where it is kept.
 pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
-    let mut switch = vec![Step::Hold { running: facts.agent.running }];
+    let mut switch = vec![Step::Hold { running: facts.agent.running && facts.agent.controllable }];
     if facts.agent.running {
         switch.push(Step::Stop);
     }
@@ -362,6 +365,8 @@ fn database_move(
     match (direction, snapshot) {
         (Direction::Downgrade, Snapshot::Valid) => Ok(Database::Restore),
         (Direction::Downgrade, Snapshot::NoDatabase) if !facts.database => Ok(Database::Keep),
+        // What the failed version made goes; it is kept as its snapshot.
+        (Direction::Downgrade, Snapshot::NoDatabase) if trusted => Ok(Database::Restore),
         (Direction::Downgrade, Snapshot::NoDatabase) => Err(Error::new(
             Code::BackupMissing,
             format!("refusing to downgrade to {to}: it was left before the agent had a database, and now there is one"),

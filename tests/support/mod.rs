@@ -5,6 +5,7 @@
 
 #[path = "../beds/mod.rs"]
 pub mod beds;
+pub mod life;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
