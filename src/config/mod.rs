@@ -19,5 +19,5 @@ pub use credentials::Credentials;
 pub use document::{Fault, Node, Value};
 pub use go_updater::GoUpdater;
 pub use status::{Attempt, FailedRows, LastResult, Outcome, Refused, Status, Watch};
-pub use updates::{Health, ServiceCommands, Spec, Updates};
+pub use updates::{Health, Network, ServiceCommands, Spec, Updates};
 pub use view::View;

@@ -101,13 +101,22 @@ pub struct Timeouts {
     pub answer: Duration,
     /// Between two reads of a body.
     pub read: Duration,
+    /// A whole small answer, tries and waits included: a dripping one must not hold a run for ever.
+    pub question: Duration,
 }
 
 impl Default for Timeouts {
     /// Long enough for a bad mobile link, short enough for a timer's run.
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { resolve: seconds(10), connect: seconds(15), send: seconds(15), answer: seconds(30), read: seconds(30) }
+        Self {
+            resolve: seconds(10),
+            connect: seconds(15),
+            send: seconds(15),
+            answer: seconds(30),
+            read: seconds(30),
+            question: seconds(120),
+        }
     }
 }
 
@@ -249,7 +258,8 @@ impl Client {
     /// Errors: [`Code::Network`] when the tries are used up, the answer is too large or is a refused redirect;
     /// [`Code::Interrupted`].
     pub fn ask(&self, ask: &Ask, cancelled: &dyn Fn() -> bool) -> Result<Answer> {
-        self.with_retries(ask, cancelled, |stream, url| {
+        let ask = ask.clone().within(ask.deadline.or(Some(self.inner.settings.timeouts.question)));
+        self.with_retries(&ask, cancelled, |stream, url| {
             let mut body = Vec::new();
             stream.body.take(SMALL_BODY + 1).read_to_end(&mut body).map_err(|error| {
                 Failure::passing(Error::new(
