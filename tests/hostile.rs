@@ -53,6 +53,7 @@ const EITHER: &[&str] = &[
     "prefix is a file",
     "prefix is a file with contents and a slash",
     "entry of 2^64-1 bytes",
+    "GNU sparse file",
 ];
 
 fn fits(name: &str, code: &str) -> bool {

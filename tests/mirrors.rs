@@ -28,14 +28,14 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Every regular file below the versions directory but `.credentials`, as text.
+/// Every file below the versions directory but binaries and `.credentials`, as text.
 fn everything_written(image: &Image) -> String {
     fn walk(dir: &Path, all: &mut String) {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() {
+            if path.is_dir() && path.file_name().is_none_or(|name| name != "bin") {
                 walk(&path, all);
-            } else if path.file_name().is_some_and(|name| name != ".credentials") && !path.is_symlink() {
+            } else if path.is_file() && path.file_name().is_some_and(|name| name != ".credentials") {
                 *all += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
             }
         }
