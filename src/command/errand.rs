@@ -134,6 +134,8 @@ fn prepare(context: &Context, updates: &Updates, errand: &Errand<'_>, plan: &Pla
         arch: ask::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
         components: &spec.components,
+        limits: ask::limits(&spec),
+        version_wait: spec.health.version,
         active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
     };
     preparing::run(&context.site(updates, false)?, plan, &supply)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::errand::{self, Errand};
 use super::survey::Depth;
-use super::{Context, ask, recover, watch};
+use super::{Context, ask, recover, survey, watch};
 use crate::cli::Update;
 use crate::config::Updates;
 use crate::host::http;
@@ -41,7 +41,7 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
     let (target, in_window, jitter) = match wanted(context, &updates) {
         Ok(wanted) => wanted,
         Err(error) => {
-            note(context, &error);
+            note(context, "update", &error);
             return Err(error.recorded());
         }
     };
@@ -94,7 +94,11 @@ fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
 fn wanted(context: &Context, updates: &Updates) -> Result<(Revision, bool, u32)> {
     let client = ask::client(context, updates.spec())?;
     let directive = ask::directive(context, updates.spec(), &client, None)?;
-    let active = updates.spec().active();
+    // Where updates.yaml names no edition (RFD 0169 has none), the one on disk is meant.
+    let active = match updates.spec().active() {
+        Some(active) => Some(active),
+        None => survey::active(updates, &survey::installed_now(context, updates)?),
+    };
     Ok((ask::revision(&directive, active.as_ref())?, directive.in_window, directive.jitter_seconds))
 }
 
@@ -141,11 +145,11 @@ fn wait_for_turn(context: &mut Context, updates: &Updates, target: Revision, jit
 }
 
 /// A cluster that does not answer is written down once, not every ten minutes.
-fn note(context: &Context, error: &crate::report::Error) {
+pub fn note(context: &Context, command: &str, error: &crate::report::Error) {
     if error.code == Code::Interrupted {
         return;
     }
-    let written = context.lock("update").and_then(|_lock| {
+    let written = context.lock(command).and_then(|_lock| {
         let mut updates = Updates::read(&context.layout.config_file())?;
         let known = updates.status().last_result.as_ref().is_some_and(|last| {
             last.error_code.as_deref() == Some(error.code.as_str()) && last.message.as_deref() == Some(&error.what)

@@ -11,4 +11,4 @@ pub use agent::AgentConfig;
 pub use credentials::Credentials;
 pub use go_updater::GoUpdater;
 pub use status::{Attempt, FailedRows, LastResult, Outcome, Refused, Status, Watch};
-pub use updates::{Health, ServiceCommands, Spec, Updates};
+pub use updates::{Health, Network, ServiceCommands, Spec, Updates};

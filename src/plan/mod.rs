@@ -242,7 +242,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     // What the Go updater's timer masked takes its place.
     after.extend(facts.masked_timer.iter().map(|unit| Step::EnableTimer { unit: unit.clone() }));
     if direction != Direction::Same || switches {
-        let retired = retention::retire(facts, to, &to_dir);
+        let retired = retention::retire(facts, to, &to_dir, service != ServiceAction::None);
         after.extend(retired.into_iter().map(|dir| Step::Retire { dir }));
         if facts.keep == 1 && direction != Direction::First {
             notes.push("keep is 1: after the watch the version left is removed, and no downgrade is possible".into());
