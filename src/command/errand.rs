@@ -51,12 +51,12 @@ pub fn carry_out(context: &mut Context, errand: &Errand<'_>) -> Result<u8> {
     }
     let (status, watches) = outcome?;
     drop(lock);
-    if watches { watch::run(context) } else { Ok(status) }
+    if watches { watch::run(context, None) } else { Ok(status) }
 }
 
 /// What `plan` shows and [`carry_out`] runs: the same value from the same facts.
 pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Planned> {
-    let facts = survey::facts(context, updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+    let facts = facts(context, updates, errand)?;
     let wish = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist };
     match decide::decide(&facts, &wish, updates.spec().min_version.as_ref()) {
         Decision::Rest(why) => return Ok(Planned::Rest(why)),
@@ -65,6 +65,15 @@ pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Res
     }
     let plan = replan(context, updates, errand, &facts)?;
     Ok(Planned::Go(Box::new(plan), Box::new(facts)))
+}
+
+/// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.
+fn facts(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Facts> {
+    let mut updates = updates.clone();
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    updates.set_spec(&spec);
+    survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())
 }
 
 /// The result of planning.
@@ -91,7 +100,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
             // A version on disk that is damaged is downloaded again.
             Err(error) if error.code == Code::Damaged => {
                 context.report.warn(&error.to_string());
-                facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+                facts = self::facts(context, &updates, errand)?;
                 facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
                     known.intact = false;
                 });
@@ -100,7 +109,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
             }
             other => other?,
         }
-        facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+        facts = self::facts(context, &updates, errand)?;
         plan = replan(context, &updates, errand, &facts)?;
         plan.prepare.clear();
     }
@@ -126,6 +135,8 @@ fn prepare(context: &Context, updates: &Updates, errand: &Errand<'_>, plan: &Pla
         arch: ask::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
         components: &spec.components,
+        limits: ask::limits(&spec),
+        version_wait: spec.health.version,
         active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
     };
     preparing::run(&context.site(updates, false)?, plan, &supply)
@@ -137,7 +148,14 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     let url = ask::base_url(context, &spec)?.join(&errand.target.archive_name(ask::arch(context)));
     let target =
         Target { revision: errand.target.clone(), url, bytes: None, trust_snapshot: errand.trusted_snapshot.is_some() };
-    let plan = plan::move_to(facts, &target)?;
+    let mut plan = plan::move_to(facts, &target)?;
+    // The facts know sizes and modes only; what is damaged within is found by hashing, and downloaded again.
+    if errand.command == super::verify::REPAIR
+        && !plan.fetches()
+        && let Some(dir) = plan.to_dir.clone()
+    {
+        plan.prepare.push(Step::Verify { dir });
+    }
     if plan.database == Database::Keep {
         return Ok(plan);
     }

@@ -46,10 +46,12 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Start => site.service.start()?,
         Step::Health { binary, served, failing } => health_verdict(site, binary, *served, *failing)?,
         Step::SetAside { path, kept } => set_aside(path, kept)?,
+        Step::Remember { path, kept } => remember(path, kept)?,
+        Step::Quiet { unit } => site.systemctl().stop(unit)?,
         Step::RemovePackage { name } => remove_package(site, name)?,
-        Step::Confirm => confirm(site, plan)?,
+        Step::Confirm { enabled, running, places } => confirm(site, places, *enabled, *running)?,
         Step::OpenPath { path } => open_path(path)?,
-        Step::EnableTimer { unit } => enable_timer(site, unit)?,
+        Step::EnableTimer { unit } => enable_unit(site, unit)?,
         Step::DisableUnit { unit } => disable_unit(site, unit)?,
         Step::Retire { dir } => publish::retire(&site.layout.versions, dir)?,
     }
@@ -60,7 +62,16 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
 pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Result<()> {
     match step {
         Step::Hold { running } => bring_back(site, *running),
-        Step::Place(place) => put(place, &place.was),
+        Step::Place(place) => {
+            // What `uninstall` put back is the only one there is.
+            if let Node::Kept(kept) = &place.now
+                && std::fs::symlink_metadata(kept).is_err()
+            {
+                durable::create_dir_all(durable::parent(kept))?;
+                keep(&place.path, kept)?;
+            }
+            put(place, &place.was)
+        }
         Step::Switch { place, .. } if is_untouched(site, journal, place)? => {
             put(place, &place.was)?;
             // Nobody may have started the new version between the look and the link.
@@ -81,20 +92,20 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             unlink_snapshot(site, dir)
         }
         Step::SetAside { path, kept } => put_back(kept, path),
+        Step::Remember { kept, .. } => durable::remove_file(kept),
+        Step::Quiet { unit } if site.boot => {
+            site.report.debug(&format!("{unit} is started by the boot itself"));
+            Ok(())
+        }
+        Step::Quiet { unit } => site.service.daemon_reload().and_then(|()| site.systemctl().start(unit)),
+        Step::DisableUnit { unit } => site.service.daemon_reload().and_then(|()| enable_unit(site, unit)),
         _ => Ok(()),
     }
 }
 
 /// Steps that a boot must not wait for.
 pub(super) fn needs_running_system(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::RemovePackage { .. }
-            | Step::Confirm
-            | Step::EnableTimer { .. }
-            | Step::DisableUnit { .. }
-            | Step::Retire { .. }
-    )
+    matches!(step, Step::RemovePackage { .. } | Step::Confirm { .. } | Step::EnableTimer { .. } | Step::Retire { .. })
 }
 
 fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
@@ -176,11 +187,15 @@ fn set_aside(path: &Path, kept: &Path) -> Result<()> {
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(());
     }
-    durable::create_dir_all(durable::parent(kept))?;
-    if std::fs::symlink_metadata(kept).is_err() {
-        keep(path, kept)?;
-    }
+    remember(path, kept)?;
     durable::remove_file(path)
+}
+
+fn remember(path: &Path, kept: &Path) -> Result<()> {
+    durable::create_dir_all(durable::parent(kept))?;
+    // One of an earlier take-over is not the one that stands here now.
+    durable::remove_file(kept)?;
+    keep(path, kept)
 }
 
 /// Copies the database that is left. Its identity goes into the journal: undo asks for nothing else.
@@ -368,7 +383,6 @@ fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
 }
 
 fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
-    let enabled = site.service.state(&site.stop_proof()).map(|state| state.enabled).unwrap_or(false);
     let root = site.layout.is_image().then_some(site.layout.root.as_path());
     let copies = site.layout.versions.join(UNMANAGED).join("package");
     // A removal that was cut short has the only good copies of what must survive it.
@@ -382,26 +396,33 @@ fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
         dirs: std::slice::from_ref(&site.data_dir),
         copies: &copies,
     };
-    package::purge(&package, keep, root, PACKAGE_LOCK)?;
-    if enabled && !site.layout.is_image() {
-        site.systemctl().enable(&site.layout.unit)?;
-    }
-    Ok(())
+    package::purge(&package, keep, root, PACKAGE_LOCK)
 }
 
-/// The package manager may have deleted links or the unit that stood under its own names: made again at once.
-fn confirm(site: &Site<'_>, plan: &Plan) -> Result<()> {
+/// The package manager may have deleted links or the unit that stood under its own names: made again at once. Its
+/// scripts may have stopped and disabled the agent: as it was before.
+fn confirm(site: &Site<'_>, places: &[Placement], enabled: bool, running: bool) -> Result<()> {
     let mut again = false;
-    for step in &plan.switch {
-        let (Step::Place(place) | Step::Switch { place, .. }) = step else {
-            continue;
-        };
+    for place in places {
         if look(&place.path)? != place.now {
             put(place, &place.now)?;
             again = true;
         }
     }
-    if again { site.service.daemon_reload() } else { Ok(()) }
+    if again {
+        site.service.daemon_reload()?;
+    }
+    if site.layout.is_image() {
+        return Ok(());
+    }
+    let state = site.service.state(&site.stop_proof())?;
+    if enabled && !state.enabled {
+        site.systemctl().enable(&site.layout.unit)?;
+    }
+    if running && !state.running && site.service != Service::None {
+        site.service.start()?;
+    }
+    Ok(())
 }
 
 /// What stands at `path`; a regular file counts as text.
@@ -414,9 +435,10 @@ fn look(path: &PathBuf) -> Result<Node> {
     }
 }
 
-fn enable_timer(site: &Site<'_>, unit: &str) -> Result<()> {
+fn enable_unit(site: &Site<'_>, unit: &str) -> Result<()> {
     site.systemctl().enable(unit)?;
-    if site.layout.is_image() { Ok(()) } else { site.systemctl().start(unit) }
+    let starts = unit.ends_with(".timer") && !site.layout.is_image() && !site.boot;
+    if starts { site.systemctl().start(unit) } else { Ok(()) }
 }
 
 fn disable_unit(site: &Site<'_>, unit: &str) -> Result<()> {

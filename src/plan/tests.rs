@@ -61,6 +61,9 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         in_use: Vec::new(),
         packages: Vec::new(),
         set_aside: Vec::new(),
+        foreign_links: Vec::new(),
+        foreign_timer_active: false,
+        masked_timer: None,
         open_path: None,
         own_units: Vec::new(),
     }
