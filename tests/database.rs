@@ -1,6 +1,7 @@
 //! The agent's database over upgrades, downgrades and failures: every row of SPEC §6's table, and the rules behind it.
 
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 

@@ -2,6 +2,7 @@
 //! is put back (SPEC §6, health).
 
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 

@@ -2,6 +2,7 @@
 //! operator, and under nobody (SPEC §6, service action).
 
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 
