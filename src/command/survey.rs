@@ -281,10 +281,11 @@ fn unit(context: &Context) -> Result<UnitFact> {
     Ok(UnitFact { path, node, linked, edits, managed: !layout.is_image() && machine::is_systemd_booted() })
 }
 
-/// Links below `/etc/systemd/system` that lead to a version's unit file, made by `systemctl enable`.
+/// Links below `/etc/systemd/system` that lead to our unit or to a version's unit file, made by `systemctl enable`.
 fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
+    let unit_file = layout.inside(&layout.unit_file);
     let mut dirs = vec![layout.real(Path::new("/etc/systemd/system"))];
     if let Ok(entries) = std::fs::read_dir(&dirs[0]) {
         dirs.extend(entries.flatten().map(|entry| entry.path()).filter(|path| {
@@ -295,7 +296,7 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let mut found = Vec::new();
     for path in dirs.into_iter().map(|dir| dir.join(&layout.unit)) {
         if let Ok(target) = std::fs::read_link(&path)
-            && target.starts_with(&versions)
+            && (target.starts_with(&versions) || target == unit_file)
             && path != layout.unit_file
         {
             found.push((path, Node::Link(target)));

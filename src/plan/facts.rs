@@ -26,8 +26,8 @@ pub struct Facts {
     pub names: Vec<Name>,
     /// The unit file.
     pub unit: UnitFact,
-    /// Links to a version's unit that `systemctl enable` made in `/etc/systemd/system`: it copies the target of our own
-    /// link, so they would stay with the version that was enabled.
+    /// Links to our unit that `systemctl enable` made in `/etc/systemd/system`. Where the unit is a link it copies that
+    /// link's target, so they would stay with the version that was enabled.
     pub enablement: Vec<(PathBuf, Node)>,
     /// The database.
     pub database: bool,

@@ -494,7 +494,9 @@ fn enablement_placements<'a>(
 ) -> impl Iterator<Item = Placement> + 'a {
     let now = Node::Link(facts.target(to_dir, UNIT));
     let has_unit = installed.is_none_or(|installed| installed.unit.is_some());
-    let moves = facts.enablement.iter().filter(move |_| has_unit);
+    // One that leads to the unit's own place stays right.
+    let leads_to_version = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
+    let moves = facts.enablement.iter().filter(move |(_, was)| has_unit && leads_to_version(was));
     moves
         .map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
         .filter(|place| place.was != place.now)
