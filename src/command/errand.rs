@@ -5,7 +5,7 @@ use super::survey::{self, Depth};
 use super::{Context, ask, record, recover, watch};
 use crate::config::{Spec, Updates};
 use crate::execute::{self, prepare as preparing};
-use crate::host::{durable, machine, session};
+use crate::host::{Layout, durable, machine, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Direction, Plan, ServiceAction, Step, Target};
@@ -74,6 +74,10 @@ pub enum Planned {
 
 fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> {
     let mut updates = context.open()?;
+    // The links go where the settings of this very run say, not where they went before.
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
     crate::store::publish::sweep(&context.layout.versions)?;
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
         Planned::Rest(why) => {

@@ -51,6 +51,10 @@ pub struct Facts {
     pub masked_timer: Option<String>,
     /// A closed directory above the versions that should get o+x.
     pub open_path: Option<PathBuf>,
+    /// A closed directory above the versions that stays closed, because o+x would open more than ours.
+    pub closed_path: Option<PathBuf>,
+    /// Links of ours in a link directory used before this one.
+    pub moved_links: Vec<(PathBuf, Node)>,
     /// Our own timer files for a suffixed installation: path, wanted text, what stands there.
     pub own_units: Vec<(PathBuf, String, Node)>,
 }
