@@ -8,7 +8,7 @@ use crate::config::{Spec, Updates};
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::execute::{self, prepare as preparing};
-use crate::host::{durable, machine, session};
+use crate::host::{Layout, durable, machine, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Database, Direction, Plan, ServiceAction, Snapshot, Step, Target};
@@ -86,6 +86,10 @@ pub enum Planned {
 
 fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> {
     let mut updates = context.open()?;
+    // The links go where the settings of this very run say, not where they went before.
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
     crate::store::publish::sweep(&context.layout.versions)?;
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
         Planned::Rest(why) => {

@@ -8,7 +8,7 @@ use crate::config::{GoUpdater, Updates};
 use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::directory;
 use crate::host::systemctl::Systemctl;
-use crate::host::{durable, machine, package, process};
+use crate::host::{Layout, durable, machine, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact};
 use crate::plan::{FOREIGN_TIMER, Node, Snapshot, TAKEN_OVER, UNIT, UNMANAGED};
 use crate::release::{Edition, Revision, Version};
@@ -55,11 +55,12 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let foreign = !state.running && !state.unmanaged.is_empty();
     let adopt = depth == Depth::Adopt;
     let set_aside = if adopt { set_aside(context)? } else { Vec::new() };
+    let closed_path = if adopt { closed_path(context) } else { None };
     let masks = set_aside.iter().any(|(path, _)| path.ends_with(FOREIGN_TIMER));
     let root = layout.is_image().then_some(layout.root.as_path());
     Ok(Facts {
         now,
-        versions,
+        versions: versions.clone(),
         link_dir: layout.link_dir.clone(),
         active,
         previous: status.previous.clone(),
@@ -97,7 +98,9 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
             && Systemctl::host().show(FOREIGN_TIMER)?.is_active(),
         masked_timer: (masks && has_own_timer(context)).then(|| FOREIGN_TIMER.to_owned()),
         set_aside,
-        open_path: if adopt { open_path(context) } else { None },
+        open_path: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
+        closed_path: closed_path.and_then(|(path, opens)| (!opens).then_some(path)),
+        moved_links: moved_links(context, spec.path.as_deref(), &versions)?,
         own_units: own_units(context)?,
         installed,
         names,
@@ -290,10 +293,11 @@ fn unit(context: &Context) -> Result<UnitFact> {
     Ok(UnitFact { path, node, linked, edits, managed: !layout.is_image() && machine::is_systemd_booted() })
 }
 
-/// Links below `/etc/systemd/system` that lead to a version's unit file, made by `systemctl enable`.
+/// Links below `/etc/systemd/system` that lead to our unit or to a version's unit file, made by `systemctl enable`.
 fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
+    let unit_file = layout.inside(&layout.unit_file);
     let mut dirs = vec![layout.real(Path::new("/etc/systemd/system"))];
     if let Ok(entries) = std::fs::read_dir(&dirs[0]) {
         dirs.extend(entries.flatten().map(|entry| entry.path()).filter(|path| {
@@ -304,7 +308,7 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let mut found = Vec::new();
     for path in dirs.into_iter().map(|dir| dir.join(&layout.unit)) {
         if let Ok(target) = std::fs::read_link(&path)
-            && target.starts_with(&versions)
+            && (target.starts_with(&versions) || target == unit_file)
             && path != layout.unit_file
         {
             found.push((path, Node::Link(target)));
@@ -380,8 +384,27 @@ fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
         .collect())
 }
 
-/// The agent's directory, if it is closed to others and nothing else in it would be opened by o+x (SPEC §1).
-fn open_path(context: &Context) -> Option<PathBuf> {
+/// Links of ours in the link directory that `updates.yaml` still names, if that is not the present one.
+fn moved_links(context: &Context, known: Option<&Path>, versions: &Path) -> Result<Vec<(PathBuf, Node)>> {
+    let layout = &context.layout;
+    let before = Layout::new(&layout.root, layout.suffix.as_deref(), known)?.link_dir;
+    if before == layout.link_dir {
+        return Ok(Vec::new());
+    }
+    let mut found: Vec<(PathBuf, Node)> = std::fs::read_dir(before)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some((entry.path(), std::fs::read_link(entry.path()).ok()?)))
+        .filter(|(_, target)| target.starts_with(versions))
+        .map(|(path, target)| (path, Node::Link(target)))
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
+}
+
+/// The agent's directory, if it is closed to others; true if nothing else in it would be opened by o+x (SPEC §1).
+fn closed_path(context: &Context) -> Option<(PathBuf, bool)> {
     let state = durable::parent(&context.layout.versions).to_owned();
     let mode = |path: &Path| std::fs::symlink_metadata(path).ok().map(|meta| meta.permissions().mode());
     if mode(&state)? & 0o001 != 0 {
@@ -392,13 +415,7 @@ fn open_path(context: &Context) -> Option<PathBuf> {
             || entry.file_type().is_ok_and(|kind| kind.is_symlink())
             || mode(&entry.path()).is_some_and(|mode| mode & 0o007 == 0)
     });
-    if !closed {
-        context.report.warn(&format!(
-            "{} is closed to others and holds files that are not: ordinary users cannot run tsh through the links",
-            state.display()
-        ));
-    }
-    closed.then_some(state)
+    Some((state, closed))
 }
 
 /// Timer, service and boot unit of a suffixed installation: the package's own serve only the default one.

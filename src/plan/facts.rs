@@ -26,8 +26,8 @@ pub struct Facts {
     pub names: Vec<Name>,
     /// The unit file.
     pub unit: UnitFact,
-    /// Links to a version's unit that `systemctl enable` made in `/etc/systemd/system`: it copies the target of our own
-    /// link, so they would stay with the version that was enabled.
+    /// Links to our unit that `systemctl enable` made in `/etc/systemd/system`. Where the unit is a link it copies that
+    /// link's target, so they would stay with the version that was enabled.
     pub enablement: Vec<(PathBuf, Node)>,
     /// The database.
     pub database: bool,
@@ -51,6 +51,10 @@ pub struct Facts {
     pub masked_timer: Option<String>,
     /// A closed directory above the versions that should get o+x.
     pub open_path: Option<PathBuf>,
+    /// A closed directory above the versions that stays closed, because o+x would open more than ours.
+    pub closed_path: Option<PathBuf>,
+    /// Links of ours in a link directory used before this one.
+    pub moved_links: Vec<(PathBuf, Node)>,
     /// Our own timer files for a suffixed installation: path, wanted text, what stands there.
     pub own_units: Vec<(PathBuf, String, Node)>,
 }

@@ -235,6 +235,22 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         after.push(Step::Confirm { enabled: facts.agent.enabled, running: facts.agent.running, places });
     }
     after.extend(facts.open_path.iter().map(|path| Step::OpenPath { path: path.clone() }));
+    if let Some(path) = &facts.closed_path {
+        notes.push(format!(
+            "{} is closed to others, and o+x would open more of it than our versions: only root can run tsh and the \
+             other links",
+            path.display()
+        ));
+    }
+    if facts.agent.running && !facts.moved_links.is_empty() {
+        // A running agent reloads by the name it was started under.
+        notes.push("the links in the directory used before stay until an `enable` while the agent is stopped".into());
+    } else {
+        after.extend(facts.moved_links.iter().map(|(path, was)| {
+            let part = Part::Helper;
+            Step::Place(Placement { path: path.clone(), was: was.clone(), now: Node::Absent, part })
+        }));
+    }
     after.extend(facts.own_units.iter().filter_map(|(path, _, was)| {
         let unit = path.file_name()?.to_string_lossy().into_owned();
         (is_installable(&unit) && *was == Node::Absent).then_some(Step::EnableTimer { unit })
@@ -474,7 +490,9 @@ fn enablement_placements<'a>(
 ) -> impl Iterator<Item = Placement> + 'a {
     let now = Node::Link(facts.target(to_dir, UNIT));
     let has_unit = installed.is_none_or(|installed| installed.unit.is_some());
-    let moves = facts.enablement.iter().filter(move |_| has_unit);
+    // One that leads to the unit's own place stays right.
+    let leads_to_version = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
+    let moves = facts.enablement.iter().filter(move |(_, was)| has_unit && leads_to_version(was));
     moves.map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
 }
 

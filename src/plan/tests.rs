@@ -66,6 +66,8 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         masked_timer: None,
         open_path: None,
         own_units: Vec::new(),
+        closed_path: None,
+        moved_links: Vec::new(),
     }
 }
 
