@@ -4,11 +4,13 @@
 use super::survey::{self, Depth};
 use super::{Context, ask, record, recover, watch};
 use crate::config::{Spec, Updates};
+use crate::database::backup::{self, Backup};
+use crate::database::directory;
 use crate::execute::{self, prepare as preparing};
 use crate::host::{durable, machine, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
-use crate::plan::{self, Direction, Plan, ServiceAction, Step, Target};
+use crate::plan::{self, Database, Direction, Plan, ServiceAction, Snapshot, Step, Target};
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
 
@@ -48,12 +50,12 @@ pub fn carry_out(context: &mut Context, errand: &Errand<'_>) -> Result<u8> {
     }
     let (status, watches) = outcome?;
     drop(lock);
-    if watches { watch::run(context) } else { Ok(status) }
+    if watches { watch::run(context, None) } else { Ok(status) }
 }
 
 /// What `plan` shows and [`carry_out`] runs: the same value from the same facts.
 pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Planned> {
-    let facts = survey::facts(context, updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+    let facts = facts(context, updates, errand)?;
     let wish = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist };
     match decide::decide(&facts, &wish, updates.spec().min_version.as_ref()) {
         Decision::Rest(why) => return Ok(Planned::Rest(why)),
@@ -62,6 +64,15 @@ pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Res
     }
     let plan = replan(context, updates, errand, &facts)?;
     Ok(Planned::Go(Box::new(plan), Box::new(facts)))
+}
+
+/// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.
+fn facts(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Facts> {
+    let mut updates = updates.clone();
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    updates.set_spec(&spec);
+    survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())
 }
 
 /// The result of planning.
@@ -88,7 +99,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
             // A version on disk that is damaged is downloaded again.
             Err(error) if error.code == Code::Damaged => {
                 context.report.warn(&error.to_string());
-                facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+                facts = self::facts(context, &updates, errand)?;
                 facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
                     known.intact = false;
                 });
@@ -97,7 +108,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
             }
             other => other?,
         }
-        facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+        facts = self::facts(context, &updates, errand)?;
         plan = replan(context, &updates, errand, &facts)?;
         plan.prepare.clear();
     }
@@ -123,6 +134,8 @@ fn prepare(context: &Context, updates: &Updates, errand: &Errand<'_>, plan: &Pla
         arch: ask::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
         components: &spec.components,
+        limits: ask::limits(&spec),
+        version_wait: spec.health.version,
         active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
     };
     preparing::run(&context.site(updates, false)?, plan, &supply)
@@ -142,7 +155,30 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     {
         plan.prepare.push(Step::Verify { dir });
     }
-    Ok(plan)
+    if plan.database == Database::Keep {
+        return Ok(plan);
+    }
+    // Only now are the snapshot's bytes looked at: it takes a while, and most snapshots are never wanted.
+    match whole_snapshot(context, &plan) {
+        Ok(()) => Ok(plan),
+        Err(error) => {
+            let mut facts = facts.clone();
+            facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+                known.snapshot = Snapshot::Unusable(error.clone());
+            });
+            plan::move_to(&facts, &target)
+        }
+    }
+}
+
+/// Whether the bytes of the snapshot that `plan` restores are what its description says.
+fn whole_snapshot(context: &Context, plan: &Plan) -> Result<()> {
+    let Some(dir) = &plan.to_dir else { return Ok(()) };
+    let snapshot = directory::of(&context.layout.versions.join(dir));
+    match Backup::read(&snapshot)? {
+        Some(backup) => backup::check_bytes(&snapshot, &backup),
+        None => Err(Error::new(Code::BackupMissing, format!("{} is gone", snapshot.display()))),
+    }
 }
 
 fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, bool)> {
@@ -158,12 +194,25 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
         &mut |snapshot| {
             // Read again: the operator may have edited the file meanwhile.
             let mut updates = Updates::read(&context.layout.config_file())?;
+            let refused = updates.status().refused.clone();
             record::settled(&mut updates, plan, errand.change, snapshot, context.host.now());
             if let (Some(reason), Some(left)) = (&errand.refuse_left, &plan.from) {
                 let mut status = updates.status().clone();
+                // Going back is no new target: what was refused stays so, and the version left counts on.
+                status.refused = refused;
+                status.refused.retain(|refused| plan.to.as_ref() != Some(&refused.revision));
                 record::add_refusal(&mut status, left, reason, "rolled_back", context.host.now());
                 // A fall of the version gone back to must not lead forward to the one just refused.
                 status.watch = None;
+                for (dir, is_failed) in plan.switch.iter().filter_map(|step| match step {
+                    Step::Snapshot { dir, failed, .. } => Some((dir, *failed)),
+                    _ => None,
+                }) {
+                    if is_failed {
+                        let place = directory::of(&context.layout.versions.join(dir));
+                        record::add_failed_rows(&mut status, left, &place);
+                    }
+                }
                 updates.set_status(&status);
             }
             Ok(Some(updates.render()))
@@ -176,7 +225,7 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
             match finished.after {
                 Some(error) => Err(error),
                 None => {
-                    let watches = plan.switch.iter().any(|step| matches!(step, Step::Health { .. }));
+                    let watches = plan.switch.iter().any(|step| matches!(step, Step::Health { failing: false, .. }));
                     Ok((0, watches && plan.direction != Direction::Same))
                 }
             }

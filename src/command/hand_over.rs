@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Context, recover, survey};
+use super::{Context, recover};
 use crate::cli::{Cli, Command};
 use crate::config::Updates;
 use crate::host::command::Command as Program;
@@ -66,7 +66,6 @@ fn active_updater(context: &Context) -> Option<PathBuf> {
     })?;
     let updater = manifest.updater.filter(|updater| updater.protocol == super::version::PROTOCOL)?;
     let path = dir.join(updater.path);
-    let _ = survey::TAKEN_OVER;
     (!is_same_file(&path, &context.host.exe)).then_some(path).filter(|path| path.exists())
 }
 

@@ -20,6 +20,7 @@ pub mod verify;
 pub mod version;
 pub mod watch;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -124,6 +125,8 @@ impl Context {
                 deadline: spec.health.deadline,
                 watch: spec.watch,
             },
+            database_timeout: spec.database_timeout,
+            before_reload: Cell::default(),
             boot,
         })
     }

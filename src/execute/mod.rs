@@ -152,7 +152,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<()> {
         }
         match steps::perform(site, plan, step) {
             Ok(Note { .. }) => site.report.done(&step.describe()),
-            Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Confirm) => {
+            Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Confirm { .. }) => {
                 site.report.failed(&step.describe());
                 first.get_or_insert(error);
             }
@@ -163,9 +163,10 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<()> {
     let unmanaged = site.layout.versions.join(crate::plan::UNMANAGED);
     let cleaned = match plan.direction {
         // The version left may have to come back during the watch: the kept files of a first install do not.
-        Direction::Uninstall => {
-            durable::remove_file(&site.layout.config_file()).and_then(|()| durable::remove_tree(&unmanaged))
-        }
+        Direction::Uninstall => durable::remove_file(&site.layout.config_file())
+            .and_then(|()| durable::remove_file(&crate::config::Credentials::file(&site.layout.versions)))
+            .and_then(|()| durable::remove_tree(&site.layout.versions.join(crate::plan::TAKEN_OVER)))
+            .and_then(|()| durable::remove_tree(&unmanaged)),
         _ => durable::remove_tree(&unmanaged),
     };
     if let Err(error) = cleaned {

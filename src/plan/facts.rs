@@ -43,6 +43,12 @@ pub struct Facts {
     pub packages: Vec<String>,
     /// Files of the Go updater to be set aside, with the place where they will be kept.
     pub set_aside: Vec<(PathBuf, PathBuf)>,
+    /// Links of the Go updater in the link directory, with the place where they will be kept.
+    pub foreign_links: Vec<(PathBuf, PathBuf)>,
+    /// The Go updater's timer runs: it must not fire in the middle of its own end.
+    pub foreign_timer_active: bool,
+    /// The package's own timer, which the Go updater's masks.
+    pub masked_timer: Option<String>,
     /// A closed directory above the versions that should get o+x.
     pub open_path: Option<PathBuf>,
     /// Our own timer files for a suffixed installation: path, wanted text, what stands there.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::manifest::{self, DifferenceKind, Manifest};
+use super::manifest::{self, Manifest};
 use crate::host::durable;
 use crate::report::{IoContext, Result};
 
@@ -40,10 +40,8 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
         changed.insert(durable::parent(&to).to_owned());
     }
     durable::rename(&staging.join(manifest::MANIFEST), &version_dir.join(manifest::MANIFEST))?;
-    for difference in manifest.quick_check(version_dir)? {
-        if difference.kind == DifferenceKind::Unexpected {
-            durable::remove_tree(&version_dir.join(difference.path))?;
-        }
+    for difference in manifest.unexpected(version_dir)? {
+        durable::remove_tree(&version_dir.join(difference.path))?;
     }
     for dir in changed {
         durable::sync_dir(&dir)?;
