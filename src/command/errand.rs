@@ -152,14 +152,7 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     let url = ask::base_url(context, &spec)?.join(&errand.target.archive_name(ask::arch(context)));
     let target =
         Target { revision: errand.target.clone(), url, bytes: None, trust_snapshot: errand.trusted_snapshot.is_some() };
-    let mut plan = plan::move_to(facts, &target)?;
-    // The facts know sizes and modes only; what is damaged within is found by hashing, and downloaded again.
-    if errand.command == super::verify::REPAIR
-        && !plan.fetches()
-        && let Some(dir) = plan.to_dir.clone()
-    {
-        plan.prepare.push(Step::Verify { dir });
-    }
+    let plan = plan::move_to(facts, &target)?;
     if plan.database == Database::Keep {
         return Ok(plan);
     }

@@ -12,9 +12,6 @@ use crate::plan::{self, Node, Target};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::{self, Manifest};
 
-/// The command's name when it repairs.
-pub const REPAIR: &str = "verify --repair";
-
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
     recover::warn_if_pending(context);
@@ -37,7 +34,7 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
     errand::carry_out(
         context,
         &Errand {
-            command: REPAIR,
+            command: "verify --repair",
             target,
             in_window: true,
             insist: false,
