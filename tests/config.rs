@@ -1,4 +1,6 @@
 //! `updates.yaml`, names and editions, retention, usage (SPEC §1, §2, §5).
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests")]
 
 mod support;
 

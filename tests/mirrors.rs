@@ -1,5 +1,7 @@
 //! Where archives come from and by which way: mirrors, signatures, HTTP proxies, certificate authorities; and that
 //! what worked by hand works later without flags and environment (SPEC §2 to §4).
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests")]
 
 mod support;
 

@@ -1,4 +1,6 @@
 //! Servers, mirrors and networks that go wrong, for each question that is asked of them (SPEC §3, §4).
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests")]
 
 mod support;
 

@@ -1,4 +1,6 @@
 //! A small file system below the versions directory (SPEC §4, space).
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests")]
 
 mod support;
 
