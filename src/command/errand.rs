@@ -90,7 +90,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
-    crate::store::publish::sweep(&context.layout.versions)?;
+    recover::sweep(context)?;
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
         Planned::Rest(why) => {
             context.report.info(&why);
@@ -314,7 +314,7 @@ fn preflight(context: &Context, plan: &Plan) -> Result<()> {
 }
 
 /// A command that will stop the agent must not die with it: it moves on into a unit of its own (SPEC §5).
-fn leave_session(context: &Context) -> Result<Option<u8>> {
+pub fn leave_session(context: &Context) -> Result<Option<u8>> {
     if context.layout.is_image() {
         return Ok(None);
     }
@@ -333,8 +333,11 @@ fn leave_session(context: &Context) -> Result<Option<u8>> {
     let mut argv: Vec<std::ffi::OsString> = vec!["/usr/bin/env".into(), format!("{SCOPE_GUARD}=1").into()];
     argv.push(context.host.exe.clone().into());
     argv.extend(context.host.args.iter().skip(1).map(Into::into));
-    let status = session::leave(&context.layout.unit, &argv, &context.signals)?;
-    Ok(Some(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+    Ok(Some(match session::leave(&context.layout.unit, &argv, &context.signals)? {
+        Some(status) => status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
+        // The agent was stopped and this session ends with it; how the run ends, `status` tells.
+        None => 0,
+    }))
 }
 
 /// A failure that no journal tells of (network, archive, refusal) is written down for `status`.

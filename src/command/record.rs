@@ -119,6 +119,10 @@ impl Failure {
     /// Writes it down: the result, the refusal with its growing wait, the loop guard's count.
     pub fn record(&self, updates: &mut Updates, versions: &std::path::Path, now: Timestamp) {
         let mut status = updates.status().clone();
+        // An undo that was itself cut short writes the same failure again.
+        if status.last_result.as_ref().is_some_and(|last| last.time >= self.began && last.to == self.plan.to) {
+            return;
+        }
         if let Some(to) = &self.plan.to {
             let refuse = self.blame || (self.switched && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
             let known = status.refused.iter().any(|refused| refused.revision == *to && refused.time >= self.began);

@@ -19,10 +19,6 @@ const STALE_AFTER_SECONDS: u32 = 5;
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
-    if recover::is_needed(context) {
-        let _lock = context.lock("update")?;
-        recover::pending(context, false)?;
-    }
     let updates = context.open()?;
     if !updates.spec().enabled {
         context.report.info("updates are disabled: `teleport-update enable` enables them");

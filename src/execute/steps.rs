@@ -19,6 +19,8 @@ use crate::store::{manifest::Manifest, publish};
 
 /// How long a package manager that is at work is waited for, seconds: unattended upgrades take minutes.
 const PACKAGE_LOCK: Duration = Duration::from_secs(300);
+/// Below `.unmanaged`: copies of what must survive a package's removal.
+pub(super) const PACKAGE_COPIES: &str = "package";
 /// Where a failed restore's database is kept, so that the snapshot it came from stays usable.
 pub const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
 
@@ -62,16 +64,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
 pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Result<()> {
     match step {
         Step::Hold { running } => bring_back(site, *running),
-        Step::Place(place) => {
-            // What `uninstall` put back is the only one there is.
-            if let Node::Kept(kept) = &place.now
-                && std::fs::symlink_metadata(kept).is_err()
-            {
-                durable::create_dir_all(durable::parent(kept))?;
-                keep(&place.path, kept)?;
-            }
-            put(place, &place.was)
-        }
+        Step::Place(place) => take_back(place),
         Step::Switch { place, .. } if is_untouched(site, journal, place)? => {
             put(place, &place.was)?;
             // Nobody may have started the new version between the look and the link.
@@ -79,12 +72,12 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         }
         Step::Switch { place, evidence } => {
             stop_for_undo(site)?;
-            database_back(site, evidence, journal)?;
+            database_back(site, Some(evidence), journal)?;
             put(place, &place.was)
         }
-        Step::Restore { dir } => {
+        Step::Restore { .. } => {
             stop_for_undo(site)?;
-            database_back(site, dir, journal)
+            database_back(site, None, journal)
         }
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::Snapshot { dir, .. } => {
@@ -145,6 +138,18 @@ fn put(place: &Placement, node: &Node) -> Result<()> {
     }
 }
 
+/// Undoes a placement. A kept file that it had put back under its old name is kept again.
+fn take_back(place: &Placement) -> Result<()> {
+    if let Node::Kept(kept) = &place.now
+        && std::fs::symlink_metadata(kept).is_err()
+        && std::fs::symlink_metadata(&place.path).is_ok()
+    {
+        durable::create_dir_all(durable::parent(kept))?;
+        keep(&place.path, kept)?;
+    }
+    put(place, &place.was)
+}
+
 /// Keeps a second name for `path`, or a copy where that is another file system.
 fn keep(path: &Path, kept: &Path) -> Result<()> {
     match std::fs::hard_link(path, kept) {
@@ -160,7 +165,12 @@ fn put_back(kept: &Path, path: &Path) -> Result<()> {
         return Ok(());
     }
     match rustix::fs::rename(kept, path) {
-        Ok(()) => durable::sync_dir(durable::parent(path)).and_then(|()| durable::sync_dir(durable::parent(kept))),
+        Ok(()) => {
+            durable::sync_dir(durable::parent(path))?;
+            // Two names of one file are left alone by rename; the second one would be taken for a later file's copy.
+            durable::remove_file(kept)?;
+            durable::sync_dir(durable::parent(kept))
+        }
         Err(rustix::io::Errno::XDEV) => {
             copy_with_owner(kept, path)?;
             durable::remove_file(kept)
@@ -301,8 +311,9 @@ fn restore_prepared(site: &Site<'_>, dir: &str) -> Result<()> {
     }
 }
 
-/// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence.
-fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Result<()> {
+/// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence, if it
+/// had been switched to at all.
+fn database_back(site: &Site<'_>, evidence: Option<&str>, journal: &mut Journal) -> Result<()> {
     if journal.has(&Record::DatabaseBack) {
         return Ok(());
     }
@@ -322,7 +333,10 @@ fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Resu
     if shares_file(&snapshot, &db) {
         return journal.append(Record::DatabaseBack);
     }
-    if !journal.has(&Record::Evidence) {
+    if let Some(evidence) = evidence
+        && !journal.has(&Record::Evidence)
+        && db.exists()
+    {
         // Evidence is worth a warning; the old version's database is worth everything.
         if let Err(error) = keep_evidence(site, &plan, evidence) {
             site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
@@ -384,7 +398,7 @@ fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
 
 fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
     let root = site.layout.is_image().then_some(site.layout.root.as_path());
-    let copies = site.layout.versions.join(UNMANAGED).join("package");
+    let copies = site.layout.versions.join(UNMANAGED).join(PACKAGE_COPIES);
     // A removal that was cut short has the only good copies of what must survive it.
     package::restore_kept(&copies)?;
     let Some(package) = package::installed(root)?.into_iter().find(|package| package.name == name) else {

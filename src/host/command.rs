@@ -156,6 +156,16 @@ impl Command {
     ///
     /// Errors ([`Code::Io`]): it cannot be started.
     pub fn run_attached(&self, signals: &Signals) -> Result<ExitStatus> {
+        let ended = self.supervise(signals, false)?;
+        ended.ok_or_else(|| Error::new(Code::Io, format!("`{}` was left alone", self.line())))
+    }
+
+    /// The same, but SIGTERM is ours alone: the program goes on without us, and the answer is `None`.
+    pub fn run_apart(&self, signals: &Signals) -> Result<Option<ExitStatus>> {
+        self.supervise(signals, true)
+    }
+
+    fn supervise(&self, signals: &Signals, leave_on_term: bool) -> Result<Option<ExitStatus>> {
         let line = self.line();
         let (mut command, _kept_open) = self.prepare()?;
         command.envs(&self.env);
@@ -164,9 +174,12 @@ impl Command {
         loop {
             let slice = Instant::now() + SLICE;
             if let Some(status) = wait(&mut child, &mut [], slice).at("cannot wait for", &line)? {
-                return Ok(status);
+                return Ok(Some(status));
             }
             let received = signals.received();
+            if leave_on_term && received == Some(Signal::TERM.as_raw()) {
+                return Ok(None);
+            }
             if received.is_some() && received != passed_on {
                 passed_on = received;
                 signal_group(&child, received.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM));

@@ -119,6 +119,27 @@ impl Plan {
         self.prepare.is_empty() && self.switch.is_empty() && self.after.is_empty()
     }
 
+    /// Every path that is used as it is, not as seen from inside an image: targets of links are not among them.
+    pub fn real_paths(&mut self) -> Vec<&mut PathBuf> {
+        let mut paths = Vec::new();
+        for step in self.prepare.iter_mut().chain(&mut self.switch).chain(&mut self.after) {
+            match step {
+                Step::Place(place) | Step::Switch { place, .. } => {
+                    paths.push(&mut place.path);
+                    for node in [&mut place.was, &mut place.now] {
+                        if let Node::Kept(kept) = node {
+                            paths.push(kept);
+                        }
+                    }
+                }
+                Step::SetAside { path, kept } => paths.extend([path, kept]),
+                Step::OpenPath { path } => paths.push(path),
+                _ => {}
+            }
+        }
+        paths
+    }
+
     /// True if something has to be downloaded first.
     pub fn fetches(&self) -> bool {
         self.prepare.iter().any(|step| matches!(step, Step::Fetch { .. }))
@@ -204,9 +225,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
     }
     if !switch.is_empty() {
-        let agent = facts.agent;
-        let comes_back = agent.running || (agent.enabled && agent.failed);
-        switch.insert(0, Step::Hold { running: agent.controllable && comes_back });
+        switch.insert(0, hold(facts));
         if facts.unit.managed {
             switch.push(Step::DaemonReload);
         }
@@ -286,7 +305,7 @@ fn is_installable(unit: &str) -> bool {
 /// The plan that removes links, units and versions; the agent's configuration and data stay. `set_back`: where what was
 /// set aside goes, and where it is kept.
 pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
-    let mut switch = vec![Step::Hold { running: facts.agent.running && facts.agent.controllable }];
+    let mut switch = vec![hold(facts)];
     if facts.agent.running {
         switch.push(Step::Stop);
     }
@@ -356,6 +375,12 @@ pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
         after,
         notes: Vec::new(),
     }
+}
+
+/// An agent that nobody here started cannot be brought back, and is never stopped either.
+fn hold(facts: &Facts) -> Step {
+    let agent = facts.agent;
+    Step::Hold { running: agent.controllable && (agent.running || (agent.enabled && agent.failed)) }
 }
 
 fn direction(active: Option<&Revision>, to: &Revision) -> Direction {

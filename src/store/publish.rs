@@ -52,11 +52,12 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
 /// Removes a version: out of sight by one rename, so that a crash never leaves half of one under its name.
 pub fn retire(versions: &Path, dir: &str) -> Result<()> {
     let from = versions.join(dir);
+    let to = versions.join(format!("{RETIRED_PREFIX}{dir}"));
+    // What is left of a removal that was cut short goes in any case.
+    durable::remove_tree(&to)?;
     if std::fs::symlink_metadata(&from).is_err() {
         return Ok(());
     }
-    let to = versions.join(format!("{RETIRED_PREFIX}{dir}"));
-    durable::remove_tree(&to)?;
     durable::rename(&from, &to)?;
     durable::remove_tree(&to)
 }
