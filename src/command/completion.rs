@@ -14,16 +14,47 @@ pub fn run(shell: clap_complete::Shell) -> Result<u8> {
     super::version::print(&script)
 }
 
-/// Prints the manual page: one section a command.
+/// Prints the manual page, teleport-update(8): one page for all commands, for there is one page.
 pub fn man() -> Result<u8> {
     let mut page = Vec::new();
-    let command = Cli::command();
-    clap_mangen::Man::new(command.clone()).render(&mut page).at("cannot render", "the manual page")?;
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        writeln!(page, ".SH \"COMMAND {}\"", sub.get_name().to_uppercase()).at("cannot render", "the manual page")?;
-        let man = clap_mangen::Man::new(sub.clone());
-        man.render_description_section(&mut page).at("cannot render", "the manual page")?;
-        man.render_options_section(&mut page).at("cannot render", "the manual page")?;
-    }
+    render(&mut page).at("cannot render", "the manual page")?;
     super::version::print(&page)
+}
+
+fn render(page: &mut Vec<u8>) -> std::io::Result<()> {
+    let command = Cli::command();
+    let man = clap_mangen::Man::new(command.clone()).section("8").manual("System administration");
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+    page.extend_from_slice(
+        b".SH SYNOPSIS\n\\fBteleport\\-update\\fR [\\fIGLOBAL OPTIONS\\fR] \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n",
+    );
+    man.render_options_section(page)?;
+    writeln!(page, ".SH COMMANDS")?;
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+        writeln!(page, ".SS {}\n{}", sub.get_name(), about.replace('-', "\\-"))?;
+        let mut options = Vec::new();
+        clap_mangen::Man::new(sub.clone().disable_help_flag(true)).render_options_section(&mut options)?;
+        // Its heading is for a page of its own.
+        for line in options.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b".SH ")) {
+            page.extend_from_slice(line);
+        }
+    }
+    writeln!(page, ".SH ENVIRONMENT\nInstead of the flags of \\fBenable\\fR and \\fBpin\\fR:")?;
+    for argument in command.find_subcommand("enable").into_iter().flat_map(clap::Command::get_arguments) {
+        if let (Some(name), Some(flag)) = (argument.get_env(), argument.get_long()) {
+            writeln!(page, ".TP\n.B {}\n\\-\\-{}", name.to_string_lossy(), flag.replace('-', "\\-"))?;
+        }
+    }
+    // "Exit status: …" and its like become sections.
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    for line in after.lines() {
+        match line.split_once(": ").filter(|(title, _)| ["Exit status", "Files"].contains(title)) {
+            Some((title, text)) => writeln!(page, ".SH \"{}\"\n{}", title.to_uppercase(), text.replace('-', "\\-"))?,
+            None if line.starts_with("Manual: ") => {}
+            None => writeln!(page, "{}", line.replace('-', "\\-"))?,
+        }
+    }
+    writeln!(page, ".SH \"SEE ALSO\"\n.BR systemctl (1),\n.BR journalctl (1)")
 }
