@@ -473,3 +473,44 @@ fn in_an_image_the_package_goes_and_the_running_host_is_not_asked() {
     let link = std::fs::read_link(image.path("/usr/local/bin/tsh")).unwrap();
     assert_eq!(link, Path::new("/var/lib/teleport/versions/1.0.0/bin/tsh"));
 }
+
+#[test]
+fn in_an_image_the_rpm_goes_and_configuration_and_data_stay() {
+    let tools = ["rpm", "rpmbuild"].map(|tool| Command::new(tool).arg("--version").output().is_ok());
+    if !rustix::process::geteuid().is_root() || tools != [true, true] {
+        eprintln!("skipped: not root, or no rpmbuild");
+        return;
+    }
+    let image = Image::new("1.0.0");
+    let dir = tempfile::tempdir().unwrap();
+    let spec = dir.path().join("teleport.spec");
+    let text = "Name: teleport\nVersion: 0.9.0\nRelease: 1\nSummary: toy\nLicense: none\nBuildArch: noarch\n%description\ntoy\n\
+                %install\nmkdir -p %{buildroot}/usr/local/bin\necho old > %{buildroot}/usr/local/bin/teleport\n\
+                %postun -p /bin/sh\nrm -rf /var/lib/teleport /etc/teleport.yaml\n%files\n/usr/local/bin/teleport\n";
+    put(spec.clone(), text, 0o644);
+    let built = Command::new("rpmbuild")
+        .args(["-bb", "--quiet", "--define"])
+        .arg(format!("_topdir {}", dir.path().display()))
+        .arg(&spec)
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{built:?}");
+    put(image.path("/etc/teleport.yaml"), "teleport:\n  nodename: image\n", 0o600);
+    put(image.path("/var/lib/teleport/host_uuid"), "an id", 0o600);
+    std::fs::create_dir_all(image.path("/var/lib/rpm")).unwrap();
+    let rpm = |args: &[&str]| {
+        let output =
+            Command::new("rpm").arg("--root").arg(image.root()).args(["--dbpath", "/var/lib/rpm"]).args(args).output();
+        let output = output.unwrap();
+        (output.status.success(), format!("{output:?}"))
+    };
+    let package = dir.path().join("RPMS/noarch/teleport-0.9.0-1.noarch.rpm");
+    let (installed, why) = rpm(&["-i", "--nodeps", package.to_str().unwrap()]);
+    assert!(installed, "{why}");
+    image.enable(&[]).ok();
+    assert!(!rpm(&["-q", "teleport"]).0);
+    assert_eq!(std::fs::read_to_string(image.path("/etc/teleport.yaml")).unwrap(), "teleport:\n  nodename: image\n");
+    assert_eq!(std::fs::read_to_string(image.path("/var/lib/teleport/host_uuid")).unwrap(), "an id");
+    let link = std::fs::read_link(image.path("/usr/local/bin/teleport")).unwrap();
+    assert_eq!(link, Path::new("/var/lib/teleport/versions/1.0.0/bin/teleport"));
+}
