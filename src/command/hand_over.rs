@@ -13,7 +13,7 @@ use crate::store::manifest::Manifest;
 
 /// Set in the child: it never hands over again.
 pub const GUARD: &str = "TELEPORT_UPDATE_REEXEC";
-/// Set in a child that recovers under its parent's lock.
+/// The parent's pid, in a child that recovers under its parent's lock.
 pub const LOCKED: &str = "TELEPORT_UPDATE_LOCKED";
 /// Exit status of an updater that broke (sysexits.h, EX_SOFTWARE).
 const EX_SOFTWARE: i32 = 70;
@@ -45,7 +45,7 @@ pub fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
         updater.display(),
         context.host.exe.display()
     ));
-    if recover::is_needed(context) {
+    if super::writes(&cli.command) && recover::is_needed(context) {
         let _lock = context.lock("recover")?;
         recover::pending(context, false)?;
     }

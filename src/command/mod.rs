@@ -20,6 +20,7 @@ pub mod verify;
 pub mod version;
 pub mod watch;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -113,6 +114,11 @@ impl Context {
 
     /// The place where a plan is carried out.
     pub fn site(&self, updates: &Updates, boot: bool) -> Result<Site<'_>> {
+        self.site_of(updates, boot, self.data_dir()?)
+    }
+
+    /// The same for an agent whose data directory is known without `teleport.yaml`.
+    pub fn site_of(&self, updates: &Updates, boot: bool, data_dir: PathBuf) -> Result<Site<'_>> {
         let spec = updates.spec();
         Ok(Site {
             host: &self.host,
@@ -120,7 +126,7 @@ impl Context {
             report: &self.report,
             signals: &self.signals,
             service: self.service(updates)?,
-            data_dir: self.data_dir()?,
+            data_dir,
             proxy: spec.proxy.clone().unwrap_or_default(),
             health: HealthSettings {
                 stable: spec.health.stable,
@@ -128,6 +134,8 @@ impl Context {
                 deadline: spec.health.deadline,
                 watch: spec.watch,
             },
+            database_timeout: spec.database_timeout,
+            before_reload: Cell::default(),
             boot,
         })
     }
@@ -140,10 +148,34 @@ impl Context {
     }
 }
 
+/// Whether a command may change the host; the others need no lock, and no right but to read.
+fn writes(command: &Command) -> bool {
+    match command {
+        Command::Verify(args) => args.repair,
+        Command::Status(_) | Command::Plan(_) => false,
+        Command::Completion { .. } | Command::Version(_) | Command::Man => false,
+        _ => true,
+    }
+}
+
 /// Runs the command line. Returns the exit status.
 pub fn run(cli: &Cli, context: &mut Context) -> Result<u8> {
     if let Some(status) = hand_over::to_active(cli, context)? {
         return Ok(status);
+    }
+    // Undoing an interrupted run and removing everything stop the agent too; a move sees to it itself.
+    let stops = match &cli.command {
+        Command::Uninstall(args) => args.force,
+        command => writes(command) && recover::is_needed(context),
+    };
+    if stops && let Some(status) = errand::leave_session(context)? {
+        return Ok(status);
+    }
+    // Before the command reads anything: what was committed may not stand in `updates.yaml` yet.
+    if writes(&cli.command) && !matches!(cli.command, Command::Recover(_)) && recover::is_needed(context) {
+        let waits_shortly = matches!(cli.command, Command::Update(_));
+        let _lock = context.lock(if waits_shortly { "update" } else { "recover" })?;
+        recover::pending(context, false)?;
     }
     match &cli.command {
         Command::Enable(args) => enable::run(context, args),

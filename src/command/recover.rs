@@ -1,12 +1,17 @@
 //! `recover`: finishes or undoes an interrupted run. Every writing command does so first.
 
+use std::path::Path;
+
 use super::{Context, record::Failure};
 use crate::cli::Recover;
 use crate::config::Updates;
+use crate::database::{directory, restore};
 use crate::execute::journal::{self, Journal};
 use crate::execute::recovery::{self, Recovered};
+use crate::execute::{NEXT_CONFIG, OWN_PROGRAM, digest_of};
 use crate::host::command::Command;
-use crate::report::Result;
+use crate::host::{durable, lock};
+use crate::report::{IoContext, Result};
 use crate::store::publish;
 
 /// Runs the command.
@@ -19,15 +24,32 @@ pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
         return Ok(0);
     }
     // A child that finishes its own journal works under its parent's lock.
+    let lock_file = context.layout.versions.join(".lock");
+    let is_parents = |pid: &str| lock::is_held_by_parent(&lock_file, pid);
     let _lock = match context.host.var(super::hand_over::LOCKED) {
-        Some(_) => None,
-        None => Some(context.lock("recover")?),
+        Some(pid) if is_parents(pid) => None,
+        _ => Some(context.lock("recover")?),
     };
     pending(context, args.boot)?;
     if !args.boot {
-        publish::sweep(&context.layout.versions)?;
+        sweep(context)?;
     }
     Ok(0)
+}
+
+/// Removes what runs that died have left where no journal tells of it. Called under the lock with no journal open.
+pub fn sweep(context: &Context) -> Result<()> {
+    let versions = &context.layout.versions;
+    publish::sweep(versions)?;
+    for entry in std::fs::read_dir(versions).at("cannot read", versions)? {
+        let entry = entry.at("cannot read", versions)?;
+        let is_version = !entry.file_name().to_string_lossy().starts_with('.');
+        if is_version && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            directory::sweep(&entry.path())?;
+            durable::sweep_temps(&entry.path())?;
+        }
+    }
+    restore::discard(&context.stop_proof()?.database)
 }
 
 /// Whether a run was interrupted.
@@ -44,7 +66,10 @@ pub fn warn_if_pending(context: &Context) {
 
 /// Recovers if a run was interrupted; called under the lock.
 pub fn pending(context: &mut Context, boot: bool) -> Result<()> {
-    let Some(journal) = open_or_hand_over(context, boot)? else {
+    if is_finished_by_writer(context, boot)? {
+        return Ok(());
+    }
+    let Some(journal) = Journal::open(&context.layout.versions, &context.layout.root)? else {
         return Ok(());
     };
     // A configuration that cannot be read must not keep a host from recovering its agent.
@@ -55,13 +80,42 @@ pub fn pending(context: &mut Context, boot: bool) -> Result<()> {
             Updates::empty(&context.layout.config_file())
         }
     };
-    let site = context.site(&updates, boot)?;
-    match recovery::run(&site, journal, &mut |journal| write_failure(context, journal))? {
+    if journal.is_committed() {
+        keep_edits(context)?;
+    }
+    let site = context.site_of(&updates, boot, journal.opening()?.data_dir.clone())?;
+    let recovered = recovery::run(&site, journal, &mut |journal| write_failure(context, journal))?;
+    match recovered {
         Recovered::Nothing => {}
         Recovered::Finished => context.report.notice("the interrupted run had been committed; it is finished"),
         Recovered::Undone => context.report.notice("the interrupted run is undone"),
     }
-    Ok(())
+    if boot { Ok(()) } else { sweep(context) }
+}
+
+/// What an operator wrote into `updates.yaml` since the commit stays: the version that it made active goes in there.
+///
+/// # Errors
+/// The file cannot be read: it is not overwritten, and the journal stays until it can.
+fn keep_edits(context: &Context) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let (next, file) = (context.layout.versions.join(NEXT_CONFIG), context.layout.config_file());
+    let changed = |path| std::fs::metadata(path).map(|meta| (meta.ctime(), meta.ctime_nsec())).ok();
+    if changed(&next).is_none() {
+        return Ok(());
+    }
+    let mut updates = Updates::read(&file)?;
+    // Before a first install there is nothing in it that the commit had not taken over.
+    if changed(&file) <= changed(&next) || updates.spec().active_version.is_none() {
+        return Ok(());
+    }
+    let committed = Updates::read(&next)?;
+    let mut spec = updates.spec().clone();
+    spec.active_version.clone_from(&committed.spec().active_version);
+    spec.active_edition = committed.spec().active_edition;
+    updates.set_spec(&spec);
+    updates.set_status(committed.status());
+    durable::write(&next, updates.render().as_bytes(), durable::FILE_MODE)
 }
 
 /// Writes down in `updates.yaml` what the journal tells of a run that was undone.
@@ -76,23 +130,23 @@ pub fn write_failure(context: &Context, journal: &Journal) {
     }
 }
 
-/// The journal, unless the updater that wrote it is still here and another one: then it finishes its own run.
-fn open_or_hand_over(context: &Context, boot: bool) -> Result<Option<Journal>> {
-    let opened = Journal::open(&context.layout.versions);
-    if context.host.var(super::hand_over::GUARD).is_some() || context.layout.is_image() {
-        return opened;
+/// True if the updater that wrote the journal is still there, is another one than this, and finished its own run.
+fn is_finished_by_writer(context: &Context, boot: bool) -> Result<bool> {
+    if context.host.var(super::hand_over::LOCKED).is_some() || context.layout.is_image() {
+        return Ok(false);
     }
     let writer = match journal::writer_of(&context.layout.versions)? {
         Some(writer) if writer.path != context.host.exe => writer,
-        _ => return opened,
+        _ => return Ok(false),
     };
-    let is_same =
-        |path: &std::path::PathBuf| crate::execute::digest_of(path).is_ok_and(|digest| digest == writer.sha256);
-    if is_same(&context.host.exe) || !is_same(&writer.path) {
-        return opened;
+    let is_same = |path: &Path| digest_of(path).is_ok_and(|digest| digest == writer.sha256);
+    if is_same(Path::new(OWN_PROGRAM)) || !is_same(&writer.path) {
+        return Ok(false);
     }
     context.report.info(&format!("{} wrote the journal and finishes its run", writer.path.display()));
-    let mut command = Command::new(&writer.path).env(super::hand_over::GUARD, "1").env(super::hand_over::LOCKED, "1");
+    let mut command = Command::new(&writer.path)
+        .env(super::hand_over::GUARD, "1")
+        .env(super::hand_over::LOCKED, std::process::id().to_string());
     if let Some(suffix) = &context.layout.suffix {
         command = command.args(["--install-suffix", suffix]);
     }
@@ -101,16 +155,13 @@ fn open_or_hand_over(context: &Context, boot: bool) -> Result<Option<Journal>> {
         command = command.arg("--boot");
     }
     match command.run_attached(&context.signals) {
-        Ok(status) if status.success() => Ok(None),
+        Ok(status) if status.success() => return Ok(true),
         Ok(status) => {
             context.report.warn(&format!("{} could not recover ({status}); this one does", writer.path.display()));
-            Journal::open(&context.layout.versions)
         }
-        Err(error) => {
-            context.report.warn(&error.to_string());
-            Journal::open(&context.layout.versions)
-        }
+        Err(error) => context.report.warn(&error.to_string()),
     }
+    Ok(false)
 }
 
 /// At shutdown a service call would wait for the very shutdown that it is part of.

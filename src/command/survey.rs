@@ -28,6 +28,8 @@ pub enum Depth {
     Move,
     /// Also what `enable` and `pin` take over: packages, the Go updater, closed directories.
     Adopt,
+    /// Also every byte of the active version, in place of sizes and modes alone.
+    Repair,
 }
 
 /// The facts of now.
@@ -37,8 +39,15 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let now = context.host.now();
     let versions = layout.inside(&layout.versions);
     let data_dir = context.data_dir()?;
-    let installed = installed(context, updates, now, trusted)?;
+    let mut installed = installed(context, updates, now, trusted)?;
     let active = active(updates, &installed);
+    if depth == Depth::Repair {
+        let suspect = |version: &&mut Installed| version.intact && Some(&version.revision) == active.as_ref();
+        for version in installed.iter_mut().filter(suspect) {
+            let dir = layout.versions.join(&version.dir);
+            version.intact = Manifest::read(&dir)?.verify(&dir)?.is_empty();
+        }
+    }
     let names = names(context, &installed, &versions)?;
     let service = context.service(updates)?;
     // An image has no processes.

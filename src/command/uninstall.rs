@@ -9,7 +9,6 @@ use crate::execute;
 use crate::plan::facts::Facts;
 use crate::plan::{self, Node, TAKEN_OVER};
 use crate::report::{Code, Error, Result};
-use crate::store::publish;
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
@@ -20,7 +19,7 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     let _lock = context.lock("uninstall")?;
     recover::pending(context, false)?;
     let updates = context.open()?;
-    publish::sweep(&context.layout.versions)?;
+    recover::sweep(context)?;
     let mut facts = survey::facts(context, &updates, Depth::Move, None)?;
     let taken = context.layout.versions.join(TAKEN_OVER);
     if !is_anything_there(context, &facts, &taken) {

@@ -6,10 +6,11 @@ use super::errand::{self, Errand};
 use super::survey::{self, Depth};
 use super::{Context, recover};
 use crate::config::Updates;
+use crate::plan::retention;
 use crate::report::{Code, Error, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{HealthSettings, Verdict};
-use crate::store::{publish, retention};
+use crate::store::publish;
 
 /// Watches the version that was committed: for `left`, or for as long as is configured (what follows a commit, such as
 /// the removal of a package, can take longer than the watch and must not use it up). Returns the exit status.
@@ -25,7 +26,8 @@ pub fn run(context: &mut Context, left: Option<Duration>) -> Result<u8> {
     }
     context.report.info(&format!("{} is healthy; watching it for {} s more", watch.revision, left.as_secs()));
     let binary = context.layout.versions.join(survey::dir_of(context, &watch.revision)).join("bin/teleport");
-    let probe = Probe { service: &site.service, new_binary: binary, data_dir: site.data_dir.clone() };
+    let data_dir = site.data_dir.clone();
+    let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
     let settings = HealthSettings { watch: left, ..site.health };
     match health::watch(&probe, settings, &|| context.signals.cancelled()) {
         Ok(Verdict::Failed { reason }) => back(context, &reason),
@@ -64,7 +66,9 @@ fn settle(context: &mut Context) -> Result<u8> {
     recover::pending(context, false)?;
     let mut updates = context.open()?;
     let mut status = updates.status().clone();
-    if status.watch.take().is_some() {
+    if let Some(watch) = status.watch.take() {
+        // It has proven itself: an earlier failure counts no more.
+        status.refused.retain(|refused| refused.revision != watch.revision);
         updates.set_status(&status);
         updates.write()?;
     }

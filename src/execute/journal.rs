@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -47,8 +48,26 @@ pub struct Opening {
     pub command: String,
     /// When it began.
     pub time: Timestamp,
+    /// The root of the paths in the plan: an image may be elsewhere, or be the host itself, when it is recovered.
+    pub root: PathBuf,
+    /// The agent's data directory, real path: `teleport.yaml` may be changed or broken when it is asked again.
+    pub data_dir: PathBuf,
     /// The plan, whole.
     pub plan: Plan,
+}
+
+impl Opening {
+    /// The same run on a system that is now below `root`.
+    fn rebase(&mut self, root: &Path) {
+        let from = std::mem::replace(&mut self.root, root.to_owned());
+        let moved = |path: &mut PathBuf| {
+            if let Ok(inside) = path.strip_prefix(&from) {
+                *path = root.join(inside);
+            }
+        };
+        self.plan.real_paths().into_iter().for_each(moved);
+        moved(&mut self.data_dir);
+    }
 }
 
 /// What a step leaves behind for its undo.
@@ -110,6 +129,8 @@ pub struct Journal {
     file: File,
     path: PathBuf,
     records: Vec<Record>,
+    /// Where the last whole record ends.
+    end: u64,
 }
 
 impl Journal {
@@ -119,44 +140,53 @@ impl Journal {
         let temp = durable::temp_beside(&path);
         durable::remove_file(&temp)?;
         let file = durable::create_new(&temp, durable::FILE_MODE).at("cannot write", &temp)?;
-        preallocate(&file).at("cannot set space aside for", &temp).inspect_err(|_| {
+        let begun = preallocate(&file).at("cannot set space aside for", &temp).and_then(|()| {
+            let mut journal = Self { file, path: temp.clone(), records: Vec::new(), end: 0 };
+            journal.append(Record::Begin(Box::new(opening)))?;
+            durable::rename(&temp, &path)?;
+            journal.path = path.clone();
+            Ok(journal)
+        });
+        // Nothing has been done yet: a journal that could not be begun must not look like an interrupted run.
+        begun.inspect_err(|_| {
             let _ = durable::remove_file(&temp);
-        })?;
-        let mut journal = Self { file, path: temp.clone(), records: Vec::new() };
-        journal.append(Record::Begin(Box::new(opening)))?;
-        durable::rename(&temp, &path)?;
-        journal.path = path;
-        Ok(journal)
+            let _ = durable::remove_file(&path);
+        })
     }
 
-    /// Opens the journal of an interrupted run; `None` if there is none, or none that had begun.
+    /// Opens the journal of an interrupted run on the system below `root`; `None` if there is none, or none that had
+    /// begun.
     ///
     /// # Errors
     /// A record or format that this program does not know: nothing may be touched ([`Code::JournalUnknown`]).
-    pub fn open(versions: &Path) -> Result<Option<Self>> {
+    pub fn open(versions: &Path, root: &Path) -> Result<Option<Self>> {
         let path = versions.join(NAME);
         let Some(bytes) = durable::read_limited(&path, MAX_SIZE)? else {
             return Ok(None);
         };
-        let (records, end) = parse(&bytes).map_err(|error| error.during(path.display()))?;
-        if records.is_empty() {
-            return Ok(None);
+        let (mut records, end) = parse(&bytes).map_err(|error| error.during(path.display()))?;
+        match records.first_mut() {
+            None => return Ok(None),
+            Some(Record::Begin(opening)) if opening.root != root => opening.rebase(root),
+            Some(_) => {}
         }
-        let mut file = File::options().read(true).write(true).open(&path).at("cannot open", &path)?;
-        file.seek(SeekFrom::Start(end)).at("cannot open", &path)?;
+        let file = File::options().read(true).write(true).open(&path).at("cannot open", &path)?;
         // What stands behind the last whole record is torn; zeros keep it from being taken for a later record's tail.
         let tail = (bytes.len() as u64).saturating_sub(end);
         if bytes[end as usize..].iter().any(|&byte| byte != 0) {
-            file.write_all(&vec![0; tail as usize]).and_then(|()| file.sync_data()).at("cannot write", &path)?;
-            file.seek(SeekFrom::Start(end)).at("cannot open", &path)?;
+            file.write_all_at(&vec![0; tail as usize], end)
+                .and_then(|()| file.sync_data())
+                .at("cannot write", &path)?;
         }
-        Ok(Some(Self { file, path, records }))
+        Ok(Some(Self { file, path, records, end }))
     }
 
-    /// Appends a record and makes it durable.
+    /// Appends a record and makes it durable. One that failed is written over by the next: half of it in the middle
+    /// would hide all that follows.
     pub fn append(&mut self, record: Record) -> Result<()> {
         let line = encode(&record);
-        self.file.write_all(&line).and_then(|()| self.file.sync_data()).at("cannot write", &self.path)?;
+        self.file.write_all_at(&line, self.end).and_then(|()| self.file.sync_data()).at("cannot write", &self.path)?;
+        self.end += line.len() as u64;
         self.records.push(record);
         Ok(())
     }
@@ -194,9 +224,10 @@ impl Journal {
         steps
     }
 
-    /// The run passed its commit.
+    /// The run passed its commit. A commit whose write was reported as failed may be on disk all the same: that the run
+    /// is being undone counts more.
     pub fn is_committed(&self) -> bool {
-        self.records.contains(&Record::Commit)
+        self.records.contains(&Record::Commit) && self.undo_reason().is_none()
     }
 
     /// The run is over and only its file was left.
@@ -236,15 +267,10 @@ pub fn writer_of(versions: &Path) -> Result<Option<Writer>> {
     let Some(bytes) = durable::read_limited(&versions.join(NAME), MAX_SIZE)? else {
         return Ok(None);
     };
-    // Later records may be unknown here: the first is asked alone.
-    let first = bytes.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
-    Ok(match parse(first) {
-        Ok((records, _)) => records.into_iter().find_map(|record| match record {
-            Record::Begin(opening) => Some(opening.writer),
-            _ => None,
-        }),
-        Err(_) => None,
-    })
+    // Later records, and all else in the first, may be of a format that only the writer knows.
+    let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let opening = json_of(first).and_then(|json| serde_json::from_slice::<serde_json::Value>(json).ok());
+    Ok(opening.and_then(|opening| serde_json::from_value(opening.get("writer")?.clone()).ok()))
 }
 
 /// Whether a run was interrupted; needs no right but to read.
@@ -282,6 +308,13 @@ fn checksum(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The JSON of a line whose checksum is right.
+fn json_of(line: &[u8]) -> Option<&[u8]> {
+    let (sum, rest) = line.split_at_checked(8)?;
+    let json = rest.strip_prefix(b" ")?;
+    (checksum(json).as_bytes() == sum).then_some(json)
+}
+
 /// The whole records at the start of `bytes`, and where they end.
 ///
 /// # Errors
@@ -290,14 +323,9 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, u64)> {
     let mut records = Vec::new();
     let mut at = 0;
     while let Some(length) = bytes[at..].iter().position(|&byte| byte == b'\n') {
-        let line = &bytes[at..at + length];
-        let Some((sum, json)) = line.split_at_checked(8).and_then(|(sum, rest)| Some((sum, rest.strip_prefix(b" ")?)))
-        else {
+        let Some(json) = json_of(&bytes[at..at + length]) else {
             break;
         };
-        if checksum(json).as_bytes() != sum {
-            break;
-        }
         let unknown = |error: &dyn std::fmt::Display| {
             Error::new(Code::JournalUnknown, format!("record {} is not known here: {error}", records.len() + 1))
                 .advise("run the updater that wrote it, or a newer one")
@@ -317,4 +345,127 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, u64)> {
 /// The format number for an [`Opening`].
 pub const fn format() -> u32 {
     FORMAT
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::plan::{Database, Direction, ServiceAction};
+
+    fn opening() -> Opening {
+        Opening {
+            format: FORMAT,
+            writer: Writer { path: "/u".into(), sha256: "0".repeat(64), version: "1.0.0".into() },
+            command: "update".into(),
+            time: Timestamp::UNIX_EPOCH,
+            root: "/".into(),
+            data_dir: "/var/lib/teleport".into(),
+            plan: Plan {
+                from: None,
+                to: None,
+                to_dir: None,
+                direction: Direction::First,
+                database: Database::Keep,
+                service: ServiceAction::None,
+                prepare: Vec::new(),
+                switch: Vec::new(),
+                after: Vec::new(),
+                notes: Vec::new(),
+            },
+        }
+    }
+
+    fn run() -> Vec<Record> {
+        let note = Note { snapshot_sha256: Some("ab".into()) };
+        vec![
+            Record::Begin(Box::new(opening())),
+            Record::Intent { step: 0 },
+            Record::Done { step: 0, note: Note::default() },
+            Record::Intent { step: 1 },
+            Record::Done { step: 1, note },
+            Record::Undo { code: "unhealthy".into(), reason: "line\nbreak".into(), blame: true },
+            Record::Evidence,
+            Record::DatabaseBack,
+            Record::Undone { step: 1 },
+            Record::Commit,
+            Record::Recover,
+            Record::Closed,
+        ]
+    }
+
+    fn bytes(records: &[Record]) -> Vec<u8> {
+        records.iter().flat_map(encode).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_preallocated_zeros_are_no_records() {
+        let records = run();
+        let mut bytes = bytes(&records);
+        let end = bytes.len() as u64;
+        bytes.resize(bytes.len() + 4096, 0);
+        assert_eq!(parse(&bytes).unwrap(), (records, end));
+    }
+
+    #[test]
+    fn a_record_of_a_later_program_stops_recovery() {
+        let json = br#"{"record":"teleported"}"#;
+        let mut bytes = bytes(&run()[..2]);
+        bytes.extend(format!("{} {}\n", checksum(json), String::from_utf8_lossy(json)).into_bytes());
+        assert_eq!(parse(&bytes).unwrap_err().code, Code::JournalUnknown);
+        let later = Opening { format: FORMAT + 1, ..opening() };
+        let error = parse(&encode(&Record::Begin(Box::new(later)))).unwrap_err();
+        assert_eq!(error.code, Code::JournalUnknown);
+    }
+
+    #[test]
+    fn a_reopened_journal_goes_on_where_the_whole_records_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(dir.path(), opening()).unwrap();
+        journal.append(Record::Intent { step: 0 }).unwrap();
+        drop(journal);
+        // A torn record behind them, as a power cut leaves it.
+        let path = dir.path().join(NAME);
+        let whole = parse(&std::fs::read(&path).unwrap()).unwrap().1;
+        let mut file = File::options().write(true).open(&path).unwrap();
+        file.seek(SeekFrom::Start(whole)).unwrap();
+        file.write_all(b"12345678 {\"record\":\"com").unwrap();
+        let mut journal = Journal::open(dir.path(), Path::new("/")).unwrap().unwrap();
+        assert_eq!(journal.records().len(), 2);
+        journal.append(Record::Recover).unwrap();
+        let journal = Journal::open(dir.path(), Path::new("/")).unwrap().unwrap();
+        assert_eq!(journal.records().last(), Some(&Record::Recover));
+        assert_eq!(journal.to_undo(), [0]);
+        journal.close().unwrap();
+        assert!(Journal::open(dir.path(), Path::new("/")).unwrap().is_none() && !is_open(dir.path()));
+    }
+
+    proptest! {
+        #[test]
+        fn every_cut_leaves_a_prefix_of_the_records(cut in 0usize..4000) {
+            let records = run();
+            let bytes = bytes(&records);
+            let cut = cut.min(bytes.len());
+            let (read, end) = parse(&bytes[..cut]).unwrap();
+            prop_assert_eq!(&read[..], &records[..read.len()]);
+            prop_assert!(end as usize <= cut);
+        }
+
+        #[test]
+        fn a_flipped_byte_never_makes_another_record(at in 0usize..4000, flip in 1u8..=255) {
+            let records = run();
+            let mut bytes = bytes(&records);
+            let at = at % bytes.len();
+            bytes[at] ^= flip;
+            let (read, _) = parse(&bytes).unwrap();
+            prop_assert!(read.len() < records.len());
+            prop_assert_eq!(&read[..], &records[..read.len()]);
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+            let _ = parse(&bytes);
+        }
+    }
 }

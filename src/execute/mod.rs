@@ -7,13 +7,13 @@ pub mod recovery;
 pub mod site;
 mod steps;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::host::{Host, durable};
-use crate::plan::{Direction, Plan, Step};
+use crate::plan::{Direction, Plan, Step, TAKEN_OVER, UNMANAGED};
 use crate::report::{Code, Error, IoContext, Result};
 use journal::{Journal, Note, Opening, Record, Writer};
 pub use site::Site;
@@ -21,6 +21,10 @@ pub use steps::EVIDENCE_BESIDE_SNAPSHOT;
 
 /// The configuration that the commit will put in place.
 pub const NEXT_CONFIG: &str = ".updates.yaml.next";
+/// Proxy passwords and mirror tokens, in the versions directory.
+const CREDENTIALS: &str = ".credentials";
+/// The program that runs, whatever stands under its name now.
+pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// How an executed plan ended; an undone or broken one is an error.
 #[derive(Debug)]
@@ -60,6 +64,8 @@ pub fn run(
         writer: writer(site.host).map_err(plain)?,
         command: command.to_owned(),
         time: site.host.now(),
+        root: site.layout.root.clone(),
+        data_dir: site.data_dir.clone(),
         plan: plan.clone(),
     };
     let mut journal = Journal::create(&site.layout.versions, opening).map_err(plain)?;
@@ -82,7 +88,7 @@ pub fn run(
         return Err(undone);
     }
     let snapshot_sha256 = journal.snapshot_sha256().map(str::to_owned);
-    let after = finish(site, plan, journal).err();
+    let after = finish(site, plan, journal).and_then(|after| after).err();
     Ok(Finished { snapshot_sha256, after })
 }
 
@@ -136,19 +142,20 @@ fn undo(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool) -> R
         steps::undo(site, step, journal).map_err(|error| error.during(format!("undoing \"{}\"", step.describe())))?;
         journal.append(Record::Undone { step: index })?;
     }
-    durable::remove_file(&site.layout.versions.join(NEXT_CONFIG))?;
-    // What was kept there has been put back, and its snapshot has served.
-    durable::remove_tree(&site.layout.versions.join(crate::plan::UNMANAGED))
+    // What it kept is back under its own names.
+    durable::remove_tree(&site.layout.versions.join(UNMANAGED))?;
+    durable::remove_file(&site.layout.versions.join(NEXT_CONFIG))
 }
 
-/// Finishes a committed run. The first failure that matters to the operator is returned, after everything was tried.
-fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<()> {
+/// Finishes a committed run. An outer error: it is not finished, the journal stays. The inner one is the first failure
+/// that matters to the operator, after everything was tried.
+fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> {
     adopt_config(site)?;
     let mut first: Option<Error> = None;
     for step in &plan.after {
         if site.boot && steps::needs_running_system(step) {
             site.report.info("the rest is left to the next run after the boot");
-            return Ok(());
+            return Ok(Ok(()));
         }
         match steps::perform(site, plan, step) {
             Ok(Note { .. }) => site.report.done(&step.describe()),
@@ -160,20 +167,26 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<()> {
             Err(error) => site.report.warn(&format!("{}: {error}", step.describe())),
         }
     }
-    let unmanaged = site.layout.versions.join(crate::plan::UNMANAGED);
-    let cleaned = match plan.direction {
-        // The version left may have to come back during the watch: the kept files of a first install do not.
-        Direction::Uninstall => durable::remove_file(&site.layout.config_file())
-            .and_then(|()| durable::remove_file(&crate::config::Credentials::file(&site.layout.versions)))
-            .and_then(|()| durable::remove_tree(&site.layout.versions.join(crate::plan::TAKEN_OVER)))
-            .and_then(|()| durable::remove_tree(&unmanaged)),
-        _ => durable::remove_tree(&unmanaged),
-    };
-    if let Err(error) = cleaned {
-        site.report.warn(&error.to_string());
+    if let Err(error) = clean(site, plan).and_then(|()| journal.close()) {
+        site.report.warn(&format!("{error}; the next run tries again"));
     }
-    journal.close()?;
-    first.map_or(Ok(()), Err)
+    Ok(first.map_or(Ok(()), Err))
+}
+
+/// What the run kept for its undo, and for `uninstall` everything of ours but the lock.
+fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
+    let versions = &site.layout.versions;
+    if plan.direction == Direction::Uninstall {
+        for file in [&site.layout.config_file(), &versions.join(CREDENTIALS)] {
+            durable::remove_file(file)?;
+        }
+        durable::remove_tree(&versions.join(TAKEN_OVER))?;
+    }
+    // A package removal that failed may have left the only good copies of what must survive it.
+    if versions.join(UNMANAGED).join(steps::PACKAGE_COPIES).exists() {
+        return Ok(());
+    }
+    durable::remove_tree(&versions.join(UNMANAGED))
 }
 
 /// Puts the committed configuration in place; nothing to do if that was done before.
@@ -186,13 +199,14 @@ fn adopt_config(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// Who opens the journal.
+/// Who opens the journal. The running program is hashed, not its name: a package upgrade may have replaced that.
 fn writer(host: &Host) -> Result<Writer> {
-    Ok(Writer { path: host.exe.clone(), sha256: digest_of(&host.exe)?, version: env!("CARGO_PKG_VERSION").to_owned() })
+    let sha256 = digest_of(Path::new(OWN_PROGRAM))?;
+    Ok(Writer { path: host.exe.clone(), sha256, version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
 /// SHA-256 of a file, hex.
-pub(crate) fn digest_of(path: &PathBuf) -> Result<String> {
+pub(crate) fn digest_of(path: &Path) -> Result<String> {
     let mut file = std::fs::File::open(path).at("cannot read", path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];

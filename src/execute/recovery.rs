@@ -4,6 +4,8 @@ use std::path::Path;
 
 use super::Site;
 use super::journal::{self, Journal, Record};
+use crate::host::durable;
+use crate::plan::{Plan, Step};
 use crate::report::{Code, Error, Result};
 
 /// What recovery did.
@@ -33,9 +35,13 @@ pub fn run(site: &Site<'_>, mut journal: Journal, regret: &mut dyn FnMut(&Journa
     }
     let plan = journal.opening()?.plan.clone();
     let command = journal.opening()?.command.clone();
+    sweep_temps(&plan)?;
     site.report.notice(&format!("a run of `{command}` was interrupted; recovering"));
     if journal.is_committed() {
-        super::finish(site, &plan, journal)?;
+        // It stays as it is, and the command that recovers goes on with its own work.
+        if let Err(error) = super::finish(site, &plan, journal)? {
+            site.report.warn(&error.to_string());
+        }
         return Ok(Recovered::Finished);
     }
     journal.append(Record::Recover)?;
@@ -48,4 +54,19 @@ pub fn run(site: &Site<'_>, mut journal: Journal, regret: &mut dyn FnMut(&Journa
     regret(&journal);
     journal.close()?;
     Ok(Recovered::Undone)
+}
+
+/// Temporary links and files that the killed run left beside what it was placing.
+fn sweep_temps(plan: &Plan) -> Result<()> {
+    let mut dirs: Vec<&Path> = plan
+        .switch
+        .iter()
+        .filter_map(|step| match step {
+            Step::Place(place) | Step::Switch { place, .. } => Some(durable::parent(&place.path)),
+            _ => None,
+        })
+        .collect();
+    dirs.sort();
+    dirs.dedup();
+    dirs.into_iter().try_for_each(durable::sweep_temps)
 }

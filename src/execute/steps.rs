@@ -6,23 +6,21 @@ use std::time::Duration;
 
 use super::Site;
 use super::journal::{Journal, Note, Record};
-use crate::database::{self, AtRest, Pace, Subject, directory, restore};
+use crate::database::backup::DATABASE_FILE;
+use crate::database::{self, AtRest, Backup, Content, Pace, Subject, directory, restore};
+use crate::host::process::FileId;
 use crate::host::{durable, package, systemctl::Systemctl};
-use crate::plan::{Database, Node, Placement, Plan, Step, UNMANAGED};
+use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
 use crate::release::Revision;
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{Reloaded, Service, Verdict};
 use crate::store::{manifest::Manifest, publish};
 
-/// How long the proof of being stopped may take after the service manager says so, seconds: a process in the middle of
-/// a write ends within this.
-const STOP_PROOF: Duration = Duration::from_secs(20);
-
-/// How long a busy database is waited for, seconds: longer than any transaction of the agent.
-const BUSY: Duration = Duration::from_secs(30);
 /// How long a package manager that is at work is waited for, seconds: unattended upgrades take minutes.
 const PACKAGE_LOCK: Duration = Duration::from_secs(300);
+/// Below `.unmanaged`: copies of what must survive a package's removal.
+pub(super) const PACKAGE_COPIES: &str = "package";
 /// Where a failed restore's database is kept, so that the snapshot it came from stays usable.
 pub const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
 
@@ -33,17 +31,17 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Fetch { .. } => return Err(Error::new(Code::Io, "a download cannot stand in the switch")),
         Step::Verify { dir } => verify(site, dir)?,
         Step::Place(place) | Step::Switch { place, .. } => put(place, &place.now)?,
-        Step::Snapshot { dir, stopped } => return snapshot(site, plan, dir, *stopped),
+        Step::Snapshot { dir, stopped, failed } => return snapshot(site, plan, dir, *stopped, *failed),
         Step::PrepareRestore { dir } => {
             restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
         }
-        Step::Stop => site.service.stop(&site.stop_proof(), STOP_PROOF)?,
-        Step::Restore { .. } => {
-            restore::swap(&site.database())?;
-        }
+        Step::Stop => site.service.stop(&site.stop_proof(), site.database_timeout)?,
+        Step::Restore { dir } => restore_prepared(site, dir)?,
         Step::DaemonReload => site.service.daemon_reload()?,
         Step::Reload => {
+            site.before_reload.set(site.service.reaper());
             if site.service.reload()? == Reloaded::Restarted {
+                site.before_reload.set(None);
                 site.report.warn("the agent cannot be reloaded: it was restarted, its connections were dropped");
             }
         }
@@ -66,27 +64,26 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
 pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Result<()> {
     match step {
         Step::Hold { running } => bring_back(site, *running),
-        Step::Place(place) => {
-            // What `uninstall` put back is the only one there is.
-            if let Node::Kept(kept) = &place.now
-                && std::fs::symlink_metadata(kept).is_err()
-            {
-                durable::create_dir_all(durable::parent(kept))?;
-                keep(&place.path, kept)?;
-            }
-            put(place, &place.was)
+        Step::Place(place) => take_back(place),
+        Step::Switch { place, .. } if is_untouched(site, journal, place)? => {
+            put(place, &place.was)?;
+            // Nobody may have started the new version between the look and the link.
+            if runs_new(site, place) { Err(new_version_runs(site)) } else { Ok(()) }
         }
         Step::Switch { place, evidence } => {
             stop_for_undo(site)?;
-            database_back(site, evidence, journal)?;
+            database_back(site, Some(evidence), journal)?;
             put(place, &place.was)
         }
-        Step::Restore { dir } => {
+        Step::Restore { .. } => {
             stop_for_undo(site)?;
-            database_back(site, dir, journal)
+            database_back(site, None, journal)
         }
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
-        Step::Snapshot { dir, stopped: true } => unlink_snapshot(site, dir),
+        Step::Snapshot { dir, .. } => {
+            directory::sweep(&site.version_dir(dir))?;
+            unlink_snapshot(site, dir)
+        }
         Step::SetAside { path, kept } => put_back(kept, path),
         Step::Remember { kept, .. } => durable::remove_file(kept),
         Step::Quiet { unit } if site.boot => {
@@ -141,6 +138,18 @@ fn put(place: &Placement, node: &Node) -> Result<()> {
     }
 }
 
+/// Undoes a placement. A kept file that it had put back under its old name is kept again.
+fn take_back(place: &Placement) -> Result<()> {
+    if let Node::Kept(kept) = &place.now
+        && std::fs::symlink_metadata(kept).is_err()
+        && std::fs::symlink_metadata(&place.path).is_ok()
+    {
+        durable::create_dir_all(durable::parent(kept))?;
+        keep(&place.path, kept)?;
+    }
+    put(place, &place.was)
+}
+
 /// Keeps a second name for `path`, or a copy where that is another file system.
 fn keep(path: &Path, kept: &Path) -> Result<()> {
     match std::fs::hard_link(path, kept) {
@@ -156,7 +165,12 @@ fn put_back(kept: &Path, path: &Path) -> Result<()> {
         return Ok(());
     }
     match rustix::fs::rename(kept, path) {
-        Ok(()) => durable::sync_dir(durable::parent(path)).and_then(|()| durable::sync_dir(durable::parent(kept))),
+        Ok(()) => {
+            durable::sync_dir(durable::parent(path))?;
+            // Two names of one file are left alone by rename; the second one would be taken for a later file's copy.
+            durable::remove_file(kept)?;
+            durable::sync_dir(durable::parent(kept))
+        }
         Err(rustix::io::Errno::XDEV) => {
             copy_with_owner(kept, path)?;
             durable::remove_file(kept)
@@ -195,16 +209,26 @@ fn remember(path: &Path, kept: &Path) -> Result<()> {
 }
 
 /// Copies the database that is left. Its identity goes into the journal: undo asks for nothing else.
-fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool) -> Result<Note> {
+fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool, failed: bool) -> Result<Note> {
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     let new = directory::new_in(&version_dir);
-    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), false)?;
-    let pace = Pace { deadline: BUSY, cancelled: &|| site.signals.cancelled() };
+    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), failed)?;
+    let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let taken = if stopped {
         // A restore follows and replaces the live file: it may be linked.
-        let at_rest = AtRest { will_be_replaced: true, even_if_damaged: false };
-        database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace)
+        let take = |even_if_damaged| {
+            let at_rest = AtRest { will_be_replaced: true, even_if_damaged };
+            database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace)
+        };
+        take(failed).or_else(|error| match error.code {
+            // A version that damaged its database must not for that be one that cannot be left.
+            Code::DatabaseInvalid => {
+                site.report.warn(&format!("{error}; it is kept as it is, and will not be restored"));
+                take(true)
+            }
+            _ => Err(error),
+        })
     } else {
         database::snapshot_online(&site.database(), &new, &subject, &pace)
     };
@@ -225,7 +249,12 @@ fn subject<'a>(site: &'a Site<'_>, revision: Option<&'a Revision>, failed: bool)
 }
 
 fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -> Result<()> {
-    let probe = Probe { service: &site.service, new_binary: site.real(binary), data_dir: site.data_dir.clone() };
+    let probe = Probe {
+        service: &site.service,
+        new_binary: site.real(binary),
+        data_dir: site.data_dir.clone(),
+        before_reload: site.before_reload.get(),
+    };
     let verdict = health::observe(&probe, site.health, served, failing, &|| site.signals.cancelled())?;
     match verdict {
         Verdict::Healthy { .. } => Ok(()),
@@ -244,11 +273,47 @@ fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -
 /// the same.
 fn stop_for_undo(site: &Site<'_>) -> Result<()> {
     let service = if site.boot { &Service::None } else { &site.service };
-    service.stop(&site.stop_proof(), STOP_PROOF)
+    service.stop(&site.stop_proof(), site.database_timeout)
 }
 
-/// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence.
-fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Result<()> {
+/// True where an agent that we did not touch (it is run by something that we cannot control, or was started by hand
+/// meanwhile) still runs the old binary: the live database is its own, and only the link goes back.
+fn is_untouched(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result<bool> {
+    let plan = &journal.opening()?.plan;
+    let ours_to_stop = plan.service != ServiceAction::None || plan.database == Database::Restore;
+    Ok(!ours_to_stop && !site.stop_proof().leftovers().is_empty() && !runs_new(site, place))
+}
+
+/// Whether a process runs the binary that `place` leads to now.
+fn runs_new(site: &Site<'_>, place: &Placement) -> bool {
+    let Node::Link(target) = &place.now else { return false };
+    let new = FileId::of(site.real(target));
+    new.is_some() && site.stop_proof().leftovers().iter().any(|process| process.exe_id() == new)
+}
+
+fn new_version_runs(site: &Site<'_>) -> Error {
+    Error::new(Code::AgentNotStopped, "the new version was started meanwhile, by something that is not known here")
+        .advise(format!("stop it: its database in {} is put back then", site.data_dir.display()))
+}
+
+/// Swaps the prepared database in, or removes the live one where the snapshot says that there was none.
+fn restore_prepared(site: &Site<'_>, dir: &str) -> Result<()> {
+    let snapshot = directory::of(&site.version_dir(dir));
+    let is_absent = Backup::read(&snapshot)?.is_some_and(|backup| backup.content == Content::Absent);
+    let db = site.database();
+    if is_absent {
+        restore::remove_database(&db)
+    } else if restore::swap(&db)? {
+        Ok(())
+    } else {
+        Err(Error::new(Code::BackupMissing, format!("the database prepared beside {} is gone", db.display()))
+            .advise("run the command again"))
+    }
+}
+
+/// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence, if it
+/// had been switched to at all.
+fn database_back(site: &Site<'_>, evidence: Option<&str>, journal: &mut Journal) -> Result<()> {
     if journal.has(&Record::DatabaseBack) {
         return Ok(());
     }
@@ -263,20 +328,27 @@ fn database_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Resu
         return Ok(());
     };
     let db = site.database();
-    if !journal.has(&Record::Evidence) {
+    let snapshot = directory::of(&site.version_dir(&from));
+    // The live file was never replaced, or it is the snapshot itself that was put back.
+    if shares_file(&snapshot, &db) {
+        return journal.append(Record::DatabaseBack);
+    }
+    if let Some(evidence) = evidence
+        && !journal.has(&Record::Evidence)
+        && db.exists()
+    {
         // Evidence is worth a warning; the old version's database is worth everything.
         if let Err(error) = keep_evidence(site, &plan, evidence) {
             site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
         }
         journal.append(Record::Evidence)?;
     }
-    let snapshot = directory::of(&site.version_dir(&from));
     match restore::prepare(&snapshot, &db, Some(&identity)) {
         Ok(prepared) => restore::commit(&prepared)?,
         Err(error) if error.code == Code::NoSpace => {
-            // The disk is full: the snapshot itself becomes the database, and is no snapshot any more.
+            // The disk is full: the snapshot itself becomes the database, and is no snapshot any more once its own step
+            // is undone.
             restore::commit(&restore::prepare_by_link(&snapshot, &db, Some(&identity))?)?;
-            durable::remove_tree(&snapshot)?;
         }
         Err(error) => return Err(error),
     }
@@ -289,8 +361,11 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let new = directory::new_in(&version_dir);
     let subject = subject(site, plan.to.as_ref(), true)?;
     let at_rest = AtRest { will_be_replaced: true, even_if_damaged: true };
-    let pace = Pace { deadline: BUSY, cancelled: &|| false };
-    database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace)?;
+    let pace = Pace { deadline: site.database_timeout, cancelled: &|| false };
+    if let Err(error) = database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace) {
+        let _ = durable::remove_tree(&new);
+        return Err(error);
+    }
     if plan.database == Database::Restore {
         let place = version_dir.join(EVIDENCE_BESIDE_SNAPSHOT);
         durable::remove_tree(&place)?;
@@ -302,11 +377,14 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
 
 /// A snapshot that is the live file itself (the run ended before it was replaced) would change with it.
 fn unlink_snapshot(site: &Site<'_>, dir: &str) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
     let snapshot = directory::of(&site.version_dir(dir));
-    let inode = |path: &Path| std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
-    let shared = inode(&snapshot.join(database::backup::DATABASE_FILE));
-    if shared.is_some() && shared == inode(&site.database()) { durable::remove_tree(&snapshot) } else { Ok(()) }
+    if shares_file(&snapshot, &site.database()) { durable::remove_tree(&snapshot) } else { Ok(()) }
+}
+
+/// Whether the snapshot's file and the live one are the same.
+fn shares_file(snapshot: &Path, db: &Path) -> bool {
+    let shared = FileId::of(snapshot.join(DATABASE_FILE));
+    shared.is_some() && shared == FileId::of(db)
 }
 
 /// The agent as it was before the run.
@@ -320,7 +398,7 @@ fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
 
 fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
     let root = site.layout.is_image().then_some(site.layout.root.as_path());
-    let copies = site.layout.versions.join(UNMANAGED).join("package");
+    let copies = site.layout.versions.join(UNMANAGED).join(PACKAGE_COPIES);
     // A removal that was cut short has the only good copies of what must survive it.
     package::restore_kept(&copies)?;
     let Some(package) = package::installed(root)?.into_iter().find(|package| package.name == name) else {

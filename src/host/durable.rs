@@ -127,6 +127,21 @@ pub fn remove_tree(path: &Path) -> Result<()> {
     }
 }
 
+/// Removes temporary files and links of ours from `dir`; nobody else may be writing there.
+pub fn sweep_temps(dir: &Path) -> Result<()> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.at("cannot read", dir)?,
+    };
+    for entry in entries {
+        let entry = entry.at("cannot read", dir)?;
+        if entry.file_name().to_string_lossy().starts_with(TEMP_PREFIX) {
+            remove_tree(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes a directory and its parents with mode 0755 whatever the umask is, and syncs each parent that changed.
 pub fn create_dir_all(path: &Path) -> Result<()> {
     if path.is_dir() {

@@ -59,6 +59,13 @@ pub fn is_held(path: &Path) -> bool {
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
+/// True when our parent process holds the lock at `path`; `claimed` is the pid that it says it has.
+pub fn is_held_by_parent(path: &Path, claimed: &str) -> bool {
+    let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
+    let holder = std::fs::read_to_string(path).unwrap_or_default();
+    parent.as_deref() == Some(claimed) && holder.split(' ').next() == Some(claimed) && is_held(path)
+}
+
 fn open(path: &Path) -> io::Result<File> {
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let existing = OpenOptions::new().read(true).write(true).custom_flags(nofollow).open(path);

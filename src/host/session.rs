@@ -27,12 +27,13 @@ pub fn unit_of(cgroup_text: &str) -> Option<&str> {
 }
 
 /// Runs `argv` (program and arguments, our own) again in a transient scope beside `unit`, in a session without
-/// terminal hang-ups, and waits for it. Signals are passed on; the status is the one to exit with.
+/// terminal hang-ups, and waits for it. SIGINT is passed on; the status is the one to exit with. `None` after a SIGTERM:
+/// it is `unit` being stopped by the new process, which goes on without us.
 ///
 /// The new process must call [`Signals::ignore_hangup`] before it stops the agent.
 ///
 /// Errors ([`Code::ServiceFailed`]): no transient scope can be made here.
-pub fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<ExitStatus> {
+pub fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
     let stay = |error: Error| {
         Error::new(
             Code::ServiceFailed,
@@ -44,7 +45,7 @@ pub fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<ExitSta
     // Tried with a program that does nothing: systemd-run's own failure has the status of a failing command.
     let tried = scope_command(&format!("{name}-try"), &["true".into()]).run();
     tried.and_then(|output| output.or_fail(Code::ServiceFailed)).map_err(stay)?;
-    scope_command(&name, argv).run_attached(signals).map_err(stay)
+    scope_command(&name, argv).run_apart(signals).map_err(stay)
 }
 
 fn scope_command(name: &str, argv: &[OsString]) -> Command {

@@ -3,6 +3,7 @@
 
 pub mod decide;
 pub mod facts;
+pub mod retention;
 pub mod step;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,6 @@ pub use step::{Node, Part, Placement, Step};
 
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
-use crate::store::retention;
 use facts::{Installed, Name, is_updater_name, part_of};
 
 /// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
@@ -83,7 +83,8 @@ pub struct Target {
     pub url: String,
     /// Size of its archive where known, bytes.
     pub bytes: Option<u64>,
-    /// The snapshot is asked for its digest alone (undoing a run whose snapshot this is).
+    /// An earlier run is undone because its version failed: its snapshot is asked for its digest alone, and what the
+    /// failed version leaves is never restored by itself.
     pub trust_snapshot: bool,
 }
 
@@ -116,6 +117,27 @@ impl Plan {
     /// True if the host is already as wished.
     pub fn is_empty(&self) -> bool {
         self.prepare.is_empty() && self.switch.is_empty() && self.after.is_empty()
+    }
+
+    /// Every path that is used as it is, not as seen from inside an image: targets of links are not among them.
+    pub fn real_paths(&mut self) -> Vec<&mut PathBuf> {
+        let mut paths = Vec::new();
+        for step in self.prepare.iter_mut().chain(&mut self.switch).chain(&mut self.after) {
+            match step {
+                Step::Place(place) | Step::Switch { place, .. } => {
+                    paths.push(&mut place.path);
+                    for node in [&mut place.was, &mut place.now] {
+                        if let Node::Kept(kept) = node {
+                            paths.push(kept);
+                        }
+                    }
+                }
+                Step::SetAside { path, kept } => paths.extend([path, kept]),
+                Step::OpenPath { path } => paths.push(path),
+                _ => {}
+            }
+        }
+        paths
     }
 
     /// True if something has to be downloaded first.
@@ -157,8 +179,9 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         Some(_) => {}
     }
 
-    let placements = placements(facts, &to_dir, installed);
-    let unit = unit_placement(facts, &to_dir, installed);
+    let mut places = placements(facts, &to_dir, installed);
+    places.extend(unit_placement(facts, &to_dir, installed));
+    places.extend(enablement_placements(facts, &to_dir, installed));
     let agent = Placement {
         path: facts.link_dir.join("teleport"),
         was: facts.node("teleport"),
@@ -183,9 +206,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     for (path, kept) in &facts.set_aside {
         switch.push(Step::SetAside { path: path.clone(), kept: kept.clone() });
     }
-    switch.extend(placements.into_iter().map(Step::Place));
-    switch.extend(unit.into_iter().map(Step::Place));
-    switch.extend(enablement_placements(facts, &to_dir, installed).map(Step::Place));
+    switch.extend(places.iter().filter(|place| place.was != place.now).cloned().map(Step::Place));
     for (path, text, was) in &facts.own_units {
         let now = Node::Text(text.clone());
         if *was != now {
@@ -197,14 +218,14 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         if restore {
             switch.push(Step::Stop);
         }
-        switch.push(Step::Snapshot { dir: left, stopped: restore });
+        switch.push(Step::Snapshot { dir: left, stopped: restore, failed: target.trust_snapshot });
         if restore {
             switch.push(Step::Restore { dir: to_dir.clone() });
         }
-        switch.push(Step::Switch { place: agent, evidence: to_dir.clone() });
+        switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
     }
     if !switch.is_empty() {
-        switch.insert(0, Step::Hold { running: facts.agent.running });
+        switch.insert(0, hold(facts));
         if facts.unit.managed {
             switch.push(Step::DaemonReload);
         }
@@ -228,11 +249,9 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let mut after: Vec<Step> = Vec::new();
     after.extend(facts.packages.iter().map(|name| Step::RemovePackage { name: name.clone() }));
     if !facts.packages.is_empty() {
-        after.push(Step::Confirm {
-            enabled: facts.agent.enabled,
-            running: facts.agent.running,
-            places: every_place(facts, &to_dir, installed),
-        });
+        // Also those that stood right before: the package can take them with it.
+        places.push(agent);
+        after.push(Step::Confirm { enabled: facts.agent.enabled, running: facts.agent.running, places });
     }
     after.extend(facts.open_path.iter().map(|path| Step::OpenPath { path: path.clone() }));
     if let Some(path) = &facts.closed_path {
@@ -258,7 +277,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     // What the Go updater's timer masked takes its place.
     after.extend(facts.masked_timer.iter().map(|unit| Step::EnableTimer { unit: unit.clone() }));
     if direction != Direction::Same || switches {
-        let retired = retention::retire(facts, to, &to_dir);
+        let retired = retention::retire(facts, to, &to_dir, service != ServiceAction::None);
         after.extend(retired.into_iter().map(|dir| Step::Retire { dir }));
         if facts.keep == 1 && direction != Direction::First {
             notes.push("keep is 1: after the watch the version left is removed, and no downgrade is possible".into());
@@ -286,7 +305,7 @@ fn is_installable(unit: &str) -> bool {
 /// The plan that removes links, units and versions; the agent's configuration and data stay. `set_back`: where what was
 /// set aside goes, and where it is kept.
 pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
-    let mut switch = vec![Step::Hold { running: facts.agent.running }];
+    let mut switch = vec![hold(facts)];
     if facts.agent.running {
         switch.push(Step::Stop);
     }
@@ -358,6 +377,12 @@ pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
     }
 }
 
+/// An agent that nobody here started cannot be brought back, and is never stopped either.
+fn hold(facts: &Facts) -> Step {
+    let agent = facts.agent;
+    Step::Hold { running: agent.controllable && (agent.running || (agent.enabled && agent.failed)) }
+}
+
 fn direction(active: Option<&Revision>, to: &Revision) -> Direction {
     match active {
         None => Direction::First,
@@ -381,6 +406,8 @@ fn database_move(
     match (direction, snapshot) {
         (Direction::Downgrade, Snapshot::Valid) => Ok(Database::Restore),
         (Direction::Downgrade, Snapshot::NoDatabase) if !facts.database => Ok(Database::Keep),
+        // What the failed version made goes; it is kept as its snapshot.
+        (Direction::Downgrade, Snapshot::NoDatabase) if trusted => Ok(Database::Restore),
         (Direction::Downgrade, Snapshot::NoDatabase) => Err(Error::new(
             Code::BackupMissing,
             format!("refusing to downgrade to {to}: it was left before the agent had a database, and now there is one"),
@@ -416,21 +443,8 @@ fn service_action(facts: &Facts, database: Database) -> ServiceAction {
     }
 }
 
-/// Every name of this version, changed or not: a package manager may delete any of them.
-fn every_place(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
-    let place = |path: PathBuf, now: Node, part: Part| Placement { path, was: now.clone(), now, part };
-    let mut places: Vec<Placement> = wanted_links(facts, to_dir, installed)
-        .into_iter()
-        .map(|(name, now)| place(facts.link_dir.join(&name), now, part_of(&name)))
-        .collect();
-    places.extend(unit_node(facts, to_dir, installed).map(|now| place(facts.unit.path.clone(), now, Part::Unit)));
-    let agent = Node::Link(facts.target(to_dir, "bin/teleport"));
-    places.push(place(facts.link_dir.join("teleport"), agent, Part::Agent));
-    places
-}
-
-/// Every link but the agent's that this version wants, updaters included.
-fn wanted_links(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<(String, Node)> {
+/// Every link but the agent's, updaters included, also those that already are as they shall be.
+fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
     // Before the download the damaged copy's names, or the active version's, are the best guess.
     let guess = facts.installed.iter().find(|known| known.dir == to_dir && !known.binaries.is_empty());
     let guess = guess.or_else(|| facts.find(facts.active.as_ref()?)).map(|known| known.binaries.clone());
@@ -446,19 +460,10 @@ fn wanted_links(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> V
     if installed.is_some() {
         wanted.extend(updater_links(facts, installed));
     }
-    wanted
-}
-
-/// Every link but the agent's that must change.
-fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
-    let wanted = wanted_links(facts, to_dir, installed);
     let mut placements: Vec<Placement> = Vec::new();
     for (name, now) in &wanted {
-        let was = facts.node(name);
-        if was != *now {
-            let path = facts.link_dir.join(name);
-            placements.push(Placement { path, was, now: now.clone(), part: part_of(name) });
-        }
+        let path = facts.link_dir.join(name);
+        placements.push(Placement { path, was: facts.node(name), now: now.clone(), part: part_of(name) });
     }
     let is_foreign = |name: &Name| facts.foreign_links.iter().any(|(path, _)| path.ends_with(&name.name));
     let is_left = |name: &&Name| {
@@ -513,25 +518,18 @@ fn enablement_placements<'a>(
     // One that leads to the unit's own place stays right.
     let leads_to_version = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
     let moves = facts.enablement.iter().filter(move |(_, was)| has_unit && leads_to_version(was));
-    moves
-        .map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
-        .filter(|place| place.was != place.now)
-}
-
-fn unit_node(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Node> {
-    let unit = &facts.unit;
-    match installed {
-        Some(Installed { unit: None, .. }) => None,
-        _ if unit.linked => Some(Node::Link(facts.target(to_dir, UNIT))),
-        Some(Installed { unit: Some(text), .. }) => {
-            Some(Node::Text(unit.edits.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to))))
-        }
-        None => None,
-    }
+    moves.map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
 }
 
 fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Placement> {
     let unit = &facts.unit;
-    let now = unit_node(facts, to_dir, installed)?;
-    (unit.node != now).then(|| Placement { path: unit.path.clone(), was: unit.node.clone(), now, part: Part::Unit })
+    let now = match installed {
+        Some(Installed { unit: None, .. }) => return None,
+        _ if unit.linked => Node::Link(facts.target(to_dir, UNIT)),
+        Some(Installed { unit: Some(text), .. }) => {
+            Node::Text(unit.edits.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to)))
+        }
+        None => return None,
+    };
+    Some(Placement { path: unit.path.clone(), was: unit.node.clone(), now, part: Part::Unit })
 }

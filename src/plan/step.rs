@@ -69,7 +69,7 @@ pub enum Step {
     },
     /// Note how the agent was; undone by bringing it back to that.
     Hold {
-        /// It ran.
+        /// It ran, or would have been started again after a failure, under a service that we can start.
         running: bool,
     },
     /// Put a link or unit in place. Undone by putting back what was there.
@@ -80,6 +80,9 @@ pub enum Step {
         dir: String,
         /// With the agent stopped (a restore follows), else beside the running one.
         stopped: bool,
+        /// The version has failed: its snapshot is never restored by itself.
+        #[serde(default)]
+        failed: bool,
     },
     /// Copy the snapshot to be restored beside the live database. Undone by removing the copy.
     PrepareRestore {
@@ -176,11 +179,11 @@ impl Step {
         match self {
             Step::Fetch { revision, url, .. } => format!("download and unpack {revision} from {url}"),
             Step::Verify { dir } => format!("check every file of {dir} against its manifest"),
-            Step::Hold { running: true } => "note that the agent is running".into(),
-            Step::Hold { running: false } => "note that the agent is not running".into(),
+            Step::Hold { running: true } => "note that the agent is to run".into(),
+            Step::Hold { running: false } => "note that the agent is left alone".into(),
             Step::Place(place) => describe_place(place),
-            Step::Snapshot { dir, stopped: true } => format!("save the stopped agent's database in {dir}/backup"),
-            Step::Snapshot { dir, stopped: false } => format!("save the database in {dir}/backup"),
+            Step::Snapshot { dir, stopped: true, .. } => format!("save the stopped agent's database in {dir}/backup"),
+            Step::Snapshot { dir, stopped: false, .. } => format!("save the database in {dir}/backup"),
             Step::PrepareRestore { dir } => format!("prepare the database of {dir} for restoring"),
             Step::Stop => "stop the agent".into(),
             Step::Restore { dir } => format!("restore the database of {dir}"),

@@ -82,7 +82,7 @@ fn order(plan: &Plan) -> Vec<String> {
         .map(|step| match step {
             Step::Place(place) => format!("place {}", place.path.display()),
             Step::Switch { place, .. } => format!("switch {}", place.path.display()),
-            Step::Snapshot { dir, stopped } => format!("snapshot {dir}{}", if *stopped { " stopped" } else { "" }),
+            Step::Snapshot { dir, stopped, .. } => format!("snapshot {dir}{}", if *stopped { " stopped" } else { "" }),
             other => serde_json::to_value(other).unwrap()["step"].as_str().unwrap().to_owned(),
         })
         .collect()

@@ -141,7 +141,14 @@ impl Manifest {
     /// Compares every file with its entry, content included, and looks for files that do not belong there.
     pub fn verify(&self, version_dir: &Path) -> Result<Vec<Difference>> {
         let mut found = self.differences(version_dir, true)?;
+        found.extend(self.unexpected(version_dir)?);
+        Ok(found)
+    }
+
+    /// Files that do not belong there.
+    pub fn unexpected(&self, version_dir: &Path) -> Result<Vec<Difference>> {
         let known: BTreeSet<&str> = self.files.iter().map(|file| file.path.as_str()).collect();
+        let mut found = Vec::new();
         unexpected(version_dir, "", &known, &mut found)?;
         Ok(found)
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::manifest::{self, DifferenceKind, Manifest};
+use super::manifest::{self, Manifest};
 use crate::host::durable;
 use crate::report::{IoContext, Result};
 
@@ -40,10 +40,8 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
         changed.insert(durable::parent(&to).to_owned());
     }
     durable::rename(&staging.join(manifest::MANIFEST), &version_dir.join(manifest::MANIFEST))?;
-    for difference in manifest.quick_check(version_dir)? {
-        if difference.kind == DifferenceKind::Unexpected {
-            durable::remove_tree(&version_dir.join(difference.path))?;
-        }
+    for difference in manifest.unexpected(version_dir)? {
+        durable::remove_tree(&version_dir.join(difference.path))?;
     }
     for dir in changed {
         durable::sync_dir(&dir)?;
@@ -54,11 +52,12 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
 /// Removes a version: out of sight by one rename, so that a crash never leaves half of one under its name.
 pub fn retire(versions: &Path, dir: &str) -> Result<()> {
     let from = versions.join(dir);
+    let to = versions.join(format!("{RETIRED_PREFIX}{dir}"));
+    // What is left of a removal that was cut short goes in any case.
+    durable::remove_tree(&to)?;
     if std::fs::symlink_metadata(&from).is_err() {
         return Ok(());
     }
-    let to = versions.join(format!("{RETIRED_PREFIX}{dir}"));
-    durable::remove_tree(&to)?;
     durable::rename(&from, &to)?;
     durable::remove_tree(&to)
 }
