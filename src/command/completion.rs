@@ -14,7 +14,11 @@ pub fn run(shell: clap_complete::Shell) -> Result<u8> {
     super::version::print(&script)
 }
 
+<<<<<<< HEAD
 /// Prints the manual page, teleport-update(8): one page for all commands, for there is one page.
+=======
+/// Prints the manual page: section 8 (what root runs), one page, a section a command.
+>>>>>>> t-adopt
 pub fn man() -> Result<u8> {
     let mut page = Vec::new();
     render(&mut page).at("cannot render", "the manual page")?;
@@ -26,6 +30,7 @@ fn render(page: &mut Vec<u8>) -> std::io::Result<()> {
     let man = clap_mangen::Man::new(command.clone()).section("8").manual("System administration");
     man.render_title(page)?;
     man.render_name_section(page)?;
+<<<<<<< HEAD
     page.extend_from_slice(
         b".SH SYNOPSIS\n\\fBteleport\\-update\\fR [\\fIGLOBAL OPTIONS\\fR] \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n",
     );
@@ -45,10 +50,36 @@ fn render(page: &mut Vec<u8>) -> std::io::Result<()> {
     for argument in command.find_subcommand("enable").into_iter().flat_map(clap::Command::get_arguments) {
         if let (Some(name), Some(flag)) = (argument.get_env(), argument.get_long()) {
             writeln!(page, ".TP\n.B {}\n\\-\\-{}", name.to_string_lossy(), flag.replace('-', "\\-"))?;
+=======
+    page.write_all(SYNOPSIS.as_bytes())?;
+    man.render_options_section(page)?;
+    writeln!(page, ".SH COMMANDS")?;
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        writeln!(page, ".SS {}", sub.get_name())?;
+        // The sections' own titles are for a page each.
+        let mut body = Vec::new();
+        let man = clap_mangen::Man::new(sub.clone().disable_help_flag(true));
+        man.render_description_section(&mut body)?;
+        man.render_options_section(&mut body)?;
+        let body = String::from_utf8_lossy(&body);
+        for line in body.lines().filter(|line| !line.starts_with(".SH")) {
+            writeln!(page, "{line}")?;
+>>>>>>> t-adopt
+        }
+    }
+    writeln!(page, ".SH ENVIRONMENT\nInstead of the flags of \\fBenable\\fR and \\fBpin\\fR:")?;
+    for argument in command.find_subcommand("enable").into_iter().flat_map(clap::Command::get_arguments) {
+        if let (Some(name), Some(flag)) = (argument.get_env(), argument.get_long()) {
+            writeln!(page, ".TP\n.B {}\n\\-\\-{}", name.to_string_lossy(), flag.replace('-', "\\-"))?;
         }
     }
     page.write_all(TAIL.as_bytes())
 }
+
+/// One line in place of every global flag.
+const SYNOPSIS: &str = r#".SH SYNOPSIS
+\fBteleport\-update\fR [\fIGLOBAL OPTIONS\fR] \fICOMMAND\fR [\fIOPTIONS\fR]
+"#;
 
 /// What the manual page has behind the commands.
 const TAIL: &str = r#".SH "EXIT STATUS"
