@@ -52,6 +52,13 @@ $(ZIG)/ready: Makefile
 	@$(ZIG)/bin/pip install --quiet --disable-pip-version-check $(ZIG_VERSIONS)
 	@touch $@
 
+# The debug binaries: static as well, for the same target, and what `make test` runs; no second build with LTO to wait for.
+.PHONY: demo
+demo: DEMO := $(TARGET_DIR)/$(NATIVE)/debug
+demo: setup-beds build ## A host's life in a minute: install, update, a broken release, downgrade (bed, else sandbox)
+	@if tests/beds/bed.sh can >/dev/null; then tests/beds/root.sh >/dev/null; fi
+	@tests/demo.sh $(DEMO)/teleport-update $(DEMO)/toy-agent $(DEMO)/test-cluster
+
 # nextest where it is installed: it runs tests in parallel and kills one that hangs. Its summary, or ours, is the last line.
 .PHONY: test
 test: export TEST_AGENT := $(TARGET_DIR)/$(NATIVE)/debug/toy-agent
@@ -77,8 +84,10 @@ lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of d
 	cargo audit --deny warnings $(if $(ADVISORY_DB),--db $(ADVISORY_DB) --no-fetch)
 
 .PHONY: docs
-docs: setup-build ## The crates' documentation; a broken link is an error
+docs: build ## The crates' documentation (a broken link is an error) and the manual page
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --workspace --no-deps
+	@mkdir -p $(TARGET_DIR)/man
+	$(TARGET_DIR)/$(NATIVE)/debug/teleport-update man >$(TARGET_DIR)/man/teleport-update.8
 
 .PHONY: clean-beds
 clean-beds: ## Take down every bed and remove their root file systems

@@ -12,10 +12,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     about,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = "Exit status: 0 done or nothing to do; 1 failed, refused or rolled back; 2 usage; \
-                  3 update due (status --err-if-should-update-now); 70 the updater itself broke; \
+    after_help = "Exit status: 0 done or nothing to do; 1 failed, refused or rolled back; 2 usage;\n\
+                  3 update due (status --err-if-should-update-now); 70 the updater itself broke;\n\
                   75 another run holds the lock.\n\
-                  Files: /var/lib/teleport/versions/updates.yaml, /etc/teleport.yaml. Manual: man teleport-update."
+                  Files: /var/lib/teleport/versions/updates.yaml, /etc/teleport.yaml.\n\
+                  Manual: man teleport-update."
 )]
 pub struct Cli {
     /// What holds for every command
@@ -46,13 +47,18 @@ pub struct Global {
     pub insecure: bool,
 }
 
+/// Values that explain themselves: with a help of their own, `--help` would give every option a paragraph.
+const NO_HELP: Option<&str> = None;
+
 /// Log formats.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Lines for people and for the journal
+    #[value(help = NO_HELP)]
     #[default]
     Text,
     /// One JSON object a line
+    #[value(help = NO_HELP)]
     Json,
 }
 
@@ -60,10 +66,13 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
     /// For people
+    #[value(help = NO_HELP)]
     Text,
     /// For programs
+    #[value(help = NO_HELP)]
     Json,
     /// For programs and people
+    #[value(help = NO_HELP)]
     Yaml,
 }
 
@@ -114,10 +123,10 @@ pub struct Install {
     /// This host's update group; "default" forgets it
     #[arg(short, long, env = "TELEPORT_UPDATE_GROUP", hide_env_values = true)]
     pub group: Option<String>,
-    /// Where archives are: https://… or file:///…; "default" forgets it
+    /// Where archives are: https://HOST/DIR or file:///DIR; "default" forgets it
     #[arg(short, long, value_name = "URL", env = "TELEPORT_CDN_BASE_URL", hide_env_values = true)]
     pub base_url: Option<String>,
-    /// Replace what stands where links go, whatever it is
+    /// Accepted for compatibility: what stands where links go is always replaced, and kept until the commit
     #[arg(short, long)]
     pub overwrite: bool,
     /// Install this version instead of the cluster's

@@ -1,7 +1,7 @@
 //! The Teleport agent updater of RFD 0169: installs, updates, downgrades and rolls back the agent on Linux servers.
 //!
 //! Rooms, from the top down: [`command`] (one file a command), [`config`], [`cluster`], [`release`], [`store`],
-//! [`database`], [`plan`] (pure), [`execute`] (journal, do/undo, recovery), [`service`], [`host`] (the only place
+//! [`database`], [`plan`] (pure), [`execute`] (journal, do/undo, recovery), [`service`], [`yaml`], [`host`] (the only place
 //! with system calls), [`report`]. Dependencies point downward in this order.
 
 /// The hand-over protocol that this updater speaks (SPEC §4).
@@ -19,3 +19,4 @@ pub mod release;
 pub mod report;
 pub mod service;
 pub mod store;
+pub mod yaml;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use teleport_update::cli::Cli;
+use teleport_update::cli::{Cli, LogFormat};
 use teleport_update::command::{self, Context};
 use teleport_update::host::Host;
 use teleport_update::report::{Format, Report};
@@ -16,7 +16,11 @@ fn main() -> ExitCode {
     }));
     let host = Host::current();
     let cli = Cli::try_parse_from(&host.args).unwrap_or_else(|error| error.exit());
-    let voice = Report::new(&host, Format::Text, false);
+    let format = match cli.global.log_format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    let voice = Report::new(&host, format, false);
     let mut context = match Context::new(host, &cli.global) {
         Ok(context) => context,
         Err(error) => {

@@ -65,25 +65,27 @@ fn ask_at(
 ) -> Result<Directive> {
     let end = deadline.map(|deadline| Instant::now() + deadline);
     let query = question.query();
-    let mut refused = Error::new(Code::ClusterAnswer, format!("{origin} has no find"));
+    let mut refused = Vec::new();
     for path in PATHS {
         let url = format!("{origin}{path}");
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let answer = client.ask(&Ask::get(format!("{url}{query}")).within(left), cancelled)?;
-        let wrong = |what: &str| {
-            Error::new(Code::ClusterAnswer, format!("{url} answered {}{what}", answer.status))
-                .advise("check that the address is a Teleport proxy's")
-        };
+        let told = |what: &str| format!("{url} answered {}{what}", answer.status);
         match answer.status {
             200 => match serde_json::from_slice::<Value>(&answer.body) {
                 Ok(json) => return Directive::from_json(&json).map_err(|error| error.during(format!("{url} (200)"))),
-                Err(_) => refused = wrong(&format!(" with what is not JSON: {:?}", excerpt(&answer.body))),
+                Err(_) => refused.push(told(&format!(" with what is not JSON: {:?}", excerpt(&answer.body)))),
             },
-            404 | 405 => refused = wrong(""),
-            _ => return Err(wrong("")),
+            404 | 405 => refused.push(told("")),
+            _ => return Err(no_proxy(&told(""))),
         }
     }
-    Err(refused)
+    // Both: the second path's 404 says nothing of what is wrong with the first.
+    Err(no_proxy(&refused.join(", ")))
+}
+
+fn no_proxy(what: &str) -> Error {
+    Error::new(Code::ClusterAnswer, what).advise("check that the address is a Teleport proxy's")
 }
 
 fn bracketed(proxy: &ProxyAddr) -> String {

@@ -10,7 +10,7 @@ use crate::cluster::{self, Directive, ProxyAddr, Question};
 use crate::config::{Credentials, Spec};
 use crate::host::durable;
 use crate::host::http::{self, Client, HttpSettings};
-use crate::release::{Arch, BaseUrl, Revision};
+use crate::release::{Arch, BaseUrl, Limits, Revision};
 use crate::report::{Code, Error, Result};
 
 /// Largest file of certificates that `enable` keeps, bytes: a whole system bundle is 220 kB.
@@ -29,6 +29,11 @@ pub fn client(context: &Context, spec: &Spec) -> Result<Client> {
     }
     settings.insecure = insecure;
     settings.ca_pem = spec.ca.clone();
+    settings.timeouts.connect = spec.network.connect;
+    settings.timeouts.answer = spec.network.answer;
+    settings.timeouts.read = spec.network.stall;
+    settings.timeouts.question = spec.network.question;
+    settings.retry.tries = spec.network.tries;
     let kept = Credentials::read(&context.layout.versions).unwrap_or_default();
     let full = spec.clone().with_credentials(&kept);
     let proxies = &mut settings.proxies;
@@ -44,6 +49,17 @@ pub fn client(context: &Context, spec: &Spec) -> Result<Client> {
         _ => None,
     };
     Client::new(&settings)
+}
+
+/// The bounds of a download.
+pub fn limits(spec: &Spec) -> Limits {
+    Limits {
+        run: spec.network.deadline,
+        min_speed: spec.network.min_speed,
+        speed_window: spec.network.speed_window,
+        resumes: spec.network.resumes,
+        ..Limits::default()
+    }
 }
 
 /// `user:password` becomes Basic, a lone token Bearer.

@@ -14,16 +14,107 @@ pub fn run(shell: clap_complete::Shell) -> Result<u8> {
     super::version::print(&script)
 }
 
-/// Prints the manual page: one section a command.
+<<<<<<< HEAD
+/// Prints the manual page, teleport-update(8): one page for all commands, for there is one page.
+=======
+/// Prints the manual page: section 8 (what root runs), one page, a section a command.
+>>>>>>> t-adopt
 pub fn man() -> Result<u8> {
     let mut page = Vec::new();
-    let command = Cli::command();
-    clap_mangen::Man::new(command.clone()).render(&mut page).at("cannot render", "the manual page")?;
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        writeln!(page, ".SH \"COMMAND {}\"", sub.get_name().to_uppercase()).at("cannot render", "the manual page")?;
-        let man = clap_mangen::Man::new(sub.clone());
-        man.render_description_section(&mut page).at("cannot render", "the manual page")?;
-        man.render_options_section(&mut page).at("cannot render", "the manual page")?;
-    }
+    render(&mut page).at("cannot render", "the manual page")?;
     super::version::print(&page)
 }
+
+fn render(page: &mut Vec<u8>) -> std::io::Result<()> {
+    let command = Cli::command();
+    let man = clap_mangen::Man::new(command.clone()).section("8").manual("System administration");
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+<<<<<<< HEAD
+    page.extend_from_slice(
+        b".SH SYNOPSIS\n\\fBteleport\\-update\\fR [\\fIGLOBAL OPTIONS\\fR] \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n",
+    );
+    man.render_options_section(page)?;
+    writeln!(page, ".SH COMMANDS")?;
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+        writeln!(page, ".SS {}\n{}", sub.get_name(), about.replace('-', "\\-"))?;
+        let mut options = Vec::new();
+        clap_mangen::Man::new(sub.clone().disable_help_flag(true)).render_options_section(&mut options)?;
+        // Its heading is for a page of its own.
+        for line in options.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b".SH ")) {
+            page.extend_from_slice(line);
+        }
+    }
+    writeln!(page, ".SH ENVIRONMENT\nInstead of the flags of \\fBenable\\fR and \\fBpin\\fR:")?;
+    for argument in command.find_subcommand("enable").into_iter().flat_map(clap::Command::get_arguments) {
+        if let (Some(name), Some(flag)) = (argument.get_env(), argument.get_long()) {
+            writeln!(page, ".TP\n.B {}\n\\-\\-{}", name.to_string_lossy(), flag.replace('-', "\\-"))?;
+=======
+    page.write_all(SYNOPSIS.as_bytes())?;
+    man.render_options_section(page)?;
+    writeln!(page, ".SH COMMANDS")?;
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        writeln!(page, ".SS {}", sub.get_name())?;
+        // The sections' own titles are for a page each.
+        let mut body = Vec::new();
+        let man = clap_mangen::Man::new(sub.clone().disable_help_flag(true));
+        man.render_description_section(&mut body)?;
+        man.render_options_section(&mut body)?;
+        let body = String::from_utf8_lossy(&body);
+        for line in body.lines().filter(|line| !line.starts_with(".SH")) {
+            writeln!(page, "{line}")?;
+>>>>>>> t-adopt
+        }
+    }
+    writeln!(page, ".SH ENVIRONMENT\nInstead of the flags of \\fBenable\\fR and \\fBpin\\fR:")?;
+    for argument in command.find_subcommand("enable").into_iter().flat_map(clap::Command::get_arguments) {
+        if let (Some(name), Some(flag)) = (argument.get_env(), argument.get_long()) {
+            writeln!(page, ".TP\n.B {}\n\\-\\-{}", name.to_string_lossy(), flag.replace('-', "\\-"))?;
+        }
+    }
+    page.write_all(TAIL.as_bytes())
+}
+
+/// One line in place of every global flag.
+const SYNOPSIS: &str = r#".SH SYNOPSIS
+\fBteleport\-update\fR [\fIGLOBAL OPTIONS\fR] \fICOMMAND\fR [\fIOPTIONS\fR]
+"#;
+
+/// What the manual page has behind the commands.
+const TAIL: &str = r#".SH "EXIT STATUS"
+.TP
+0
+Done, or nothing to do (also: a refused version is still in its waiting time).
+.TP
+1
+Failed, refused or rolled back.
+.TP
+2
+Usage.
+.TP
+3
+An update is due (\fBstatus \-\-err\-if\-should\-update\-now\fR only).
+.TP
+70
+The updater itself broke; the older one takes over.
+.TP
+75
+Another run holds the lock.
+.SH FILES
+.TP
+/var/lib/teleport/versions/updates.yaml
+Settings, and what happened.
+.TP
+/var/lib/teleport/versions/\fIVERSION\fR
+One installed version: bin, etc/systemd, share, backup, manifest.json, sha256.
+.TP
+/etc/teleport.yaml
+The agent's configuration; only read.
+.TP
+/usr/lib/teleport\-update/teleport\-update
+The package's own copy of this program, which the units run.
+.SH "SEE ALSO"
+.BR systemctl (1),
+.BR journalctl (1)
+"#;

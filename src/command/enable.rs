@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
-use super::{Context, ask};
+use super::{Context, ask, update};
 use crate::cli::Install;
 use crate::cluster::ProxyAddr;
 use crate::config::{Credentials, GoUpdater, Spec};
-use crate::host::{Layout, durable};
+use crate::host::{Layout, durable, lock};
 use crate::release::{BaseUrl, PublicKey, Revision, Version};
 use crate::report::{Code, Error, Result};
 
@@ -26,19 +26,25 @@ pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
 pub fn install(context: &mut Context, args: &Install, command: &'static str, mark: &dyn Fn(&mut Spec)) -> Result<u8> {
     let updates = context.open()?;
     let mut wanted = updates.spec().clone();
-    adopt_go_updater(context, &mut wanted)?;
-    let credentials = settings(context, args, &mut wanted)?;
+    let foreign = adopt_go_updater(context, &mut wanted)?;
+    let (credentials, before) = settings(context, args, &mut wanted)?;
     let installed = survey::installed_now(context, &updates)?;
-    let active = survey::active(&updates, &installed);
+    let active = survey::active(&updates, &installed).or(foreign);
 
-    let target = target(context, args, &wanted, active.as_ref())?;
+    let target = target(context, args, &wanted, active.as_ref()).inspect_err(|error| {
+        // A host that was never enabled stays untouched.
+        if matches!(error.code, Code::Network | Code::ClusterAnswer) && updates.file().exists() {
+            update::note(context, command, error);
+        }
+    })?;
     if let Some(floor) = wanted.min_version.as_ref().filter(|floor| target.version < **floor) {
         return Err(Error::new(Code::BelowMinVersion, format!("{target} is below min_version {floor}"))
             .advise("give a newer version, or change --min-version"));
     }
-    if !credentials.is_empty() {
-        durable::create_dir_all(&context.layout.versions)?;
-        credentials.write(&context.layout.versions)?;
+    let versions = context.layout.versions.clone();
+    if credentials != before {
+        durable::create_dir_all(&versions)?;
+        credentials.write(&versions)?;
     }
     let persist_insecure = context.global.insecure && wanted.public_key.is_some();
     if context.global.insecure && !persist_insecure {
@@ -58,7 +64,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
             spec.pinned_version = Some(version.clone());
         }
     };
-    errand::carry_out(
+    let outcome = errand::carry_out(
         context,
         &Errand {
             command,
@@ -70,13 +76,20 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
             refuse_left: None,
             trusted_snapshot: None,
         },
-    )
+    );
+    let mut same_settings = || context.open().is_ok_and(|now| now.spec() == updates.spec());
+    if outcome.is_err() && credentials != before && same_settings() {
+        // They belong to settings that were not taken over.
+        before.write(&versions)?;
+    }
+    outcome
 }
 
 /// Which revision: the forced one, else the cluster's.
 fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revision>) -> Result<Revision> {
     let edition = args.edition.as_deref().map(str::parse).transpose()?;
-    let forced: Option<Version> = args.force_version.as_deref().map(str::parse).transpose()?;
+    let forced = args.force_version.as_deref().filter(|version| !version.is_empty());
+    let forced: Option<Version> = forced.map(str::parse).transpose()?;
     let forced = forced.or_else(|| spec.pinned_version.clone().filter(|_| spec.pinned));
     if let (Some(version), Some(edition)) = (&forced, edition.or(active.map(|active| active.edition))) {
         return Ok(Revision { version: version.clone(), edition });
@@ -90,10 +103,12 @@ fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revisi
     ask::revision(&directive, active)
 }
 
-/// Flags, environment and `teleport.yaml` onto the settings. Returns the credentials that go apart.
-fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<Credentials> {
+/// Flags, environment and `teleport.yaml` onto the settings. Returns the credentials that go apart, and those kept so
+/// far.
+fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<(Credentials, Credentials)> {
+    let known = spec.clone();
     let agent_proxy = context.agent_config()?.and_then(|config| config.proxy);
-    if let Some(proxy) = &args.proxy {
+    if let Some(proxy) = args.proxy.as_deref().filter(|proxy| !proxy.is_empty()) {
         let given: ProxyAddr = proxy.parse()?;
         let differs = match &agent_proxy {
             Some(known) => known.parse::<ProxyAddr>().is_ok_and(|known| known != given),
@@ -116,6 +131,8 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<Cr
     }
     let given = |value: &Option<String>, kept: &mut Option<String>| match value.as_deref() {
         Some(DEFAULT) => *kept = None,
+        // An environment variable without a value.
+        Some("") => {}
         Some(value) => *kept = Some(value.to_owned()),
         None => {}
     };
@@ -156,32 +173,46 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<Cr
     spec.no_proxy = var("no_proxy").or(spec.no_proxy.take());
     let given = spec.take_credentials();
     let kept = Credentials::read(&context.layout.versions).unwrap_or_default();
+    // What was given for one server is never sent to another.
+    let still = |known: &Option<String>, now: &Option<String>, kept: &Option<String>| {
+        kept.clone().filter(|_| known.is_some() && known == now)
+    };
     let credentials = Credentials {
-        https_proxy: given.https_proxy.or(kept.https_proxy),
-        http_proxy: given.http_proxy.or(kept.http_proxy),
-        base_url: given.base_url.or(kept.base_url),
+        https_proxy: given.https_proxy.or(still(&known.https_proxy, &spec.https_proxy, &kept.https_proxy)),
+        http_proxy: given.http_proxy.or(still(&known.http_proxy, &spec.http_proxy, &kept.http_proxy)),
+        base_url: given.base_url.or(still(&known.base_url, &spec.base_url, &kept.base_url)),
     };
     if let Some(url) = &spec.base_url {
         url.parse::<BaseUrl>()?.check_scheme(context.global.insecure || spec.insecure)?;
     }
-    Ok(credentials)
+    Ok((credentials, kept))
 }
 
-/// Settings of a host that the Go updater managed, where ours say nothing yet.
-fn adopt_go_updater(context: &Context, spec: &mut Spec) -> Result<()> {
+/// Settings of a host that the Go updater managed, where ours say nothing yet. Returns what it has installed.
+fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Revision>> {
     if spec.active_version.is_some() {
-        return Ok(());
+        return Ok(None);
     }
-    let Some(known) = GoUpdater::read(&GoUpdater::file(&context.layout))? else {
-        return Ok(());
+    let file = GoUpdater::file(&context.layout);
+    let Some(known) = GoUpdater::read(&file)? else {
+        return Ok(None);
     };
+    if lock::is_held(&file.with_file_name("update.lock")) {
+        return Err(Error::new(Code::LockHeld, format!("the updater of {} is at work", file.display()))
+            .advise("try again when it is done"));
+    }
     context.report.notice("taking this host over from the updater that managed it");
     spec.proxy = spec.proxy.take().or(known.proxy);
     spec.group = spec.group.take().or(known.group);
     spec.base_url = spec.base_url.take().or(known.base_url);
     if known.pinned {
         spec.pinned = true;
-        spec.pinned_version = known.active.map(|active| active.version);
+        spec.pinned_version = known.active.as_ref().map(|active| active.version.clone());
     }
-    Ok(())
+    let usual = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), None)?;
+    if let Some(path) = known.path.filter(|path| *path != usual.inside(&usual.link_dir) && spec.path.is_none()) {
+        context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), Some(&path))?;
+        spec.path = Some(path);
+    }
+    Ok(known.active)
 }

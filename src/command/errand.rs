@@ -3,12 +3,15 @@
 
 use super::survey::{self, Depth};
 use super::{Context, ask, record, recover, watch};
+use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
+use crate::database::backup::{self, Backup};
+use crate::database::directory;
 use crate::execute::{self, prepare as preparing};
-use crate::host::{durable, machine, session};
+use crate::host::{Layout, durable, machine, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
-use crate::plan::{self, Direction, Plan, ServiceAction, Step, Target};
+use crate::plan::{self, Database, Direction, Plan, ServiceAction, Snapshot, Step, Target};
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
 
@@ -48,12 +51,12 @@ pub fn carry_out(context: &mut Context, errand: &Errand<'_>) -> Result<u8> {
     }
     let (status, watches) = outcome?;
     drop(lock);
-    if watches { watch::run(context) } else { Ok(status) }
+    if watches { watch::run(context, None) } else { Ok(status) }
 }
 
 /// What `plan` shows and [`carry_out`] runs: the same value from the same facts.
 pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Planned> {
-    let facts = survey::facts(context, updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+    let facts = facts(context, updates, errand)?;
     let wish = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist };
     match decide::decide(&facts, &wish, updates.spec().min_version.as_ref()) {
         Decision::Rest(why) => return Ok(Planned::Rest(why)),
@@ -62,6 +65,15 @@ pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Res
     }
     let plan = replan(context, updates, errand, &facts)?;
     Ok(Planned::Go(Box::new(plan), Box::new(facts)))
+}
+
+/// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.
+fn facts(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Facts> {
+    let mut updates = updates.clone();
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    updates.set_spec(&spec);
+    survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())
 }
 
 /// The result of planning.
@@ -74,6 +86,10 @@ pub enum Planned {
 
 fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> {
     let mut updates = context.open()?;
+    // The links go where the settings of this very run say, not where they went before.
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
     recover::sweep(context)?;
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
         Planned::Rest(why) => {
@@ -88,7 +104,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
             // A version on disk that is damaged is downloaded again.
             Err(error) if error.code == Code::Damaged => {
                 context.report.warn(&error.to_string());
-                facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+                facts = self::facts(context, &updates, errand)?;
                 facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
                     known.intact = false;
                 });
@@ -97,7 +113,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
             }
             other => other?,
         }
-        facts = survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())?;
+        facts = self::facts(context, &updates, errand)?;
         plan = replan(context, &updates, errand, &facts)?;
         plan.prepare.clear();
     }
@@ -123,6 +139,8 @@ fn prepare(context: &Context, updates: &Updates, errand: &Errand<'_>, plan: &Pla
         arch: ask::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
         components: &spec.components,
+        limits: ask::limits(&spec),
+        version_wait: spec.health.version,
         active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
     };
     preparing::run(&context.site(updates, false)?, plan, &supply)
@@ -134,7 +152,31 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     let url = ask::base_url(context, &spec)?.join(&errand.target.archive_name(ask::arch(context)));
     let target =
         Target { revision: errand.target.clone(), url, bytes: None, trust_snapshot: errand.trusted_snapshot.is_some() };
-    plan::move_to(facts, &target)
+    let plan = plan::move_to(facts, &target)?;
+    if plan.database == Database::Keep {
+        return Ok(plan);
+    }
+    // Only now are the snapshot's bytes looked at: it takes a while, and most snapshots are never wanted.
+    match whole_snapshot(context, &plan) {
+        Ok(()) => Ok(plan),
+        Err(error) => {
+            let mut facts = facts.clone();
+            facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+                known.snapshot = Snapshot::Unusable(error.clone());
+            });
+            plan::move_to(&facts, &target)
+        }
+    }
+}
+
+/// Whether the bytes of the snapshot that `plan` restores are what its description says.
+fn whole_snapshot(context: &Context, plan: &Plan) -> Result<()> {
+    let Some(dir) = &plan.to_dir else { return Ok(()) };
+    let snapshot = directory::of(&context.layout.versions.join(dir));
+    match Backup::read(&snapshot)? {
+        Some(backup) => backup::check_bytes(&snapshot, &backup),
+        None => Err(Error::new(Code::BackupMissing, format!("{} is gone", snapshot.display()))),
+    }
 }
 
 fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, bool)> {
@@ -150,10 +192,30 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
         &mut |snapshot| {
             // Read again: the operator may have edited the file meanwhile.
             let mut updates = Updates::read(&context.layout.config_file())?;
+            let refused = updates.status().refused.clone();
             record::settled(&mut updates, plan, errand.change, snapshot, context.host.now());
             if let (Some(reason), Some(left)) = (&errand.refuse_left, &plan.from) {
                 let mut status = updates.status().clone();
+                if let Some(last) = &mut status.last_result {
+                    last.outcome = Outcome::RolledBack;
+                    last.message = Some(reason.clone());
+                    last.error_code = errand.trusted_snapshot.as_ref().map(|_| Code::Unhealthy.as_str().to_owned());
+                }
+                // Going back is no new target: what was refused stays so, and the version left counts on.
+                status.refused = refused;
+                status.refused.retain(|refused| plan.to.as_ref() != Some(&refused.revision));
                 record::add_refusal(&mut status, left, reason, "rolled_back", context.host.now());
+                // A fall of the version gone back to must not lead forward to the one just refused.
+                status.watch = None;
+                for (dir, is_failed) in plan.switch.iter().filter_map(|step| match step {
+                    Step::Snapshot { dir, failed, .. } => Some((dir, *failed)),
+                    _ => None,
+                }) {
+                    if is_failed {
+                        let place = directory::of(&context.layout.versions.join(dir));
+                        record::add_failed_rows(&mut status, left, &place);
+                    }
+                }
                 updates.set_status(&status);
             }
             Ok(Some(updates.render()))
@@ -166,7 +228,7 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
             match finished.after {
                 Some(error) => Err(error),
                 None => {
-                    let watches = plan.switch.iter().any(|step| matches!(step, Step::Health { .. }));
+                    let watches = plan.switch.iter().any(|step| matches!(step, Step::Health { failing: false, .. }));
                     Ok((0, watches && plan.direction != Direction::Same))
                 }
             }
@@ -253,8 +315,12 @@ fn preflight(context: &Context, plan: &Plan) -> Result<()> {
 
 /// A command that will stop the agent must not die with it: it moves on into a unit of its own (SPEC §5).
 pub fn leave_session(context: &Context) -> Result<Option<u8>> {
-    if context.layout.is_image() || context.host.var(SCOPE_GUARD).is_some() {
+    if context.layout.is_image() {
         return Ok(None);
+    }
+    if context.host.var(SCOPE_GUARD).is_some() {
+        // The terminal goes with the agent that carried it.
+        return context.signals.ignore_hangup().map(|()| None);
     }
     let inside = session::inside_unit(&context.layout.unit, &machine::own_cgroup());
     if !inside {

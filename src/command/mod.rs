@@ -20,6 +20,7 @@ pub mod verify;
 pub mod version;
 pub mod watch;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ use crate::execute::Site;
 use crate::host::lock::Lock;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout, durable};
-use crate::report::{Format, Report, Result};
+use crate::report::{Code, Format, Report, Result};
 use crate::service::commands::Commands;
 use crate::service::{HealthSettings, Service, StopProof};
 
@@ -81,9 +82,13 @@ impl Context {
         AgentConfig::read(&self.layout.agent_config)
     }
 
-    /// The agent's data directory, real path.
+    /// The agent's data directory, real path; the default one for those who may not read `teleport.yaml`.
     pub fn data_dir(&self) -> Result<PathBuf> {
-        let named = self.agent_config()?.and_then(|config| config.data_dir);
+        let config = match self.agent_config() {
+            Err(error) if error.code == Code::Permission => None,
+            other => other?,
+        };
+        let named = config.and_then(|config| config.data_dir);
         Ok(named.map_or_else(|| self.layout.default_data_dir(), |dir| self.layout.real(&dir)))
     }
 
@@ -129,6 +134,8 @@ impl Context {
                 deadline: spec.health.deadline,
                 watch: spec.watch,
             },
+            database_timeout: spec.database_timeout,
+            before_reload: Cell::default(),
             boot,
         })
     }

@@ -8,7 +8,7 @@ use crate::report::Result;
 pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
     let mut args = args.clone();
     // Without a version the present one is pinned.
-    if args.force_version.is_none() {
+    if args.force_version.as_deref().is_none_or(str::is_empty) {
         let updates = context.open()?;
         args.force_version = updates.spec().active_version.as_ref().map(ToString::to_string);
     }

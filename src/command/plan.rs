@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::errand::{self, Errand, Planned};
 use super::survey::Depth;
-use super::{Context, ask, version};
+use super::{Context, ask, recover, version};
 use crate::cli::{OutputFormat, Plan as Args};
 use crate::plan::{Database, Plan, ServiceAction, Step};
 use crate::release;
@@ -12,6 +12,7 @@ use crate::report::{Code, Error, Result};
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
+    recover::warn_if_pending(context);
     let updates = context.open()?;
     let spec = updates.spec();
     let rest = if !spec.enabled {

@@ -4,8 +4,7 @@ use jiff::Timestamp;
 
 use crate::config::status::{Attempt, FailedRows, LastResult, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
-use crate::database::backup::Backup;
-use crate::database::directory;
+use crate::database::{Backup, directory};
 use crate::execute::EVIDENCE_BESIDE_SNAPSHOT;
 use crate::execute::journal::{Journal, Record};
 use crate::plan::facts::Refusal;
@@ -36,15 +35,17 @@ pub fn settled(
             status.previous = plan.from.clone().or(status.previous);
             status.last_update_time = Some(now);
         }
-        let watched = moved && plan.switch.iter().any(|step| matches!(step, Step::Health { .. }));
+        // Where the agent was failing before, the version is not proven, and cannot fall either.
+        let watched = moved && plan.switch.iter().any(|step| matches!(step, Step::Health { failing: false, .. }));
         status.watch = watched.then(|| Watch {
             revision: to.clone(),
             until: now.saturating_add(jiff::SignedDuration::try_from(spec.watch).unwrap_or_default()).unwrap_or(now),
             snapshot_sha256: snapshot_sha256.map(str::to_owned),
             previous: plan.from.clone(),
         });
-        // A new target has come: what was refused before it is no longer asked for.
-        status.refused.clear();
+        // A new target has come: what was refused before it is no longer asked for. Its own earlier failures count
+        // until its watch is over.
+        status.refused.retain(|refused| watched && refused.revision == *to);
         status.attempts.clear();
         status.last_result = Some(LastResult {
             time: now,
@@ -54,6 +55,14 @@ pub fn settled(
             from: plan.from.clone(),
             to: Some(to.clone()),
         });
+        // Rows of a failed version whose place its new snapshot has taken.
+        let places = plan.switch.iter().filter_map(|step| match step {
+            Step::Snapshot { dir, .. } => Some(format!("/{dir}/backup")),
+            _ => None,
+        });
+        for place in places {
+            status.failed_rows.retain(|rows| !rows.path.ends_with(&place));
+        }
         let retired: Vec<&str> = plan
             .after
             .iter()
@@ -128,11 +137,9 @@ impl Failure {
                     Database::Keep => directory::of(&version_dir),
                     Database::Restore => version_dir.join(EVIDENCE_BESIDE_SNAPSHOT),
                 };
-                let path = place.display().to_string();
-                status.failed_rows.retain(|rows| rows.path != path);
-                // Keeping it may itself have failed.
-                if Backup::read(&place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed)) {
-                    status.failed_rows.push(FailedRows { revision: to.clone(), path });
+                let is_kept = Backup::read(&place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
+                if is_kept {
+                    add_failed_rows(&mut status, to, &place);
                 }
             }
         }
@@ -154,6 +161,13 @@ impl Failure {
         }
         status.attempts.iter().find(|attempt| attempt.revision == *to).map_or(0, |attempt| attempt.count)
     }
+}
+
+/// Notes that what `revision` wrote before it failed is kept in `place`.
+pub fn add_failed_rows(status: &mut Status, revision: &Revision, place: &std::path::Path) {
+    let path = place.display().to_string();
+    status.failed_rows.retain(|rows| rows.path != path);
+    status.failed_rows.push(FailedRows { revision: revision.clone(), path });
 }
 
 /// Refuses `revision` from now on, with a wait that grows with each failure.

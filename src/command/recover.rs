@@ -57,6 +57,13 @@ pub fn is_needed(context: &Context) -> bool {
     recovery::is_pending(&context.layout.versions)
 }
 
+/// Read-only commands only tell of it.
+pub fn warn_if_pending(context: &Context) {
+    if is_needed(context) {
+        context.report.warn("an interrupted run waits to be recovered: `teleport-update recover`");
+    }
+}
+
 /// Recovers if a run was interrupted; called under the lock.
 pub fn pending(context: &mut Context, boot: bool) -> Result<()> {
     if is_finished_by_writer(context, boot)? {

@@ -12,7 +12,7 @@ use crate::cluster::Directive;
 use crate::config::Updates;
 use crate::plan::decide::{self, Ask, Decision};
 use crate::release::Revision;
-use crate::report::Result;
+use crate::report::{Code, Result};
 use crate::store::manifest::Manifest;
 
 /// How long the cluster may take: `status` answers within a second in all.
@@ -22,10 +22,25 @@ const UPDATE_DUE: u8 = 3;
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
-    let updates = context.open()?;
+    let (updates, is_readable) = match context.open() {
+        Ok(updates) => (updates, true),
+        // What may not be read is null.
+        Err(error) if error.code == Code::Permission => {
+            context.report.warn(&error.to_string());
+            (Updates::empty(&context.layout.config_file()), false)
+        }
+        Err(error) => return Err(error),
+    };
     let directive = directive(context, &updates);
     let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive));
-    let status = gather(context, &updates, directive.as_ref());
+    let mut status = gather(context, &updates, directive.as_ref());
+    if !is_readable {
+        for key in
+            ["agent_updates_enabled", "pinned", "refused", "failed_rows", "recovery_pending", "update_in_progress"]
+        {
+            status[key] = Value::Null;
+        }
+    }
     let format =
         args.format.unwrap_or(if std::io::stdout().is_terminal() { OutputFormat::Text } else { OutputFormat::Json });
     let text = match format {
@@ -257,6 +272,7 @@ fn text(status: &Value) -> String {
                 (Value::Bool(true), Value::Bool(true)) => "enabled, pinned".into(),
                 (Value::Bool(false), Value::Bool(true)) => "disabled, pinned".into(),
                 (Value::Bool(true), _) => "enabled".into(),
+                (Value::Null, _) => "-".into(),
                 _ => "disabled".into(),
             },
         ),

@@ -7,16 +7,17 @@ use super::Context;
 use crate::config::{GoUpdater, Updates};
 use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::directory;
-use crate::host::{durable, machine, package, process};
+use crate::host::systemctl::Systemctl;
+use crate::host::{Layout, durable, machine, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact};
-use crate::plan::{Node, Snapshot, UNIT, UNMANAGED};
+use crate::plan::{FOREIGN_TIMER, Node, Snapshot, TAKEN_OVER, UNIT, UNMANAGED};
 use crate::release::{Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::{AgentState, Service, readiness};
 use crate::store::manifest::{self, Manifest};
 
-/// Where set-aside files of the Go updater are kept until `uninstall`.
-pub use crate::plan::TAKEN_OVER;
+/// What the Go updater's files begin with, which decides whose they are.
+const FOREIGN_MARK: &str = "# teleport-update";
 /// Largest unit file that is read, bytes.
 const MAX_UNIT: u64 = 64 * 1024;
 
@@ -27,6 +28,8 @@ pub enum Depth {
     Move,
     /// Also what `enable` and `pin` take over: packages, the Go updater, closed directories.
     Adopt,
+    /// Also every byte of the active version, in place of sizes and modes alone.
+    Repair,
 }
 
 /// The facts of now.
@@ -36,18 +39,28 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let now = context.host.now();
     let versions = layout.inside(&layout.versions);
     let data_dir = context.data_dir()?;
-    let installed = installed(context, updates, now, trusted)?;
+    let mut installed = installed(context, updates, now, trusted)?;
     let active = active(updates, &installed);
+    if depth == Depth::Repair {
+        let suspect = |version: &&mut Installed| version.intact && Some(&version.revision) == active.as_ref();
+        for version in installed.iter_mut().filter(suspect) {
+            let dir = layout.versions.join(&version.dir);
+            version.intact = Manifest::read(&dir)?.verify(&dir)?.is_empty();
+        }
+    }
     let names = names(context, &installed, &versions)?;
     let service = context.service(updates)?;
     // An image has no processes.
     let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
     let foreign = !state.running && !state.unmanaged.is_empty();
     let adopt = depth == Depth::Adopt;
+    let set_aside = if adopt { set_aside(context)? } else { Vec::new() };
+    let closed_path = if adopt { closed_path(context) } else { None };
+    let masks = set_aside.iter().any(|(path, _)| path.ends_with(FOREIGN_TIMER));
     let root = layout.is_image().then_some(layout.root.as_path());
     Ok(Facts {
         now,
-        versions,
+        versions: versions.clone(),
         link_dir: layout.link_dir.clone(),
         active,
         previous: status.previous.clone(),
@@ -78,8 +91,16 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         } else {
             Vec::new()
         },
-        set_aside: if adopt { set_aside(context)? } else { Vec::new() },
-        open_path: if adopt { open_path(context) } else { None },
+        foreign_links: if adopt { foreign_links(context)? } else { Vec::new() },
+        foreign_timer_active: masks
+            && !layout.is_image()
+            && machine::is_systemd_booted()
+            && Systemctl::host().show(FOREIGN_TIMER)?.is_active(),
+        masked_timer: (masks && has_own_timer(context)).then(|| FOREIGN_TIMER.to_owned()),
+        set_aside,
+        open_path: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
+        closed_path: closed_path.and_then(|(path, opens)| (!opens).then_some(path)),
+        moved_links: moved_links(context, spec.path.as_deref(), &versions)?,
         own_units: own_units(context)?,
         installed,
         names,
@@ -218,10 +239,12 @@ fn names(context: &Context, installed: &[Installed], versions: &Path) -> Result<
     let link_dir = &context.layout.link_dir;
     let mut wanted: Vec<String> = ["teleport", "tsh", "tctl", "tbot", "teleport-update"].map(str::to_owned).to_vec();
     wanted.extend(installed.iter().flat_map(|installed| installed.binaries.iter().cloned()));
+    let its_versions = context.layout.inside(durable::parent(&GoUpdater::file(&context.layout))).join("versions");
     if let Ok(entries) = std::fs::read_dir(link_dir) {
         wanted.extend(entries.flatten().filter_map(|entry| {
             let target = std::fs::read_link(entry.path()).ok()?;
-            target.starts_with(versions).then(|| entry.file_name().to_string_lossy().into_owned())
+            (target.starts_with(versions) || target.starts_with(&its_versions))
+                .then(|| entry.file_name().to_string_lossy().into_owned())
         }));
     }
     wanted.sort();
@@ -270,10 +293,11 @@ fn unit(context: &Context) -> Result<UnitFact> {
     Ok(UnitFact { path, node, linked, edits, managed: !layout.is_image() && machine::is_systemd_booted() })
 }
 
-/// Links below `/etc/systemd/system` that lead to a version's unit file, made by `systemctl enable`.
+/// Links below `/etc/systemd/system` that lead to our unit or to a version's unit file, made by `systemctl enable`.
 fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
+    let unit_file = layout.inside(&layout.unit_file);
     let mut dirs = vec![layout.real(Path::new("/etc/systemd/system"))];
     if let Ok(entries) = std::fs::read_dir(&dirs[0]) {
         dirs.extend(entries.flatten().map(|entry| entry.path()).filter(|path| {
@@ -284,7 +308,7 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let mut found = Vec::new();
     for path in dirs.into_iter().map(|dir| dir.join(&layout.unit)) {
         if let Ok(target) = std::fs::read_link(&path)
-            && target.starts_with(&versions)
+            && (target.starts_with(&versions) || target == unit_file)
             && path != layout.unit_file
         {
             found.push((path, Node::Link(target)));
@@ -305,6 +329,36 @@ fn in_use(versions: &Path) -> Vec<String> {
     dirs
 }
 
+/// The Go updater's links to its own versions.
+fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let layout = &context.layout;
+    let file = GoUpdater::file(layout);
+    if GoUpdater::read(&file)?.is_none() {
+        return Ok(Vec::new());
+    }
+    let its_versions = layout.inside(durable::parent(&file)).join("versions");
+    let inside = layout.inside(&layout.link_dir);
+    let entries = std::fs::read_dir(&layout.link_dir).into_iter().flatten().flatten();
+    let mut found: Vec<(PathBuf, PathBuf)> = entries
+        .map(|entry| entry.path())
+        .filter(|path| std::fs::read_link(path).is_ok_and(|target| target.starts_with(&its_versions)))
+        .map(|path| {
+            let name = path.file_name().unwrap_or_default().to_owned();
+            let kept = inside.strip_prefix("/").unwrap_or(&inside).join(name);
+            (path, layout.versions.join(TAKEN_OVER).join(kept))
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// The package brought a timer, which a file in `/etc` masks.
+fn has_own_timer(context: &Context) -> bool {
+    ["/usr/lib/systemd/system", "/lib/systemd/system"]
+        .iter()
+        .any(|dir| context.layout.real(&Path::new(dir).join(FOREIGN_TIMER)).exists())
+}
+
 /// The Go updater's units, which would mask ours of the same name (SPEC §5).
 fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     let layout = &context.layout;
@@ -314,20 +368,43 @@ fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     let files = [
         "/etc/systemd/system/teleport-update.timer",
         "/etc/systemd/system/teleport-update.service",
+        "/etc/systemd/system/teleport.service.wants/teleport-update.timer",
+        "/etc/systemd/system/timers.target.wants/teleport-update.timer",
         "/etc/systemd/system/teleport.service.d/teleport-update.conf",
     ];
     Ok(files
         .into_iter()
         .map(|inside| (layout.real(Path::new(inside)), layout.versions.join(TAKEN_OVER).join(&inside[1..])))
         .filter(|(path, _)| {
-            // Only what carries the Go updater's own mark.
-            std::fs::read_to_string(path).is_ok_and(|text| text.starts_with("# teleport-update"))
+            // Only what carries the Go updater's own mark; a link that enables such a file is made for it. In an image
+            // its target is a path inside.
+            let file = std::fs::read_link(path).map_or_else(|_| path.clone(), |target| layout.real(&target));
+            std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(FOREIGN_MARK))
         })
         .collect())
 }
 
-/// The agent's directory, if it is closed to others and nothing else in it would be opened by o+x (SPEC §1).
-fn open_path(context: &Context) -> Option<PathBuf> {
+/// Links of ours in the link directory that `updates.yaml` still names, if that is not the present one.
+fn moved_links(context: &Context, known: Option<&Path>, versions: &Path) -> Result<Vec<(PathBuf, Node)>> {
+    let layout = &context.layout;
+    let before = Layout::new(&layout.root, layout.suffix.as_deref(), known)?.link_dir;
+    if before == layout.link_dir {
+        return Ok(Vec::new());
+    }
+    let mut found: Vec<(PathBuf, Node)> = std::fs::read_dir(before)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some((entry.path(), std::fs::read_link(entry.path()).ok()?)))
+        .filter(|(_, target)| target.starts_with(versions))
+        .map(|(path, target)| (path, Node::Link(target)))
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
+}
+
+/// The agent's directory, if it is closed to others; true if nothing else in it would be opened by o+x (SPEC §1).
+fn closed_path(context: &Context) -> Option<(PathBuf, bool)> {
     let state = durable::parent(&context.layout.versions).to_owned();
     let mode = |path: &Path| std::fs::symlink_metadata(path).ok().map(|meta| meta.permissions().mode());
     if mode(&state)? & 0o001 != 0 {
@@ -338,16 +415,10 @@ fn open_path(context: &Context) -> Option<PathBuf> {
             || entry.file_type().is_ok_and(|kind| kind.is_symlink())
             || mode(&entry.path()).is_some_and(|mode| mode & 0o007 == 0)
     });
-    if !closed {
-        context.report.warn(&format!(
-            "{} is closed to others and holds files that are not: ordinary users cannot run tsh through the links",
-            state.display()
-        ));
-    }
-    closed.then_some(state)
+    Some((state, closed))
 }
 
-/// The timer and service of a suffixed installation: the package's own serve only the default one.
+/// Timer, service and boot unit of a suffixed installation: the package's own serve only the default one.
 fn own_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
     let Some(suffix) = &context.layout.suffix else {
         return Ok(Vec::new());
@@ -355,11 +426,23 @@ fn own_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
     let service = include_str!("../../systemd/teleport-update.service")
         .replace("/teleport-update update", &format!("/teleport-update --install-suffix {suffix} update"))
         .replace("/teleport-update recover", &format!("/teleport-update --install-suffix {suffix} recover"));
+    let recovery = include_str!("../../systemd/teleport-update-recover.service")
+        .replace("/teleport-update recover", &format!("/teleport-update --install-suffix {suffix} recover"));
     let timer = include_str!("../../systemd/teleport-update.timer").to_owned();
-    [("service", service), ("timer", timer)]
+    let files = [
+        (format!("teleport-update_{suffix}.service"), service),
+        (format!("teleport-update-recover_{suffix}.service"), recovery),
+        (format!("teleport-update_{suffix}.timer"), timer),
+    ];
+    files
         .into_iter()
-        .map(|(kind, text)| {
-            let inside = format!("/etc/systemd/system/teleport-update_{suffix}.{kind}");
+        .map(|(name, text)| {
+            let text = text
+                .replace("=teleport.service", &format!("=teleport_{suffix}.service"))
+                .replace("=teleport-update-recover.service", &format!("=teleport-update-recover_{suffix}.service"))
+                .replace("/var/lib/teleport/", &format!("/var/lib/teleport_{suffix}/"))
+                .replace("/var/lib/teleport /usr/local", &format!("/var/lib/teleport_{suffix} /opt/teleport/{suffix}"));
+            let inside = format!("/etc/systemd/system/{name}");
             let path = context.layout.real(Path::new(&inside));
             let node = look(&path, || Node::Text(std::fs::read_to_string(&path).unwrap_or_default()))?;
             Ok((path, text, node))

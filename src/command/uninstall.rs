@@ -2,26 +2,38 @@
 
 use std::path::{Path, PathBuf};
 
-use super::survey::{self, Depth, TAKEN_OVER};
+use super::survey::{self, Depth};
 use super::{Context, recover};
 use crate::cli::Uninstall;
 use crate::execute;
-use crate::plan::{self, Node, Part, Placement};
+use crate::plan::facts::Facts;
+use crate::plan::{self, Node, TAKEN_OVER};
 use crate::report::{Code, Error, Result};
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
+    if !context.layout.versions.is_dir() {
+        context.report.notice("nothing is installed");
+        return Ok(0);
+    }
     let _lock = context.lock("uninstall")?;
     recover::pending(context, false)?;
     let updates = context.open()?;
     recover::sweep(context)?;
-    let facts = survey::facts(context, &updates, Depth::Move, None)?;
-    if facts.agent.running && !args.force {
-        return Err(Error::new(Code::AgentNotStopped, "the agent is running")
-            .advise("stop it first (`systemctl disable --now teleport`), or add --force"));
-    }
+    let mut facts = survey::facts(context, &updates, Depth::Move, None)?;
     let taken = context.layout.versions.join(TAKEN_OVER);
-    let plan = plan::uninstall(&facts, set_back(context, &taken));
+    if !is_anything_there(context, &facts, &taken) {
+        context.report.notice("nothing is installed");
+        return Ok(0);
+    }
+    // An agent that others installed is theirs.
+    facts.agent.running &= facts.linked_dir().is_some() || !facts.in_use.is_empty();
+    if facts.agent.running && !args.force {
+        let unit = context.layout.unit.trim_end_matches(".service");
+        return Err(Error::new(Code::AgentNotStopped, "the agent is running")
+            .advise(format!("stop it first (`systemctl disable --now {unit}`), or add --force")));
+    }
+    let plan = plan::uninstall(&facts, &set_back(context, &facts, &taken));
     let site = context.site(&updates, false)?;
     execute::run(&site, &plan, "uninstall", &mut |_| Ok(None), &mut |_| {})
         .map_err(|undone| match undone.recovery {
@@ -30,12 +42,25 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
         })?
         .after
         .map_or(Ok(()), Err)?;
-    context.report.notice("uninstalled; /etc/teleport.yaml and the agent's data are still there");
+    let config = context.layout.inside(&context.layout.agent_config);
+    context.report.notice(&format!("uninstalled; {} and the agent's data are still there", config.display()));
     Ok(0)
 }
 
+/// Anything that [`plan::uninstall`] would remove or put back.
+fn is_anything_there(context: &Context, facts: &Facts, taken: &Path) -> bool {
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    let ours = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
+    !facts.installed.is_empty()
+        || facts.links().any(ours)
+        || facts.own_units.iter().any(|(_, _, was)| *was != Node::Absent)
+        || is_there(taken)
+        || is_there(&context.layout.config_file())
+        || is_there(&crate::config::Credentials::file(&context.layout.versions))
+}
+
 /// What was set aside when this host was taken over goes back to its place.
-fn set_back(context: &Context, taken: &Path) -> Vec<Placement> {
+fn set_back(context: &Context, facts: &Facts, taken: &Path) -> Vec<(PathBuf, PathBuf)> {
     fn files(dir: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -51,13 +76,8 @@ fn set_back(context: &Context, taken: &Path) -> Vec<Placement> {
         .filter_map(|kept| {
             let inside = Path::new("/").join(kept.strip_prefix(taken).ok()?);
             let path = context.layout.real(&inside);
-            let was = Node::Absent;
-            std::fs::symlink_metadata(&path).is_err().then_some(Placement {
-                path,
-                was,
-                now: Node::Kept(kept),
-                part: Part::Unit,
-            })
+            let ours = facts.names.iter().any(|name| name.ours && context.layout.link_dir.join(&name.name) == path);
+            (ours || std::fs::symlink_metadata(&path).is_err()).then_some((path, kept))
         })
         .collect()
 }

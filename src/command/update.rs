@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::errand::{self, Errand};
 use super::survey::Depth;
-use super::{Context, ask, watch};
+use super::{Context, ask, recover, survey, watch};
 use crate::cli::Update;
 use crate::config::Updates;
 use crate::host::http;
@@ -13,8 +13,9 @@ use crate::release::Revision;
 use crate::report::{Code, Result};
 use crate::store::manifest;
 
-/// After a longer wait than this the cluster is asked again, seconds: its answer may have changed.
-const STALE_AFTER_SECONDS: u32 = 60;
+/// After a longer wait than this the cluster is asked again, seconds: its answer may have changed, also within the
+/// RFD's longest jitter of a minute, and one more exchange costs nothing.
+const STALE_AFTER_SECONDS: u32 = 5;
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
@@ -24,6 +25,7 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
         return Ok(0);
     }
     ask::proxy(updates.spec())?;
+    let updates = with_id(context, updates)?;
     if let Some(status) = watch::resume(context, &updates)? {
         return Ok(status);
     }
@@ -35,7 +37,7 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
     let (target, in_window, jitter) = match wanted(context, &updates) {
         Ok(wanted) => wanted,
         Err(error) => {
-            note(context, &error);
+            note(context, "update", &error);
             return Err(error.recorded());
         }
     };
@@ -67,11 +69,32 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
     )
 }
 
+/// A host baked into an image has no id before its first run: made and kept here, never under `--root` (SPEC §3).
+fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
+    if updates.spec().update_id.is_some() || context.layout.is_image() {
+        return Ok(updates);
+    }
+    let _lock = context.lock("update")?;
+    recover::pending(context, false)?;
+    let mut updates = context.open()?;
+    if updates.spec().update_id.is_none() {
+        let mut spec = updates.spec().clone();
+        spec.update_id = Some(uuid::Uuid::new_v4().to_string());
+        updates.set_spec(&spec);
+        updates.write()?;
+    }
+    Ok(updates)
+}
+
 /// What the cluster wants now.
 fn wanted(context: &Context, updates: &Updates) -> Result<(Revision, bool, u32)> {
     let client = ask::client(context, updates.spec())?;
     let directive = ask::directive(context, updates.spec(), &client, None)?;
-    let active = updates.spec().active();
+    // Where updates.yaml names no edition (RFD 0169 has none), the one on disk is meant.
+    let active = match updates.spec().active() {
+        Some(active) => Some(active),
+        None => survey::active(updates, &survey::installed_now(context, updates)?),
+    };
     Ok((ask::revision(&directive, active.as_ref())?, directive.in_window, directive.jitter_seconds))
 }
 
@@ -102,13 +125,13 @@ fn wait_for_turn(context: &mut Context, updates: &Updates, target: Revision, jit
     let seconds = decide::jitter(&id, &target, jitter);
     context.report.info(&format!("{target} is due; waiting {seconds} s, this host's turn of {jitter} s"));
     http::pause(Duration::from_secs(seconds.into()), &|| context.signals.cancelled())?;
-    if seconds <= STALE_AFTER_SECONDS {
-        return Ok(Some(target));
-    }
     let updates = context.open()?;
     if !updates.spec().enabled || updates.spec().pinned {
         context.report.info("updates were disabled or a version was pinned meanwhile");
         return Ok(None);
+    }
+    if seconds <= STALE_AFTER_SECONDS {
+        return Ok(Some(target));
     }
     let (target, in_window, _) = wanted(context, &updates)?;
     if !in_window {
@@ -118,11 +141,11 @@ fn wait_for_turn(context: &mut Context, updates: &Updates, target: Revision, jit
 }
 
 /// A cluster that does not answer is written down once, not every ten minutes.
-fn note(context: &Context, error: &crate::report::Error) {
+pub fn note(context: &Context, command: &str, error: &crate::report::Error) {
     if error.code == Code::Interrupted {
         return;
     }
-    let written = context.lock("update").and_then(|_lock| {
+    let written = context.lock(command).and_then(|_lock| {
         let mut updates = Updates::read(&context.layout.config_file())?;
         let known = updates.status().last_result.as_ref().is_some_and(|last| {
             last.error_code.as_deref() == Some(error.code.as_str()) && last.message.as_deref() == Some(&error.what)

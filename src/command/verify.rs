@@ -1,8 +1,8 @@
 //! `verify`: every file of the active version against its manifest, links, unit, snapshot; `--repair` puts it right.
 
-use super::Context;
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
+use super::{Context, recover};
 use crate::cli::Verify;
 use crate::config::Updates;
 use crate::database::backup::{self, Backup};
@@ -14,8 +14,10 @@ use crate::store::manifest::{self, Manifest};
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
+    recover::warn_if_pending(context);
     let updates = context.open()?;
-    let differences = differences(context, &updates)?;
+    let mut differences = differences(context, &updates)?;
+    differences.extend(snapshots(context, &updates)?);
     if differences.is_empty() {
         context.report.notice("everything is as it was installed");
         return Ok(0);
@@ -36,20 +38,24 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
             target,
             in_window: true,
             insist: false,
-            depth: Depth::Move,
+            depth: Depth::Repair,
             change: &|_| {},
             refuse_left: None,
             trusted_snapshot: None,
         },
     )?;
     let updates = context.open()?;
-    match self::differences(context, &updates)?.first() {
+    if let Some(first) = self::differences(context, &updates)?.first() {
+        return Err(Error::new(Code::Damaged, format!("still different after the repair: {first}")));
+    }
+    match snapshots(context, &updates)?.first() {
         None => Ok(0),
-        Some(first) => Err(Error::new(Code::Damaged, format!("still different after the repair: {first}"))),
+        Some(first) => Err(Error::new(Code::BackupInvalid, format!("cannot be repaired: {first}"))
+            .advise("everything else is right, but there is no way back to that version")),
     }
 }
 
-/// Everything that differs, as lines.
+/// Everything but snapshots that differs, as lines.
 fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     let facts = survey::facts(context, updates, Depth::Move, None)?;
     let active = facts.active.clone().ok_or_else(nothing_active)?;
@@ -87,7 +93,13 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
             found.push(format!("{} {is}{wanted}", place.path.display()));
         }
     }
-    for installed in &facts.installed {
+    Ok(found)
+}
+
+/// Every snapshot that is not what its description says; they cannot be made again.
+fn snapshots(context: &Context, updates: &Updates) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for installed in survey::installed_now(context, updates)? {
         let snapshot = directory::of(&context.layout.versions.join(&installed.dir));
         let checked = Backup::read(&snapshot).and_then(|backup| match backup {
             Some(backup) => backup::check_bytes(&snapshot, &backup),

@@ -1,29 +1,33 @@
 //! The watch that goes on after the commit, without the lock; a failure in it is a new run, back (SPEC §6).
 
+use std::time::Duration;
+
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
 use super::{Context, recover};
 use crate::config::Updates;
+use crate::plan::retention;
 use crate::report::{Code, Error, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{HealthSettings, Verdict};
-use crate::store::{publish, retention};
+use crate::store::publish;
 
-/// Watches the version that was just committed. Returns the command's exit status.
-pub fn run(context: &mut Context) -> Result<u8> {
+/// Watches the version that was committed: for `left`, or for as long as is configured (what follows a commit, such as
+/// the removal of a package, can take longer than the watch and must not use it up). Returns the exit status.
+pub fn run(context: &mut Context, left: Option<Duration>) -> Result<u8> {
     let updates = context.open()?;
     let Some(watch) = updates.status().watch.clone() else {
         return Ok(0);
     };
     let site = context.site(&updates, false)?;
-    let left = watch.until.duration_since(context.host.now());
-    let left = std::time::Duration::try_from(left).unwrap_or_default().min(updates.spec().watch);
+    let left = left.unwrap_or(updates.spec().watch);
     if left.is_zero() {
         return settle(context);
     }
     context.report.info(&format!("{} is healthy; watching it for {} s more", watch.revision, left.as_secs()));
     let binary = context.layout.versions.join(survey::dir_of(context, &watch.revision)).join("bin/teleport");
-    let probe = Probe { service: &site.service, new_binary: binary, data_dir: site.data_dir.clone() };
+    let data_dir = site.data_dir.clone();
+    let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
     let settings = HealthSettings { watch: left, ..site.health };
     match health::watch(&probe, settings, &|| context.signals.cancelled()) {
         Ok(Verdict::Failed { reason }) => back(context, &reason),
@@ -46,8 +50,11 @@ pub fn resume(context: &mut Context, updates: &Updates) -> Result<Option<u8>> {
     if state.failed {
         return back(context, "the agent failed during its watch").map(Some);
     }
-    if watch.until > context.host.now() {
-        return run(context).map(Some).map(|status| status.filter(|&status| status != 0));
+    let left = Duration::try_from(watch.until.duration_since(context.host.now())).unwrap_or_default();
+    if !left.is_zero() {
+        return run(context, Some(left.min(updates.spec().watch)))
+            .map(Some)
+            .map(|status| status.filter(|&status| status != 0));
     }
     settle(context)?;
     Ok(None)
@@ -59,7 +66,9 @@ fn settle(context: &mut Context) -> Result<u8> {
     recover::pending(context, false)?;
     let mut updates = context.open()?;
     let mut status = updates.status().clone();
-    if status.watch.take().is_some() {
+    if let Some(watch) = status.watch.take() {
+        // It has proven itself: an earlier failure counts no more.
+        status.refused.retain(|refused| refused.revision != watch.revision);
         updates.set_status(&status);
         updates.write()?;
     }

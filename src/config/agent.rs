@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::view::{View, read_document};
 use crate::report::Result;
+use crate::yaml::view::{View, read_document};
 
 /// What `teleport.yaml` says of interest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::document::Node;
-use super::view::{View, read_document};
 use crate::host::durable;
 use crate::report::Result;
+use crate::yaml::document::Node;
+use crate::yaml::view::{View, read_document};
 
 /// Readable by root alone.
 const MODE: u32 = 0o600;

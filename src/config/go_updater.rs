@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::view::{View, read_document};
 use crate::host::Layout;
 use crate::release::{Edition, Revision, Version};
 use crate::report::Result;
+use crate::yaml::view::{View, read_document};
 
 /// The Go updater's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

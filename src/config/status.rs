@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
-use super::document::Node;
-use super::scalar::time_text;
-use super::view::{View, revision_node};
 use crate::release::{Edition, Revision, Version};
 use crate::report::Result;
+use crate::yaml::document::Node;
+use crate::yaml::scalar::time_text;
+use crate::yaml::view::{View, revision_node};
 
 /// What happened on this host. Times have whole seconds in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::credentials::{self, Credentials};
-use super::document::Node;
-use super::scalar::duration_text;
 use super::status::Status;
-use super::view::{View, read_document};
 use crate::host::durable;
-use crate::release::{Edition, Revision, Version};
+use crate::host::http::{Retry, Timeouts};
+use crate::release::{Edition, Limits, Revision, Version};
 use crate::report::Result;
+use crate::yaml::document::Node;
+use crate::yaml::scalar::duration_text;
+use crate::yaml::view::{View, read_document};
 
 /// `version` of `updates.yaml` (RFD 0169).
 const FORMAT: &str = "v1";
@@ -20,8 +21,13 @@ const KIND: &str = "agent_versions";
 const DEFAULT_KEEP: u32 = 2;
 /// How long a committed version is watched, seconds (SPEC §6).
 const DEFAULT_WATCH: Duration = Duration::from_secs(60);
+/// How long a new binary may take to tell its version, seconds: a cold disk is slow, a hanging one never answers.
+const DEFAULT_VERSION_WAIT: Duration = Duration::from_secs(20);
 /// How old a snapshot may be, seconds: one year, above a major's support and below the host CA's ten years (SPEC §6).
 const DEFAULT_BACKUP_MAX_AGE: Duration = Duration::from_secs(365 * 86_400);
+
+/// How long a busy database is waited for, seconds: longer than any transaction of the agent.
+const DEFAULT_DATABASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `updates.yaml` as read: the document, and its typed parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,8 +73,12 @@ pub struct Spec {
     pub watch: Duration,
     /// When a version counts as healthy.
     pub health: Health,
+    /// How patient requests and downloads are.
+    pub network: Network,
     /// How old a snapshot may be for a downgrade.
     pub backup_max_age: Duration,
+    /// How long a database is waited for that is in use: locked, or still open when the agent should be stopped.
+    pub database_timeout: Duration,
     /// Where links to the binaries go, in place of the layout's directory.
     pub path: Option<PathBuf>,
     /// Proxy for https URLs; without credentials.
@@ -92,6 +102,31 @@ pub struct Health {
     pub without_readiness: Duration,
     /// When the wait ends with a failure.
     pub deadline: Duration,
+    /// How long `teleport version` may take before anything is switched.
+    pub version: Duration,
+}
+
+/// How patient requests and downloads are (SPEC §3, §4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    /// Connecting, TLS and HTTP proxy included.
+    pub connect: Duration,
+    /// From the request to the answer's header.
+    pub answer: Duration,
+    /// Between two reads of a body.
+    pub stall: Duration,
+    /// A whole small answer (find, digest, signature), tries and waits included.
+    pub question: Duration,
+    /// Tries of a request, at least 1.
+    pub tries: u32,
+    /// A whole download.
+    pub deadline: Duration,
+    /// Slowest average speed of a download, bytes per second.
+    pub min_speed: u64,
+    /// Over which time the speed is averaged.
+    pub speed_window: Duration,
+    /// Connections in a row that may break without a new byte.
+    pub resumes: u32,
 }
 
 /// Commands that run the agent where systemd does not; each is one line.
@@ -115,6 +150,25 @@ impl Default for Health {
             stable: Duration::from_secs(5),
             without_readiness: Duration::from_secs(30),
             deadline: Duration::from_secs(60),
+            version: DEFAULT_VERSION_WAIT,
+        }
+    }
+}
+
+impl Default for Network {
+    /// What the rooms that wait say themselves.
+    fn default() -> Self {
+        let (timeouts, retry, limits) = (Timeouts::default(), Retry::default(), Limits::default());
+        Self {
+            connect: timeouts.connect,
+            answer: timeouts.answer,
+            stall: timeouts.read,
+            question: timeouts.question,
+            tries: retry.tries,
+            deadline: limits.run,
+            min_speed: limits.min_speed,
+            speed_window: limits.speed_window,
+            resumes: limits.resumes,
         }
     }
 }
@@ -138,7 +192,9 @@ impl Default for Spec {
             insecure: false,
             watch: DEFAULT_WATCH,
             health: Health::default(),
+            network: Network::default(),
             backup_max_age: DEFAULT_BACKUP_MAX_AGE,
+            database_timeout: DEFAULT_DATABASE_TIMEOUT,
             path: None,
             https_proxy: None,
             http_proxy: None,
@@ -299,7 +355,9 @@ impl Spec {
             insecure: view.at("insecure")?.boolean()?.unwrap_or_default(),
             watch: view.at("watch")?.duration()?.unwrap_or(default.watch),
             health: Health::from_view(&view.at("health")?)?,
+            network: Network::from_view(&view.at("network")?)?,
             backup_max_age: view.at("backup_max_age")?.duration()?.unwrap_or(default.backup_max_age),
+            database_timeout: view.at("database_timeout")?.duration()?.unwrap_or(default.database_timeout),
             path: view.at("path")?.path()?,
             https_proxy: text("https_proxy")?,
             http_proxy: text("http_proxy")?,
@@ -330,7 +388,9 @@ impl Spec {
             ("insecure", Some(Node::plain(self.insecure))),
             ("watch", Some(Node::plain(duration_text(self.watch)))),
             ("health", Some(self.health.to_node())),
+            ("network", Some(self.network.to_node())),
             ("backup_max_age", Some(Node::plain(duration_text(self.backup_max_age)))),
+            ("database_timeout", Some(Node::plain(duration_text(self.database_timeout)))),
             ("path", self.path.as_ref().map(|path| Node::text(path.to_string_lossy()))),
             ("https_proxy", text(&self.https_proxy)),
             ("http_proxy", text(&self.http_proxy)),
@@ -348,6 +408,7 @@ impl Health {
             stable: view.at("stable")?.duration()?.unwrap_or(default.stable),
             without_readiness: view.at("without_readiness")?.duration()?.unwrap_or(default.without_readiness),
             deadline: view.at("deadline")?.duration()?.unwrap_or(default.deadline),
+            version: view.at("version")?.duration()?.unwrap_or(default.version),
         })
     }
 
@@ -356,6 +417,45 @@ impl Health {
             ("stable", Some(Node::plain(duration_text(self.stable)))),
             ("without_readiness", Some(Node::plain(duration_text(self.without_readiness)))),
             ("deadline", Some(Node::plain(duration_text(self.deadline)))),
+            ("version", Some(Node::plain(duration_text(self.version)))),
+        ])
+    }
+}
+
+impl Network {
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        let default = Self::default();
+        let time = |key: &str, default: Duration| Ok(view.at(key)?.duration()?.unwrap_or(default));
+        let tries = view.at("tries")?;
+        Ok(Self {
+            connect: time("connect", default.connect)?,
+            answer: time("answer", default.answer)?,
+            stall: time("stall", default.stall)?,
+            question: time("question", default.question)?,
+            tries: match tries.integer()? {
+                Some(0) => return Err(tries.wrong("1 or more")),
+                Some(count) => count,
+                None => default.tries,
+            },
+            deadline: time("deadline", default.deadline)?,
+            min_speed: view.at("min_speed")?.integer()?.unwrap_or(default.min_speed),
+            speed_window: time("speed_window", default.speed_window)?,
+            resumes: view.at("resumes")?.integer()?.unwrap_or(default.resumes),
+        })
+    }
+
+    fn to_node(self) -> Node {
+        let time = |length| Some(Node::plain(duration_text(length)));
+        Node::mapping([
+            ("connect", time(self.connect)),
+            ("answer", time(self.answer)),
+            ("stall", time(self.stall)),
+            ("question", time(self.question)),
+            ("tries", Some(Node::plain(self.tries))),
+            ("deadline", time(self.deadline)),
+            ("min_speed", Some(Node::plain(self.min_speed))),
+            ("speed_window", time(self.speed_window)),
+            ("resumes", Some(Node::plain(self.resumes))),
         ])
     }
 }
@@ -458,6 +558,7 @@ mod tests {
             (format!("{HEAD}spec:\n  enabled: true\n  active_version: ../15\n"), 5),
             (format!("{HEAD}spec:\n  keep: 0\n"), 4),
             (format!("{HEAD}spec:\n  watch: 5 apples\n"), 4),
+            (format!("{HEAD}spec:\n  network:\n    tries: 0\n"), 5),
             (format!("{HEAD}spec:\n  proxy: [a]\n"), 4),
             (format!("{HEAD}spec:\n  service:\n    start: a\n"), 5),
             (format!("{HEAD}status:\n  refused: x\n"), 4),
@@ -507,8 +608,21 @@ mod tests {
                 stable: Duration::from_millis(1),
                 without_readiness: Duration::from_secs(3600),
                 deadline: Duration::from_secs(86_400),
+                version: Duration::from_secs(3),
+            },
+            network: Network {
+                connect: Duration::from_secs(1),
+                answer: Duration::from_secs(2),
+                stall: Duration::from_millis(3),
+                question: Duration::from_secs(4),
+                tries: 1,
+                deadline: Duration::from_secs(5),
+                min_speed: 6,
+                speed_window: Duration::from_secs(7),
+                resumes: 0,
             },
             backup_max_age: Duration::from_secs(5),
+            database_timeout: Duration::from_secs(6),
             path: Some("/opt/x y".into()),
             https_proxy: Some("http://px".to_owned()),
             http_proxy: Some("px:1".to_owned()),

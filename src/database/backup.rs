@@ -6,12 +6,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{digest, sqlite};
-use crate::config::Node;
-use crate::config::scalar::time_text;
-use crate::config::view::{View, read_document};
 use crate::host::durable;
 use crate::release::{Edition, Version};
 use crate::report::{Code, Error, IoContext, Result};
+use crate::yaml::Node;
+use crate::yaml::scalar::time_text;
+use crate::yaml::view::{View, read_document};
 
 /// The snapshot's database file.
 pub const DATABASE_FILE: &str = "sqlite.db";

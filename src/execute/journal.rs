@@ -346,3 +346,126 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, u64)> {
 pub const fn format() -> u32 {
     FORMAT
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::plan::{Database, Direction, ServiceAction};
+
+    fn opening() -> Opening {
+        Opening {
+            format: FORMAT,
+            writer: Writer { path: "/u".into(), sha256: "0".repeat(64), version: "1.0.0".into() },
+            command: "update".into(),
+            time: Timestamp::UNIX_EPOCH,
+            root: "/".into(),
+            data_dir: "/var/lib/teleport".into(),
+            plan: Plan {
+                from: None,
+                to: None,
+                to_dir: None,
+                direction: Direction::First,
+                database: Database::Keep,
+                service: ServiceAction::None,
+                prepare: Vec::new(),
+                switch: Vec::new(),
+                after: Vec::new(),
+                notes: Vec::new(),
+            },
+        }
+    }
+
+    fn run() -> Vec<Record> {
+        let note = Note { snapshot_sha256: Some("ab".into()) };
+        vec![
+            Record::Begin(Box::new(opening())),
+            Record::Intent { step: 0 },
+            Record::Done { step: 0, note: Note::default() },
+            Record::Intent { step: 1 },
+            Record::Done { step: 1, note },
+            Record::Undo { code: "unhealthy".into(), reason: "line\nbreak".into(), blame: true },
+            Record::Evidence,
+            Record::DatabaseBack,
+            Record::Undone { step: 1 },
+            Record::Commit,
+            Record::Recover,
+            Record::Closed,
+        ]
+    }
+
+    fn bytes(records: &[Record]) -> Vec<u8> {
+        records.iter().flat_map(encode).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_preallocated_zeros_are_no_records() {
+        let records = run();
+        let mut bytes = bytes(&records);
+        let end = bytes.len() as u64;
+        bytes.resize(bytes.len() + 4096, 0);
+        assert_eq!(parse(&bytes).unwrap(), (records, end));
+    }
+
+    #[test]
+    fn a_record_of_a_later_program_stops_recovery() {
+        let json = br#"{"record":"teleported"}"#;
+        let mut bytes = bytes(&run()[..2]);
+        bytes.extend(format!("{} {}\n", checksum(json), String::from_utf8_lossy(json)).into_bytes());
+        assert_eq!(parse(&bytes).unwrap_err().code, Code::JournalUnknown);
+        let later = Opening { format: FORMAT + 1, ..opening() };
+        let error = parse(&encode(&Record::Begin(Box::new(later)))).unwrap_err();
+        assert_eq!(error.code, Code::JournalUnknown);
+    }
+
+    #[test]
+    fn a_reopened_journal_goes_on_where_the_whole_records_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(dir.path(), opening()).unwrap();
+        journal.append(Record::Intent { step: 0 }).unwrap();
+        drop(journal);
+        // A torn record behind them, as a power cut leaves it.
+        let path = dir.path().join(NAME);
+        let whole = parse(&std::fs::read(&path).unwrap()).unwrap().1;
+        let mut file = File::options().write(true).open(&path).unwrap();
+        file.seek(SeekFrom::Start(whole)).unwrap();
+        file.write_all(b"12345678 {\"record\":\"com").unwrap();
+        let mut journal = Journal::open(dir.path(), Path::new("/")).unwrap().unwrap();
+        assert_eq!(journal.records().len(), 2);
+        journal.append(Record::Recover).unwrap();
+        let journal = Journal::open(dir.path(), Path::new("/")).unwrap().unwrap();
+        assert_eq!(journal.records().last(), Some(&Record::Recover));
+        assert_eq!(journal.to_undo(), [0]);
+        journal.close().unwrap();
+        assert!(Journal::open(dir.path(), Path::new("/")).unwrap().is_none() && !is_open(dir.path()));
+    }
+
+    proptest! {
+        #[test]
+        fn every_cut_leaves_a_prefix_of_the_records(cut in 0usize..4000) {
+            let records = run();
+            let bytes = bytes(&records);
+            let cut = cut.min(bytes.len());
+            let (read, end) = parse(&bytes[..cut]).unwrap();
+            prop_assert_eq!(&read[..], &records[..read.len()]);
+            prop_assert!(end as usize <= cut);
+        }
+
+        #[test]
+        fn a_flipped_byte_never_makes_another_record(at in 0usize..4000, flip in 1u8..=255) {
+            let records = run();
+            let mut bytes = bytes(&records);
+            let at = at % bytes.len();
+            bytes[at] ^= flip;
+            let (read, _) = parse(&bytes).unwrap();
+            prop_assert!(read.len() < records.len());
+            prop_assert_eq!(&read[..], &records[..read.len()]);
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+            let _ = parse(&bytes);
+        }
+    }
+}

@@ -159,7 +159,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
         }
         match steps::perform(site, plan, step) {
             Ok(Note { .. }) => site.report.done(&step.describe()),
-            Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Confirm) => {
+            Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Confirm { .. }) => {
                 site.report.failed(&step.describe());
                 first.get_or_insert(error);
             }

@@ -14,9 +14,6 @@ use crate::report::{Code, Error, Result};
 use crate::store::manifest::{Manifest, UpdaterInfo};
 use crate::store::publish;
 
-/// A binary that has not told its version by then hangs, seconds.
-const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// What the preparation needs besides the site.
 pub struct Supply<'a> {
     /// For the archive; made only if something is to be downloaded.
@@ -29,6 +26,10 @@ pub struct Supply<'a> {
     pub public_key: Option<PublicKey>,
     /// The binaries wanted; all if empty.
     pub components: &'a [String],
+    /// Bounds of the download.
+    pub limits: release::Limits,
+    /// A binary that has not told its version by then hangs.
+    pub version_wait: Duration,
     /// Unpacked size of the active version, bytes; a first guess at the new one's.
     pub active_size: Option<u64>,
 }
@@ -54,7 +55,7 @@ fn fetch(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, dir: &str) -
     let staging = versions.join(format!("{}{dir}", publish::STAGING_PREFIX));
     durable::remove_tree(&staging)?;
     let staged = stage(site, supply, revision, &staging).and_then(|mut manifest| {
-        check(site, &staging, revision, &mut manifest)?;
+        check(site, supply.version_wait, &staging, revision, &mut manifest)?;
         manifest.write(&staging)?;
         durable::sync_dir(&staging)?;
         publish::publish(&staging, &site.version_dir(dir), &manifest)
@@ -78,7 +79,7 @@ fn stage(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, staging: &Pa
         public_key: supply.public_key.as_ref(),
         components,
         now: site.host.now(),
-        limits: release::Limits::default(),
+        limits: supply.limits.clone(),
     };
     let staged = release::stage(
         &request,
@@ -92,29 +93,28 @@ fn stage(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, staging: &Pa
 }
 
 /// Checked before publishing (SPEC §4): the agent prints the version asked for; a compatible updater declares itself.
-fn check(site: &Site<'_>, staging: &Path, revision: &Revision, manifest: &mut Manifest) -> Result<()> {
+fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, manifest: &mut Manifest) -> Result<()> {
     let agent = staging.join("bin/teleport");
     if site.layout.is_image() && !runs_here(&agent) {
         site.report.debug("the image is for another machine: its binaries are not run");
         return Ok(());
     }
-    let output =
-        Command::new(&agent).arg("version").timeout(VERSION_TIMEOUT).unprivileged().run().map_err(|error| {
-            Error::new(Code::VersionMismatch, format!("the downloaded teleport does not run: {}", error.what))
-                .advise("the release is broken, or not for this machine; the old version stays")
-        })?;
+    let output = Command::new(&agent).arg("version").timeout(wait).unprivileged().run().map_err(|error| {
+        Error::new(Code::VersionMismatch, format!("the downloaded teleport does not run: {}", error.what))
+            .advise("the release is broken, or not for this machine; the old version stays")
+    })?;
     release::check::check_version_output(&output.stdout_text(), &revision.version)?;
     manifest.updater = ["bin/teleport-update", "bin/teleport-updater"].into_iter().find_map(|file| {
-        manifest.files.iter().any(|entry| entry.path == file).then(|| updater(site, staging, file)).flatten()
+        manifest.files.iter().any(|entry| entry.path == file).then(|| updater(site, wait, staging, file)).flatten()
     });
     Ok(())
 }
 
 /// The updater in the archive, if it speaks our protocol; another program of that name is stored and never run again.
-fn updater(site: &Site<'_>, staging: &Path, file: &str) -> Option<UpdaterInfo> {
+fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Option<UpdaterInfo> {
     let output = Command::new(staging.join(file))
         .args(["version", "--format", "json"])
-        .timeout(VERSION_TIMEOUT)
+        .timeout(wait)
         .unprivileged()
         .run()
         .ok()

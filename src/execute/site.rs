@@ -1,7 +1,10 @@
 //! What the steps work on.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use crate::host::process::Reaper;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout};
 use crate::report::Report;
@@ -26,6 +29,10 @@ pub struct Site<'a> {
     pub proxy: String,
     /// When a version counts as healthy.
     pub health: HealthSettings,
+    /// How long a database is waited for that is in use.
+    pub database_timeout: Duration,
+    /// The old main process just before the reload: a successor that dies at once leaves a trace in it alone.
+    pub before_reload: Cell<Option<Reaper>>,
     /// The boot-time recovery: no network, no service calls.
     pub boot: bool,
 }

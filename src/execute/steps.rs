@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::Site;
 use super::journal::{Journal, Note, Record};
-use crate::database::backup::{Backup, Content};
-use crate::database::{self, AtRest, Pace, Subject, directory, restore};
+use crate::database::backup::DATABASE_FILE;
+use crate::database::{self, AtRest, Backup, Content, Pace, Subject, directory, restore};
+use crate::host::process::FileId;
 use crate::host::{durable, package, systemctl::Systemctl};
 use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
 use crate::release::Revision;
@@ -16,12 +17,6 @@ use crate::service::health::{self, Probe};
 use crate::service::{Reloaded, Service, Verdict};
 use crate::store::{manifest::Manifest, publish};
 
-/// How long the proof of being stopped may take after the service manager says so, seconds: a process in the middle of
-/// a write ends within this.
-const STOP_PROOF: Duration = Duration::from_secs(20);
-
-/// How long a busy database is waited for, seconds: longer than any transaction of the agent.
-const BUSY: Duration = Duration::from_secs(30);
 /// How long a package manager that is at work is waited for, seconds: unattended upgrades take minutes.
 const PACKAGE_LOCK: Duration = Duration::from_secs(300);
 /// Below `.unmanaged`: copies of what must survive a package's removal.
@@ -36,25 +31,29 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Fetch { .. } => return Err(Error::new(Code::Io, "a download cannot stand in the switch")),
         Step::Verify { dir } => verify(site, dir)?,
         Step::Place(place) | Step::Switch { place, .. } => put(place, &place.now)?,
-        Step::Snapshot { dir, stopped } => return snapshot(site, plan, dir, *stopped),
+        Step::Snapshot { dir, stopped, failed } => return snapshot(site, plan, dir, *stopped, *failed),
         Step::PrepareRestore { dir } => {
             restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
         }
-        Step::Stop => site.service.stop(&site.stop_proof(), STOP_PROOF)?,
+        Step::Stop => site.service.stop(&site.stop_proof(), site.database_timeout)?,
         Step::Restore { dir } => restore_prepared(site, dir)?,
         Step::DaemonReload => site.service.daemon_reload()?,
         Step::Reload => {
+            site.before_reload.set(site.service.reaper());
             if site.service.reload()? == Reloaded::Restarted {
+                site.before_reload.set(None);
                 site.report.warn("the agent cannot be reloaded: it was restarted, its connections were dropped");
             }
         }
         Step::Start => site.service.start()?,
         Step::Health { binary, served, failing } => health_verdict(site, binary, *served, *failing)?,
         Step::SetAside { path, kept } => set_aside(path, kept)?,
+        Step::Remember { path, kept } => remember(path, kept)?,
+        Step::Quiet { unit } => site.systemctl().stop(unit)?,
         Step::RemovePackage { name } => remove_package(site, name)?,
-        Step::Confirm => confirm(site, plan)?,
+        Step::Confirm { enabled, running, places } => confirm(site, places, *enabled, *running)?,
         Step::OpenPath { path } => open_path(path)?,
-        Step::EnableTimer { unit } => enable_timer(site, unit)?,
+        Step::EnableTimer { unit } => enable_unit(site, unit)?,
         Step::DisableUnit { unit } => disable_unit(site, unit)?,
         Step::Retire { dir } => publish::retire(&site.layout.versions, dir)?,
     }
@@ -66,28 +65,40 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
     match step {
         Step::Hold { running } => bring_back(site, *running),
         Step::Place(place) => take_back(place),
-        Step::Switch { place, evidence } => undo_switch(site, place, evidence, journal),
+        Step::Switch { place, .. } if is_untouched(site, journal, place)? => {
+            put(place, &place.was)?;
+            // Nobody may have started the new version between the look and the link.
+            if runs_new(site, place) { Err(new_version_runs(site)) } else { Ok(()) }
+        }
+        Step::Switch { place, evidence } => {
+            stop_for_undo(site)?;
+            database_back(site, Some(evidence), journal)?;
+            put(place, &place.was)
+        }
         Step::Restore { .. } => {
             stop_for_undo(site)?;
             database_back(site, None, journal)
         }
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
-        Step::Snapshot { dir, .. } => unlink_snapshot(site, dir),
+        Step::Snapshot { dir, .. } => {
+            directory::sweep(&site.version_dir(dir))?;
+            unlink_snapshot(site, dir)
+        }
         Step::SetAside { path, kept } => put_back(kept, path),
+        Step::Remember { kept, .. } => durable::remove_file(kept),
+        Step::Quiet { unit } if site.boot => {
+            site.report.debug(&format!("{unit} is started by the boot itself"));
+            Ok(())
+        }
+        Step::Quiet { unit } => site.service.daemon_reload().and_then(|()| site.systemctl().start(unit)),
+        Step::DisableUnit { unit } => site.service.daemon_reload().and_then(|()| enable_unit(site, unit)),
         _ => Ok(()),
     }
 }
 
 /// Steps that a boot must not wait for.
 pub(super) fn needs_running_system(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::RemovePackage { .. }
-            | Step::Confirm
-            | Step::EnableTimer { .. }
-            | Step::DisableUnit { .. }
-            | Step::Retire { .. }
-    )
+    matches!(step, Step::RemovePackage { .. } | Step::Confirm { .. } | Step::EnableTimer { .. } | Step::Retire { .. })
 }
 
 fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
@@ -186,24 +197,38 @@ fn set_aside(path: &Path, kept: &Path) -> Result<()> {
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(());
     }
-    durable::create_dir_all(durable::parent(kept))?;
-    if std::fs::symlink_metadata(kept).is_err() {
-        keep(path, kept)?;
-    }
+    remember(path, kept)?;
     durable::remove_file(path)
 }
 
+fn remember(path: &Path, kept: &Path) -> Result<()> {
+    durable::create_dir_all(durable::parent(kept))?;
+    // One of an earlier take-over is not the one that stands here now.
+    durable::remove_file(kept)?;
+    keep(path, kept)
+}
+
 /// Copies the database that is left. Its identity goes into the journal: undo asks for nothing else.
-fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool) -> Result<Note> {
+fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool, failed: bool) -> Result<Note> {
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     let new = directory::new_in(&version_dir);
-    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), false)?;
-    let pace = Pace { deadline: BUSY, cancelled: &|| site.signals.cancelled() };
+    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), failed)?;
+    let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let taken = if stopped {
         // A restore follows and replaces the live file: it may be linked.
-        let at_rest = AtRest { will_be_replaced: true, even_if_damaged: false };
-        database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace)
+        let take = |even_if_damaged| {
+            let at_rest = AtRest { will_be_replaced: true, even_if_damaged };
+            database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace)
+        };
+        take(failed).or_else(|error| match error.code {
+            // A version that damaged its database must not for that be one that cannot be left.
+            Code::DatabaseInvalid => {
+                site.report.warn(&format!("{error}; it is kept as it is, and will not be restored"));
+                take(true)
+            }
+            _ => Err(error),
+        })
     } else {
         database::snapshot_online(&site.database(), &new, &subject, &pace)
     };
@@ -224,7 +249,12 @@ fn subject<'a>(site: &'a Site<'_>, revision: Option<&'a Revision>, failed: bool)
 }
 
 fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -> Result<()> {
-    let probe = Probe { service: &site.service, new_binary: site.real(binary), data_dir: site.data_dir.clone() };
+    let probe = Probe {
+        service: &site.service,
+        new_binary: site.real(binary),
+        data_dir: site.data_dir.clone(),
+        before_reload: site.before_reload.get(),
+    };
     let verdict = health::observe(&probe, site.health, served, failing, &|| site.signals.cancelled())?;
     match verdict {
         Verdict::Healthy { .. } => Ok(()),
@@ -239,43 +269,49 @@ fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -
     }
 }
 
-/// Puts the prepared database in place. `swap` finds none where the snapshot says that there was no database.
-fn restore_prepared(site: &Site<'_>, dir: &str) -> Result<()> {
-    if restore::swap(&site.database())? {
-        return Ok(());
-    }
-    let snapshot = directory::of(&site.version_dir(dir));
-    match Backup::read(&snapshot)? {
-        Some(Backup { content: Content::Absent, .. }) => restore::remove_database(&site.database()),
-        _ => Err(Error::new(Code::BackupMissing, format!("the database prepared from {} is gone", snapshot.display()))),
-    }
-}
-
-/// From the intent on the `teleport` link the new version may have run: the agent is stopped, its database and its link
-/// are put back.
-fn undo_switch(site: &Site<'_>, place: &Placement, evidence: &str, journal: &mut Journal) -> Result<()> {
-    let never_touched = journal.opening()?.plan.service == ServiceAction::None;
-    match stop_for_undo(site) {
-        // An agent that this run did not touch and cannot stop still has the version left, unless somebody restarted it:
-        // then its database never changed hands.
-        Err(error) if error.code == Code::AgentNotStopped && never_touched => {
-            put(place, &place.was)?;
-            let Node::Link(target) = &place.now else { return Err(error) };
-            if crate::host::process::running_file(&site.real(target)).is_empty() { Ok(()) } else { Err(error) }
-        }
-        Err(error) => Err(error),
-        Ok(()) => {
-            database_back(site, Some(evidence), journal)?;
-            put(place, &place.was)
-        }
-    }
-}
-
 /// Before the database is put back nothing may have it open. At boot nothing has been started yet; it is proven all
 /// the same.
 fn stop_for_undo(site: &Site<'_>) -> Result<()> {
     let service = if site.boot { &Service::None } else { &site.service };
-    service.stop(&site.stop_proof(), STOP_PROOF)
+    service.stop(&site.stop_proof(), site.database_timeout).inspect_err(|_| {
+        // Somebody else holds the database, and the next run tries again: until then any agent is better than none.
+        let _ = service.start();
+    })
+}
+
+/// True where an agent that we did not touch (it is run by something that we cannot control, or was started by hand
+/// meanwhile) still runs the old binary: the live database is its own, and only the link goes back.
+fn is_untouched(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result<bool> {
+    let plan = &journal.opening()?.plan;
+    let ours_to_stop = plan.service != ServiceAction::None || plan.database == Database::Restore;
+    Ok(!ours_to_stop && !site.stop_proof().leftovers().is_empty() && !runs_new(site, place))
+}
+
+/// Whether a process runs the binary that `place` leads to now.
+fn runs_new(site: &Site<'_>, place: &Placement) -> bool {
+    let Node::Link(target) = &place.now else { return false };
+    let new = FileId::of(site.real(target));
+    new.is_some() && site.stop_proof().leftovers().iter().any(|process| process.exe_id() == new)
+}
+
+fn new_version_runs(site: &Site<'_>) -> Error {
+    Error::new(Code::AgentNotStopped, "the new version was started meanwhile, by something that is not known here")
+        .advise(format!("stop it: its database in {} is put back then", site.data_dir.display()))
+}
+
+/// Swaps the prepared database in, or removes the live one where the snapshot says that there was none.
+fn restore_prepared(site: &Site<'_>, dir: &str) -> Result<()> {
+    let snapshot = directory::of(&site.version_dir(dir));
+    let is_absent = Backup::read(&snapshot)?.is_some_and(|backup| backup.content == Content::Absent);
+    let db = site.database();
+    if is_absent {
+        restore::remove_database(&db)
+    } else if restore::swap(&db)? {
+        Ok(())
+    } else {
+        Err(Error::new(Code::BackupMissing, format!("the database prepared beside {} is gone", db.display()))
+            .advise("run the command again"))
+    }
 }
 
 /// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence, if it
@@ -295,6 +331,11 @@ fn database_back(site: &Site<'_>, evidence: Option<&str>, journal: &mut Journal)
         return Ok(());
     };
     let db = site.database();
+    let snapshot = directory::of(&site.version_dir(&from));
+    // The live file was never replaced, or it is the snapshot itself that was put back.
+    if shares_file(&snapshot, &db) {
+        return journal.append(Record::DatabaseBack);
+    }
     if let Some(evidence) = evidence
         && !journal.has(&Record::Evidence)
         && db.exists()
@@ -305,21 +346,16 @@ fn database_back(site: &Site<'_>, evidence: Option<&str>, journal: &mut Journal)
         }
         journal.append(Record::Evidence)?;
     }
-    let snapshot = directory::of(&site.version_dir(&from));
     match restore::prepare(&snapshot, &db, Some(&identity)) {
-        Ok(prepared) => {
-            restore::commit(&prepared)?;
-            journal.append(Record::DatabaseBack)
-        }
+        Ok(prepared) => restore::commit(&prepared)?,
         Err(error) if error.code == Code::NoSpace => {
-            // The disk is full: the snapshot itself becomes the database, and is no snapshot any more. It goes after the
-            // record, for until then it is what a repeated undo starts from.
+            // The disk is full: the snapshot itself becomes the database, and is no snapshot any more once its own step
+            // is undone.
             restore::commit(&restore::prepare_by_link(&snapshot, &db, Some(&identity))?)?;
-            journal.append(Record::DatabaseBack)?;
-            durable::remove_tree(&snapshot)
         }
-        Err(error) => Err(error),
+        Err(error) => return Err(error),
     }
+    journal.append(Record::DatabaseBack)
 }
 
 /// Keeps what the failed version wrote (SPEC §6, rows), unless that would replace a snapshot that is still needed.
@@ -328,8 +364,11 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let new = directory::new_in(&version_dir);
     let subject = subject(site, plan.to.as_ref(), true)?;
     let at_rest = AtRest { will_be_replaced: true, even_if_damaged: true };
-    let pace = Pace { deadline: BUSY, cancelled: &|| false };
-    database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace)?;
+    let pace = Pace { deadline: site.database_timeout, cancelled: &|| false };
+    if let Err(error) = database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace) {
+        let _ = durable::remove_tree(&new);
+        return Err(error);
+    }
     if plan.database == Database::Restore {
         let place = version_dir.join(EVIDENCE_BESIDE_SNAPSHOT);
         durable::remove_tree(&place)?;
@@ -341,11 +380,14 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
 
 /// A snapshot that is the live file itself (the run ended before it was replaced) would change with it.
 fn unlink_snapshot(site: &Site<'_>, dir: &str) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
     let snapshot = directory::of(&site.version_dir(dir));
-    let inode = |path: &Path| std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
-    let shared = inode(&snapshot.join(database::backup::DATABASE_FILE));
-    if shared.is_some() && shared == inode(&site.database()) { durable::remove_tree(&snapshot) } else { Ok(()) }
+    if shares_file(&snapshot, &site.database()) { durable::remove_tree(&snapshot) } else { Ok(()) }
+}
+
+/// Whether the snapshot's file and the live one are the same.
+fn shares_file(snapshot: &Path, db: &Path) -> bool {
+    let shared = FileId::of(snapshot.join(DATABASE_FILE));
+    shared.is_some() && shared == FileId::of(db)
 }
 
 /// The agent as it was before the run.
@@ -358,7 +400,6 @@ fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
 }
 
 fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
-    let enabled = site.service.state(&site.stop_proof()).map(|state| state.enabled).unwrap_or(false);
     let root = site.layout.is_image().then_some(site.layout.root.as_path());
     let copies = site.layout.versions.join(UNMANAGED).join(PACKAGE_COPIES);
     // A removal that was cut short has the only good copies of what must survive it.
@@ -372,26 +413,33 @@ fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
         dirs: std::slice::from_ref(&site.data_dir),
         copies: &copies,
     };
-    package::purge(&package, keep, root, PACKAGE_LOCK)?;
-    if enabled && !site.layout.is_image() {
-        site.systemctl().enable(&site.layout.unit)?;
-    }
-    Ok(())
+    package::purge(&package, keep, root, PACKAGE_LOCK)
 }
 
-/// The package manager may have deleted links or the unit that stood under its own names: made again at once.
-fn confirm(site: &Site<'_>, plan: &Plan) -> Result<()> {
+/// The package manager may have deleted links or the unit that stood under its own names: made again at once. Its
+/// scripts may have stopped and disabled the agent: as it was before.
+fn confirm(site: &Site<'_>, places: &[Placement], enabled: bool, running: bool) -> Result<()> {
     let mut again = false;
-    for step in &plan.switch {
-        let (Step::Place(place) | Step::Switch { place, .. }) = step else {
-            continue;
-        };
+    for place in places {
         if look(&place.path)? != place.now {
             put(place, &place.now)?;
             again = true;
         }
     }
-    if again { site.service.daemon_reload() } else { Ok(()) }
+    if again {
+        site.service.daemon_reload()?;
+    }
+    if site.layout.is_image() {
+        return Ok(());
+    }
+    let state = site.service.state(&site.stop_proof())?;
+    if enabled && !state.enabled {
+        site.systemctl().enable(&site.layout.unit)?;
+    }
+    if running && !state.running && site.service != Service::None {
+        site.service.start()?;
+    }
+    Ok(())
 }
 
 /// What stands at `path`; a regular file counts as text.
@@ -404,9 +452,10 @@ fn look(path: &PathBuf) -> Result<Node> {
     }
 }
 
-fn enable_timer(site: &Site<'_>, unit: &str) -> Result<()> {
+fn enable_unit(site: &Site<'_>, unit: &str) -> Result<()> {
     site.systemctl().enable(unit)?;
-    if site.layout.is_image() { Ok(()) } else { site.systemctl().start(unit) }
+    let starts = unit.ends_with(".timer") && !site.layout.is_image() && !site.boot;
+    if starts { site.systemctl().start(unit) } else { Ok(()) }
 }
 
 fn disable_unit(site: &Site<'_>, unit: &str) -> Result<()> {

@@ -101,7 +101,8 @@ impl Command {
     }
 
     /// Runs it as `nobody`, without groups, new privileges or network, and by descriptor: the directories above it
-    /// may be closed to `nobody`, only the file itself must be executable. Without root it runs as the caller.
+    /// may be closed to `nobody`, only the file itself must be executable. Without root, or where there is no such id
+    /// (a rootless container), it runs as the caller.
     #[must_use]
     pub fn unprivileged(mut self) -> Self {
         self.unprivileged = true;
@@ -197,7 +198,7 @@ impl Command {
     }
 
     fn prepare(&self) -> Result<(std::process::Command, Option<File>)> {
-        let drop_to_nobody = self.unprivileged && rustix::process::geteuid().is_root();
+        let drop_to_nobody = self.unprivileged && rustix::process::geteuid().is_root() && has_nobody();
         let file = match drop_to_nobody {
             true => Some(File::open(&self.program).at("cannot run", &self.program)?),
             false => None,
@@ -351,6 +352,21 @@ fn pid_of(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
+/// False in a user namespace without that id: its root is an ordinary user outside.
+fn has_nobody() -> bool {
+    ["/proc/self/uid_map", "/proc/self/gid_map"]
+        .iter()
+        .all(|file| std::fs::read_to_string(file).map_or(true, |map| has_id(&map, NOBODY)))
+}
+
+/// Whether a map of user_namespaces(7) has `id`.
+fn has_id(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let numbers: Vec<u32> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        matches!(numbers[..], [first, _, count] if id >= first && id - first < count)
+    })
+}
+
 /// Runs between fork and exec.
 fn become_nobody(descriptor: i32) -> io::Result<()> {
     // SAFETY: NEWNET does not touch memory or descriptors; a kernel that refuses leaves us the network, nothing worse.
@@ -451,6 +467,14 @@ mod tests {
         let lines: Vec<String> = output.stdout_text().lines().map(str::to_owned).collect();
         assert_eq!(lines[..2], ["65534", "65534"], "{}", output.stderr_text());
         assert_eq!(Command::new(&elf).arg("-u").unprivileged().run().unwrap().stdout_text(), "65534\n");
+    }
+
+    #[test]
+    fn a_user_namespace_of_one_id_has_no_nobody() {
+        assert!(has_id("         0          0 4294967295\n", NOBODY));
+        assert!(has_id("0 1000 1\n1 100000 65536\n", NOBODY));
+        assert!(!has_id("         0       1000          1\n", NOBODY));
+        assert!(!has_id("", NOBODY));
     }
 
     #[test]

@@ -101,13 +101,22 @@ pub struct Timeouts {
     pub answer: Duration,
     /// Between two reads of a body.
     pub read: Duration,
+    /// A whole small answer, tries and waits included: a dripping one must not hold a run for ever.
+    pub question: Duration,
 }
 
 impl Default for Timeouts {
     /// Long enough for a bad mobile link, short enough for a timer's run.
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { resolve: seconds(10), connect: seconds(15), send: seconds(15), answer: seconds(30), read: seconds(30) }
+        Self {
+            resolve: seconds(10),
+            connect: seconds(15),
+            send: seconds(15),
+            answer: seconds(30),
+            read: seconds(30),
+            question: seconds(120),
+        }
     }
 }
 
@@ -118,7 +127,7 @@ pub struct Retry {
     pub tries: u32,
     /// The first wait; it doubles.
     pub first_wait: Duration,
-    /// Longest single wait, also for `Retry-After`.
+    /// Longest single wait; a `Retry-After` beyond it ends the tries.
     pub longest_wait: Duration,
     /// No new try starts later than this after the first.
     pub total: Duration,
@@ -249,7 +258,8 @@ impl Client {
     /// Errors: [`Code::Network`] when the tries are used up, the answer is too large or is a refused redirect;
     /// [`Code::Interrupted`].
     pub fn ask(&self, ask: &Ask, cancelled: &dyn Fn() -> bool) -> Result<Answer> {
-        self.with_retries(ask, cancelled, |stream, url| {
+        let ask = ask.clone().within(ask.deadline.or(Some(self.inner.settings.timeouts.question)));
+        self.with_retries(&ask, cancelled, |stream, url| {
             let mut body = Vec::new();
             stream.body.take(SMALL_BODY + 1).read_to_end(&mut body).map_err(|error| {
                 Failure::passing(Error::new(
@@ -289,10 +299,12 @@ impl Client {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
             };
+            // Who asks for a longer rest gets it: the timer comes again, this run gives up.
+            let rests = failure.retry_after.is_some_and(|rest| rest > retry.longest_wait);
             let wait = failure.retry_after.unwrap_or(backoff).min(retry.longest_wait);
             let next = Instant::now() + wait;
             let too_late = next > start + retry.total || end.is_some_and(|end| next >= end);
-            if !failure.may_pass || tries >= retry.tries || too_late {
+            if !failure.may_pass || tries >= retry.tries || too_late || rests {
                 return Err(failure.error);
             }
             pause(wait, cancelled)?;
@@ -643,15 +655,18 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_server_is_asked_again_and_retry_after_is_capped() {
+    fn a_busy_server_is_asked_again_and_one_that_wants_a_long_rest_is_left_alone() {
         let server = Server::start(|request| match request.count {
             0 => Reply::status(503),
-            1 => Reply::status(429).header("Retry-After", "9999"),
-            _ => Reply::ok(b"fine"),
+            1 => Reply::status(429).header("Retry-After", "0"),
+            2 => Reply::ok(b"fine"),
+            _ => Reply::status(429).header("Retry-After", "31"),
         });
-        let patient = client(|settings| settings.retry.longest_wait = Duration::ZERO);
-        assert_eq!(patient.ask(&Ask::get(server.url("/x")), &never).unwrap().body, b"fine");
+        let ask = || client(|_| ()).ask(&Ask::get(server.url("/x")), &never);
+        assert_eq!(ask().unwrap().body, b"fine");
         assert_eq!(server.requests().len(), 3);
+        assert!(ask().unwrap_err().what.contains("429"));
+        assert_eq!(server.requests().len(), 4);
     }
 
     #[test]

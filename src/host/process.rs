@@ -100,6 +100,30 @@ impl ProcessId {
     }
 }
 
+/// A process and how much its waited-for children have used: the sum grows whenever it reaps one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reaper {
+    /// The process.
+    pub id: ProcessId,
+    /// Minor page faults of its waited-for children; no program starts without some.
+    pub children_faults: u64,
+}
+
+impl Reaper {
+    /// Of the living process with this number.
+    pub fn by_pid(pid: u32) -> Option<Self> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let (_, _, start_time) = parse_stat(&stat)?;
+        let children_faults = parse_children_faults(&stat)?;
+        Some(Self { id: ProcessId { pid, start_time }, children_faults })
+    }
+
+    /// True if this very process still lives and has reaped a child since.
+    pub fn has_reaped(&self) -> bool {
+        Self::by_pid(self.id.pid).is_some_and(|now| now.id == self.id && now.children_faults > self.children_faults)
+    }
+}
+
 /// Every living process but ours.
 pub fn all() -> Vec<Process> {
     let own = std::process::id();
@@ -196,6 +220,13 @@ fn parse_stat(stat: &[u8]) -> Option<(String, u32, u64)> {
     Some((comm, ppid, start_time))
 }
 
+/// Field 11 of proc(5), `cminflt`.
+fn parse_children_faults(stat: &[u8]) -> Option<u64> {
+    let text = String::from_utf8_lossy(stat);
+    let (_, tail) = text.rsplit_once(')')?;
+    tail.split_ascii_whitespace().nth(8)?.parse().ok()
+}
+
 fn without_deleted(exe: PathBuf) -> PathBuf {
     let mut bytes = exe.into_os_string().into_vec();
     if bytes.ends_with(DELETED) {
@@ -271,6 +302,7 @@ mod tests {
         assert_eq!(parse_stat(stat), Some(("a) R (b".to_owned(), 7, 123_456)));
         assert_eq!(parse_stat(b"42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"), None);
         assert_eq!(parse_stat(b""), None);
+        assert_eq!(parse_children_faults(stat), Some(2));
     }
 
     #[test]
@@ -279,6 +311,16 @@ mod tests {
         assert!(age(own.pid).unwrap() < std::time::Duration::from_secs(3600));
         assert!(alive(own.pid, own.start_time) && !alive(own.pid, own.start_time + 1));
         assert!(!all().iter().any(|process| process.pid == own.pid));
+    }
+
+    #[test]
+    fn a_reaped_child_leaves_a_trace_in_its_parent() {
+        let before = Reaper::by_pid(std::process::id()).unwrap();
+        let child = Child::start(Path::new("/bin/sleep"), None);
+        drop(child);
+        assert!(before.has_reaped());
+        let other = Reaper { id: ProcessId { start_time: 0, ..before.id }, ..before };
+        assert!(!other.has_reaped());
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub struct Facts {
     pub names: Vec<Name>,
     /// The unit file.
     pub unit: UnitFact,
-    /// Links to a version's unit that `systemctl enable` made in `/etc/systemd/system`: it copies the target of our own
-    /// link, so they would stay with the version that was enabled.
+    /// Links to our unit that `systemctl enable` made in `/etc/systemd/system`. Where the unit is a link it copies that
+    /// link's target, so they would stay with the version that was enabled.
     pub enablement: Vec<(PathBuf, Node)>,
     /// The database.
     pub database: bool,
@@ -43,8 +43,18 @@ pub struct Facts {
     pub packages: Vec<String>,
     /// Files of the Go updater to be set aside, with the place where they will be kept.
     pub set_aside: Vec<(PathBuf, PathBuf)>,
+    /// Links of the Go updater in the link directory, with the place where they will be kept.
+    pub foreign_links: Vec<(PathBuf, PathBuf)>,
+    /// The Go updater's timer runs: it must not fire in the middle of its own end.
+    pub foreign_timer_active: bool,
+    /// The package's own timer, which the Go updater's masks.
+    pub masked_timer: Option<String>,
     /// A closed directory above the versions that should get o+x.
     pub open_path: Option<PathBuf>,
+    /// A closed directory above the versions that stays closed, because o+x would open more than ours.
+    pub closed_path: Option<PathBuf>,
+    /// Links of ours in a link directory used before this one.
+    pub moved_links: Vec<(PathBuf, Node)>,
     /// Our own timer files for a suffixed installation: path, wanted text, what stands there.
     pub own_units: Vec<(PathBuf, String, Node)>,
 }

@@ -3,6 +3,7 @@
 
 pub mod decide;
 pub mod facts;
+pub mod retention;
 pub mod step;
 #[cfg(test)]
 mod tests;
@@ -16,15 +17,17 @@ pub use step::{Node, Part, Placement, Step};
 
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
-use crate::store::retention;
 use facts::{Installed, Name, is_updater_name, part_of};
 
 /// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
 pub const UNMANAGED: &str = ".unmanaged";
-/// Where files of another updater are kept while this one manages the host; `uninstall` puts them back.
+/// Where what the Go updater left is kept until `uninstall` (SPEC §5).
 pub const TAKEN_OVER: &str = ".taken-over";
 /// Names assumed for a version that is not unpacked yet.
 const USUAL_BINARIES: [&str; 4] = ["teleport", "tsh", "tctl", "tbot"];
+
+/// The Go updater's timer, which has the same name as the package's.
+pub const FOREIGN_TIMER: &str = "teleport-update.timer";
 
 /// The unit's place in a version.
 pub const UNIT: &str = "etc/systemd/teleport.service";
@@ -80,7 +83,8 @@ pub struct Target {
     pub url: String,
     /// Size of its archive where known, bytes.
     pub bytes: Option<u64>,
-    /// The snapshot is asked for its digest alone (undoing a run whose snapshot this is).
+    /// An earlier run is undone because its version failed: its snapshot is asked for its digest alone, and what the
+    /// failed version leaves is never restored by itself.
     pub trust_snapshot: bool,
 }
 
@@ -175,8 +179,9 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         Some(_) => {}
     }
 
-    let placements = placements(facts, &to_dir, installed);
-    let unit = unit_placement(facts, &to_dir, installed);
+    let mut places = placements(facts, &to_dir, installed);
+    places.extend(unit_placement(facts, &to_dir, installed));
+    places.extend(enablement_placements(facts, &to_dir, installed));
     let agent = Placement {
         path: facts.link_dir.join("teleport"),
         was: facts.node("teleport"),
@@ -192,12 +197,16 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     if restore {
         switch.push(Step::PrepareRestore { dir: to_dir.clone() });
     }
+    if facts.foreign_timer_active {
+        switch.push(Step::Quiet { unit: FOREIGN_TIMER.into() });
+    }
+    for (path, kept) in &facts.foreign_links {
+        switch.push(Step::Remember { path: path.clone(), kept: kept.clone() });
+    }
     for (path, kept) in &facts.set_aside {
         switch.push(Step::SetAside { path: path.clone(), kept: kept.clone() });
     }
-    switch.extend(placements.into_iter().map(Step::Place));
-    switch.extend(unit.into_iter().map(Step::Place));
-    switch.extend(enablement_placements(facts, &to_dir, installed).map(Step::Place));
+    switch.extend(places.iter().filter(|place| place.was != place.now).cloned().map(Step::Place));
     for (path, text, was) in &facts.own_units {
         let now = Node::Text(text.clone());
         if *was != now {
@@ -209,11 +218,11 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         if restore {
             switch.push(Step::Stop);
         }
-        switch.push(Step::Snapshot { dir: left, stopped: restore });
+        switch.push(Step::Snapshot { dir: left, stopped: restore, failed: target.trust_snapshot });
         if restore {
             switch.push(Step::Restore { dir: to_dir.clone() });
         }
-        switch.push(Step::Switch { place: agent, evidence: to_dir.clone() });
+        switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
     }
     if !switch.is_empty() {
         switch.insert(0, hold(facts));
@@ -240,19 +249,35 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let mut after: Vec<Step> = Vec::new();
     after.extend(facts.packages.iter().map(|name| Step::RemovePackage { name: name.clone() }));
     if !facts.packages.is_empty() {
-        after.push(Step::Confirm);
+        // Also those that stood right before: the package can take them with it.
+        places.push(agent);
+        after.push(Step::Confirm { enabled: facts.agent.enabled, running: facts.agent.running, places });
     }
     after.extend(facts.open_path.iter().map(|path| Step::OpenPath { path: path.clone() }));
+    if let Some(path) = &facts.closed_path {
+        notes.push(format!(
+            "{} is closed to others, and o+x would open more of it than our versions: only root can run tsh and the \
+             other links",
+            path.display()
+        ));
+    }
+    if facts.agent.running && !facts.moved_links.is_empty() {
+        // A running agent reloads by the name it was started under.
+        notes.push("the links in the directory used before stay until an `enable` while the agent is stopped".into());
+    } else {
+        after.extend(facts.moved_links.iter().map(|(path, was)| {
+            let part = Part::Helper;
+            Step::Place(Placement { path: path.clone(), was: was.clone(), now: Node::Absent, part })
+        }));
+    }
     after.extend(facts.own_units.iter().filter_map(|(path, _, was)| {
         let unit = path.file_name()?.to_string_lossy().into_owned();
-        (unit.ends_with(".timer") && *was == Node::Absent).then_some(Step::EnableTimer { unit })
+        (is_installable(&unit) && *was == Node::Absent).then_some(Step::EnableTimer { unit })
     }));
-    after.extend(facts.set_aside.iter().filter_map(|(path, _)| {
-        let unit = path.file_name()?.to_string_lossy().into_owned();
-        unit.ends_with(".timer").then_some(Step::DisableUnit { unit })
-    }));
+    // What the Go updater's timer masked takes its place.
+    after.extend(facts.masked_timer.iter().map(|unit| Step::EnableTimer { unit: unit.clone() }));
     if direction != Direction::Same || switches {
-        let retired = retention::retire(facts, to, &to_dir);
+        let retired = retention::retire(facts, to, &to_dir, service != ServiceAction::None);
         after.extend(retired.into_iter().map(|dir| Step::Retire { dir }));
         if facts.keep == 1 && direction != Direction::First {
             notes.push("keep is 1: after the watch the version left is removed, and no downgrade is possible".into());
@@ -272,8 +297,14 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     })
 }
 
-/// The plan that removes links, units and versions; the agent's configuration and data stay.
-pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
+/// A unit of ours that is enabled: the service is started by its timer alone.
+fn is_installable(unit: &str) -> bool {
+    unit.ends_with(".timer") || unit.starts_with("teleport-update-recover")
+}
+
+/// The plan that removes links, units and versions; the agent's configuration and data stay. `set_back`: where what was
+/// set aside goes, and where it is kept.
+pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
     let mut switch = vec![hold(facts)];
     if facts.agent.running {
         switch.push(Step::Stop);
@@ -308,14 +339,13 @@ pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
             part: Part::Unit,
         }));
     }
-    let timers: Vec<Step> = facts
-        .own_units
-        .iter()
-        .filter(|(_, _, was)| *was != Node::Absent)
-        .filter_map(|(path, _, _)| path.file_name().map(|name| name.to_string_lossy().into_owned()))
-        .filter(|unit| unit.ends_with(".timer"))
-        .map(|unit| Step::DisableUnit { unit })
-        .collect();
+    // Before their files go: systemctl disables only what it finds.
+    let own = facts.own_units.iter().filter(|(_, _, was)| *was != Node::Absent);
+    switch.extend(
+        own.filter_map(|(path, _, _)| path.file_name().map(|name| name.to_string_lossy().into_owned()))
+            .filter(|unit| is_installable(unit))
+            .map(|unit| Step::DisableUnit { unit }),
+    );
     for (path, _, was) in facts.own_units.iter().filter(|(_, _, was)| *was != Node::Absent) {
         switch.push(Step::Place(Placement {
             path: path.clone(),
@@ -324,12 +354,15 @@ pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
             part: Part::Unit,
         }));
     }
-    switch.extend(set_back.into_iter().map(Step::Place));
+    switch.extend(set_back.iter().map(|(path, kept)| {
+        // Our own link, if one stood there, has been removed above.
+        let now = Node::Kept(kept.clone());
+        Step::Place(Placement { path: path.clone(), was: Node::Absent, now, part: Part::Unit })
+    }));
     if facts.unit.managed {
         switch.push(Step::DaemonReload);
     }
-    let mut after: Vec<Step> = timers;
-    after.extend(facts.installed.iter().map(|installed| Step::Retire { dir: installed.dir.clone() }));
+    let after = facts.installed.iter().map(|installed| Step::Retire { dir: installed.dir.clone() }).collect();
     Plan {
         from: facts.active.clone(),
         to: None,
@@ -346,7 +379,8 @@ pub fn uninstall(facts: &Facts, set_back: Vec<Placement>) -> Plan {
 
 /// An agent that nobody here started cannot be brought back, and is never stopped either.
 fn hold(facts: &Facts) -> Step {
-    Step::Hold { running: facts.agent.running && facts.agent.controllable }
+    let agent = facts.agent;
+    Step::Hold { running: agent.controllable && (agent.running || (agent.enabled && agent.failed)) }
 }
 
 fn direction(active: Option<&Revision>, to: &Revision) -> Direction {
@@ -372,6 +406,8 @@ fn database_move(
     match (direction, snapshot) {
         (Direction::Downgrade, Snapshot::Valid) => Ok(Database::Restore),
         (Direction::Downgrade, Snapshot::NoDatabase) if !facts.database => Ok(Database::Keep),
+        // What the failed version made goes; it is kept as its snapshot.
+        (Direction::Downgrade, Snapshot::NoDatabase) if trusted => Ok(Database::Restore),
         (Direction::Downgrade, Snapshot::NoDatabase) => Err(Error::new(
             Code::BackupMissing,
             format!("refusing to downgrade to {to}: it was left before the agent had a database, and now there is one"),
@@ -407,7 +443,7 @@ fn service_action(facts: &Facts, database: Database) -> ServiceAction {
     }
 }
 
-/// Every link but the agent's that must change, updaters included.
+/// Every link but the agent's, updaters included, also those that already are as they shall be.
 fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
     // Before the download the damaged copy's names, or the active version's, are the best guess.
     let guess = facts.installed.iter().find(|known| known.dir == to_dir && !known.binaries.is_empty());
@@ -426,14 +462,15 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
     }
     let mut placements: Vec<Placement> = Vec::new();
     for (name, now) in &wanted {
-        let was = facts.node(name);
-        if was != *now {
-            let path = facts.link_dir.join(name);
-            placements.push(Placement { path, was, now: now.clone(), part: part_of(name) });
-        }
+        let path = facts.link_dir.join(name);
+        placements.push(Placement { path, was: facts.node(name), now: now.clone(), part: part_of(name) });
     }
-    let is_left =
-        |name: &&Name| name.ours && name.name != "teleport" && !wanted.iter().any(|(wanted, _)| *wanted == name.name);
+    let is_foreign = |name: &Name| facts.foreign_links.iter().any(|(path, _)| path.ends_with(&name.name));
+    let is_left = |name: &&Name| {
+        (name.ours || is_foreign(name))
+            && name.name != "teleport"
+            && !wanted.iter().any(|(wanted, _)| *wanted == name.name)
+    };
     if installed.is_some() {
         for name in facts.names.iter().filter(is_left) {
             placements.push(Placement {
@@ -478,10 +515,10 @@ fn enablement_placements<'a>(
 ) -> impl Iterator<Item = Placement> + 'a {
     let now = Node::Link(facts.target(to_dir, UNIT));
     let has_unit = installed.is_none_or(|installed| installed.unit.is_some());
-    let moves = facts.enablement.iter().filter(move |_| has_unit);
-    moves
-        .map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
-        .filter(|place| place.was != place.now)
+    // One that leads to the unit's own place stays right.
+    let leads_to_version = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
+    let moves = facts.enablement.iter().filter(move |(_, was)| has_unit && leads_to_version(was));
+    moves.map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
 }
 
 fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Placement> {
@@ -494,5 +531,5 @@ fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) ->
         }
         None => return None,
     };
-    (unit.node != now).then(|| Placement { path: unit.path.clone(), was: unit.node.clone(), now, part: Part::Unit })
+    Some(Placement { path: unit.path.clone(), was: unit.node.clone(), now, part: Part::Unit })
 }

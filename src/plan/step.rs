@@ -69,7 +69,7 @@ pub enum Step {
     },
     /// Note how the agent was; undone by bringing it back to that.
     Hold {
-        /// It ran.
+        /// It ran, or would have been started again after a failure, under a service that we can start.
         running: bool,
     },
     /// Put a link or unit in place. Undone by putting back what was there.
@@ -80,6 +80,9 @@ pub enum Step {
         dir: String,
         /// With the agent stopped (a restore follows), else beside the running one.
         stopped: bool,
+        /// The version has failed: its snapshot is never restored by itself.
+        #[serde(default)]
+        failed: bool,
     },
     /// Copy the snapshot to be restored beside the live database. Undone by removing the copy.
     PrepareRestore {
@@ -115,6 +118,18 @@ pub enum Step {
         /// The agent was failing before: that cannot be blamed on the new version.
         failing: bool,
     },
+    /// Keep a second name of a foreign link that will be replaced, for `uninstall` to put back.
+    Remember {
+        /// The link.
+        path: PathBuf,
+        /// Where it is kept.
+        kept: PathBuf,
+    },
+    /// Stop a foreign timer until it is set aside. Undone by starting it.
+    Quiet {
+        /// The unit's name.
+        unit: String,
+    },
     /// Set a foreign file aside for good (the Go updater's units), kept for `uninstall` to put back.
     SetAside {
         /// The file.
@@ -127,19 +142,26 @@ pub enum Step {
         /// Its name.
         name: String,
     },
-    /// Put every link and unit right that something else has removed meanwhile.
-    Confirm,
+    /// Put every link and unit right that something else has removed meanwhile, and the agent as it was.
+    Confirm {
+        /// It starts at boot.
+        enabled: bool,
+        /// It ran.
+        running: bool,
+        /// Every name, whether this run changed it or not.
+        places: Vec<Placement>,
+    },
     /// Let ordinary users pass through the agent's directory (o+x, never o+r).
     OpenPath {
         /// The directory.
         path: PathBuf,
     },
-    /// Enable and start a timer of ours.
+    /// Enable a unit of ours, and start it if it is a timer.
     EnableTimer {
         /// The unit's name.
         unit: String,
     },
-    /// Disable and stop a unit.
+    /// Stop and disable a unit of ours. Undone by enabling and starting it.
     DisableUnit {
         /// The unit's name.
         unit: String,
@@ -157,11 +179,11 @@ impl Step {
         match self {
             Step::Fetch { revision, url, .. } => format!("download and unpack {revision} from {url}"),
             Step::Verify { dir } => format!("check every file of {dir} against its manifest"),
-            Step::Hold { running: true } => "note that the agent is running".into(),
-            Step::Hold { running: false } => "note that the agent is not running".into(),
+            Step::Hold { running: true } => "note that the agent is to run".into(),
+            Step::Hold { running: false } => "note that the agent is left alone".into(),
             Step::Place(place) => describe_place(place),
-            Step::Snapshot { dir, stopped: true } => format!("save the stopped agent's database in {dir}/backup"),
-            Step::Snapshot { dir, stopped: false } => format!("save the database in {dir}/backup"),
+            Step::Snapshot { dir, stopped: true, .. } => format!("save the stopped agent's database in {dir}/backup"),
+            Step::Snapshot { dir, stopped: false, .. } => format!("save the database in {dir}/backup"),
             Step::PrepareRestore { dir } => format!("prepare the database of {dir} for restoring"),
             Step::Stop => "stop the agent".into(),
             Step::Restore { dir } => format!("restore the database of {dir}"),
@@ -170,9 +192,11 @@ impl Step {
             Step::Reload => "reload the agent (SIGHUP)".into(),
             Step::Start => "start the agent".into(),
             Step::Health { .. } => "wait until the new version is healthy".into(),
+            Step::Remember { path, .. } => format!("remember {}", path.display()),
+            Step::Quiet { unit } => format!("stop {unit}"),
             Step::SetAside { path, .. } => format!("set {} aside", path.display()),
             Step::RemovePackage { name } => format!("remove and purge the package {name}"),
-            Step::Confirm => "check links and unit".into(),
+            Step::Confirm { .. } => "check links, unit and agent".into(),
             Step::OpenPath { path } => format!("let users pass through {} (o+x)", path.display()),
             Step::EnableTimer { unit } => format!("enable {unit}"),
             Step::DisableUnit { unit } => format!("disable {unit}"),
@@ -191,6 +215,9 @@ impl Step {
             Step::Restore { .. } => "restore the database that was left",
             Step::Switch { .. } => "stop the agent, restore its database, put the link back",
             Step::SetAside { .. } => "put it back",
+            Step::Remember { .. } => "forget it",
+            Step::Quiet { .. } => "start it",
+            Step::DisableUnit { .. } => "enable and start it",
             _ => "nothing to undo",
         }
     }

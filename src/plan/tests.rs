@@ -61,8 +61,13 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         in_use: Vec::new(),
         packages: Vec::new(),
         set_aside: Vec::new(),
+        foreign_links: Vec::new(),
+        foreign_timer_active: false,
+        masked_timer: None,
         open_path: None,
         own_units: Vec::new(),
+        closed_path: None,
+        moved_links: Vec::new(),
     }
 }
 
@@ -77,7 +82,7 @@ fn order(plan: &Plan) -> Vec<String> {
         .map(|step| match step {
             Step::Place(place) => format!("place {}", place.path.display()),
             Step::Switch { place, .. } => format!("switch {}", place.path.display()),
-            Step::Snapshot { dir, stopped } => format!("snapshot {dir}{}", if *stopped { " stopped" } else { "" }),
+            Step::Snapshot { dir, stopped, .. } => format!("snapshot {dir}{}", if *stopped { " stopped" } else { "" }),
             other => serde_json::to_value(other).unwrap()["step"].as_str().unwrap().to_owned(),
         })
         .collect()

@@ -141,17 +141,18 @@ impl Run<'_> {
             EntryType::Symlink | EntryType::Link => Kind::Link,
             other => return Err(hostile(&format!("type {other:?}"))),
         };
+        for above in path.ancestors() {
+            // A folder that only a path speaks of counts too: no file may take its name later.
+            let above = ArchivePath::parse(above.as_bytes())?;
+            if *self.seen.entry(above).or_insert(Kind::Folder) != Kind::Folder {
+                return Err(hostile("it goes through a link or a file"));
+            }
+        }
         if self.seen.len() >= self.rules.limits.max_entries {
             return Err(Error::new(
                 Code::ArchiveHostile,
                 format!("the archive has more than {} entries", self.rules.limits.max_entries),
             ));
-        }
-        for above in path.ancestors() {
-            let above = ArchivePath::parse(above.as_bytes())?;
-            if self.seen.get(&above).is_some_and(|kind| *kind != Kind::Folder) {
-                return Err(hostile("it goes through a link or a file"));
-            }
         }
         match self.seen.insert(path.clone(), kind) {
             None => {}

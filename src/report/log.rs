@@ -127,6 +127,8 @@ impl Report {
     }
 
     fn say(&self, level: Level, text: &str, fields: Map<String, Value>) {
+        // The journal takes it off and files the line under this priority.
+        let prefix = if self.journal { format!("<{}>", level as u8) } else { String::new() };
         match self.format {
             Format::Json => {
                 let mut object = Map::new();
@@ -141,11 +143,10 @@ impl Report {
                 object.insert("level".into(), name.into());
                 object.insert("message".into(), text.into());
                 object.extend(fields);
-                self.line(&Value::Object(object).to_string());
+                self.line(&format!("{prefix}{}", Value::Object(object)));
             }
             Format::Text => {
                 let text = text.replace('\n', " ");
-                let prefix = if self.journal { format!("<{}>", level as u8) } else { String::new() };
                 match level {
                     Level::Warning => self.line(&format!("{prefix}{} {text}", self.paint("33", "warning:"))),
                     _ => self.line(&format!("{prefix}{text}")),

@@ -7,6 +7,14 @@ const STEP_PERCENT: u64 = 20;
 /// Redraws a second on a terminal: enough to look alive, few enough for a serial console.
 const REDRAWS_HZ: u8 = 8;
 
+/// Columns beside the bar at their widest: `   99 %  1023.99 KiB of 999.99 MiB  1023.99 KiB/s  59m left`.
+const FIGURES: u16 = 66;
+/// Columns of a bar that says more than its percentage does, and of one that says no more when it grows.
+const NARROWEST_BAR: u16 = 8;
+const WIDEST_BAR: u16 = 32;
+/// Columns of a terminal that does not tell.
+const USUAL: u16 = 80;
+
 /// The progress of one download.
 #[derive(Debug)]
 pub struct Bar {
@@ -31,10 +39,13 @@ impl Bar {
         if let Some(bar) = &self.bar {
             if bar.length() != total || done == 0 {
                 let paint = if self.colour { ".cyan" } else { "" };
+                let width = columns().saturating_sub(FIGURES).min(WIDEST_BAR);
                 let template = match total {
-                    Some(_) => format!(
-                        "  {{bar:32{paint}}} {{percent:>3}} %  {{bytes}} of {{total_bytes}}  {{bytes_per_sec}}  {{eta}} left"
+                    Some(_) if width >= NARROWEST_BAR => format!(
+                        "  {{bar:{width}{paint}}} {{percent:>3}} %  {{bytes}} of {{total_bytes}}  {{bytes_per_sec}}  {{eta}} left"
                     ),
+                    // A line that wraps would be drawn again and again below itself.
+                    Some(_) => "  {percent:>3} %  {bytes_per_sec}  {eta} left".to_owned(),
                     None => "  {bytes}  {bytes_per_sec}".to_owned(),
                 };
                 if let Ok(style) = ProgressStyle::with_template(&template) {
@@ -62,4 +73,9 @@ impl Bar {
             bar.finish_and_clear();
         }
     }
+}
+
+/// The width of the terminal on standard error.
+fn columns() -> u16 {
+    rustix::termios::tcgetwinsize(std::io::stderr()).map_or(USUAL, |size| size.ws_col).max(1)
 }

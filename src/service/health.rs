@@ -8,7 +8,7 @@ use super::judge::{HealthSettings, Judge, Main, Sample, UnitSample, Verdict};
 use super::readiness::{self, Readiness};
 use super::watch::Watcher;
 use super::{MainHint, Service, pid_file_process, systemd};
-use crate::host::process::{self, FileId, Process, ProcessId};
+use crate::host::process::{self, FileId, Process, ProcessId, Reaper};
 use crate::report::{Code, Error, Result};
 
 /// Between two looks at `/proc`.
@@ -31,6 +31,8 @@ pub struct Probe<'a> {
     pub new_binary: PathBuf,
     /// The agent's data directory, with its readiness socket.
     pub data_dir: PathBuf,
+    /// The main process just before the reload ([`Service::reaper`]); `None` if there was no reload.
+    pub before_reload: Option<Reaper>,
 }
 
 /// Judges the new version after the service action that just ended (SPEC §6, health). Takes some seconds for a verdict
@@ -101,6 +103,7 @@ impl<T> Cached<T> {
 struct Sampler<'a> {
     service: &'a Service,
     data_dir: &'a Path,
+    before_reload: Option<Reaper>,
     new_file: FileId,
     start: Instant,
     unit: Cached<(UnitSample, MainHint)>,
@@ -116,6 +119,7 @@ impl<'a> Sampler<'a> {
         Ok(Self {
             service: probe.service,
             data_dir: &probe.data_dir,
+            before_reload: probe.before_reload,
             new_file,
             start: Instant::now(),
             unit: Cached::empty(),
@@ -138,7 +142,8 @@ impl<'a> Sampler<'a> {
             self.readiness.refresh(READINESS_EVERY, || Some(readiness::ask(self.data_dir)));
             self.readiness.value.clone().unwrap_or(Readiness::NoSocket)
         });
-        Sample { at: self.start.elapsed(), main, new_alive: self.known.clone(), unit, readiness }
+        let reaped = self.before_reload.is_some_and(|old| old.has_reaped());
+        Sample { at: self.start.elapsed(), main, new_alive: self.known.clone(), reaped, unit, readiness }
     }
 
     fn look_at_unit(&mut self) -> (Option<UnitSample>, MainHint) {
@@ -255,7 +260,8 @@ mod tests {
 
         fn probe(&self, version: &str) -> Probe<'_> {
             let new_binary = self.dir.path().join("versions").join(version).join("bin/teleport");
-            Probe { service: &self.service, new_binary, data_dir: self.dir.path().to_owned() }
+            let data_dir = self.dir.path().to_owned();
+            Probe { service: &self.service, new_binary, data_dir, before_reload: None }
         }
     }
 
@@ -332,6 +338,33 @@ mod tests {
         let start = Instant::now();
         let verdict = observe(&bed.probe("2.0.0"), HealthSettings::default(), false, false, &|| false).unwrap();
         let reason = "the new version ended soon after its start, the old one runs on".to_owned();
+        assert_eq!(verdict, Verdict::Failed { reason });
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_successor_that_dies_before_the_first_look_is_a_failure_within_five_seconds() {
+        let bed = Bed::forking();
+        bed.link("1.0.0");
+        bed.service.start().unwrap();
+        let old = bed.main_pid();
+        wait_for_trap(old);
+        // The new version's program does nothing at all.
+        let new_binary = bed.probe("2.0.0").new_binary;
+        durable::remove_file(&new_binary).unwrap();
+        durable::copy_synced(Path::new("/bin/false"), &new_binary, 0o755).unwrap();
+        bed.link("2.0.0");
+        let before_reload = bed.service.reaper();
+        bed.service.reload().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !before_reload.unwrap().has_reaped() {
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        let start = Instant::now();
+        let probe = Probe { before_reload, ..bed.probe("2.0.0") };
+        let verdict = observe(&probe, HealthSettings::default(), false, false, &|| false).unwrap();
+        let reason = "the new version died at once after the reload, the old one runs on".to_owned();
         assert_eq!(verdict, Verdict::Failed { reason });
         assert!(start.elapsed() < Duration::from_secs(5));
     }

@@ -17,6 +17,9 @@ const RESTARTS: u32 = 2;
 const SUCCESSOR_WAIT: Duration = Duration::from_secs(2);
 /// Without any main process for so long, nothing was started at all.
 const START_WAIT: Duration = Duration::from_secs(4);
+/// The successor is forked as soon as the signal comes: when a child was reaped and no other came in this time, that was
+/// it.
+const FORK_WAIT: Duration = Duration::from_secs(4);
 
 /// How long to look, all configurable (SPEC §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +54,8 @@ pub struct Sample {
     pub main: Option<Main>,
     /// Living processes of the new binary that are, were, or want to become the main process.
     pub new_alive: BTreeSet<ProcessId>,
+    /// The old main process is still there, and has waited for a dead child since before the reload.
+    pub reaped: bool,
     /// What the service manager says, where there is one.
     pub unit: Option<UnitSample>,
     /// The agent's own last word; `None` while the main process is not the new one.
@@ -201,6 +206,9 @@ impl Judge {
                 None => "the new version ended soon after its start".to_owned(),
             });
         }
+        if self.seen.is_empty() && sample.reaped && main.is_some() && sample.at >= FORK_WAIT {
+            return Some("the new version died at once after the reload, the old one runs on".to_owned());
+        }
         if unit.auto_restart && passed(self.down_since, SUCCESSOR_WAIT) {
             return Some("the agent ended soon after its start".to_owned());
         }
@@ -264,6 +272,7 @@ mod tests {
             at: secs(at),
             main: Some(Main { id: OLD, is_new: false }),
             new_alive: BTreeSet::new(),
+            reaped: false,
             unit: Some(UnitSample { active: true, restarts: Some(0), ..UnitSample::default() }),
             readiness: None,
         }
@@ -363,6 +372,30 @@ mod tests {
         });
         assert_eq!(at, 3.5);
         assert!(reason(verdict).contains("the old one runs on"));
+    }
+
+    #[test]
+    fn a_successor_that_nobody_saw_is_known_by_its_trace_in_the_old_process() {
+        let (at, verdict) = judge(fresh(), |at| Sample { reaped: true, ..old_main(at) });
+        assert_eq!(at, 4.0);
+        assert!(reason(verdict).contains("died at once"));
+        let failing = Judge::new(HealthSettings::default(), false, true);
+        let (_, verdict) = judge(failing, |at| Sample { reaped: true, ..old_main(at) });
+        assert!(matches!(verdict, Verdict::Unproven { .. }));
+    }
+
+    #[test]
+    fn a_child_of_another_kind_that_ends_while_the_successor_lives_is_no_failure() {
+        let (at, verdict) = judge(fresh(), |at| match at {
+            at if at < 6.0 => Sample { reaped: true, new_alive: [new(7)].into(), ..old_main(at) },
+            at => new_main(at, 7, ready(7)),
+        });
+        assert_eq!((at, verdict), (11.0, Verdict::Healthy { after: secs(11.0) }));
+        let (at, _) = judge(fresh(), |at| match at {
+            at if at < 3.0 => Sample { reaped: true, ..old_main(at) },
+            at => new_main(at, 7, ready(7)),
+        });
+        assert_eq!(at, 8.0);
     }
 
     #[test]
@@ -476,7 +509,8 @@ mod tests {
                     let new_alive = main.iter().filter(|main| main.is_new).map(|main| main.id).collect();
                     let unit = Some(UnitSample { active, ..UnitSample::default() });
                     let readiness = readiness.clone();
-                    samples.push(Sample { at: Duration::from_millis(at), main, new_alive, unit, readiness });
+                    let reaped = false;
+                    samples.push(Sample { at: Duration::from_millis(at), main, new_alive, reaped, unit, readiness });
                     at += 100;
                 }
             }

@@ -19,7 +19,7 @@ pub use stopped::StopProof;
 pub use systemd::Systemd;
 
 use crate::host::machine;
-use crate::host::process::{self, Process};
+use crate::host::process::{self, Process, Reaper};
 use crate::report::{Code, Error, Result};
 
 /// What runs the agent on this host.
@@ -89,6 +89,11 @@ impl Service {
             Self::Commands(commands) => commands.main_pid(),
             Self::None => None,
         }
+    }
+
+    /// The main process with its mark, for telling after a reload whether its successor died.
+    pub fn reaper(&self) -> Option<Reaper> {
+        Reaper::by_pid(self.main_pid()?)
     }
 
     /// Stops the agent and proves it: the service is inactive, and no process has the database open or runs a binary

@@ -95,6 +95,7 @@ mod tests {
             at: Duration::from_secs_f64(at),
             main: Some(Main { id, is_new: true }),
             new_alive: [id].into(),
+            reaped: false,
             unit: Some(UnitSample { active: true, restarts: Some(1), ..UnitSample::default() }),
             readiness: Some(readiness),
         }

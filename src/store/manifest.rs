@@ -141,17 +141,16 @@ impl Manifest {
     /// Compares every file with its entry, content included, and looks for files that do not belong there.
     pub fn verify(&self, version_dir: &Path) -> Result<Vec<Difference>> {
         let mut found = self.differences(version_dir, true)?;
-        let known: BTreeSet<&str> = self.files.iter().map(|file| file.path.as_str()).collect();
-        unexpected(version_dir, "", &known, &mut found)?;
+        found.extend(self.unexpected(version_dir)?);
         Ok(found)
     }
 
-    /// Files in a version directory that no record names, as relative paths; snapshots are not meant.
-    pub fn unexpected(&self, version_dir: &Path) -> Result<Vec<String>> {
+    /// Files that do not belong there.
+    pub fn unexpected(&self, version_dir: &Path) -> Result<Vec<Difference>> {
         let known: BTreeSet<&str> = self.files.iter().map(|file| file.path.as_str()).collect();
         let mut found = Vec::new();
         unexpected(version_dir, "", &known, &mut found)?;
-        Ok(found.into_iter().map(|difference| difference.path).collect())
+        Ok(found)
     }
 
     /// Compares type, size and mode only: milliseconds in place of seconds.

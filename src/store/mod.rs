@@ -1,5 +1,4 @@
-//! The versions directory: manifests, publishing, retention (pure).
+//! The versions directory: manifests and publishing.
 
 pub mod manifest;
 pub mod publish;
-pub mod retention;

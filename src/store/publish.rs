@@ -40,8 +40,8 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
         changed.insert(durable::parent(&to).to_owned());
     }
     durable::rename(&staging.join(manifest::MANIFEST), &version_dir.join(manifest::MANIFEST))?;
-    for path in manifest.unexpected(version_dir)? {
-        durable::remove_tree(&version_dir.join(path))?;
+    for difference in manifest.unexpected(version_dir)? {
+        durable::remove_tree(&version_dir.join(difference.path))?;
     }
     for dir in changed {
         durable::sync_dir(&dir)?;

@@ -5,6 +5,7 @@
 
 #[path = "../beds/mod.rs"]
 pub mod beds;
+pub mod life;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -39,13 +40,10 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: &Output) -> Self {
+    /// What `output` tells.
+    pub fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self {
-            status: output.status.code().unwrap_or(-1),
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-        }
+        Self { status: output.status.code().unwrap_or(-1), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
     /// The same, after making sure that it ended with 0.
@@ -61,6 +59,14 @@ impl Ran {
         assert_eq!(self.status, status, "{self:#?}");
         assert!(self.stderr.contains(what), "{what:?} is not in {self:#?}");
         self
+    }
+
+    /// The `error_code` of the last line of a run with `--log-format json`.
+    #[track_caller]
+    pub fn error_code(&self) -> String {
+        let last = self.stderr.lines().last().unwrap_or_default();
+        let line: Value = serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {self:#?}"));
+        line["error_code"].as_str().unwrap_or_default().to_owned()
     }
 
     /// Standard output as JSON.
@@ -104,6 +110,20 @@ impl Image {
         self.path("/var/lib/teleport/versions")
     }
 
+    /// Runs the updater with `--root` below a shell's `limit` (`umask 077`, `ulimit -v 300000`).
+    pub fn run_below(&self, limit: &str, args: &[&str]) -> Ran {
+        let output = Command::new("/bin/sh")
+            .env_clear()
+            .args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")])
+            .arg(updater())
+            .arg("--root")
+            .arg(self.root())
+            .args(args)
+            .output()
+            .unwrap();
+        Ran::of(&output)
+    }
+
     /// Runs the updater with `--root` and no environment but `env`.
     pub fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
         let output = Command::new(updater())
@@ -137,15 +157,64 @@ impl Image {
         self.run(&args)
     }
 
+    /// Enables with another base URL, with further arguments.
+    pub fn enable_from(&self, base_url: &str, more: &[&str]) -> Ran {
+        let ca = self.cluster.ca_file().display().to_string();
+        let addr = self.cluster.addr();
+        let mut args = vec!["enable", "--proxy", &addr, "--base-url", base_url];
+        if !more.contains(&"--ca-file") {
+            args.extend(["--ca-file", &ca]);
+        }
+        args.extend(more);
+        self.run(&args)
+    }
+
     /// Publishes `version` and lets the cluster name it.
     pub fn release(&self, version: &str) {
         self.cluster.publish(&Archive::simple(version));
         self.cluster.set_directive(Find::version(version));
     }
 
+    /// Makes the installed version's binaries a few bytes long, for tests that copy the image many times and run none.
+    pub fn make_slim(&self, version: &str) {
+        for entry in std::fs::read_dir(self.versions().join(version).join("bin")).unwrap() {
+            std::fs::write(entry.unwrap().path(), "slim").unwrap();
+        }
+    }
+
     /// `updates.yaml` as text.
     pub fn config(&self) -> String {
         std::fs::read_to_string(self.versions().join("updates.yaml")).unwrap_or_default()
+    }
+
+    /// Writes `updates.yaml` anew, with these lines (indented by two) below `spec`.
+    pub fn settings(&self, spec: &str) {
+        std::fs::create_dir_all(self.versions()).unwrap();
+        let text = format!("version: v1\nkind: agent_versions\nspec:\n{spec}");
+        std::fs::write(self.versions().join("updates.yaml"), text).unwrap();
+    }
+
+    /// `last_result` of `status`.
+    #[track_caller]
+    pub fn last_result(&self) -> Value {
+        self.run(&["status", "--format", "json"]).ok().json()["last_result"].clone()
+    }
+
+    /// [`Image::tree`] without what a failure may change: `status` in `updates.yaml`, and the holder named in the lock.
+    #[track_caller]
+    pub fn tree_but_status(&self) -> Vec<String> {
+        let config = self.config();
+        let spec = config.split("\nstatus:").next().unwrap_or_default().to_owned();
+        let mut tree: Vec<String> = self.tree();
+        tree.retain(|line| !line.contains("versions/updates.yaml ") && !line.contains("versions/.lock "));
+        tree.push(spec);
+        tree
+    }
+
+    /// Publishes `bytes` as the `oss` archive of `version`, with its true digest, and lets the cluster name it.
+    pub fn release_bytes(&self, version: &str, bytes: &[u8]) {
+        self.cluster.publish_bytes(&format!("teleport-v{version}-linux-amd64-bin.tar.gz"), bytes);
+        self.cluster.set_directive(Find::version(version));
     }
 
     /// Every path below the root with kind, mode, size, link target and digest: two equal lists are equal trees.
@@ -200,10 +269,10 @@ impl Rig {
         bed.put(updater(), "/usr/lib/teleport-update/teleport-update");
         bed.sh("ln -sf ../lib/teleport-update/teleport-update /usr/bin/teleport-update");
         for unit in ["teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"] {
-            bed.put(beds::checkout(&format!("systemd/{unit}")), &format!("/usr/lib/systemd/system/{unit}"));
+            bed.put(beds::checkout(&format!("systemd/{unit}")), format!("/usr/lib/systemd/system/{unit}"));
         }
         bed.write("/etc/hosts", "127.0.0.1 localhost\n", 0o644);
-        bed.write("/root/ca.pem", &cluster.ca_pem(), 0o644);
+        bed.write("/root/ca.pem", cluster.ca_pem(), 0o644);
         bed.write("/etc/teleport.yaml", "teleport:\n  data_dir: /var/lib/teleport\n", 0o600);
         let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
         bed.write("/var/lib/teleport/versions/updates.yaml", &config, 0o644);
@@ -238,7 +307,10 @@ impl Rig {
 
     /// Waits until the agent answers that it is ready.
     pub fn until_ready(&self) {
-        self.bed.until("test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid", std::time::Duration::from_secs(20));
+        self.bed.until(
+            "test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid",
+            std::time::Duration::from_secs(20),
+        );
     }
 
     /// `status` as JSON.

@@ -45,7 +45,7 @@ pub enum Misbehaviour {
     IgnoreRange,
     /// 206 with the right body and a wrong Content-Range.
     WrongRange,
-    /// From the second request on another file of the same name, with another ETag; a range with the old one in
+    /// From the second download on another file of the same name, with another ETag; a range with the old one in
     /// `If-Range` gets the whole new file.
     ChangedMidway,
     /// 200 with so many bytes of filler.

@@ -4,11 +4,16 @@ use crate::plan::Node;
 use crate::plan::facts::{Facts, Installed, is_updater_name};
 use crate::release::Revision;
 
-/// The directories to be removed once `to` (in `to_dir`) is active. The version left stays whatever `keep` says: with
-/// `keep: 1` it goes only after the watch, by [`after_watch`].
-pub fn retire(facts: &Facts, to: &Revision, to_dir: &str) -> Vec<String> {
+/// The directories to be removed once `to` (in `to_dir`) is active. If it is `watched`, the version left stays whatever
+/// `keep` says: with `keep: 1` it goes only after the watch, by [`after_watch`].
+pub fn retire(facts: &Facts, to: &Revision, to_dir: &str, watched: bool) -> Vec<String> {
     let last_working = facts.active.as_ref().filter(|active| *active != to).or(facts.previous.as_ref());
-    surplus(facts, facts.keep.max(2), |installed| installed.dir == to_dir || Some(&installed.revision) == last_working)
+    // A version still to be downloaded counts already, so that a plan tells what its run will do.
+    let coming = u32::from(facts.installed.iter().all(|installed| installed.dir != to_dir));
+    let keep = if watched { facts.keep.max(2) } else { facts.keep };
+    surplus(facts, keep - coming.min(keep), |installed| {
+        installed.dir == to_dir || (keep > 1 && Some(&installed.revision) == last_working)
+    })
 }
 
 /// The directories to be removed when the active version has stood its watch.

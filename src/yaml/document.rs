@@ -79,7 +79,7 @@ impl Node {
     /// A string: quoted only where YAML would read something else without.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
-        let plain = crate::config::scalar::is_string_without_quotes(&text);
+        let plain = crate::yaml::scalar::is_string_without_quotes(&text);
         Self::new(Value::Scalar { text, plain })
     }
 
@@ -97,17 +97,17 @@ impl Node {
     /// Reads the only document of `source` (at most 1 MiB, 100 000 nodes with aliases expanded, 64 levels). An empty
     /// document is an empty mapping. The fault names the line.
     pub fn parse(source: &str) -> Result<Self, Fault> {
-        crate::config::parse::document(source, true)
+        crate::yaml::parse::document(source, true)
     }
 
     /// Like [`Node::parse`], for files whose owner reads only the first of several documents.
     pub fn parse_first(source: &str) -> Result<Self, Fault> {
-        crate::config::parse::document(source, false)
+        crate::yaml::parse::document(source, false)
     }
 
     /// The document as text, ending in a newline; [`Node::parse`] reads an equal tree from it.
     pub fn emit(&self) -> String {
-        crate::config::emit::document(self)
+        crate::yaml::emit::document(self)
     }
 
     /// The text of a scalar.

@@ -1,0 +1,317 @@
+//! `--root`: images are baked without touching anything else, and come to life on a host.
+
+mod support;
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{Image, Ran, Rig, updater};
+use test_cluster::archive::Archive;
+use test_cluster::directive::Find;
+
+fn mode(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("skipped: not root");
+    }
+    is_root
+}
+
+/// Runs `script` with the updater's `enable` line as `"$@"`, and the image's root as `$ROOT`.
+fn enable_within(image: &Image, wrapper: &[&str], script: &str) -> Ran {
+    let (shell, args) = match wrapper {
+        [] => ("sh", &[][..]),
+        [program, rest @ ..] => (*program, rest),
+    };
+    let mut command = Command::new(shell);
+    command.args(args);
+    if !wrapper.is_empty() {
+        command.arg("sh");
+    }
+    command.args(["-c", script, "sh"]).arg(updater()).arg("--root").arg(image.root()).args(image.enable_args());
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("ROOT", image.root());
+    Ran::of(&command.output().unwrap())
+}
+
+#[test]
+fn an_image_baked_from_outside_comes_to_life_with_an_id_of_its_own() {
+    let Some(rig) = Rig::up("baked") else { return };
+    rig.release(&Archive::simple("1.0.0"));
+    // Baked while nothing runs in it, as a chroot or a mounted disk.
+    rig.bed.halt();
+    std::fs::remove_file(rig.path("/etc/teleport.yaml")).unwrap();
+    let baked = Command::new(updater())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .arg("--root")
+        .arg(rig.bed.root())
+        .args(["enable", "--proxy", &rig.cluster.addr(), "--base-url", &rig.cluster.base_url(), "--ca-file"])
+        .arg(rig.cluster.ca_file())
+        .output()
+        .unwrap();
+    Ran::of(&baked).ok();
+    let config = rig.path("/var/lib/teleport/versions/updates.yaml");
+    let image = std::fs::read_to_string(&config).unwrap();
+    assert!(image.contains("enabled: true") && !image.contains("update_id"), "{image}");
+    assert!(!rig.path("/var/lib/teleport/host_uuid").exists());
+    assert!(rig.cluster.requests().iter().all(|request| request.query.iter().all(|(key, _)| key != "update_id")));
+
+    rig.bed.boot();
+    rig.bed.run(&["true"]);
+    // cloud-init.
+    rig.bed.write("/etc/teleport.yaml", "teleport:\n  data_dir: /var/lib/teleport\n", 0o600);
+    rig.start_agent();
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    let first_run = || {
+        rig.cluster.forget_requests();
+        rig.updater(&["update"]).ok();
+        let text = std::fs::read_to_string(&config).unwrap();
+        let line = text.lines().find(|line| line.trim_start().starts_with("update_id: ")).expect("an id").to_owned();
+        let id = line.split_once(": ").unwrap().1.to_owned();
+        let asked = rig.cluster.requests_to("find");
+        assert!(asked[0].query.contains(&("update_id".to_owned(), id.clone())), "{asked:#?}");
+        id
+    };
+    let id = first_run();
+    assert_eq!((id.len(), first_run()), (36, id.clone()));
+    // Another host made from the same image.
+    std::fs::write(&config, image).unwrap();
+    assert_ne!(first_run(), id);
+    rig.release(&Archive::simple("1.1.0"));
+    rig.updater(&["update"]).ok();
+    assert_eq!(rig.status()["agent_version_running"], "1.1.0");
+}
+
+#[test]
+fn an_image_with_the_package_alone_is_left_alone_until_enable() {
+    let image = Image::new("1.0.0");
+    let before = image.tree();
+    for command in [&["status"][..], &["plan"], &["update"], &["recover"]] {
+        image.run(command).ok();
+    }
+    assert_eq!(image.tree(), before);
+    assert!(image.cluster.requests().is_empty());
+}
+
+#[test]
+fn nothing_outside_the_image_is_written_and_no_service_is_asked() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("skipped: no strace");
+        return;
+    }
+    let image = Image::new("1.0.0");
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let calls = "trace=execve,open,openat,openat2,creat,mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,rmdir,symlink,\
+                 symlinkat,link,linkat,chmod,fchmodat,chown,fchownat,truncate,utimensat,mknod,mknodat,kill,connect";
+    let ca = image.cluster.ca_file().display().to_string();
+    let output = Command::new("strace")
+        .args(["-f", "-qq", "-y", "-s", "4096", "-o"])
+        .arg(log.path())
+        .args(["-e", calls])
+        .arg(updater())
+        .arg("--root")
+        .arg(image.root())
+        .args(["-i", "dev", "enable", "--proxy", &image.cluster.addr()])
+        .args(["--base-url", &image.cluster.base_url(), "--ca-file", &ca])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .output()
+        .unwrap();
+    Ran::of(&output).ok();
+    let root = image.root().display().to_string();
+    let text = std::fs::read_to_string(log.path()).unwrap();
+    let mut ran = Vec::new();
+    for line in text.lines().filter(|line| [" = -1 ", " --- ", " +++ "].iter().all(|word| !line.contains(word))) {
+        let call = line.split_once(' ').unwrap().1.trim_start().split('(').next().unwrap().to_owned();
+        if call == "execve" && line.contains("= 0") {
+            ran.push(line.to_owned());
+        }
+        let opens = ["open", "openat", "openat2"].contains(&call.as_str());
+        let reads = opens && !["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| line.contains(flag));
+        if call == "execve" || reads || line.contains("resumed>") || line.contains("/dev/null") {
+            continue;
+        }
+        if call == "connect" {
+            assert!(!line.contains("sun_path=\"/run/systemd") && !line.contains("dbus"), "{line}");
+            continue;
+        }
+        assert!(line.contains(&root), "{line}");
+    }
+    assert!(ran.iter().any(|line| line.contains("\"systemctl\"")), "{ran:#?}");
+    for line in ran.iter().filter(|line| line.contains("\"systemctl\"")) {
+        assert!(line.contains(&format!("\"--root={root}\"")), "{line}");
+    }
+}
+
+#[test]
+fn absolute_links_of_the_image_lead_within_it() {
+    let image = Image::new("1.0.0");
+    let elsewhere = format!("/teleport-test-{}", std::process::id());
+    std::fs::create_dir_all(image.path(&format!("{elsewhere}/lib"))).unwrap();
+    std::fs::create_dir_all(image.path("/var")).unwrap();
+    std::fs::create_dir_all(image.path("/usr")).unwrap();
+    symlink(format!("{elsewhere}/lib"), image.path("/var/lib")).unwrap();
+    symlink(format!("../../..{elsewhere}/local"), image.path("/usr/local")).unwrap();
+    image.enable(&[]).ok();
+    assert!(!Path::new(&elsewhere).exists());
+    let link = image.path(&format!("{elsewhere}/local/bin/teleport"));
+    let target = std::fs::read_link(link).unwrap();
+    assert_eq!(target.to_str().unwrap(), format!("{elsewhere}/lib/teleport/versions/1.0.0/bin/teleport"));
+    assert!(image.path(target.to_str().unwrap()).exists());
+    image.release("1.1.0");
+    image.run(&["update"]).ok();
+    image.run(&["verify"]).ok();
+    image.run(&["uninstall"]).ok();
+}
+
+#[test]
+fn an_image_of_another_machine_gets_its_archive_and_nothing_of_it_is_run() {
+    let image = Image::new("1.0.0");
+    // An arm64 program as far as its header tells; `version` would fail if it were run.
+    let mut program = test_cluster::agent_program().to_vec();
+    program[18..20].copy_from_slice(&183u16.to_le_bytes());
+    std::fs::create_dir_all(image.path("/usr/bin")).unwrap();
+    std::fs::write(image.path("/usr/bin/dash"), &program).unwrap();
+    symlink("usr/bin", image.path("/bin")).unwrap();
+    symlink("dash", image.path("/usr/bin/sh")).unwrap();
+    image.cluster.publish(&Archive::new("1.0.0", "oss", "arm64").agent(&program, "hangs-on-version", 1));
+    image.enable(&[]).ok();
+    let archives = image.cluster.requests_to(".tar.gz$");
+    assert!(!archives.is_empty() && archives.iter().all(|request| request.path.contains("-linux-arm64-bin")));
+    let status = image.run(&["status", "--format", "json"]).ok().json();
+    assert_eq!(
+        (&status["agent_version_installed"], &status["agent_running"]),
+        (&"1.0.0".into(), &serde_json::Value::Null)
+    );
+    // The same archive is refused where it does not belong.
+    let here = Image::new("1.0.0");
+    here.cluster.publish(&Archive::simple("1.0.0").agent(&program, "healthy", 1));
+    here.enable(&[]).fails(1, "arm64");
+}
+
+#[test]
+fn a_closed_directory_lets_users_pass_only_where_that_opens_nothing_else() {
+    let image = Image::new("1.0.0");
+    let state = image.path("/var/lib/teleport");
+    std::fs::create_dir_all(state.join("proc")).unwrap();
+    for closed in [&state, &state.join("proc")] {
+        std::fs::set_permissions(closed, PermissionsExt::from_mode(0o700)).unwrap();
+    }
+    symlink("/etc/passwd", state.join("link")).unwrap();
+    let ran = image.enable(&[]).ok();
+    assert_eq!(mode(&state), 0o701, "o+x, never o+r");
+    assert!(!ran.stderr.contains("closed to others"), "{ran:#?}");
+
+    let other = Image::new("1.0.0");
+    let state = other.path("/var/lib/teleport");
+    std::fs::create_dir_all(state.join("log")).unwrap();
+    std::fs::set_permissions(&state, PermissionsExt::from_mode(0o700)).unwrap();
+    let ran = other.enable(&[]).ok();
+    assert_eq!(mode(&state), 0o700);
+    let told: Vec<_> = ran.stderr.lines().filter(|line| line.contains("only root can run")).collect();
+    assert_eq!(told.len(), 1, "{ran:#?}");
+}
+
+#[test]
+fn modes_do_not_depend_on_the_umask() {
+    let image = Image::new("1.0.0");
+    let base = image.cluster.base_url().replace("https://", "https://user:word@");
+    let ran = enable_within(&image, &[], &format!("umask 077; exec \"$@\" --base-url {base}"));
+    // Given twice is a usage error; the credentials are set by a second run.
+    assert_eq!(ran.status, 2, "{ran:#?}");
+    enable_within(&image, &[], "umask 077; exec \"$@\"").ok();
+    for line in image.tree() {
+        let (path, rest) = line.split_once(' ').unwrap();
+        let found: Vec<&str> = rest.split(' ').collect();
+        let wanted = match path {
+            _ if found[0] == "->" => continue,
+            _ if path.ends_with('/') => "755",
+            _ if path.contains("/bin/") => "755",
+            _ => "644",
+        };
+        assert_eq!(found[0], wanted, "{line}");
+    }
+}
+
+#[test]
+fn file_systems_mounted_read_only_are_found_before_the_first_step() {
+    if !is_root() {
+        return;
+    }
+    for dir in ["var/lib/teleport/versions", "usr/local/bin", "usr/local/lib/systemd/system"] {
+        let image = Image::new("1.0.0");
+        std::fs::create_dir_all(image.root().join(dir)).unwrap();
+        let script = format!("mount -t tmpfs -o ro tmpfs \"$ROOT/{dir}\" && exec \"$@\" --log-format json");
+        let ran = enable_within(&image, &["unshare", "-m"], &script).fails(1, "ead-only");
+        let last: serde_json::Value = serde_json::from_str(ran.stderr.lines().last().unwrap()).unwrap();
+        assert_eq!(last["error_code"], "read_only", "{ran:#?}");
+        assert!(last["message"].as_str().unwrap().contains(dir), "{ran:#?}");
+        assert!(image.cluster.requests_to(".tar.gz").is_empty(), "{dir}");
+        let left = image.tree();
+        assert!(
+            !left.iter().any(|line| line.contains("teleport/versions/1.0.0") || line.contains(" -> ")),
+            "{left:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_host_whose_versions_could_not_run_is_told_so_before_the_download() {
+    let Some(rig) = Rig::up("noexec") else { return };
+    rig.release(&Archive::simple("1.0.0"));
+    rig.bed.sh("mount -t tmpfs -o noexec tmpfs /var/lib/teleport/versions");
+    rig.enable(&[]).fails(1, "/var/lib/teleport/versions is on a file system mounted noexec");
+    assert!(rig.cluster.requests_to(".tar.gz").is_empty());
+    assert_eq!(rig.status()["last_result"]["error_code"], "read_only");
+    rig.bed.sh("umount /var/lib/teleport/versions; mount -t tmpfs -o ro tmpfs /usr/local/bin");
+    rig.enable(&[]).fails(1, "--path");
+    rig.enable(&["--path", "/opt/tp/bin"]).ok();
+    rig.start_agent();
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    assert_eq!(
+        rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe"),
+        "/var/lib/teleport/versions/1.0.0/bin/teleport\n"
+    );
+    rig.release(&Archive::simple("1.1.0"));
+    rig.updater(&["update"]).ok();
+    assert_eq!(rig.status()["agent_version_running"], "1.1.0");
+    rig.updater(&["uninstall", "--force"]).ok();
+    assert_eq!(rig.bed.sh("find /opt/tp /usr/local /etc/systemd -name 'teleport*'"), "");
+}
+
+#[test]
+fn another_link_directory_gets_a_unit_of_its_own_and_gives_it_up_again() {
+    let image = Image::new("1.0.0");
+    let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
+    image.enable(&["--path", "/opt/tp/bin"]).ok();
+    let text = std::fs::read_to_string(&unit).unwrap();
+    assert!(!unit.is_symlink() && text.contains("ExecStart=/opt/tp/bin/teleport start"), "{text}");
+    assert!(!image.path("/usr/local/bin").join("teleport").exists());
+    // An update keeps the directory without being told again.
+    image.release("1.1.0");
+    image.run(&["update"]).ok();
+    let target = |path: &str| std::fs::read_link(image.path(path)).map(PathBuf::into_os_string);
+    assert_eq!(target("/opt/tp/bin/tsh").unwrap(), "/var/lib/teleport/versions/1.1.0/bin/tsh");
+    image.run(&["verify"]).ok();
+    image.enable(&["--path", "/usr/local/bin"]).ok();
+    assert_eq!(target("/usr/local/bin/tsh").unwrap(), "/var/lib/teleport/versions/1.1.0/bin/tsh");
+    assert!(unit.is_symlink());
+    assert_eq!(std::fs::read_dir(image.path("/opt/tp/bin")).unwrap().count(), 0, "the old links are gone");
+    image.enable(&["--path", "relative"]).fails(2, "--path relative is not absolute");
+}
+
+#[test]
+fn a_second_bake_of_the_same_image_changes_nothing() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let before = image.tree();
+    image.cluster.set_directive(Find::version("1.0.0"));
+    image.enable(&[]).ok();
+    let changed: Vec<_> = image.tree().into_iter().filter(|line| !before.contains(line)).collect();
+    assert!(changed.iter().all(|line| line.contains("versions/.lock ")), "{changed:#?}");
+}

@@ -1,0 +1,104 @@
+//! A small file system below the versions directory (SPEC §4, space).
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests")]
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use support::Image;
+use test_cluster::Find;
+use test_cluster::Misbehaviour::Chunked;
+use test_cluster::archive::Archive;
+
+/// A tmpfs; unmounted with this value.
+struct Small(PathBuf);
+
+impl Small {
+    /// Of `megabytes` at the image's /var/lib; `None` where this machine lets nobody mount.
+    fn mount(image: &Image, megabytes: u32) -> Option<Self> {
+        let dir = image.path("/var/lib");
+        std::fs::create_dir_all(&dir).unwrap();
+        let size = format!("size={megabytes}m,mode=755");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "small"]).arg(&dir).output().unwrap();
+        if mount.status.success() {
+            return Some(Self(dir));
+        }
+        let why = String::from_utf8_lossy(&mount.stderr).into_owned();
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
+        eprintln!("skipped: {why}");
+        None
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// A file of the image with more bytes than the file system, which compress to nothing.
+fn huge(version: &str) -> Archive {
+    let mut script = b"#!/bin/sh\n".to_vec();
+    script.resize(160 << 20, b'\n');
+    Archive::simple(version).file("huge", 0o755, &script)
+}
+
+#[test]
+fn a_file_system_that_is_too_small_is_found_before_anything_is_fetched() {
+    let image = Image::new("1.0.0");
+    let Some(_small) = Small::mount(&image, 32) else { return };
+    let ran = image.enable(&["--log-format", "json"]);
+    assert_eq!((ran.status, ran.error_code().as_str()), (1, "no_space"), "{ran:#?}");
+    assert!(ran.stderr.contains("/var/lib/teleport/versions") && ran.stderr.contains("MB"), "{ran:#?}");
+    let fetched: Vec<_> =
+        image.cluster.requests_to("/cdn/").into_iter().filter(|request| request.method != "HEAD").collect();
+    assert!(fetched.is_empty(), "{fetched:#?}");
+    let left: Vec<String> = image.tree().into_iter().filter(|line| !line.contains("/ ")).collect();
+    let ours = |line: &String| line.contains("versions/.lock ") || line.contains("versions/updates.yaml ");
+    assert!(left.iter().all(ours), "{left:#?}");
+    assert_eq!(image.last_result()["error_code"], "no_space");
+}
+
+#[test]
+fn room_that_runs_out_midway_leaves_the_old_version_and_nothing_else() {
+    let image = Image::new("1.0.0");
+    let Some(_small) = Small::mount(&image, 128) else { return };
+    image.enable(&[]).ok();
+    let before = image.tree_but_status();
+    image.cluster.publish(&huge("2.0.0"));
+    image.cluster.set_directive(Find::version("2.0.0"));
+    // Without a length nobody can know beforehand.
+    image.cluster.misbehave("-bin.tar.gz$", Chunked);
+    let ran = image.run(&["--log-format", "json", "update"]);
+    assert_eq!((ran.status, ran.error_code().as_str()), (1, "no_space"), "{ran:#?}");
+    assert!(ran.stderr.contains("bin/huge"), "{ran:#?}");
+    assert_eq!(image.last_result()["error_code"], "no_space");
+    assert_eq!(image.tree_but_status(), before);
+    image.run(&["verify"]).ok();
+    // With room again for a version of the usual size, the next run succeeds.
+    image.cluster.publish(&Archive::simple("2.0.0"));
+    image.run(&["update"]).ok();
+    assert!(image.versions().join("2.0.0/sha256").exists());
+}
+
+#[test]
+fn a_file_system_filled_by_others_leaves_the_old_version() {
+    let image = Image::new("1.0.0");
+    let Some(small) = Small::mount(&image, 160) else { return };
+    image.enable(&[]).ok();
+    let filler = small.0.join("filler");
+    let fill = Command::new("fallocate").args(["-l", "110M"]).arg(&filler).status().unwrap();
+    assert!(fill.success());
+    let before = image.tree_but_status();
+    image.release("2.0.0");
+    image.cluster.forget_requests();
+    let ran = image.run(&["--log-format", "json", "update"]);
+    assert_eq!((ran.status, ran.error_code().as_str()), (1, "no_space"), "{ran:#?}");
+    assert!(image.cluster.requests_to(".sha256$").is_empty());
+    assert_eq!(image.tree_but_status(), before);
+    std::fs::remove_file(filler).unwrap();
+    image.run(&["update"]).ok();
+    assert!(image.versions().join("2.0.0/sha256").exists());
+}
