@@ -88,7 +88,10 @@ fn a_killed_run_of_the_unit_is_undone_by_its_stop_command() {
     let Some(rig) = rig("stop-post") else { return };
     in_health_check(&rig);
     rig.bed.sh(&format!("systemctl kill --signal=KILL --kill-who=main {UPDATE}"));
-    rig.bed.until(&format!("! systemctl is-active -q {UPDATE} && ! systemctl show -p ActiveState {UPDATE} | grep -q activ"), SOON);
+    rig.bed.until(
+        &format!("! systemctl is-active -q {UPDATE} && ! systemctl show -p ActiveState {UPDATE} | grep -q activ"),
+        SOON,
+    );
     rig.until_ready();
     assert_eq!(whole(&rig), "1.0.0");
     let state = rig.bed.sh(&format!("systemctl show -p Result --value {UPDATE}"));
@@ -245,7 +248,9 @@ fn in_health_check(rig: &Rig) {
     rig.bed.sh(&format!("systemctl start --no-block {UPDATE}"));
     // The old process has handed over, and nothing is committed.
     rig.bed.until(
-        &format!("grep -q '\"record\":\"intent\"' {JOURNAL} && readlink /proc/$(cat /run/teleport.pid)/exe | grep -q 2.0.0"),
+        &format!(
+            "grep -q '\"record\":\"intent\"' {JOURNAL} && readlink /proc/$(cat /run/teleport.pid)/exe | grep -q 2.0.0"
+        ),
         SOON,
     );
 }
@@ -271,11 +276,9 @@ fn whole(rig: &Rig) -> String {
     assert_eq!(rig.sql("PRAGMA user_version"), [schema], "{status:#}");
     assert_eq!(rig.sql("PRAGMA quick_check"), ["ok"]);
     rig.updater(&["verify"]).ok();
-    let left = rig.bed.sh(
-        "find /var/lib/teleport /usr/local /etc/systemd -name '.staging-*' -o -name '.retired-*' \
+    let left = rig.bed.sh("find /var/lib/teleport /usr/local /etc/systemd -name '.staging-*' -o -name '.retired-*' \
          -o -name '.teleport-update-tmp-*' -o -name .journal -o -name .updates.yaml.next -o -name '.backup.*' \
-         -o -name '.sqlite.db.teleport-update' -o -name .unmanaged",
-    );
+         -o -name '.sqlite.db.teleport-update' -o -name .unmanaged");
     assert_eq!(left, "");
     installed
 }
