@@ -14,43 +14,18 @@ pub fn run(shell: clap_complete::Shell) -> Result<u8> {
     super::version::print(&script)
 }
 
-<<<<<<< HEAD
-/// Prints the manual page, teleport-update(8): one page for all commands, for there is one page.
-=======
 /// Prints the manual page: section 8 (what root runs), one page, a section a command.
->>>>>>> t-adopt
 pub fn man() -> Result<u8> {
     let mut page = Vec::new();
-    render(&mut page).at("cannot render", "the manual page")?;
+    render_man(&mut page).at("cannot render", "the manual page")?;
     super::version::print(&page)
 }
 
-fn render(page: &mut Vec<u8>) -> std::io::Result<()> {
+fn render_man(page: &mut Vec<u8>) -> std::io::Result<()> {
     let command = Cli::command();
-    let man = clap_mangen::Man::new(command.clone()).section("8").manual("System administration");
+    let man = clap_mangen::Man::new(command.clone()).section("8").manual("System Administration");
     man.render_title(page)?;
     man.render_name_section(page)?;
-<<<<<<< HEAD
-    page.extend_from_slice(
-        b".SH SYNOPSIS\n\\fBteleport\\-update\\fR [\\fIGLOBAL OPTIONS\\fR] \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n",
-    );
-    man.render_options_section(page)?;
-    writeln!(page, ".SH COMMANDS")?;
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
-        writeln!(page, ".SS {}\n{}", sub.get_name(), about.replace('-', "\\-"))?;
-        let mut options = Vec::new();
-        clap_mangen::Man::new(sub.clone().disable_help_flag(true)).render_options_section(&mut options)?;
-        // Its heading is for a page of its own.
-        for line in options.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b".SH ")) {
-            page.extend_from_slice(line);
-        }
-    }
-    writeln!(page, ".SH ENVIRONMENT\nInstead of the flags of \\fBenable\\fR and \\fBpin\\fR:")?;
-    for argument in command.find_subcommand("enable").into_iter().flat_map(clap::Command::get_arguments) {
-        if let (Some(name), Some(flag)) = (argument.get_env(), argument.get_long()) {
-            writeln!(page, ".TP\n.B {}\n\\-\\-{}", name.to_string_lossy(), flag.replace('-', "\\-"))?;
-=======
     page.write_all(SYNOPSIS.as_bytes())?;
     man.render_options_section(page)?;
     writeln!(page, ".SH COMMANDS")?;
@@ -64,7 +39,6 @@ fn render(page: &mut Vec<u8>) -> std::io::Result<()> {
         let body = String::from_utf8_lossy(&body);
         for line in body.lines().filter(|line| !line.starts_with(".SH")) {
             writeln!(page, "{line}")?;
->>>>>>> t-adopt
         }
     }
     writeln!(page, ".SH ENVIRONMENT\nInstead of the flags of \\fBenable\\fR and \\fBpin\\fR:")?;
