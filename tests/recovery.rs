@@ -168,6 +168,35 @@ fn a_failing_disk_ends_with_an_error_and_the_old_version_or_with_success() {
 }
 
 #[test]
+fn a_signal_ends_a_run_at_a_safe_point_undone_before_the_commit_and_finished_after_it() {
+    let image = on_two();
+    image.cluster.set_directive(Find::version("1.0.0"));
+    let down = Flow::of(image, words("update"), (Some("2.0.0"), Some("2")), (Some("1.0.0"), Some("1")));
+    let (image, args) = plain_host();
+    let first = Flow::of(image, args, (None, Some("1")), (Some("1.0.0"), Some("1")));
+    let mut random = Random(0x5eed_0003);
+    for flow in [&down, &first] {
+        let points = flow.points(&flow.args, &flow.image.root());
+        for point in random.some(&points, 30) {
+            let signal = ["TERM", "INT"][random.below(2)];
+            let copy = flow.copy();
+            let ran = flow.injected(copy.path(), &flow.args, &point, &format!("signal={signal}"));
+            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+            let what = format!("SIG{signal} at {point:?}: {said}");
+            let state = match ran.status.code() {
+                Some(0) => &flow.new,
+                Some(1) => {
+                    assert!(said.contains("interrupted"), "{what}");
+                    &flow.old
+                }
+                other => panic!("{other:?} {what}"),
+            };
+            flow.check_whole(copy.path(), &what, state);
+        }
+    }
+}
+
+#[test]
 fn an_error_in_writing_the_commit_undoes_the_run_for_good() {
     let image = on_one();
     release(&image, "2.0.0");

@@ -66,8 +66,9 @@ fn a_power_cut_in_the_health_check_boots_into_the_old_version() {
     rig.bed.cut();
     rig.cluster.forget_requests();
     rig.bed.boot();
-    boots_old(&rig);
+    rig.until_ready();
     assert!(rig.cluster.requests().is_empty(), "recovery at boot asks no network");
+    boots_old(&rig);
 }
 
 #[test]
@@ -246,13 +247,9 @@ fn in_health_check(rig: &Rig) {
     std::fs::write(&config, text.replace("deadline: 8s", "deadline: 600s")).unwrap();
     rig.release(&version(2).behaviour("never-ready"));
     rig.bed.sh(&format!("systemctl start --no-block {UPDATE}"));
-    // The old process has handed over, and nothing is committed.
-    rig.bed.until(
-        &format!(
-            "grep -q '\"record\":\"intent\"' {JOURNAL} && readlink /proc/$(cat /run/teleport.pid)/exe | grep -q 2.0.0"
-        ),
-        SOON,
-    );
+    // The successor lives, and nothing is committed.
+    let successor = "for exe in /proc/[0-9]*/exe; do readlink $exe; done | grep -q 2.0.0/bin/teleport$";
+    rig.bed.until(&format!("grep -q '\"record\":\"intent\"' {JOURNAL} && ({successor})"), SOON);
 }
 
 /// After a boot without anybody's help.
