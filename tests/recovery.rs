@@ -180,13 +180,14 @@ fn a_signal_ends_a_run_at_a_safe_point_undone_before_the_commit_and_finished_aft
         for point in random.some(&points, 30) {
             let signal = ["TERM", "INT"][random.below(2)];
             let copy = flow.copy();
-            let ran = flow.injected(copy.path(), &flow.args, &point, &format!("signal={signal}"));
+            let args = [flow.args.clone(), words("--log-format json")].concat();
+            let ran = flow.injected(copy.path(), &args, &point, &format!("signal={signal}"));
             let said = String::from_utf8_lossy(&ran.stderr).into_owned();
             let what = format!("SIG{signal} at {point:?}: {said}");
             let state = match ran.status.code() {
                 Some(0) => &flow.new,
                 Some(1) => {
-                    assert!(said.contains("interrupted"), "{what}");
+                    assert!(said.contains(r#""error_code":"interrupted""#), "{what}");
                     &flow.old
                 }
                 other => panic!("{other:?} {what}"),
