@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use snapbox::{Data, assert_data_eq};
 use support::{Image, Ran, Rig, updater};
 use test_cluster::Misbehaviour;
 use test_cluster::archive::Archive;
@@ -54,8 +53,16 @@ fn replaced(word: &str) -> String {
     format!("[TIME]{}", word.split_once('Z').unwrap().1)
 }
 
-fn snapshot(name: &str) -> Data {
-    Data::read_from(&support::beds::checkout(&format!("tests/snapshots/{name}")), None)
+/// Compares with what a person has read and found good; `SNAPSHOTS=overwrite` writes it, to be read again.
+#[track_caller]
+fn assert_snapshot(actual: &str, name: &str) {
+    let path = support::beds::checkout(&format!("tests/snapshots/{name}"));
+    if std::env::var_os("SNAPSHOTS").is_some_and(|word| word == "overwrite") {
+        std::fs::write(&path, actual).unwrap();
+    }
+    let known = std::fs::read_to_string(&path).unwrap();
+    let differs = actual.lines().zip(known.lines()).position(|(actual, known)| actual != known);
+    assert!(actual == known, "{} differs, first in line {differs:?} from 0; now:\n{actual}", path.display());
 }
 
 #[test]
@@ -242,14 +249,14 @@ fn a_process_older_than_the_link_is_told_apart() {
 #[test]
 fn status_for_people() {
     let image = Image::new("1.0.0");
-    assert_data_eq!(image.run(&["status", "--format", "text"]).ok().stdout, snapshot("status-never-enabled.txt").raw());
+    assert_snapshot(&image.run(&["status", "--format", "text"]).ok().stdout, "status-never-enabled.txt");
     image.enable(&["--group", "blue"]).ok();
     image.release("1.1.0");
     image.run(&["update"]).ok();
     image.cluster.set_directive(Find::version("1.2.0"));
     image.run(&["update"]).fails(1, "1.2.0");
     let text = image.run(&["status", "--format", "text"]).ok().stdout;
-    assert_data_eq!(redacted(&text, &image), snapshot("status.txt").raw());
+    assert_snapshot(&redacted(&text, &image), "status.txt");
 }
 
 #[test]
@@ -265,7 +272,7 @@ fn plan_for_people_and_for_programs() {
         .split_inclusive('\n')
         .map(|line| if line.starts_with("download:") { "download: [SIZE] MB\n" } else { line })
         .collect();
-    assert_data_eq!(text, snapshot("plan.txt").raw());
+    assert_snapshot(&text, "plan.txt");
     let plan = image.run(&["plan", "--format", "json"]).ok().json();
     assert_eq!((&plan["action"], &plan["direction"]), (&json!("update"), &json!("upgrade")));
     let archive = std::fs::metadata(image.cluster.cdn().join(Archive::simple("1.1.0").name())).unwrap().len();
@@ -285,7 +292,7 @@ fn help_of_every_command() {
     let help = |args: &[&str]| Ran::of(&Command::new(updater()).args(args).env_clear().output().unwrap()).ok().stdout;
     let top = help(&["--help"]);
     assert_eq!(top, help(&["-h"]));
-    assert_data_eq!(top.clone(), snapshot("help.txt").raw());
+    assert_snapshot(&top, "help.txt");
     let commands: Vec<&str> = top
         .lines()
         .skip_while(|line| *line != "Commands:")
@@ -305,7 +312,7 @@ fn help_of_every_command() {
         })
         .collect();
     assert!(all.is_ascii(), "a serial console");
-    assert_data_eq!(all, snapshot("help-commands.txt").raw());
+    assert_snapshot(&all, "help-commands.txt");
 }
 
 #[test]
@@ -335,7 +342,7 @@ fn error_lines() {
     )
     .unwrap();
     record("bad settings", image.run(&["update"]), 1);
-    assert_data_eq!(lines, snapshot("errors.txt").raw());
+    assert_snapshot(&lines, "errors.txt");
 }
 
 #[test]
