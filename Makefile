@@ -52,7 +52,7 @@ $(ZIG)/ready: Makefile
 	@$(ZIG)/bin/pip install --quiet --disable-pip-version-check $(ZIG_VERSIONS)
 	@touch $@
 
-# The debug binaries: static as well, for the same target, and built in a third of the time.
+# The debug binaries: static as well, for the same target, and what `make test` runs; no second build with LTO to wait for.
 .PHONY: demo
 demo: DEMO := $(TARGET_DIR)/$(NATIVE)/debug
 demo: setup-beds build ## A host's life in a minute: install, update, a broken release, downgrade (bed, else sandbox)

@@ -1,6 +1,6 @@
 //! `status` (SPEC §9), and everything else that a person reads: help, plan, error lines, completion, the manual page.
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
 mod support;
 
@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use snapbox::{Data, assert_data_eq};
 use support::{Image, Ran, Rig, updater};
 use test_cluster::Misbehaviour;
 use test_cluster::archive::Archive;
@@ -53,16 +54,8 @@ fn replaced(word: &str) -> String {
     format!("[TIME]{}", word.split_once('Z').unwrap().1)
 }
 
-/// Compares with what a person has read and found good; `SNAPSHOTS=overwrite` writes it, to be read again.
-#[track_caller]
-fn assert_snapshot(actual: &str, name: &str) {
-    let path = support::beds::checkout(&format!("tests/snapshots/{name}"));
-    if std::env::var_os("SNAPSHOTS").is_some_and(|word| word == "overwrite") {
-        std::fs::write(&path, actual).unwrap();
-    }
-    let known = std::fs::read_to_string(&path).unwrap();
-    let differs = actual.lines().zip(known.lines()).position(|(actual, known)| actual != known);
-    assert!(actual == known, "{} differs, first in line {differs:?} from 0; now:\n{actual}", path.display());
+fn snapshot(name: &str) -> Data {
+    Data::read_from(&support::beds::checkout(&format!("tests/snapshots/{name}")), None)
 }
 
 #[test]
@@ -249,14 +242,14 @@ fn a_process_older_than_the_link_is_told_apart() {
 #[test]
 fn status_for_people() {
     let image = Image::new("1.0.0");
-    assert_snapshot(&image.run(&["status", "--format", "text"]).ok().stdout, "status-never-enabled.txt");
+    assert_data_eq!(image.run(&["status", "--format", "text"]).ok().stdout, snapshot("status-never-enabled.txt").raw());
     image.enable(&["--group", "blue"]).ok();
     image.release("1.1.0");
     image.run(&["update"]).ok();
     image.cluster.set_directive(Find::version("1.2.0"));
     image.run(&["update"]).fails(1, "1.2.0");
     let text = image.run(&["status", "--format", "text"]).ok().stdout;
-    assert_snapshot(&redacted(&text, &image), "status.txt");
+    assert_data_eq!(redacted(&text, &image), snapshot("status.txt").raw());
 }
 
 #[test]
@@ -272,7 +265,7 @@ fn plan_for_people_and_for_programs() {
         .split_inclusive('\n')
         .map(|line| if line.starts_with("download:") { "download: [SIZE] MB\n" } else { line })
         .collect();
-    assert_snapshot(&text, "plan.txt");
+    assert_data_eq!(text, snapshot("plan.txt").raw());
     let plan = image.run(&["plan", "--format", "json"]).ok().json();
     assert_eq!((&plan["action"], &plan["direction"]), (&json!("update"), &json!("upgrade")));
     let archive = std::fs::metadata(image.cluster.cdn().join(Archive::simple("1.1.0").name())).unwrap().len();
@@ -292,7 +285,7 @@ fn help_of_every_command() {
     let help = |args: &[&str]| Ran::of(&Command::new(updater()).args(args).env_clear().output().unwrap()).ok().stdout;
     let top = help(&["--help"]);
     assert_eq!(top, help(&["-h"]));
-    assert_snapshot(&top, "help.txt");
+    assert_data_eq!(top.clone(), snapshot("help.txt").raw());
     let commands: Vec<&str> = top
         .lines()
         .skip_while(|line| *line != "Commands:")
@@ -312,7 +305,7 @@ fn help_of_every_command() {
         })
         .collect();
     assert!(all.is_ascii(), "a serial console");
-    assert_snapshot(&all, "help-commands.txt");
+    assert_data_eq!(all, snapshot("help-commands.txt").raw());
 }
 
 #[test]
@@ -342,7 +335,7 @@ fn error_lines() {
     )
     .unwrap();
     record("bad settings", image.run(&["update"]), 1);
-    assert_snapshot(&lines, "errors.txt");
+    assert_data_eq!(lines, snapshot("errors.txt").raw());
 }
 
 #[test]
