@@ -1,4 +1,6 @@
 //! `--root`: images are baked without touching anything else, and come to life on a host.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
 mod support;
 

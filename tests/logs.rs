@@ -1,4 +1,6 @@
 //! What is said on standard error: on a terminal, in a pipe, in the journal, as JSON, and to nobody.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
 mod support;
 

@@ -2,6 +2,7 @@
 //!
 //! Files only, in images: every flow is killed (or fails) before each of its durable system calls. What needs a running
 //! agent is in `recovery_service.rs`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
 
 mod support;

@@ -1,4 +1,6 @@
 //! `status` (SPEC §9), and everything else that a person reads: help, plan, error lines, completion, the manual page.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
 mod support;
 

@@ -1,4 +1,6 @@
 //! `--install-suffix`: a second installation that shares nothing with the default one.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
 mod support;
 

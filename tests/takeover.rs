@@ -1,4 +1,6 @@
 //! `enable` on hosts that something else managed: the Go updater (PEERS, part B) or the old distribution packages.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
 mod support;
 

@@ -100,7 +100,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         set_aside,
         open_path: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
         closed_path: closed_path.and_then(|(path, opens)| (!opens).then_some(path)),
-        moved_links: moved_links(context, spec.path.as_deref(), &versions)?,
+        moved_links: moved_links(context, &versions)?,
         own_units: own_units(context)?,
         installed,
         names,
@@ -385,9 +385,11 @@ fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
 }
 
 /// Links of ours in the link directory that `updates.yaml` still names, if that is not the present one.
-fn moved_links(context: &Context, known: Option<&Path>, versions: &Path) -> Result<Vec<(PathBuf, Node)>> {
+fn moved_links(context: &Context, versions: &Path) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
-    let before = Layout::new(&layout.root, layout.suffix.as_deref(), known)?.link_dir;
+    // The file, not the settings of this run, which may be about to change it.
+    let known = Updates::read(&layout.config_file())?.spec().path.clone();
+    let before = Layout::new(&layout.root, layout.suffix.as_deref(), known.as_deref())?.link_dir;
     if before == layout.link_dir {
         return Ok(Vec::new());
     }
