@@ -203,16 +203,30 @@ fn an_error_in_writing_the_commit_undoes_the_run_for_good() {
     let image = on_one();
     release(&image, "2.0.0");
     let flow = Flow::of(image, words("update"), (Some("1.0.0"), Some("1")), (Some("2.0.0"), Some("1")));
-    let journal = flow.copy();
-    // The last record before the journal is closed is the commit; its write reaches the file and its sync fails.
     let syncs = flow.points(&flow.args, &flow.image.root());
-    let last = syncs.iter().filter(|(call, _)| call == "fdatasync").count();
-    for nth in last - 2..=last {
-        let copy = copy(journal.path());
-        let output = flow.injected(copy.path(), &flow.args, &("fdatasync".into(), nth), "error=EIO");
-        let after_commit = flow.is(copy.path(), &flow.new);
-        assert_eq!(output.status.code(), Some(if after_commit { 0 } else { 1 }), "{nth} of {last}: {output:?}");
-        flow.check(copy.path(), &format!("fdatasync {nth} of {last} fails"), true);
+    // The last record is the journal's end, the one before it the commit: its bytes are in the file, its sync fails.
+    let commit = syncs.iter().filter(|(call, _)| call == "fdatasync").count() - 1;
+    let fails = format!("inject=fdatasync:error=EIO:when={commit}");
+    let trace = tempfile::NamedTempFile::new().unwrap();
+    let all = format!("trace={CALLS}");
+    let copy = flow.copy();
+    let options = ["-e", &all, "-e", &fails, "-o", trace.path().to_str().unwrap()];
+    let output = strace(&options, copy.path(), &flow.args);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(flow.is(copy.path(), &flow.old), "{output:?}");
+    flow.check(copy.path(), "the commit's sync fails", true);
+
+    // Nor does it count when the undo is cut short as well.
+    let text = std::fs::read_to_string(trace.path()).unwrap();
+    let undo = text.split_inclusive('\n').position(|line| line.contains("(INJECTED)")).unwrap();
+    let before: String = text.split_inclusive('\n').take(undo).collect();
+    let undo = calls_of(&text).split_off(calls_of(&before).len());
+    let undo: Vec<_> = undo.into_iter().filter(|(call, _)| call != "fdatasync").collect();
+    for (call, nth) in Random(0x5eed_0004).some(&undo, 12) {
+        let copy = flow.copy();
+        let kills = format!("inject={call}:signal=KILL:when={nth}");
+        strace(&["-e", &all, "-e", &fails, "-e", &kills, "-o", "/dev/null"], copy.path(), &flow.args);
+        flow.check(copy.path(), &format!("the commit's sync fails, killed at {call} {nth}"), nth % 2 == 0);
     }
 }
 
@@ -573,16 +587,7 @@ impl Flow {
         let copy = copy(root);
         let trace = tempfile::NamedTempFile::new().unwrap();
         strace(&["-e", &format!("trace={CALLS}"), "-o", trace.path().to_str().unwrap()], copy.path(), args);
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        let text = std::fs::read_to_string(trace.path()).unwrap();
-        let calls = text.lines().filter(|line| !line.starts_with(['-', '+']));
-        let points = calls.filter_map(|line| {
-            let call = line.split('(').next()?.to_owned();
-            let nth = counts.entry(call.clone()).or_default();
-            *nth += 1;
-            Some((call, *nth))
-        });
-        points.collect()
+        calls_of(&std::fs::read_to_string(trace.path()).unwrap())
     }
 
     fn kill(&self, root: &Path, args: &[String], point: &(String, usize)) -> Output {
@@ -698,6 +703,19 @@ fn every_kill(flow: &Flow) {
     });
     eprintln!("{} points: {old:?} old, {new:?} new", points.len());
     assert!(old.into_inner() > 0 && new.into_inner() > 0);
+}
+
+/// The calls of a trace, each with its number among those of its name.
+fn calls_of(trace: &str) -> Vec<(String, usize)> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let calls = trace.lines().filter(|line| !line.starts_with(['-', '+']));
+    let points = calls.filter_map(|line| {
+        let call = line.split('(').next()?.to_owned();
+        let nth = counts.entry(call.clone()).or_default();
+        *nth += 1;
+        Some((call, *nth))
+    });
+    points.collect()
 }
 
 fn words(line: &str) -> Vec<String> {
