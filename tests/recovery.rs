@@ -682,9 +682,13 @@ impl Flow {
     }
 }
 
-/// Kills the flow before each durable call, alternately followed by a boot and by the next run.
+/// Kills the flow before each durable call, alternately followed by a boot and by the next run. Of what comes before the
+/// journal (unpacking, one file like the other) every third call will do.
 fn every_kill(flow: &Flow) {
-    let points = flow.points(&flow.args, &flow.image.root());
+    let all = flow.points(&flow.args, &flow.image.root());
+    let journal = all.iter().position(|(call, _)| call == "fallocate").expect("a journal");
+    let points: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| *at >= journal || at % 3 == 0).collect();
+    let points: Vec<_> = points.into_iter().map(|(_, point)| point).collect();
     assert!(points.len() > 20, "{points:?}");
     let next = AtomicUsize::new(0);
     let (old, new) = (AtomicUsize::new(0), AtomicUsize::new(0));
