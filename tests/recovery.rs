@@ -8,8 +8,9 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
@@ -727,13 +728,28 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn run(root: &Path, args: &[String]) -> Output {
-    Command::new(updater()).env_clear().arg("--root").arg(root).args(args).output().unwrap()
+    Command::new(program()).env_clear().arg("--root").arg(root).args(args).output().unwrap()
 }
 
 fn strace(options: &[&str], root: &Path, args: &[String]) -> Output {
     let mut command = Command::new("strace");
     command.env_clear().env("PATH", "/usr/bin:/bin").arg("-qq").args(options);
-    command.arg(updater()).arg("--root").arg(root).args(args).output().unwrap()
+    command.arg(program()).arg("--root").arg(root).args(args).output().unwrap()
+}
+
+/// The updater without its debug information: each run hashes its own program for the journal.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        use std::os::unix::fs::PermissionsExt;
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("updater");
+        let mine = path.with_extension(std::process::id().to_string());
+        std::fs::write(&mine, test_cluster::toy::slim(&std::fs::read(updater()).unwrap())).unwrap();
+        std::fs::set_permissions(&mine, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Other tests make the same file at the same time.
+        std::fs::rename(&mine, &path).unwrap();
+        path
+    })
 }
 
 /// A copy of an image below a new directory.
