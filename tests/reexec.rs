@@ -83,7 +83,8 @@ fn where_the_active_versions_updater_breaks_the_bootstrap_does_the_work() {
 fn what_a_breaking_updater_left_half_done_is_recovered_first() {
     // It starts the work, dies in the middle of it, and says that it is broken.
     let program = toy(&format!(
-        "{BOOTSTRAP} \"$@\" & pid=$!\n\
+        "[ \"$1\" = update ] || exec {BOOTSTRAP} \"$@\"\n\
+         {BOOTSTRAP} \"$@\" & pid=$!\n\
          while kill -0 $pid && ! grep -aq 'intent\",\"step\":3' /var/lib/teleport/versions/.journal 2>/dev/null; do :; done\n\
          kill -9 $pid; exit 70"
     ));
