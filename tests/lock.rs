@@ -1,4 +1,5 @@
 //! SPEC §7: one writing run at a time; readers need neither lock nor root.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
 
 mod support;

@@ -1,4 +1,5 @@
 //! SPEC §8 with a running agent under a real systemd: kills, power cuts, boots, shutdowns, and the agent's own session.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
 
 mod support;

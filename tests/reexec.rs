@@ -1,4 +1,5 @@
 //! SPEC §5, Re-exec: the active version's updater does the work, and the bootstrap stands behind it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
 
 mod support;
