@@ -271,6 +271,9 @@ fn say_done(context: &Context, plan: &Plan) {
 fn settle_without_move(context: &Context, updates: &mut Updates, errand: &Errand<'_>) -> Result<()> {
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
+    // An empty plan is the proof that every link leads there, also where the settings had lost or forgotten it.
+    spec.active_version = Some(errand.target.version.clone());
+    spec.active_edition = Some(errand.target.edition);
     let before = updates.render();
     updates.set_spec(&spec);
     if errand.insist {

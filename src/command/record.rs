@@ -8,7 +8,7 @@ use crate::database::{Backup, directory};
 use crate::execute::EVIDENCE_BESIDE_SNAPSHOT;
 use crate::execute::journal::{Journal, Record};
 use crate::plan::facts::Refusal;
-use crate::plan::{Database, Plan, Step, decide};
+use crate::plan::{Plan, Step, decide};
 use crate::release::Revision;
 use crate::report::{Error, Result};
 
@@ -133,9 +133,10 @@ impl Failure {
                 && let Some(dir) = &self.plan.to_dir
             {
                 let version_dir = versions.join(dir);
-                let place = match self.plan.database {
-                    Database::Keep => directory::of(&version_dir),
-                    Database::Restore => version_dir.join(EVIDENCE_BESIDE_SNAPSHOT),
+                let place = if self.plan.needs_snapshot_of_target() {
+                    version_dir.join(EVIDENCE_BESIDE_SNAPSHOT)
+                } else {
+                    directory::of(&version_dir)
                 };
                 let is_kept = Backup::read(&place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
                 if is_kept {

@@ -21,7 +21,7 @@ use crate::store::{manifest::Manifest, publish};
 const PACKAGE_LOCK: Duration = Duration::from_secs(300);
 /// Below `.unmanaged`: copies of what must survive a package's removal.
 pub(super) const PACKAGE_COPIES: &str = "package";
-/// Where a failed restore's database is kept, so that the snapshot it came from stays usable.
+/// Where a failed version's database is kept if the snapshot in its place must stay usable.
 pub const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
 
 /// Does `step`.
@@ -369,7 +369,7 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
         let _ = durable::remove_tree(&new);
         return Err(error);
     }
-    if plan.database == Database::Restore {
+    if plan.needs_snapshot_of_target() {
         let place = version_dir.join(EVIDENCE_BESIDE_SNAPSHOT);
         durable::remove_tree(&place)?;
         durable::rename(&new, &place)

@@ -145,6 +145,16 @@ impl Plan {
         self.prepare.iter().any(|step| matches!(step, Step::Fetch { .. }))
     }
 
+    /// True if the target's own snapshot must outlive a failure: it is restored by this run, or (the links are put
+    /// right without a move) was taken by it.
+    pub fn needs_snapshot_of_target(&self) -> bool {
+        self.database == Database::Restore
+            || self.switch.iter().any(|step| match step {
+                Step::Snapshot { dir, .. } => self.to_dir.as_ref() == Some(dir),
+                _ => false,
+            })
+    }
+
     /// Bytes to be downloaded, where known.
     pub fn download_bytes(&self) -> Option<u64> {
         self.prepare.iter().find_map(|step| match step {
