@@ -20,12 +20,6 @@ pub struct Status {
     pub last_update_time: Option<Timestamp>,
     /// The last working version: committed and healthy, not the current one.
     pub previous: Option<Revision>,
-    /// What the cluster last asked for.
-    pub desired: Option<Revision>,
-    /// The cluster's last `agent_update_jitter_seconds`.
-    pub jitter_seconds: Option<u64>,
-    /// The cluster's last `agent_auto_update`.
-    pub in_window: Option<bool>,
     /// The watch over a committed version, while it lasts.
     pub watch: Option<Watch>,
     /// Versions that were rolled back.
@@ -148,9 +142,6 @@ impl Status {
             last_result: LastResult::from_view(&view.at("last_result")?)?,
             last_update_time: view.at("last_update_time")?.time()?,
             previous: view.at("previous")?.revision()?,
-            desired: view.at("desired")?.revision()?,
-            jitter_seconds: view.at("jitter")?.integer()?,
-            in_window: view.at("in_window")?.boolean()?,
             watch: Watch::from_view(&view.at("watch")?)?,
             refused: view.at("refused")?.items()?.iter().map(Refused::from_view).collect::<Result<_>>()?,
             failed_rows: view.at("failed_rows")?.items()?.iter().map(FailedRows::from_view).collect::<Result<_>>()?,
@@ -164,9 +155,6 @@ impl Status {
             ("last_result", self.last_result.as_ref().map(LastResult::to_node)),
             ("last_update_time", self.last_update_time.map(time_node)),
             ("previous", self.previous.as_ref().map(revision_node)),
-            ("desired", self.desired.as_ref().map(revision_node)),
-            ("jitter", self.jitter_seconds.map(Node::plain)),
-            ("in_window", self.in_window.map(Node::plain)),
             ("watch", self.watch.as_ref().map(Watch::to_node)),
             ("refused", list(self.refused.iter().map(Refused::to_node).collect())),
             ("failed_rows", list(self.failed_rows.iter().map(FailedRows::to_node).collect())),
@@ -319,9 +307,6 @@ mod tests {
             }),
             last_update_time: Some(time),
             previous: Some(revision("1.0.0")),
-            desired: Some(revision("2.0.0")),
-            jitter_seconds: Some(10),
-            in_window: Some(true),
             watch: Some(Watch {
                 revision: revision("2.0.0"),
                 until: time,

@@ -138,8 +138,6 @@ pub struct ServiceCommands {
     pub stop: String,
     /// Makes the agent take up its new binary without ending sessions.
     pub reload: String,
-    /// Exits 0 if the agent should run.
-    pub status: Option<String>,
     /// Holds the main process's id.
     pub pid_file: PathBuf,
 }
@@ -473,7 +471,6 @@ impl ServiceCommands {
             start: command("start")?,
             stop: command("stop")?,
             reload: command("reload")?,
-            status: view.at("status")?.text()?,
             pid_file: view.needed("complete: pid_file is missing", view.at("pid_file")?.path()?)?,
         }))
     }
@@ -483,7 +480,6 @@ impl ServiceCommands {
             ("start", Some(Node::text(&self.start))),
             ("stop", Some(Node::text(&self.stop))),
             ("reload", Some(Node::text(&self.reload))),
-            ("status", self.status.as_deref().map(Node::text)),
             ("pid_file", Some(Node::text(self.pid_file.to_string_lossy()))),
         ])
     }
@@ -631,7 +627,6 @@ mod tests {
                 start: "rc-service teleport start".to_owned(),
                 stop: "a 'b' \"c\"".to_owned(),
                 reload: "r".to_owned(),
-                status: Some("s".to_owned()),
                 pid_file: "/run/teleport.pid".into(),
             }),
             update_id: Some("2c652f3c-ae11-5e5a-ba40-73cba91149cd".to_owned()),

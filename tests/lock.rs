@@ -1,0 +1,247 @@
+//! SPEC §7: one writing run at a time; readers need neither lock nor root.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+
+mod support;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::{Image, Rig, tree, updater};
+use test_cluster::archive::Archive;
+use test_cluster::directive::Find;
+use test_cluster::misbehaviour::Misbehaviour;
+
+const SOON: Duration = Duration::from_secs(60);
+
+#[test]
+fn of_two_enables_at_once_one_waits_and_both_succeed() {
+    let image = Image::new("1.0.0");
+    let args = image.enable_args();
+    let runs: Vec<Child> = (0..2).map(|_| start(&image, &args)).collect();
+    for run in runs {
+        let output = run.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    image.run(&["verify"]).ok();
+    // The archive was fetched once.
+    let archive = "/cdn/teleport-v1.0.0-linux-amd64-bin.tar.gz";
+    let fetched = image.cluster.requests_to(archive);
+    let whole = fetched.iter().filter(|request| request.method == "GET" && request.path == archive).count();
+    assert_eq!(whole, 1, "{fetched:#?}");
+}
+
+#[test]
+fn the_timers_run_waits_shortly_and_names_the_holder() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    let _held = hold(&image, "4242 enable");
+    let before = tree(&image.root());
+    let start = Instant::now();
+    let ran = image.run(&["update"]).fails(75, "pid 4242");
+    let took = start.elapsed();
+    assert!(ran.stderr.contains("enable"), "{ran:#?}");
+    assert!(took > Duration::from_secs(3) && took < Duration::from_secs(20), "{took:?}");
+    assert_eq!(tree(&image.root()), before);
+}
+
+#[test]
+fn an_operators_command_waits_for_the_run_that_holds_the_lock() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    // A real run, which the mirror keeps busy until it is told otherwise.
+    let archive = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
+    image.cluster.misbehave(archive, Misbehaviour::Slow { bytes_per_sec: 20_000 });
+    let first = start(&image, &["update".to_owned()]);
+    let deadline = Instant::now() + SOON;
+    while image.cluster.requests_to(archive).is_empty() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(image.run(&["status"]).ok().json()["update_in_progress"], true);
+    let refused = image.run(&["update"]).fails(75, &format!("pid {}", first.id()));
+    assert!(refused.stderr.contains("\"update\""), "{refused:#?}");
+    let second = start(&image, &["disable".to_owned()]);
+    terminate(&first);
+    let output = first.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(second.wait_with_output().unwrap().status.success());
+    assert!(image.config().contains("enabled: false"));
+    let left: Vec<_> = tree(&image.root()).into_iter().filter(|path| path.contains(".staging-")).collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn a_waiting_run_ends_at_once_when_it_is_told_to() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let _held = hold(&image, "4242 enable");
+    let waiting = start(&image, &["disable".to_owned()]);
+    // It has the file open once it waits.
+    let fds = format!("/proc/{}/fd", waiting.id());
+    let deadline = Instant::now() + SOON;
+    let waits = || {
+        let fds = std::fs::read_dir(&fds).into_iter().flatten().flatten();
+        fds.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|file| file.ends_with(".lock"))
+    };
+    while !waits() {
+        assert!(Instant::now() < deadline);
+    }
+    terminate(&waiting);
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(image.config().contains("enabled: true"));
+}
+
+#[test]
+fn readers_need_no_lock() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    let _held = hold(&image, "4242 enable");
+    let before = tree(&image.root());
+    let start = Instant::now();
+    let status = image.run(&["status", "--format", "json"]).ok().json();
+    assert_eq!(status["update_in_progress"], true);
+    let plan = image.run(&["plan", "--format", "json"]).ok().json();
+    assert_eq!(plan["action"], "update");
+    image.run(&["verify"]).ok();
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(tree(&image.root()), before);
+}
+
+#[test]
+fn readers_need_no_root() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    image.run(&["update"]).ok();
+    image.release("3.0.0");
+    std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let before = tree(&image.root());
+    let status = as_nobody(&image, &["status", "--format", "json"]);
+    assert_eq!(status.0, 0, "{status:?}");
+    let status: serde_json::Value = serde_json::from_str(&status.1).unwrap();
+    assert_eq!(status["agent_version_installed"], "2.0.0");
+    assert_eq!(status["agent_version_desired"], "3.0.0");
+    assert_eq!(status["agent_version_previous"], "1.0.0");
+    let plan = as_nobody(&image, &["plan", "--format", "json"]);
+    assert_eq!(plan.0, 0, "{plan:?}");
+    let verify = as_nobody(&image, &["verify"]);
+    assert_eq!(verify.0, 0, "{verify:?}");
+    // Writers say what is missing, and change nothing.
+    for command in ["update", "disable", "rollback", "recover", "uninstall"] {
+        let ran = as_nobody(&image, &[command]);
+        assert_eq!(ran.0, 1, "{command}: {ran:?}");
+        assert!(ran.2.contains("root"), "{command}: {ran:?}");
+    }
+    assert_eq!(tree(&image.root()), before);
+}
+
+#[test]
+fn what_nobody_may_read_is_null() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(image.path("/var/lib/teleport"), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let (code, stdout, stderr) = as_nobody(&image, &["status", "--format", "json"]);
+    assert_eq!(code, 0, "{stderr}");
+    let status: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(status["agent_version_installed"], serde_json::Value::Null);
+    assert_eq!(status["agent_updates_enabled"], serde_json::Value::Null);
+    // The link can be seen.
+    assert_eq!(status["agent_version_linked"], "1.0.0");
+}
+
+#[test]
+fn a_lock_file_that_was_replaced_does_not_keep_runs_out_for_ever() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let held = hold(&image, "4242 enable");
+    let waiting = start(&image, &["disable".to_owned()]);
+    // Whoever removes the file takes the lock away from its holder; the next runs agree on the new one.
+    std::fs::remove_file(image.versions().join(".lock")).unwrap();
+    let output = waiting.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    drop(held);
+    assert!(image.config().contains("enabled: false"));
+    image.run(&["recover"]).ok();
+}
+
+#[test]
+fn an_agent_started_by_plain_commands_does_not_inherit_the_lock() {
+    let Some(rig) = Rig::up("inherit") else { return };
+    let start = "setsid /usr/local/bin/teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid &";
+    let stop = "kill $(cat /run/teleport.pid); while kill -0 $(cat /run/teleport.pid); do sleep 0.05; done";
+    let config = format!(
+        "version: v1\nkind: agent_versions\nspec:\n{}  service:\n    start: '{start}'\n    stop: '{stop}'\n    \
+         reload: 'kill -HUP $(cat /run/teleport.pid)'\n    pid_file: /run/teleport.pid\n",
+        support::FAST
+    );
+    rig.bed.write("/var/lib/teleport/versions/updates.yaml", &config, 0o644);
+    rig.release(&Archive::simple("1.0.0"));
+    rig.enable(&[]).ok();
+    rig.bed.write("/root/start", format!("#!/bin/sh\n{start}\n"), 0o755);
+    // Outlives the command that starts it.
+    rig.bed.sh("systemd-run --quiet --unit agent -p KillMode=none -p RemainAfterExit=yes /root/start");
+    rig.until_ready();
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update"]).ok();
+    rig.cluster.set_directive(Find::version("1.0.0"));
+    // The run that starts the agent is not over before its watch is.
+    let inner = "teleport-update update; code=$?; ls -l /proc/$(cat /run/teleport.pid)/fd >/var/fds; \
+                 readlink /proc/$(cat /run/teleport.pid)/exe; teleport-update disable; exit $code";
+    let said = rig.bed.sh(inner);
+    assert_eq!(said.trim(), "/var/lib/teleport/versions/1.0.0/bin/teleport");
+    let fds = rig.bed.sh("cat /var/fds");
+    assert!(fds.contains("sqlite.db") && !fds.contains(".lock") && !fds.contains(".journal"), "{fds}");
+}
+
+/// The lock, held by this test in the name of `holder`.
+fn hold(image: &Image, holder: &str) -> File {
+    let path = image.versions().join(".lock");
+    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
+    file.lock().unwrap();
+    writeln!(file, "{holder}").unwrap();
+    file
+}
+
+fn start(image: &Image, args: &[String]) -> Child {
+    Command::new(updater())
+        .env_clear()
+        .arg("--root")
+        .arg(image.root())
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn terminate(child: &Child) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
+/// Status and both streams of the updater, run as nobody.
+fn as_nobody(image: &Image, args: &[&str]) -> (i32, String, String) {
+    // Where nobody can reach it.
+    let program = image.root().parent().unwrap().join("updater");
+    if !program.exists() {
+        std::fs::copy(updater(), &program).unwrap();
+    }
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .arg(program)
+        .arg("--root")
+        .arg(image.root())
+        .args(args)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
