@@ -74,9 +74,9 @@ fn an_image_baked_from_outside_comes_to_life_with_an_id_of_its_own() {
         rig.updater(&["update"]).ok();
         let text = std::fs::read_to_string(&config).unwrap();
         let line = text.lines().find(|line| line.trim_start().starts_with("update_id: ")).expect("an id").to_owned();
-        let id = line.split_once(": ").unwrap().1.to_owned();
+        let id = line.split_once(": ").unwrap().1.trim_matches('"').to_owned();
         let asked = rig.cluster.requests_to("find");
-        assert!(asked[0].query.contains(&("update_id".to_owned(), id.clone())), "{asked:#?}");
+        assert!(asked[0].query.contains(&("update_id".to_owned(), id.clone())), "{line}: {asked:#?}");
         id
     };
     let id = first_run();
