@@ -160,7 +160,14 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<(C
     spec.keep = args.keep.unwrap_or(spec.keep);
     match &args.components {
         Some(names) if names.iter().any(|name| name == ALL) => spec.components = Vec::new(),
-        Some(names) => spec.components = names.iter().map(|name| name.trim().to_owned()).collect(),
+        Some(names) => {
+            if let Some(name) = names.iter().find(|name| name.is_empty() || name.contains('/') || name.starts_with('.'))
+            {
+                return Err(Error::new(Code::Usage, format!("--components {name:?} is no name of a binary"))
+                    .advise("give names like tsh,tbot"));
+            }
+            spec.components = names.iter().map(|name| name.trim().to_owned()).collect();
+        }
         None => {}
     }
     if let Some(floor) = &args.min_version {

@@ -11,7 +11,7 @@ use crate::host::http;
 use crate::plan::decide;
 use crate::release::Revision;
 use crate::report::{Code, Result};
-use crate::store::manifest;
+use crate::store::manifest::{self, Manifest};
 
 /// After a longer wait than this the cluster is asked again, seconds: its answer may have changed, also within the
 /// RFD's longest jitter of a minute, and one more exchange costs nothing.
@@ -108,10 +108,17 @@ fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     };
     let plain = target.version.to_string();
     let versions = context.layout.inside(&context.layout.versions);
-    [plain.clone(), format!("{plain}_{}", target.edition)].iter().any(|dir| {
-        link == versions.join(dir).join("bin/teleport")
-            && manifest::read_marker(&context.layout.versions.join(dir)).is_ok_and(|marker| marker.is_some())
-    })
+    [plain.clone(), format!("{plain}_{}", target.edition)]
+        .iter()
+        .any(|dir| link == versions.join(dir).join("bin/teleport") && is_whole(&context.layout.versions.join(dir)))
+}
+
+/// The marker is there, and every file has its size and mode: a dozen looks, no reading.
+fn is_whole(version_dir: &std::path::Path) -> bool {
+    manifest::read_marker(version_dir).is_ok_and(|marker| marker.is_some())
+        && Manifest::read(version_dir)
+            .and_then(|manifest| manifest.quick_check(version_dir))
+            .is_ok_and(|differences| differences.is_empty())
 }
 
 fn is_move(updates: &Updates, target: &Revision) -> bool {

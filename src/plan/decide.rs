@@ -49,9 +49,6 @@ pub fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decisi
     if !ask.in_window {
         return Decision::Rest(format!("{} waits for the cluster's update window", ask.wanted));
     }
-    if facts.active.as_ref() == Some(&ask.wanted) {
-        return Decision::Go;
-    }
     match facts.refused.iter().find(|refusal| refusal.revision == ask.wanted) {
         Some(refusal) if !ask.insist && facts.now < refusal.retry_at => Decision::Rest(format!(
             "{} was refused ({}); next try at {}, or now with `update --now`",
