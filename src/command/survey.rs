@@ -130,7 +130,8 @@ pub fn linked(context: &Context) -> Option<(Version, Option<Edition>)> {
     };
     let agent = dir_of(&layout.link_dir.join("teleport"))?;
     let links = std::fs::read_dir(&layout.link_dir).ok()?.flatten();
-    let helpers = links.filter(|entry| !is_updater_name(&entry.file_name().to_string_lossy())).map(|entry| entry.path());
+    let helpers =
+        links.filter(|entry| !is_updater_name(&entry.file_name().to_string_lossy())).map(|entry| entry.path());
     if helpers.chain([layout.unit_file.clone()]).filter_map(|path| dir_of(&path)).any(|dir| dir != agent) {
         return None;
     }
@@ -146,7 +147,8 @@ pub fn linked(context: &Context) -> Option<(Version, Option<Edition>)> {
 pub fn believe_links(context: &Context, updates: &mut Updates) -> Option<Version> {
     let mut spec = updates.spec().clone();
     let (version, edition) = linked(context).filter(|_| !super::recover::is_needed(context))?;
-    let is_told = spec.active_version.as_ref() == Some(&version) && (edition.is_none() || spec.active_edition == edition);
+    let is_told =
+        spec.active_version.as_ref() == Some(&version) && (edition.is_none() || spec.active_edition == edition);
     // RFD 0169's own files name no edition.
     if is_told || (spec.active_edition.is_none() && spec.active_version.as_ref() == Some(&version)) {
         return None;
