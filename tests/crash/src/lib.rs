@@ -15,9 +15,14 @@ pub mod database;
 pub mod flow;
 pub mod flows;
 pub mod host;
+pub mod injector;
+mod ptrace;
 pub mod random;
 pub mod release;
 pub mod state;
+pub mod suite;
+pub mod suites;
+pub mod syscalls;
 pub mod tree;
 
 pub use flow::{Flow, Found};
