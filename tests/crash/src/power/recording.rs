@@ -1,11 +1,13 @@
 //! What one command did to a disk, and what a power cut could have left of it.
 
 use std::ops::Range;
+use std::path::Path;
 
-use super::fuse::Event;
+use super::disk::Event;
 use super::image::Image;
 use super::volume::{Kind, Volume};
-use crate::{Flow, Found, Random};
+use crate::flow::{Flow, Found};
+use crate::random::Random;
 
 /// Bytes that a disk writes wholly or not at all.
 const SECTOR: usize = 512;
@@ -17,8 +19,8 @@ const SUPERBLOCK: u64 = 4096;
 pub struct Recording {
     base: Image,
     events: Vec<Event>,
-    /// From this many events on the command has said how it ended: recovery must find that.
-    promised: Option<(usize, Found)>,
+    /// From this many events on this outcome was promised, by the end of a command: recovery must find it.
+    promised: [Option<(usize, Found)>; 2],
 }
 
 /// What becomes of the writes that no flush has covered.
@@ -51,56 +53,44 @@ impl std::fmt::Display for Cut {
     }
 }
 
-impl Cut {
-    /// Whether a boot recovers from it, or else the next run.
-    pub fn boot(&self) -> bool {
-        self.seed.is_multiple_of(2)
-    }
-}
-
 impl Recording {
-    /// Runs `flow` on a new file system.
+    /// Records a `flow` from its image on, on the file system `empty`.
     ///
     /// # Errors
     /// The disk cannot be served or mounted here, or the command fails.
     pub fn of_flow(flow: &Flow, kind: Kind, empty: &Image) -> Result<Self, String> {
-        let io = |error: std::io::Error| format!("{}: {error}", kind.name());
-        let volume = Volume::mount(kind, empty.clone()).map_err(io)?;
-        let root = volume.root();
-        std::fs::create_dir(&root).map_err(io)?;
-        flow.copy_to(&root).map_err(io)?;
-        volume.sync().map_err(io)?;
-        let base = volume.disk().begin();
-        let output = flow.run(&root, &flow.args);
-        if !output.status.success() {
-            return Err(format!("{} on {}: {output:?}", flow.name, kind.name()));
-        }
-        let promised = Some((volume.disk().position(), Found::New));
-        Ok(Self { base, events: volume.unmount().map_err(io)?.events, promised })
+        let failed = |error: std::io::Error| format!("{}: {}: {error}", flow.name, kind.name());
+        let volume = Volume::mount(kind, empty.clone()).map_err(failed)?;
+        std::fs::create_dir(volume.root()).and_then(|()| flow.copy_to(&volume.root())).map_err(failed)?;
+        let prepared = volume.unmount().map_err(failed)?;
+        let run = |root: &Path| {
+            let output = flow.run(root, &flow.args);
+            if output.status.success() { Ok(()) } else { Err(format!("{}: {}: {output:?}", flow.name, kind.name())) }
+        };
+        Self::of(kind, prepared, None, run, |_| Ok(Found::New))
     }
 
-    /// Mounts the disk that `cut` left, and runs `recover` there.
+    /// Mounts `base` and records that, and what `run` does to it, until all of it is on the medium. When `run` has ended,
+    /// its outcome is promised: what `outcome` then sees. Before that, what was `promised` already.
     ///
     /// # Errors
-    /// It cannot be mounted, or recovery fails.
-    pub fn of_recovery(&self, flow: &Flow, kind: Kind, cut: &Cut) -> Result<Self, String> {
-        let base = self.image(cut);
-        let volume = Volume::mount(kind, base.clone()).map_err(|error| format!("cannot mount: {error}"))?;
-        let root = volume.root();
-        let args = crate::host::words(if cut.boot() { "recover --boot" } else { "recover" });
-        let output = flow.run(&root, &args);
-        if !output.status.success() {
-            return Err(format!("{args:?}: {output:?}"));
-        }
-        let position = volume.disk().position();
-        let promised = Some((position, flow.found(&root)?));
-        let events = volume.unmount().map_err(|error| error.to_string())?.events;
+    /// It cannot be mounted, or `run` or `outcome` fails.
+    pub fn of(
+        kind: Kind,
+        base: Image,
+        promised: Option<Found>,
+        run: impl FnOnce(&Path) -> Result<(), String>,
+        outcome: impl FnOnce(&Path) -> Result<Found, String>,
+    ) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", kind.name());
+        let volume = Volume::mount(kind, base.clone()).map_err(failed)?;
+        run(&volume.root())?;
+        let ended = volume.disk().position();
+        let promised = [promised.map(|found| (0, found)), Some((ended, outcome(&volume.root())?))];
+        volume.sync().map_err(failed)?;
+        let events = volume.disk().events();
+        volume.unmount().map_err(failed)?;
         Ok(Self { base, events, promised })
-    }
-
-    /// How many flushes the disk was asked for.
-    pub fn flushes(&self) -> usize {
-        self.events.iter().filter(|event| matches!(event, Event::Flush)).count()
     }
 
     /// The cuts at each flush, and one of each further fate between it and the next.
@@ -115,7 +105,8 @@ impl Recording {
                 continue;
             }
             let mut cut = |pending: Range<usize>, fate| {
-                let promised = self.promised.filter(|(from, _)| *from <= pending.end).map(|(_, found)| found);
+                let promised = self.promised.iter().flatten().filter(|(from, _)| *from <= pending.end);
+                let promised = promised.map(|(_, found)| *found).next();
                 cuts.push(Cut { pending, fate, seed: random.below(usize::MAX) as u64, promised });
             };
             cut(pending.clone(), Fate::Dropped);

@@ -7,13 +7,18 @@ use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
+use tempfile::TempDir;
 
-use super::fuse::{Disk, Event};
+use super::disk::Disk;
 use super::image::Image;
 use super::loop_device::LoopDevice;
+use crate::host::scratch;
 
 /// How long an unmount may be refused because somebody has a file open.
 const BUSY: Duration = Duration::from_secs(5);
+
+/// Where distributions have mkfs.
+const PROGRAMS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 /// A kind of file system and how it is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +32,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Ext4, Self::Ext4Writeback, Self::Xfs];
-
     /// As it is called on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -58,8 +60,7 @@ impl Kind {
     /// Why it cannot be used here, if it cannot.
     pub fn missing(self) -> Option<String> {
         let program = format!("mkfs.{}", self.driver());
-        let found = ["/usr/sbin", "/sbin", "/usr/bin"].iter().any(|dir| Path::new(dir).join(&program).exists());
-        if !found {
+        if !PROGRAMS.iter().any(|dir| Path::new(dir).join(&program).exists()) {
             return Some(format!("no {program}"));
         }
         let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
@@ -67,42 +68,42 @@ impl Kind {
         (!known).then(|| format!("the kernel has no {}", self.driver()))
     }
 
+    /// Sizes in bytes and options of mkfs; of several, the first that it knows. Zeros cost nothing.
+    fn mkfs(self) -> (u64, &'static [&'static [&'static str]]) {
+        match self {
+            Self::Ext4 | Self::Ext4Writeback => {
+                (128 << 20, &[&["-q", "-F", "-b", "4096", "-N", "4096", "-J", "size=8", "-E", "lazy_itable_init=0"]])
+            }
+            // It refuses less than 300 MiB, and newer ones a log of less than 64 MiB, which each mount reads.
+            Self::Xfs => (300 << 20, &[&["--unsupported", "-q", "-f", "-l", "size=8m"], &["-q", "-f"]]),
+        }
+    }
+
     /// A new, empty file system.
     pub fn make(self) -> io::Result<Image> {
-        // xfs refuses less than 300 MiB; zeros cost nothing.
-        let (size, args): (u64, &[&str]) = match self {
-            Self::Ext4 | Self::Ext4Writeback => {
-                (128 << 20, &["-q", "-F", "-b", "4096", "-N", "4096", "-J", "size=8", "-E", "lazy_itable_init=0"])
-            }
-            Self::Xfs => (300 << 20, &["--unsupported", "-q", "-f", "-l", "size=8m"]),
-        };
-        let disk = Disk::serve(Image::new(size))?;
-        {
+        let (size, options) = self.mkfs();
+        let mut last = String::new();
+        for options in options {
+            let disk = Disk::serve(Image::new(size))?;
             let device = LoopDevice::over(disk.file()?)?;
             let mut mkfs = Command::new(format!("mkfs.{}", self.driver()));
-            let output = mkfs.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").args(args).arg(device.path()).output()?;
-            if !output.status.success() {
-                return Err(io::Error::other(format!("{mkfs:?}: {output:?}")));
+            mkfs.env("PATH", PROGRAMS.join(":")).args(*options).arg(device.path());
+            let output = mkfs.output()?;
+            drop(device);
+            if output.status.success() {
+                return Ok(disk.image());
             }
+            last = format!("{mkfs:?}: {output:?}");
         }
-        Ok(disk.image())
+        Err(io::Error::other(last))
     }
-}
-
-/// What is left of a volume.
-pub struct Unmounted {
-    /// What is on the disk.
-    pub image: Image,
-    /// What happened on it, the last of the unmount included; see [`Disk::events`].
-    pub events: Vec<Event>,
 }
 
 /// A file system that is mounted; unmounted when dropped.
 pub struct Volume {
     disk: Disk,
-    at: PathBuf,
     is_mounted: bool,
-    dir: tempfile::TempDir,
+    dir: TempDir,
 }
 
 impl Volume {
@@ -111,16 +112,14 @@ impl Volume {
         let mut disk = Disk::serve(image)?;
         let device = LoopDevice::over(disk.file()?)?;
         disk.release();
-        let dir = tempfile::tempdir_in("/dev/shm")?;
-        let at = dir.path().join("mnt");
-        std::fs::create_dir(&at)?;
-        rustix::mount::mount(device.path(), &at, kind.driver(), MountFlags::empty(), kind.options())?;
-        Ok(Self { disk, at, is_mounted: true, dir })
+        let dir = scratch()?;
+        rustix::mount::mount(device.path(), dir.path(), kind.driver(), MountFlags::empty(), kind.options())?;
+        Ok(Self { disk, is_mounted: true, dir })
     }
 
     /// The image's root: below the mount, which has directories of its own.
     pub fn root(&self) -> PathBuf {
-        self.at.join("root")
+        self.dir.path().join("root")
     }
 
     /// The disk below it.
@@ -130,14 +129,14 @@ impl Volume {
 
     /// Has all of it written and flushed.
     pub fn sync(&self) -> io::Result<()> {
-        let dir = std::fs::File::open(&self.at)?;
+        let dir = std::fs::File::open(self.dir.path())?;
         Ok(rustix::fs::syncfs(&dir)?)
     }
 
-    /// Unmounts it in order.
-    pub fn unmount(mut self) -> io::Result<Unmounted> {
+    /// Unmounts it in order; returns what is on the disk then.
+    pub fn unmount(mut self) -> io::Result<Image> {
         self.detach()?;
-        Ok(Unmounted { image: self.disk.image(), events: self.disk.events() })
+        Ok(self.disk.image())
     }
 
     fn detach(&mut self) -> io::Result<()> {
@@ -146,12 +145,12 @@ impl Volume {
         }
         let start = Instant::now();
         loop {
-            match rustix::mount::unmount(&self.at, UnmountFlags::empty()) {
+            match rustix::mount::unmount(self.dir.path(), UnmountFlags::empty()) {
                 Ok(()) => return Ok(()),
                 Err(rustix::io::Errno::BUSY) if start.elapsed() < BUSY => std::thread::yield_now(),
                 Err(error) => {
                     // Whoever has a file open keeps the disk, but not for ever.
-                    let _ = rustix::mount::unmount(&self.at, UnmountFlags::DETACH);
+                    let _ = rustix::mount::unmount(self.dir.path(), UnmountFlags::DETACH);
                     return Err(io::Error::other(format!("cannot unmount {}: {error}", self.dir.path().display())));
                 }
             }
@@ -168,7 +167,7 @@ impl Drop for Volume {
 /// Gives this thread, and what it starts, mounts of its own: they end with it, even if it is killed, and nobody else
 /// on the machine can keep them busy.
 pub fn own_mounts() -> io::Result<()> {
-    // SAFETY: no file descriptors are shared anew; only this thread's view of mounts and its working directory.
+    // SAFETY: file descriptors stay shared; only mounts and the working directory become this thread's own.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
     let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     Ok(rustix::mount::mount_change("/", flags)?)

@@ -45,7 +45,7 @@ impl Event {
 #[derive(Default)]
 struct State {
     image: Image,
-    /// What happened since it is served, or since the last [`Disk::begin`].
+    /// What happened since it is served.
     events: Vec<Event>,
 }
 
@@ -89,19 +89,12 @@ impl Disk {
         self.file = None;
     }
 
-    /// Forgets what happened; returns what is on the disk now.
-    pub fn begin(&self) -> Image {
-        let mut state = locked(&self.state);
-        state.events.clear();
-        state.image.clone()
-    }
-
     /// How many events there are.
     pub fn position(&self) -> usize {
         locked(&self.state).events.len()
     }
 
-    /// What happened since the disk is served, or since [`Disk::begin`].
+    /// What happened since it is served.
     pub fn events(&self) -> Vec<Event> {
         locked(&self.state).events.clone()
     }
