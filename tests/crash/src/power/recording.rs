@@ -101,20 +101,22 @@ impl Recording {
         for stretch in self.events.split(|event| matches!(event, Event::Flush)) {
             let pending = start..start + stretch.len();
             start = pending.end + 1;
-            if pending.is_empty() {
-                continue;
-            }
             let mut cut = |pending: Range<usize>, fate| {
                 let promised = self.promised.iter().flatten().filter(|(from, _)| *from <= pending.end);
                 let promised = promised.map(|(_, found)| *found).next();
                 cuts.push(Cut { pending, fate, seed: random.below(usize::MAX) as u64, promised });
             };
-            cut(pending.clone(), Fate::Dropped);
-            cut(pending.clone(), Fate::Scattered);
-            if pending.len() > 1 {
-                cut(pending.clone(), Fate::Mixed);
+            // Nothing before the next flush: the cut there is the same one. But there is none after the last.
+            if !pending.is_empty() || pending.end == self.events.len() {
+                cut(pending.clone(), Fate::Dropped);
             }
-            cut(pending, Fate::Torn);
+            if !pending.is_empty() {
+                cut(pending.clone(), Fate::Scattered);
+                cut(pending.clone(), Fate::Torn);
+            }
+            if pending.len() > 1 {
+                cut(pending, Fate::Mixed);
+            }
         }
         cuts
     }
