@@ -134,7 +134,7 @@ fn an_error_in_writing_the_commit_undoes_the_run_for_good() {
     // The commit's bytes are in the file, its sync fails; then perhaps the undo is cut short as well.
     let run = |root: &Path, killed_after: Option<usize>| {
         let (mut is_written, mut failed) = (false, None);
-        let traced = injector::run(&mut flow.host.updater.command(root, &flow.args), Scope::Changes, |call| {
+        let traced = injector::run(&mut flow.host.command(root, &flow.args), Scope::Changes, |call| {
             if is_written && failed.is_none() {
                 failed = Some(call.number);
                 return Action::Fail(libc::EIO);
@@ -369,7 +369,7 @@ fn interrupted_update() -> Interrupted {
 /// Runs the flow and kills it before the first call that `is_it`.
 #[track_caller]
 fn killed_before(flow: &Flow, root: &Path, is_it: impl Fn(&Call) -> bool) {
-    let traced = injector::run(&mut flow.host.updater.command(root, &flow.args), Scope::Changes, |call| {
+    let traced = injector::run(&mut flow.host.command(root, &flow.args), Scope::Changes, |call| {
         if is_it(call) { Action::Kill } else { Action::Pass }
     });
     assert_eq!(traced.status.signal(), Some(libc::SIGKILL), "{}", traced.stderr);

@@ -282,7 +282,7 @@ fn settle_without_move(context: &Context, updates: &mut Updates, errand: &Errand
         updates.set_status(&status);
     }
     let after = updates.render();
-    if after != before {
+    if after != before || context.misnamed {
         durable::write(&context.layout.config_file(), after.as_bytes(), durable::FILE_MODE)?;
     }
     context.report.notice(&format!("{} is active, nothing to do", errand.target));

@@ -61,7 +61,7 @@ impl Flow {
     pub fn new(name: &'static str, host: Host, args: Vec<String>, from: Option<&str>, to: Option<&str>) -> Self {
         let old = State::of(&host.root(), from).unwrap();
         let done = host::copy(&host.root());
-        let output = host.updater.run(done.path(), &args);
+        let output = host.run_on(done.path(), &args);
         assert!(output.status.success(), "{name}: {output:?}");
         let new = State::of(done.path(), to).unwrap();
         assert_ne!(old, new, "{name} changes nothing");
@@ -83,7 +83,7 @@ impl Flow {
 
     /// Runs the updater on the image below `root`.
     pub fn run(&self, root: &Path, args: &[String]) -> Output {
-        self.host.updater.run(root, args)
+        self.host.run_on(root, args)
     }
 
     /// `status` as JSON.

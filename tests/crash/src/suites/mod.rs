@@ -17,7 +17,7 @@ use crate::state::VERSIONS;
 /// Every call that counts of an undisturbed run of `args` on a copy of the image below `root`.
 pub fn points(flow: &Flow, root: &Path, args: &[String], scope: Scope) -> Vec<Call> {
     let root = crate::copy(root);
-    let mut command = flow.host.updater.command(root.path(), args);
+    let mut command = flow.host.command(root.path(), args);
     let mut traced = injector::run(&mut command, scope, |_| Action::Pass);
     for call in &mut traced.calls {
         call.subject = without(root.path(), &call.subject);
@@ -46,7 +46,7 @@ fn disturb(
     mut decide: impl FnMut(&Call) -> Action,
 ) -> Disturbed {
     let mut what = String::new();
-    let traced = injector::run(&mut flow.host.updater.command(root, args), scope, |call| {
+    let traced = injector::run(&mut flow.host.command(root, args), scope, |call| {
         let action = decide(call);
         if action != Action::Pass && what.is_empty() {
             what = without(root, &format!("{} at {call}", name(action)));
