@@ -97,7 +97,7 @@ fn ended_well(flow: &Flow, root: &Path, traced: &Traced) -> Result<Option<Found>
 fn check_after_error(flow: &Flow, root: &Path, run: &Disturbed, boot: bool) -> Result<Found, String> {
     let expected =
         ended_well(flow, root, &run.traced).map_err(|reason| format!("{}: {}: {reason}", flow.name, run.what))?;
-    let found = flow.check(root, &run.what, boot)?;
+    let found = flow.check_after_error(root, &run.what, boot)?;
     match expected {
         Some(expected) if expected != found => {
             let said = without(root, run.traced.stderr.trim_end());
