@@ -15,7 +15,7 @@ use support::{tree, updater};
 use test_crash::host::words;
 use test_crash::injector::{self, Action, Call, Scope};
 use test_crash::state::VERSIONS;
-use test_crash::suite::{Options, Row};
+use test_crash::suite::{self, Options, Row};
 use test_crash::suites::kill::is_commit;
 use test_crash::{Flow, Found, State, Updater, copy, suites};
 
@@ -120,6 +120,15 @@ fn a_disk_that_stays_broken_ends_with_an_error_and_is_recovered_from_when_it_is_
 #[test]
 fn a_file_that_cannot_be_looked_at_ends_with_an_error_or_does_not_matter() {
     whole(&suites::looks::fail(&options(29), &named("downgrade")));
+}
+
+#[test]
+fn a_new_version_that_cannot_be_read_back_is_not_linked_in_part() {
+    let flow = named("update-names");
+    let all = suites::points(&flow, &flow.host.root(), &flow.args, Scope::Looks);
+    let inside = all.into_iter().filter(|call| call.subject.contains("/versions/2.0.0/"));
+    let points: Vec<usize> = inside.map(|call| call.number).collect();
+    whole(&suite::explore(&options(1), flow.name, &points, |point, boot| suites::looks::at(&flow, *point, 0, boot)));
 }
 
 #[test]
