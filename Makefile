@@ -77,13 +77,13 @@ test: setup-beds build ## All tests, black box and beds included (beds need root
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 .PHONY: crash
-crash: setup-build ## Crash suites, whole: every system call killed, every system call failing; a table of each
+crash: setup-build setup-beds ## Crash suites, whole: each system call killed, each failing, power cuts; a table of each
 	cargo build $(RELEASE) --target $(NATIVE)
 	cargo build $(CARGO_FLAGS) --package test-crash
 	$(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
 
 .PHONY: planted
-planted: setup-build ## Plants faults in copies of the source, and requires the crash suites to see each
+planted: setup-build setup-beds ## Plants faults in copies of the source, and requires the crash suites to see each
 	cargo build $(CARGO_FLAGS) --package test-crash
 	tests/crash/planted/run.sh $(TARGET_DIR) $(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CARGO_FLAGS)
 

@@ -29,11 +29,12 @@ const SUITES: &[Suite] = &[
 ];
 
 fn main() -> ExitCode {
-    // For scripts: whether there is such a suite.
+    // For scripts: whether there is such a suite, and it can run here.
     if let [flag, suite] = std::env::args().skip(1).collect::<Vec<_>>().as_slice()
         && flag == "--can"
     {
-        return ExitCode::from(u8::from(!SUITES.iter().any(|known| known.name == suite)));
+        let can = SUITES.iter().any(|known| known.name == suite) && power::cannot_run(suite).is_none();
+        return ExitCode::from(u8::from(!can));
     }
     let (options, suite) = match arguments() {
         Ok(arguments) => arguments,

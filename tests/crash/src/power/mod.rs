@@ -52,6 +52,16 @@ pub fn cannot(kind: Kind) -> Option<String> {
     volume::cannot().or_else(|| kind.missing())
 }
 
+/// Why the suite of that name cannot run here, if it is one of these and cannot.
+pub fn cannot_run(suite: &str) -> Option<String> {
+    match suite {
+        "power-ext4" | "power-recovery" => cannot(Kind::Ext4),
+        "power-writeback" => cannot(Kind::Ext4Writeback),
+        "power-xfs" => cannot(Kind::Xfs),
+        _ => None,
+    }
+}
+
 /// A row of each wanted flow on `kind`; none, and a line that says why, where it cannot be had.
 fn on(kind: Kind, options: &Options, row: fn(&Flow, Kind, &Image, &Options) -> Row) -> Vec<Row> {
     if let Some(reason) = cannot(kind) {
