@@ -103,7 +103,7 @@ impl<'a> Agent<'a> {
         agent.serve()?;
         if identity.writes() {
             let acked = arguments.data_dir.join("acked.log");
-            agent.writer = Some(Writer::start(&path, &acked, &identity.version));
+            agent.writer = Some(Writer::start(&path, &acked, identity));
         }
         Ok(agent)
     }
