@@ -45,6 +45,8 @@ pub enum Behaviour {
     ExitAtOnce,
     /// Becomes ready and dies a second later.
     CrashLoop,
+    /// Becomes ready and dies at once.
+    DiesSoon,
     /// Answers 503 for ever.
     NeverReady,
     /// Becomes ready and dies after 8 s.
@@ -122,6 +124,7 @@ impl Behaviour {
             "healthy" => Self::Healthy,
             "exit-at-once" => Self::ExitAtOnce,
             "crash-loop" => Self::CrashLoop,
+            "dies-soon" => Self::DiesSoon,
             "never-ready" => Self::NeverReady,
             "ready-then-dies" => Self::ReadyThenDies,
             "dies-after-ten" => Self::DiesAfterTen,

@@ -15,6 +15,7 @@ pub mod database;
 pub mod flow;
 pub mod flows;
 pub mod host;
+pub mod live;
 pub mod random;
 pub mod release;
 pub mod state;
