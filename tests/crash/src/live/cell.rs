@@ -189,6 +189,27 @@ impl Cell {
         Ok(Running { child, said })
     }
 
+    /// Runs the updater once for each of `lines`, all starting at the same instant.
+    ///
+    /// # Errors
+    /// One cannot be started, or does not end.
+    pub fn run_at_once(&self, lines: &[&str]) -> io::Result<Vec<Ran>> {
+        self.sh("rm -f /run/gate; mkfifo /run/gate")?;
+        let start = |line: &&str| {
+            let mut command = self.command("/bin/sh");
+            command.args(["-c", &format!(": </run/gate; exec {UPDATER}/teleport-update {line}")]);
+            self.spawn(command)
+        };
+        let mut running = lines.iter().map(start).collect::<io::Result<Vec<_>>>()?;
+        let waits = |run: &Running| std::fs::read_to_string(format!("/proc/{}/wchan", run.pid().as_raw_nonzero()));
+        let _ = until(SOON, || running.iter().all(|run| waits(run).is_ok_and(|at| at.contains("fifo"))));
+        // Open until the last one is through.
+        let gate = File::options().write(true).open(self.path("/run/gate"))?;
+        let ran = running.drain(..).map(Running::end).collect();
+        drop(gate);
+        ran
+    }
+
     /// Runs a line of shell to its end.
     ///
     /// # Errors

@@ -38,6 +38,8 @@ pub struct Flow {
     pub name: &'static str,
     /// The files of the cell, its agent stopped.
     pub template: TempDir,
+    /// The cluster's files.
+    pub releases: TempDir,
     /// The cluster that answers.
     pub cluster: Cluster,
     /// The updater.
@@ -65,6 +67,17 @@ pub struct Point {
     pub call: String,
     /// Counted from 1.
     pub nth: usize,
+}
+
+/// How a command is cut short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// It dies at once.
+    Kill,
+    /// It is asked to end: SIGTERM.
+    Term,
+    /// It is asked to end: SIGINT.
+    Int,
 }
 
 /// What comes after the cut.
@@ -126,7 +139,7 @@ impl Flow {
     /// It cannot be run.
     pub fn points_of_recovery(&self, point: &Point, after: After) -> Result<Vec<Point>, String> {
         let (mut cell, _) = self.living()?;
-        self.cut(&cell, self.line, point)?;
+        self.cut(&cell, self.line, point, Cut::Kill)?;
         if after == After::Boot {
             cell.reboot().map_err(text)?;
         }
@@ -145,14 +158,60 @@ impl Flow {
         Ok((ran, points))
     }
 
+    /// Asks the command to end at `point`, as an operator or a shutdown does; it must leave a whole host by itself.
+    ///
+    /// # Errors
+    /// A violation.
+    pub fn check_asked(&self, point: &Point, cut: Cut) -> Result<Found, String> {
+        let asked = || {
+            let (cell, before) = self.living()?;
+            let ran = self.cut(&cell, self.line, point, cut)?;
+            let found = self.ended(&cell, &before, &ran)?;
+            self.goes_on(&cell, &before, found)
+        };
+        asked().map_err(|reason| format!("{}: {} {} {cut:?}: {reason}", self.name, point.call, point.nth))
+    }
+
+    /// Lets the command run to its end, and looks at everything.
+    ///
+    /// # Errors
+    /// A violation.
+    pub fn check_undisturbed(&self) -> Result<Found, String> {
+        let (cell, before) = self.living()?;
+        let ran = cell.run(self.line).map_err(text)?;
+        self.ended(&cell, &before, &ran).map_err(|reason| format!("{}: {reason}: {}", self.name, ran.said))
+    }
+
+    /// After a run that ended by itself; its status tells where.
+    fn ended(&self, cell: &Cell, before: &[Row], ran: &Ran) -> Result<Found, String> {
+        let found = self.found(cell)?;
+        let fits = match (ran.code, found) {
+            // What fell in its watch is a failure, and led back.
+            (Some(1), Found::New) => self.fallen,
+            (Some(0), Found::Old) => false,
+            (Some(0 | 1), _) => true,
+            _ => false,
+        };
+        if !fits {
+            return Err(format!("it ended with {:?} on {found:?}: {}", ran.code, ran.said));
+        }
+        self.check_whole(cell, found, before)?;
+        let (acknowledged, live, kept) = (rows::acknowledged(cell), rows::live(cell)?, rows::kept(cell)?);
+        match acknowledged.iter().find(|row| !live.contains(*row) && !kept.contains(*row)) {
+            // The agent wrote on while it was looked: only what was there before counts.
+            Some(row) if before.contains(row) => Err(format!("{row:?} is nowhere")),
+            _ => Ok(found),
+        }
+    }
+
     fn check_all(&self, point: &Point, second: Option<&Point>, after: After) -> Result<Found, String> {
         let (mut cell, before) = self.living()?;
-        let mut said = self.cut(&cell, self.line, point)?.said;
+        let mut said = self.cut(&cell, self.line, point, Cut::Kill)?.said;
         if after == After::Boot {
             cell.reboot().map_err(text)?;
         }
         if let Some(second) = second {
-            said += &self.cut(&cell, recovery(after), second)?.said;
+            said += &self.cut(&cell, recovery(after), second, Cut::Kill)?.said;
             if after == After::Boot {
                 cell.reboot().map_err(text)?;
             }
@@ -188,10 +247,17 @@ impl Flow {
                 found
             }
         };
+        self.goes_on(cell, before, found)
+    }
+
+    /// The next run, and one more, after a host was `found` whole.
+    fn goes_on(&self, cell: &Cell, before: &[Row], found: Found) -> Result<Found, String> {
         let ran = cell.run(self.next).map_err(text)?;
         if !matches!(ran.code, Some(0 | 1)) || (ran.code == Some(1) && self.end == End::New && !self.fallen) {
             return Err(format!("`{}` after it: {:?}: {}", self.next, ran.code, ran.said));
         }
+        // As the updater's unit does after each run.
+        succeeds(cell, "recover")?;
         let then = self.found(cell)?;
         let wanted = match self.end {
             End::New => Found::New,
@@ -222,8 +288,13 @@ impl Flow {
         Ok((cell, before))
     }
 
-    fn cut(&self, cell: &Cell, line: &str, point: &Point) -> Result<Ran, String> {
-        let inject = format!("inject={}:signal=KILL:when={}", point.call, point.nth);
+    fn cut(&self, cell: &Cell, line: &str, point: &Point, cut: Cut) -> Result<Ran, String> {
+        let signal = match cut {
+            Cut::Kill => "KILL",
+            Cut::Term => "TERM",
+            Cut::Int => "INT",
+        };
+        let inject = format!("inject={}:signal={signal}:when={}", point.call, point.nth);
         let trace = format!("trace={}", point.call);
         self.traced(cell, line, &["-o", "/dev/null", "-e", &trace, "-e", &inject])
     }

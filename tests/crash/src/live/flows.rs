@@ -28,7 +28,7 @@ pub const NAMES: [&str; 10] = [
 const PACE: u64 = 5;
 
 /// Verdicts as fast as they can be. A bad version is judged by its death or, at the latest, by `deadline`.
-fn settings(deadline: &str, watch: &str) -> String {
+pub fn settings(deadline: &str, watch: &str) -> String {
     let health = format!("    stable: 60ms\n    without_readiness: 500ms\n    deadline: {deadline}\n");
     let stop = format!("p=$(cat {PID_FILE}) && kill $p; rm -f {PID_FILE}");
     let service = format!(
@@ -96,6 +96,8 @@ pub fn version(number: i64) -> Archive {
 pub struct Scene {
     /// Its files.
     pub files: TempDir,
+    /// The cluster's files.
+    releases: TempDir,
     /// The cluster.
     pub cluster: Cluster,
     /// The updater.
@@ -117,13 +119,10 @@ impl Scene {
     /// It cannot be made.
     pub fn on(updater: &Updater, settings: &str, first: &Archive) -> Result<Self, String> {
         let files = Cell::skeleton().map_err(text)?;
-        let cdn = scratch().map_err(text)?;
-        // The cluster's files are removed with the host's.
-        let cdn_dir = files.path().join("cluster");
-        drop(cdn);
-        std::fs::create_dir_all(&cdn_dir).map_err(text)?;
-        let cluster = Cluster::start(&cdn_dir);
-        let mut scene = Self { files, cluster, updater: updater.clone() };
+        // Not among the files that a cell is made of.
+        let releases = scratch().map_err(text)?;
+        let cluster = Cluster::start(releases.path());
+        let mut scene = Self { files, releases, cluster, updater: updater.clone() };
         let root = scene.files.path().join("root");
         std::fs::write(root.join("root/ca.pem"), scene.cluster.ca_pem()).map_err(text)?;
         let versions = root.join(rows::VERSIONS.trim_start_matches('/'));
@@ -145,8 +144,16 @@ impl Scene {
     /// # Errors
     /// It cannot be made.
     pub fn on_two(updater: &Updater) -> Result<Self, String> {
-        let mut scene = Self::on_one(updater, &settings("10s", "0s"))?;
-        scene.release(&version(2));
+        Self::on_second(updater, &version(1), &version(2))
+    }
+
+    /// The same with other releases.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn on_second(updater: &Updater, first: &Archive, second: &Archive) -> Result<Self, String> {
+        let mut scene = Self::on(updater, &settings("10s", "0s"), first)?;
+        scene.release(second);
         scene.live(|cell| {
             cell.start_agent()?;
             succeeds(cell, "update --now")?;
@@ -205,9 +212,9 @@ impl Scene {
         new: Option<&'static str>,
         end: End,
     ) -> Flow {
-        let (template, cluster, updater) = (self.files, self.cluster, self.updater);
+        let (template, releases, cluster, updater) = (self.files, self.releases, self.cluster, self.updater);
         let (fallen, restores) = (false, false);
-        Flow { name, template, cluster, updater, line, next: "update", old, new, end, fallen, restores }
+        Flow { name, template, releases, cluster, updater, line, next: "update", old, new, end, fallen, restores }
     }
 }
 
