@@ -15,10 +15,15 @@ pub mod database;
 pub mod flow;
 pub mod flows;
 pub mod host;
+pub mod injector;
 pub mod live;
+mod ptrace;
 pub mod random;
 pub mod release;
 pub mod state;
+pub mod suite;
+pub mod suites;
+pub mod syscalls;
 pub mod tree;
 
 pub use flow::{Flow, Found};

@@ -10,6 +10,7 @@ use test_cluster::server::Cluster;
 use super::cell::{Cell, Ran, SOON, until};
 use super::rows::{self, Row};
 use super::whole;
+use crate::flow::Found;
 use crate::host::Updater;
 
 /// What makes a change, makes it durable, or starts a program: the places to die at. By musl's names.
@@ -87,15 +88,6 @@ pub enum After {
     Boot,
     /// The timer's run, with the agent as it is.
     NextRun,
-}
-
-/// Which of its two states the host was found in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
-    /// As before.
-    Old,
-    /// As after.
-    New,
 }
 
 impl Flow {

@@ -24,6 +24,42 @@ pub const NAMES: [&str; 10] = [
     "live-uninstall",
 ];
 
+/// How an agent writes hard: fields of the toy agent's trailer, and their values.
+type Writes = &'static [(&'static str, &'static str)];
+
+/// Ways to write hard.
+pub const WRITERS: [(&str, Writes); 4] = [
+    ("writer-wal", &[("pace_ms", "0")]),
+    ("writer-journal", &[("pace_ms", "1"), ("journal", "\"delete\"")]),
+    ("writer-wal-long", &[("pace_ms", "0"), ("transaction_ms", "300")]),
+    ("writer-journal-long", &[("pace_ms", "20"), ("transaction_ms", "300"), ("journal", "\"delete\"")]),
+];
+
+/// A flow whose agent writes in that way: an upgrade ([`End::New`]), one that fails ([`End::Old`]), a downgrade.
+///
+/// # Errors
+/// Its host cannot be made.
+///
+/// # Panics
+/// If there is no such way.
+pub fn writer(way: &str, end: End, updater: &Updater) -> Result<Flow, String> {
+    let (name, fields) = WRITERS.into_iter().find(|(known, _)| *known == way).expect("a way of that name");
+    let written = |number| {
+        fields.iter().fold(version(number), |archive, (key, value)| {
+            archive.trailer_field(key, serde_json::from_str(value).expect("the value is JSON"))
+        })
+    };
+    if end == End::Either {
+        let scene = Scene::on_second(updater, &written(1), &written(2))?;
+        scene.cluster.set_directive(Find::version("1.0.0"));
+        let flow = scene.flow(name, "update --now", "2.0.0", Some("1.0.0"), End::New);
+        return Ok(Flow { restores: true, ..flow });
+    }
+    let mut scene = Scene::on(updater, &settings("10s", "0s"), &written(1))?;
+    scene.release(&if end == End::Old { written(2).behaviour("dies-soon") } else { written(2) });
+    Ok(scene.flow(name, "update --now", "1.0.0", Some("2.0.0"), end))
+}
+
 /// Milliseconds between two rows of the agent.
 const PACE: u64 = 5;
 
