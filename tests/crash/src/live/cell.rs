@@ -201,8 +201,9 @@ impl Cell {
             self.spawn(command)
         };
         let mut running = lines.iter().map(start).collect::<io::Result<Vec<_>>>()?;
-        let waits = |run: &Running| std::fs::read_to_string(format!("/proc/{}/wchan", run.pid().as_raw_nonzero()));
-        let _ = until(SOON, || running.iter().all(|run| waits(run).is_ok_and(|at| at.contains("fifo"))));
+        let stat = |run: &Running| std::fs::read_to_string(format!("/proc/{}/stat", run.pid().as_raw_nonzero()));
+        let sleeps = |run: &Running| stat(run).is_ok_and(|stat| stat.contains(") S "));
+        let _ = until(SOON, || running.iter().all(sleeps));
         // Open until the last one is through.
         let gate = File::options().write(true).open(self.path("/run/gate"))?;
         let ran = running.drain(..).map(Running::end).collect();

@@ -171,7 +171,11 @@ impl Flow {
     pub fn check_undisturbed(&self) -> Result<Found, String> {
         let (cell, before) = self.living()?;
         let ran = cell.run(self.line).map_err(text)?;
-        self.ended(&cell, &before, &ran).map_err(|reason| format!("{}: {reason}: {}", self.name, ran.said))
+        let ended = self.ended(&cell, &before, &ran).and_then(|found| match (self.end, found) {
+            (End::Old, Found::New) | (End::New, Found::Old) => Err(format!("it ended on {found:?}")),
+            _ => Ok(found),
+        });
+        ended.map_err(|reason| format!("{}: {reason}: {}", self.name, ran.said))
     }
 
     /// After a run that ended by itself; its status tells where.

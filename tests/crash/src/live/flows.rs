@@ -8,7 +8,7 @@ use test_cluster::server::Cluster;
 use super::cell::{Cell, PID_FILE, START, SOON, until};
 use super::flow::{End, Flow, succeeds, text};
 use super::rows;
-use crate::host::{Updater, scratch};
+use crate::host::{Updater, scratch, words};
 
 /// Every flow.
 pub const NAMES: [&str; 10] = [
@@ -27,11 +27,11 @@ pub const NAMES: [&str; 10] = [
 /// How an agent writes hard: fields of the toy agent's trailer, and their values.
 type Writes = &'static [(&'static str, &'static str)];
 
-/// Ways to write hard.
+/// Ways to write hard. Between long transactions there is room for a successor, which waits for its turn to migrate.
 pub const WRITERS: [(&str, Writes); 4] = [
     ("writer-wal", &[("pace_ms", "0")]),
     ("writer-journal", &[("pace_ms", "1"), ("journal", "\"delete\"")]),
-    ("writer-wal-long", &[("pace_ms", "0"), ("transaction_ms", "300")]),
+    ("writer-wal-long", &[("pace_ms", "20"), ("transaction_ms", "300")]),
     ("writer-journal-long", &[("pace_ms", "20"), ("transaction_ms", "300"), ("journal", "\"delete\"")]),
 ];
 
@@ -154,6 +154,21 @@ impl Scene {
     /// # Errors
     /// It cannot be made.
     pub fn on(updater: &Updater, settings: &str, first: &Archive) -> Result<Self, String> {
+        let mut scene = Self::fresh(updater, settings, first)?;
+        let enable = scene.enable();
+        scene.live(|cell| {
+            succeeds(cell, &enable)?;
+            cell.start_agent()?;
+            written(cell)
+        })?;
+        Ok(scene)
+    }
+
+    /// Nobody was here yet; `first` is released.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn fresh(updater: &Updater, settings: &str, first: &Archive) -> Result<Self, String> {
         let files = Cell::skeleton().map_err(text)?;
         // Not among the files that a cell is made of.
         let releases = scratch().map_err(text)?;
@@ -165,14 +180,13 @@ impl Scene {
         std::fs::create_dir_all(&versions).map_err(text)?;
         std::fs::write(versions.join("updates.yaml"), settings).map_err(text)?;
         scene.release(first);
-        let (addr, base) = (scene.cluster.addr(), scene.cluster.base_url());
-        let enable = format!("enable --proxy {addr} --base-url {base} --ca-file /root/ca.pem");
-        scene.live(|cell| {
-            succeeds(cell, &enable)?;
-            cell.start_agent()?;
-            written(cell)
-        })?;
         Ok(scene)
+    }
+
+    /// The command line that enables against this cluster.
+    pub fn enable(&self) -> String {
+        let (addr, base) = (self.cluster.addr(), self.cluster.base_url());
+        format!("enable --proxy {addr} --base-url {base} --ca-file /root/ca.pem")
     }
 
     /// 2.0.0 is active after 1.0.0, and both have written.
@@ -218,17 +232,26 @@ impl Scene {
         self.replace(cell)
     }
 
+    /// Does something in a cell, in which everything then dies at once.
+    ///
+    /// # Errors
+    /// What was done failed.
+    pub fn cut_short(&mut self, work: impl FnOnce(&Cell) -> Result<(), String>) -> Result<(), String> {
+        let cell = Cell::copy_of(self.files.path(), &self.updater).map_err(text)?;
+        work(&cell)?;
+        self.replace(cell)
+    }
+
     /// 2.0.0 was found healthy and committed; it dies, and so does the updater that watches it.
     fn fall(&mut self) -> Result<(), String> {
-        let cell = Cell::copy_of(self.files.path(), &self.updater).map_err(text)?;
-        cell.start_agent()?;
-        let update = cell.updater(&["update".to_owned(), "--now".to_owned()]);
-        let run = cell.spawn(update).map_err(text)?;
-        until(SOON, || run.said().is_ok_and(|said| said.contains("watching it")))
-            .map_err(|()| format!("it is not watched: {:?}", run.said()))?;
-        drop(run);
-        until(SOON, || cell.agents().is_empty()).map_err(|()| "2.0.0 does not die")?;
-        self.replace(cell)
+        self.cut_short(|cell| {
+            cell.start_agent()?;
+            let run = cell.spawn(cell.updater(&words("update --now"))).map_err(text)?;
+            until(SOON, || run.said().is_ok_and(|said| said.contains("watching it")))
+                .map_err(|()| format!("it is not watched: {:?}", run.said()))?;
+            drop(run);
+            until(SOON, || cell.agents().is_empty()).map_err(|()| "2.0.0 does not die".to_owned())
+        })
     }
 
     /// The files of the cell become the host's; the cluster's stay.
