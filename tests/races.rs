@@ -28,17 +28,8 @@ const SOON: Duration = Duration::from_secs(60);
 const SEED: u64 = 11;
 /// What may meet, and how often at the same instant.
 const AT_ONCE: usize = 4;
-const COMMANDS: [&str; 9] = [
-    "update",
-    "update --now",
-    "ENABLE",
-    "rollback",
-    "recover",
-    "recover --boot",
-    "verify --repair",
-    "plan",
-    "status",
-];
+const COMMANDS: [&str; 9] =
+    ["update", "update --now", "ENABLE", "rollback", "recover", "recover --boot", "verify --repair", "plan", "status"];
 
 #[test]
 fn runs_that_start_at_the_same_instant_end_one_after_the_other_on_a_whole_host() {
@@ -315,10 +306,8 @@ fn the_timers_run_an_operator_and_boot_recovery_meet_under_systemd() {
     for number in 2..=4 {
         rig.release(&release(number));
         // The unit with its ExecStopPost=, the recovery unit, and an operator, at the same instant.
-        rig.bed.sh(
-            "systemctl start --no-block teleport-update.service; \
-             teleport-update recover --boot & teleport-update update --now >/var/said 2>&1; echo $? >/var/code; wait",
-        );
+        rig.bed.sh("systemctl start --no-block teleport-update.service; \
+             teleport-update recover --boot & teleport-update update --now >/var/said 2>&1; echo $? >/var/code; wait");
         rig.bed.until(
             "case $(systemctl show -p ActiveState --value teleport-update.service) in inactive|failed) ;; *) false ;; esac",
             SOON,
@@ -348,10 +337,8 @@ fn an_agent_that_is_killed_again_and_again_under_systemd_does_not_spoil_a_move()
     rig.enable(&[]).ok();
     rig.drop_in("RestartSec=50ms\n[Unit]\nStartLimitIntervalSec=0\n");
     rig.start_agent();
-    rig.bed.sh(
-        "systemd-run --quiet --unit=killer sh -c \
-         'while :; do sleep 0.$((RANDOM % 5 + 3)); kill -9 $(cat /run/teleport.pid); done'",
-    );
+    rig.bed.sh("systemd-run --quiet --unit=killer sh -c \
+         'while :; do sleep 0.$((RANDOM % 5 + 3)); kill -9 $(cat /run/teleport.pid); done'");
     rig.until_written("1.0.0");
     let before = rig.acknowledged();
     let mut codes = Vec::new();
@@ -372,7 +359,8 @@ fn an_agent_that_is_killed_again_and_again_under_systemd_does_not_spoil_a_move()
     assert_eq!(status["agent_version_linked"], version.as_str(), "{status:#}");
     assert_eq!(rig.sql("PRAGMA quick_check"), ["ok"]);
     assert_eq!(rig.sql("PRAGMA user_version"), [version.split('.').next().unwrap()]);
-    let rows: std::collections::HashSet<String> = rig.sql("SELECT id || '|' || version FROM rows").into_iter().collect();
+    let rows: std::collections::HashSet<String> =
+        rig.sql("SELECT id || '|' || version FROM rows").into_iter().collect();
     let lost = before.iter().filter(|row| !rows.contains(*row)).count();
     assert_eq!(lost, 0, "of {} rows, moves ended with {codes:?}", before.len());
     rig.updater(&["update", "--now"]).ok();
@@ -429,17 +417,15 @@ fn start(cell: &Cell, line: &str) -> Running {
 /// Waits until the run has said so.
 #[track_caller]
 fn says(run: &Running, what: &str) {
-    until(SOON, || run.said().unwrap().contains(what)).unwrap_or_else(|()| panic!("{:?}", run.said()));
+    until(SOON, || run.said().unwrap().contains(what)).unwrap_or_else(|_| panic!("{:?}", run.said()));
 }
 
 /// Waits until the run waits for its verdict on the new version.
 #[track_caller]
 fn judging(cell: &Cell, run: &Running) {
     says(run, "reload the agent");
-    until(SOON, || {
-        cell.agents().iter().any(|pid| cell.runs(*pid, "/var/lib/teleport/versions/2.0.0/bin/teleport"))
-    })
-    .unwrap();
+    until(SOON, || cell.agents().iter().any(|pid| cell.runs(*pid, "/var/lib/teleport/versions/2.0.0/bin/teleport")))
+        .unwrap();
 }
 
 /// Whether a run is about to stop the agent and has not done so.

@@ -230,7 +230,7 @@ impl Cell {
             return Ok(());
         }
         self.sh(START).map_err(|error| error.to_string())?;
-        until(SOON, || self.agent().is_some()).map_err(|()| {
+        until(SOON, || self.agent().is_some()).map_err(|_| {
             let log = std::fs::read_to_string(self.path("/var/log/teleport.log")).unwrap_or_default();
             format!("the agent does not start: {}", log.lines().last().unwrap_or_default())
         })
@@ -390,15 +390,19 @@ impl Drop for OwnPids {
     }
 }
 
+/// What was waited for did not come in time.
+#[derive(Debug, Clone, Copy)]
+pub struct Late;
+
 /// Looks until `condition` holds.
 ///
 /// # Errors
 /// It does not within `deadline`.
-pub fn until(deadline: Duration, condition: impl Fn() -> bool) -> Result<(), ()> {
+pub fn until(deadline: Duration, condition: impl Fn() -> bool) -> Result<(), Late> {
     let end = Instant::now() + deadline;
     while !condition() {
         if Instant::now() >= end {
-            return Err(());
+            return Err(Late);
         }
         std::thread::sleep(SLICE);
     }

@@ -232,7 +232,7 @@ impl Flow {
                     self.check_rows(cell, found, before)?;
                 }
                 if self.fallen && found == Found::Old {
-                    until(SOON, || cell.agents().is_empty()).map_err(|()| "the fallen version lives")?;
+                    until(SOON, || cell.agents().is_empty()).map_err(|_| "the fallen version lives")?;
                 }
                 found
             }
@@ -278,7 +278,7 @@ impl Flow {
         if !self.fallen {
             let known = rows::acknowledged(&cell).len();
             cell.start_agent()?;
-            until(SOON, || rows::acknowledged(&cell).len() > known).map_err(|()| "the agent does not write")?;
+            until(SOON, || rows::acknowledged(&cell).len() > known).map_err(|_| "the agent does not write")?;
         }
         let before = rows::acknowledged(&cell);
         Ok((cell, before))

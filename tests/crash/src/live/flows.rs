@@ -5,7 +5,7 @@ use test_cluster::archive::Archive;
 use test_cluster::directive::Find;
 use test_cluster::server::Cluster;
 
-use super::cell::{Cell, PID_FILE, START, SOON, until};
+use super::cell::{Cell, PID_FILE, SOON, START, until};
 use super::flow::{End, Flow, succeeds, text};
 use super::rows;
 use crate::host::{Updater, scratch, words};
@@ -227,7 +227,7 @@ impl Scene {
         work(&cell)?;
         if let Some(pid) = cell.agent() {
             cell.sh(&format!("kill {pid}")).map_err(text)?;
-            until(SOON, || cell.agents().is_empty()).map_err(|()| "the agent does not stop")?;
+            until(SOON, || cell.agents().is_empty()).map_err(|_| "the agent does not stop")?;
         }
         self.replace(cell)
     }
@@ -248,9 +248,9 @@ impl Scene {
             cell.start_agent()?;
             let run = cell.spawn(cell.updater(&words("update --now"))).map_err(text)?;
             until(SOON, || run.said().is_ok_and(|said| said.contains("watching it")))
-                .map_err(|()| format!("it is not watched: {:?}", run.said()))?;
+                .map_err(|_| format!("it is not watched: {:?}", run.said()))?;
             drop(run);
-            until(SOON, || cell.agents().is_empty()).map_err(|()| "2.0.0 does not die".to_owned())
+            until(SOON, || cell.agents().is_empty()).map_err(|_| "2.0.0 does not die".to_owned())
         })
     }
 
@@ -280,5 +280,5 @@ impl Scene {
 /// Waits until the agent has written some more rows.
 fn written(cell: &Cell) -> Result<(), String> {
     let known = rows::acknowledged(cell).len();
-    until(SOON, || rows::acknowledged(cell).len() > known + 5).map_err(|()| "the agent does not write".to_owned())
+    until(SOON, || rows::acknowledged(cell).len() > known + 5).map_err(|_| "the agent does not write".to_owned())
 }

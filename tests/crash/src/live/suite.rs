@@ -49,7 +49,8 @@ pub fn signal(options: &Options) -> Vec<Row> {
     rows(options, &ASKED, |flow, options| {
         let mut points = flow.points()?;
         points.retain(|point| point.call == RECORD);
-        let asked = taken(points, options).into_iter().flat_map(|point| [(point.clone(), Cut::Term), (point, Cut::Int)]);
+        let asked =
+            taken(points, options).into_iter().flat_map(|point| [(point.clone(), Cut::Term), (point, Cut::Int)]);
         let asked: Vec<(Point, Cut)> = asked.collect();
         Ok(explore(options, flow.name, &asked, |(point, cut), _| flow.check_asked(point, *cut)))
     })
