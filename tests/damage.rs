@@ -17,6 +17,59 @@ fn enable_records_the_version_that_the_links_lead_to_after_the_settings_were_los
 }
 
 #[test]
+fn an_old_settings_file_that_was_put_back_moves_nothing_and_is_put_right() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let proc = image.path("/var/lib/teleport/proc");
+    std::fs::create_dir_all(&proc).unwrap();
+    let database = rusqlite::Connection::open(proc.join("sqlite.db")).unwrap();
+    database.execute_batch("PRAGMA user_version = 1; CREATE TABLE rows (note TEXT);").unwrap();
+    let old = image.config();
+    image.release("2.0.0");
+    image.run(&["update"]).ok();
+    database.execute_batch("PRAGMA user_version = 2").unwrap();
+    database.close().unwrap();
+    let whole = image.tree_but_status();
+    for command in [&["update"][..], &["verify", "--repair"], &["enable"]] {
+        std::fs::write(image.versions().join("updates.yaml"), &old).unwrap();
+        let status = image.run(&["status", "--format", "json"]).ok();
+        assert_eq!(status.json()["agent_version_installed"], "2.0.0");
+        assert!(status.stderr.contains("calls 1.0.0 active, but all links lead to 2.0.0"), "{}", status.stderr);
+        image.run(&["verify"]).fails(1, "does not call 2.0.0 (oss) active");
+        image.run(command).ok();
+        assert_eq!(image.tree_but_status(), whole, "{command:?}");
+        image.run(&["verify"]).ok();
+    }
+    // The way back is the snapshot that 1.0.0 left, not one of 2.0.0's database under its name.
+    image.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+    image.run(&["update"]).ok();
+    assert_eq!(support::sql_of(&proc.join("sqlite.db"), "PRAGMA user_version"), ["1"]);
+}
+
+#[test]
+fn a_link_directory_that_nobody_may_change_leaves_the_version_in_use_and_no_open_journal() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let links = image.path("/usr/local/bin");
+    let chattr = |how: &str| std::process::Command::new("chattr").arg(how).arg(&links).status();
+    if !chattr("+i").is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this file system has no immutable directories");
+        return;
+    }
+    let before = image.tree_but_status();
+    image.release("2.0.0");
+    let ran = image.run(&["update"]);
+    assert!(chattr("-i").unwrap().success());
+    ran.fails(1, "lsattr");
+    let is_new = |line: &String| line.contains("versions/2.0.0/");
+    let after: Vec<String> = image.tree_but_status().into_iter().filter(|line| !is_new(line)).collect();
+    assert_eq!(after, before);
+    assert_eq!(image.run(&["status", "--format", "json"]).ok().json()["recovery_pending"], false);
+    image.run(&["update"]).ok();
+    image.run(&["verify"]).ok();
+}
+
+#[test]
 fn an_update_to_the_active_version_downloads_a_truncated_binary_again() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();

@@ -15,7 +15,7 @@ use support::{tree, updater};
 use test_crash::host::words;
 use test_crash::injector::{self, Action, Call, Scope};
 use test_crash::state::VERSIONS;
-use test_crash::suite::{Options, Row};
+use test_crash::suite::{self, Options, Row};
 use test_crash::suites::kill::is_commit;
 use test_crash::{Flow, Found, State, Updater, copy, suites};
 
@@ -89,7 +89,8 @@ fn a_downgrade_from_a_database_with_a_live_log_can_be_killed_anywhere() {
 
 #[test]
 fn a_change_of_settings_can_be_killed_anywhere() {
-    every_kill("disable");
+    // Ten calls in all.
+    whole(&suites::kill::kill(&options(1), &named("disable")));
 }
 
 #[test]
@@ -122,6 +123,15 @@ fn a_file_that_cannot_be_looked_at_ends_with_an_error_or_does_not_matter() {
 }
 
 #[test]
+fn a_new_version_that_cannot_be_read_back_is_not_linked_in_part() {
+    let flow = named("update-names");
+    let all = suites::points(&flow, &flow.host.root(), &flow.args, Scope::Looks);
+    let inside = all.into_iter().filter(|call| call.subject.contains("/versions/2.0.0/"));
+    let points: Vec<usize> = inside.map(|call| call.number).collect();
+    whole(&suite::explore(&options(1), flow.name, &points, |point, boot| suites::looks::at(&flow, *point, 0, boot)));
+}
+
+#[test]
 fn a_signal_ends_a_run_at_a_safe_point_undone_before_the_commit_and_finished_after_it() {
     for name in ["downgrade", "enable-over-plain"] {
         whole(&suites::signal::interrupt(&options(13), &named(name)));
@@ -134,7 +144,7 @@ fn an_error_in_writing_the_commit_undoes_the_run_for_good() {
     // The commit's bytes are in the file, its sync fails; then perhaps the undo is cut short as well.
     let run = |root: &Path, killed_after: Option<usize>| {
         let (mut is_written, mut failed) = (false, None);
-        let traced = injector::run(&mut flow.host.updater.command(root, &flow.args), Scope::Changes, |call| {
+        let traced = injector::run(&mut flow.host.command(root, &flow.args), Scope::Changes, |call| {
             if is_written && failed.is_none() {
                 failed = Some(call.number);
                 return Action::Fail(libc::EIO);
@@ -271,6 +281,9 @@ fn an_unreadable_configuration_does_not_keep_a_host_from_recovering_and_is_not_o
 fn what_an_operator_wrote_after_the_commit_survives_its_recovery() {
     let mut flow = named("update");
     let copy = flow.copy();
+    let config = copy.path().join(VERSIONS).join("updates.yaml");
+    let next = copy.path().join(VERSIONS).join(".updates.yaml.next");
+    // The commit is followed by the rename of the new configuration.
     let is_adopted = |call: &Call| call.name.starts_with("rename") && call.subject.ends_with("/updates.yaml");
     killed_before(&flow, copy.path(), is_adopted);
     assert!(next.exists());
@@ -369,7 +382,7 @@ fn interrupted_update() -> Interrupted {
 /// Runs the flow and kills it before the first call that `is_it`.
 #[track_caller]
 fn killed_before(flow: &Flow, root: &Path, is_it: impl Fn(&Call) -> bool) {
-    let traced = injector::run(&mut flow.host.updater.command(root, &flow.args), Scope::Changes, |call| {
+    let traced = injector::run(&mut flow.host.command(root, &flow.args), Scope::Changes, |call| {
         if is_it(call) { Action::Kill } else { Action::Pass }
     });
     assert_eq!(traced.status.signal(), Some(libc::SIGKILL), "{}", traced.stderr);

@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Context, recover};
+use super::{Context, recover, survey};
 use crate::cli::{Cli, Command};
 use crate::config::Updates;
 use crate::host::command::Command as Program;
@@ -54,7 +54,8 @@ pub fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
 
 /// The active version's updater, if it is compatible and not this very file.
 fn active_updater(context: &Context) -> Option<PathBuf> {
-    let updates = Updates::read(&context.layout.config_file()).ok()?;
+    let mut updates = Updates::read(&context.layout.config_file()).ok()?;
+    survey::believe_links(context, &mut updates);
     let version = updates.spec().active_version.as_ref()?;
     let plain = version.to_string();
     let dirs = [updates.spec().active_edition.map(|edition| format!("{plain}_{edition}")), Some(plain.clone())];

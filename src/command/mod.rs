@@ -53,6 +53,8 @@ pub struct Context {
     pub signals: Signals,
     /// Options of every command.
     pub global: Global,
+    /// `updates.yaml` named another version than the links when it was last opened.
+    pub misnamed: bool,
 }
 
 impl Context {
@@ -65,15 +67,21 @@ impl Context {
         let report = Report::new(&host, format, global.debug);
         let root = global.root.clone().unwrap_or_else(|| PathBuf::from("/"));
         let layout = Layout::new(&root, global.install_suffix.as_deref(), None)?;
-        Ok(Self { report, layout, signals: Signals::install()?, host, global: global.clone() })
+        Ok(Self { report, layout, signals: Signals::install()?, host, global: global.clone(), misnamed: false })
     }
 
-    /// `updates.yaml`, and the layout with the link directory that it names.
+    /// `updates.yaml` with the version that the links lead to, and the layout with the link directory that it names.
     pub fn open(&mut self) -> Result<Updates> {
-        let updates = Updates::read(&self.layout.config_file())?;
+        let mut updates = Updates::read(&self.layout.config_file())?;
         if let Some(path) = &updates.spec().path {
             self.layout = Layout::new(&self.layout.root, self.layout.suffix.as_deref(), Some(path))?;
         }
+        let told = survey::believe_links(self, &mut updates);
+        if let (Some(told), Some(linked), false) = (&told, &updates.spec().active_version, self.misnamed) {
+            let file = updates.file().display();
+            self.report.warn(&format!("{file} calls {told} active, but all links lead to {linked}: the links count"));
+        }
+        self.misnamed = told.is_some();
         Ok(updates)
     }
 

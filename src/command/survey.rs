@@ -9,7 +9,7 @@ use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::directory;
 use crate::host::systemctl::Systemctl;
 use crate::host::{Layout, durable, machine, package, process};
-use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact};
+use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact, is_updater_name};
 use crate::plan::{FOREIGN_TIMER, Node, Snapshot, TAKEN_OVER, UNIT, UNMANAGED};
 use crate::release::{Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
@@ -117,6 +117,46 @@ pub fn dir_of(context: &Context, revision: &Revision) -> String {
     let plain = revision.version.to_string();
     let other = format!("{plain}_{}", revision.edition);
     if context.layout.versions.join(&other).is_dir() { other } else { plain }
+}
+
+/// The version that our links lead to, if they all lead to the same one: `teleport`, the helpers, the unit. An updater's
+/// own link may be with a newer version. Where the edition cannot be told from the version itself it is left open.
+pub fn linked(context: &Context) -> Option<(Version, Option<Edition>)> {
+    let layout = &context.layout;
+    let versions = layout.inside(&layout.versions);
+    let dir_of = |path: &Path| -> Option<String> {
+        let target = std::fs::read_link(path).ok()?;
+        Some(target.strip_prefix(&versions).ok()?.components().next()?.as_os_str().to_string_lossy().into_owned())
+    };
+    let agent = dir_of(&layout.link_dir.join("teleport"))?;
+    let links = std::fs::read_dir(&layout.link_dir).ok()?.flatten();
+    let helpers =
+        links.filter(|entry| !is_updater_name(&entry.file_name().to_string_lossy())).map(|entry| entry.path());
+    if helpers.chain([layout.unit_file.clone()]).filter_map(|path| dir_of(&path)).any(|dir| dir != agent) {
+        return None;
+    }
+    let path = layout.versions.join(&agent);
+    let (version, edition) = parse_dir(&agent)?;
+    path.is_dir().then(|| (version, Manifest::read(&path).ok().map(|manifest| manifest.edition).or(edition)))
+}
+
+/// Makes `updates` name the version that all links lead to: the file is a copy of that fact, and may be an old one that
+/// was put back. With links that disagree, or an open journal, the file counts.
+///
+/// Returns what the file says, where that is something else.
+pub fn believe_links(context: &Context, updates: &mut Updates) -> Option<Version> {
+    let mut spec = updates.spec().clone();
+    let (version, edition) = linked(context).filter(|_| !super::recover::is_needed(context))?;
+    let is_told =
+        spec.active_version.as_ref() == Some(&version) && (edition.is_none() || spec.active_edition == edition);
+    // RFD 0169's own files name no edition.
+    if is_told || (spec.active_edition.is_none() && spec.active_version.as_ref() == Some(&version)) {
+        return None;
+    }
+    spec.active_edition = edition.or(spec.active_edition);
+    let told = spec.active_version.replace(version);
+    updates.set_spec(&spec);
+    told
 }
 
 /// The active revision; where `updates.yaml` names no edition, the one on disk.

@@ -26,8 +26,10 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
         context.report.warn(difference);
     }
     if !args.repair {
-        return Err(Error::new(Code::Damaged, format!("{} differences from what was installed", differences.len()))
-            .advise("`teleport-update verify --repair` puts them right"));
+        let (count, them) = (differences.len(), if differences.len() == 1 { "it" } else { "them" });
+        let noun = if count == 1 { "difference" } else { "differences" };
+        return Err(Error::new(Code::Damaged, format!("{count} {noun} from what was installed"))
+            .advise(format!("`teleport-update verify --repair` puts {them} right")));
     }
     let installed = survey::installed_now(context, &updates)?;
     let target = survey::active(&updates, &installed).ok_or_else(nothing_active)?;
@@ -60,6 +62,9 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     let facts = survey::facts(context, updates, Depth::Move, None)?;
     let active = facts.active.clone().ok_or_else(nothing_active)?;
     let mut found = Vec::new();
+    if context.misnamed {
+        found.push(format!("{} does not call {active} active", updates.file().display()));
+    }
     let dir = facts.dir_for(&active);
     let version_dir = context.layout.versions.join(&dir);
     match Manifest::read(&version_dir) {

@@ -15,8 +15,8 @@ use super::place::UPDATERS;
 use super::tree::Tree;
 use super::unpack::{Rules, Unpacked, unpack};
 use super::{Arch, BaseUrl, Digest, PublicKey, Revision, check};
-use crate::host::durable;
 use crate::host::http::{Client, interrupted};
+use crate::host::{cage, durable};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::Manifest;
 
@@ -239,7 +239,12 @@ fn transfer(
     };
     let (counters, sender) = (shared.clone(), events.clone());
     let unpacker = start("unpack", move || {
-        let result = unpack(pipe_out, tree, &rules, &counters.written);
+        // Before the first byte from outside.
+        let cage = cage::enter(tree.handle());
+        let mut result = unpack(pipe_out, tree, &rules, &counters.written);
+        if let Ok(unpacked) = &mut result {
+            unpacked.notes.extend(cage.gaps());
+        }
         let _ = sender.send(Event::Unpacked(result));
     })?;
     let unpacker = Joined { thread: Some(unpacker), shared: shared.clone() };

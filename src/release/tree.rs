@@ -36,6 +36,11 @@ impl Tree {
         self.path.join(relative)
     }
 
+    /// The directory itself.
+    pub(super) fn handle(&self) -> &OwnedFd {
+        &self.root
+    }
+
     /// Makes a new file with exactly `mode`, and its folders with 0755. `relative` has been checked by the caller.
     pub(super) fn create_file(&mut self, relative: &str, mode: u32) -> io::Result<File> {
         let (folder, name) = relative.rsplit_once('/').map_or((None, relative), |(folder, name)| (Some(folder), name));

@@ -29,6 +29,12 @@ const SUITES: &[Suite] = &[
 ];
 
 fn main() -> ExitCode {
+    // For scripts: whether there is such a suite.
+    if let [flag, suite] = std::env::args().skip(1).collect::<Vec<_>>().as_slice()
+        && flag == "--can"
+    {
+        return ExitCode::from(u8::from(!SUITES.iter().any(|known| known.name == suite)));
+    }
     let (options, suite) = match arguments() {
         Ok(arguments) => arguments,
         Err(error) => {

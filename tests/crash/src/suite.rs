@@ -96,6 +96,7 @@ pub fn explore<P: Sync>(
                         Ok(Found::Old) => row.old += 1,
                         Ok(Found::New) => row.new += 1,
                         Err(violation) => {
+                            let violation = violation.trim_end().replace('\n', " | ");
                             println!("violation: {violation}");
                             row.violations.push(violation);
                         }
@@ -104,7 +105,9 @@ pub fn explore<P: Sync>(
             });
         }
     });
-    row.into_inner().unwrap()
+    let row = row.into_inner().unwrap();
+    eprintln!("{name}: {} points, {} violations", row.tried, row.violations.len());
+    row
 }
 
 /// The table of a suite, with its totals.

@@ -6,6 +6,9 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
+/// Most lines of a difference that are shown.
+const SHOWN: usize = 4;
+
 /// Every path below `dir` with mode, size, link target and digest; directories end in `/`.
 ///
 /// # Errors
@@ -46,5 +49,9 @@ pub fn hex(bytes: &[u8]) -> String {
 pub fn difference(before: &[String], now: &[String]) -> String {
     let gone = before.iter().filter(|line| !now.contains(line)).map(|line| format!("-{line}"));
     let come = now.iter().filter(|line| !before.contains(line)).map(|line| format!("+{line}"));
-    gone.chain(come).collect::<Vec<_>>().join(", ")
+    let all: Vec<String> = gone.chain(come).collect();
+    match all.len().saturating_sub(SHOWN) {
+        0 => all.join(", "),
+        more => format!("{} and {more} more", all[..SHOWN].join(", ")),
+    }
 }

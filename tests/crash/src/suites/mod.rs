@@ -17,7 +17,7 @@ use crate::state::VERSIONS;
 /// Every call that counts of an undisturbed run of `args` on a copy of the image below `root`.
 pub fn points(flow: &Flow, root: &Path, args: &[String], scope: Scope) -> Vec<Call> {
     let root = crate::copy(root);
-    let mut command = flow.host.updater.command(root.path(), args);
+    let mut command = flow.host.command(root.path(), args);
     let mut traced = injector::run(&mut command, scope, |_| Action::Pass);
     for call in &mut traced.calls {
         call.subject = without(root.path(), &call.subject);
@@ -46,7 +46,7 @@ fn disturb(
     mut decide: impl FnMut(&Call) -> Action,
 ) -> Disturbed {
     let mut what = String::new();
-    let traced = injector::run(&mut flow.host.updater.command(root, args), scope, |call| {
+    let traced = injector::run(&mut flow.host.command(root, args), scope, |call| {
         let action = decide(call);
         if action != Action::Pass && what.is_empty() {
             what = without(root, &format!("{} at {call}", name(action)));
@@ -97,7 +97,7 @@ fn ended_well(flow: &Flow, root: &Path, traced: &Traced) -> Result<Option<Found>
 fn check_after_error(flow: &Flow, root: &Path, run: &Disturbed, boot: bool) -> Result<Found, String> {
     let expected =
         ended_well(flow, root, &run.traced).map_err(|reason| format!("{}: {}: {reason}", flow.name, run.what))?;
-    let found = flow.check(root, &run.what, boot)?;
+    let found = flow.check_after_error(root, &run.what, boot)?;
     match expected {
         Some(expected) if expected != found => {
             let said = without(root, run.traced.stderr.trim_end());

@@ -31,7 +31,9 @@ pub fn at(flow: &Flow, number: usize) -> Result<Found, String> {
     let check = || {
         let found = match ended_well(flow, root.path(), &run.traced)? {
             Some(found) => found,
-            None if run.traced.stderr.contains("interrupted") => Found::Old,
+            None if ["interrupted", "stopped by a signal"].iter().any(|text| run.traced.stderr.contains(text)) => {
+                Found::Old
+            }
             None => return Err(format!("it failed, but not as interrupted: {}", run.traced.stderr)),
         };
         // No recovery in between: a signal is not a crash.
