@@ -75,6 +75,10 @@ test: setup-beds build ## All tests, black box and beds included (beds need root
 	        END { printf "%d passed, %d failed\n", passed, failed }'; \
 	fi
 
+.PHONY: fuzz
+fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
+	@tests/fuzz.sh $(FUZZ_TARGETS)
+
 .PHONY: lint
 lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
 	cargo fmt --all --check
@@ -94,6 +98,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds
-setup-build setup-lint setup-beds: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-fuzz
+setup-build setup-lint setup-beds setup-fuzz: setup-%:
 	@tests/setup.sh $*
