@@ -20,7 +20,7 @@ use crate::sandbox::Sandbox;
 
 /// Bytes of one file, of all that is inflated, and entries: small, so that a short input can pass them.
 const MAX_ENTRY: u64 = 64 << 10;
-const MAX_TOTAL: u64 = 2 << 20;
+const MAX_TOTAL: u64 = 512 << 10;
 const MAX_ENTRIES: usize = 24;
 /// Bits that may be set on what lands (SPEC §4).
 const MODES: u32 = 0o755;

@@ -325,7 +325,7 @@ impl Content {
             Content::Bytes(bytes) => bytes.clone(),
             Content::Filled(byte, length) => vec![*byte; usize::from(*length)],
             // Beyond the limits of one file and of all.
-            Content::Many(byte, length) => vec![*byte; (*length as usize) % (3 << 20)],
+            Content::Many(byte, length) => vec![*byte; (*length as usize) % (160 << 10)],
             Content::Entry(entry) if depth < 3 => entry.put(Tarball::new(), outside, depth + 1).tar(),
             Content::Entry(_) => Vec::new(),
         }

@@ -49,6 +49,9 @@ fn written(records: &[Record]) -> Vec<u8> {
 
 fn assert_torn_tails(bytes: &[u8], records: &[Record], end: usize) {
     assert!(end <= bytes.len() && (end == 0 || bytes[end - 1] == b'\n'));
+    let is_whole = |text: &&[u8]| text.len() > 9 && line(&text[9..text.len() - 1]) == **text;
+    let whole = bytes.split_inclusive(|byte| *byte == b'\n').take_while(is_whole).count();
+    assert_eq!(records.len(), whole, "not the whole records at the start");
     assert_eq!(parse(&bytes[..end]).unwrap(), (records.to_vec(), end as u64));
     assert_eq!(parse(&written(records)).unwrap().0, records);
     let last_line = bytes[..end.saturating_sub(1)].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);

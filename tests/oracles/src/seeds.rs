@@ -63,7 +63,9 @@ fn all() -> Vec<(&'static str, Seeds)> {
     });
     let tars = tars.collect();
     let records = format!("{}\n{}\n", compact("journal-begin"), checked_off(&samples("journal")));
-    let journal = samples("journal");
+    let journal = samples("journal")[0];
+    // One record that is not whole, with whole ones behind it.
+    let torn = journal.replacen("\"step\":1}", "\"step\":7}", 1);
     vec![
         ("archive", archives),
         ("tar", tars),
@@ -78,7 +80,18 @@ fn all() -> Vec<(&'static str, Seeds)> {
                 "teleport/../x\0..",
             ]),
         ),
-        ("find", texts(&["find-rfd", "find-today"])),
+        (
+            "find",
+            [
+                texts(&["find-rfd", "find-today"]),
+                numbered(&[
+                    r#"{"agent_version":"v1.0.0-rc.1+b","agent_update_jitter_seconds":1e300,"fips":true}"#,
+                    r#"{"agent_version":"../../etc"}"#,
+                    r#"{"auto_update":{"agent_version":"1.0.0","agent_update_jitter_seconds":-5},"edition":"x"}"#,
+                ]),
+            ]
+            .concat(),
+        ),
         ("yaml", numbered(&[TREES, &[samples("updates")[0]]].concat())),
         (
             "updates_yaml",
@@ -116,9 +129,9 @@ fn all() -> Vec<(&'static str, Seeds)> {
             ]
             .concat(),
         ),
-        ("journal", numbered(&journal)),
+        ("journal", numbered(&[journal, &torn, &format!("{journal}\n0123abcd {{\"rec")])),
         ("journal_records", numbered(&[&records, "{\"record\":\"teleported\"}\n", "{\"record\":\"commit\"}\n"])),
-        ("manifest", texts(&["manifest"])),
+        ("manifest", manifests()),
         (
             "digest",
             numbered(&[&format!("{}  teleport.tar.gz\n", Digest::of(ARCHIVE)), "\n abc", "<html>", &"A".repeat(64)]),
@@ -178,6 +191,18 @@ fn compact(name: &str) -> String {
 /// Records without their checksums.
 fn checked_off(journal: &[&str]) -> String {
     journal[0].lines().filter_map(|line| line.split_once(' ')).map(|(_, json)| json).collect::<Vec<_>>().join("\n")
+}
+
+fn manifests() -> Seeds {
+    let good = samples("manifest")[0];
+    let named = |path: &str| good.replace("bin/teleport\"", &format!("{path}\""));
+    let mut parts = good.split("\"size\": ");
+    let mut absurd = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        absurd += &format!("\"size\": {},", u64::MAX);
+        absurd += part.split_once(',').map_or(part, |(_, rest)| rest);
+    }
+    numbered(&[good, &named("../x"), &named("/etc/passwd"), &named("a\\u0000b"), &absurd, "{}"])
 }
 
 fn random() -> Seeds {
