@@ -9,8 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${FUZZ_SECONDS:-60}
 # MiB: far above what any target needs, far below what a bomb takes.
 memory=1024
-# Seconds for one input.
-patience=20
+# Seconds for one input: a busy machine may let it wait for long.
+patience=60
 
 if ! cargo +nightly --version >/dev/null 2>&1; then
     echo "fuzz: libFuzzer needs a nightly toolchain and there is none: rustup toolchain install nightly --profile minimal" >&2

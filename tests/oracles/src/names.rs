@@ -23,6 +23,10 @@ pub fn archive_path(bytes: &[u8]) {
         let from = if is_hard { Path::new("") } else { Path::new(&path).parent().unwrap_or(Path::new("")) };
         assert_eq!(walk(from, target), Some(PathBuf::from(&leads)));
     }
+    // The top itself is a folder or refused: it never asks for a place.
+    if path.is_empty() {
+        return;
+    }
     for mode in [0o644, 0o755] {
         let Some(to) = place_of(&path, mode, None) else { continue };
         assert!(is_inside(&to), "{to:?}");

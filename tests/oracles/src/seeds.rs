@@ -78,6 +78,7 @@ fn all() -> Vec<(&'static str, Seeds)> {
                 "teleport/examples/systemd/teleport.service\0../../../teleport/tsh",
                 "/etc/passwd\0/etc/passwd",
                 "teleport/../x\0..",
+                "",
             ]),
         ),
         (
