@@ -77,7 +77,7 @@ test: setup-beds build ## All tests, black box and beds included (beds need root
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 .PHONY: crash
-crash: setup-build ## Crash suites, whole: every system call killed, every system call failing; a table of each
+crash: setup-build setup-beds ## Crash suites, whole: every system call killed, every system call failing; a table of each
 	cargo build $(RELEASE) --target $(NATIVE)
 	cargo build $(CARGO_FLAGS) --package test-crash
 	$(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update

@@ -61,6 +61,7 @@ for group in "$@"; do
     beds)
         needs mmdebstrap mmdebstrap
         needs systemd-nspawn systemd-container
+        needs strace strace
         ;;
     *)
         echo "usage: setup.sh build|lint|beds.." >&2
