@@ -77,15 +77,19 @@ test: setup-beds build ## All tests, black box and beds included (beds need root
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 .PHONY: crash
-crash: setup-build setup-beds ## Crash suites, whole: every system call killed, every system call failing; a table of each
+crash: setup-build setup-beds ## Crash suites, whole: each system call killed, each failing, power cuts; a table of each
 	cargo build $(RELEASE) --target $(NATIVE)
 	cargo build $(CARGO_FLAGS) --package test-crash
 	$(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
 
 .PHONY: planted
-planted: setup-build ## Plants faults in copies of the source, and requires the crash suites to see each
+planted: setup-build setup-beds ## Plants faults in copies of the source, and requires the crash suites to see each
 	cargo build $(CARGO_FLAGS) --package test-crash
 	tests/crash/planted/run.sh $(TARGET_DIR) $(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CARGO_FLAGS)
+
+.PHONY: fuzz
+fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
+	@tests/fuzz.sh $(FUZZ_TARGETS)
 
 .PHONY: lint
 lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
@@ -106,6 +110,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds
-setup-build setup-lint setup-beds: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-fuzz
+setup-build setup-lint setup-beds setup-fuzz: setup-%:
 	@tests/setup.sh $*

@@ -17,6 +17,7 @@ pub mod flows;
 pub mod host;
 pub mod injector;
 pub mod live;
+pub mod power;
 mod ptrace;
 pub mod random;
 pub mod release;
