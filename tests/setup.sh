@@ -62,6 +62,7 @@ for group in "$@"; do
     beds)
         needs mmdebstrap mmdebstrap
         needs systemd-nspawn systemd-container
+        needs strace strace
         needs mkfs.xfs xfsprogs
         ;;
     fuzz)

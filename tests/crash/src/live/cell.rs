@@ -278,6 +278,8 @@ impl Cell {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", INIT]).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let enter = move || {
+            // Should the test be killed, nobody else would end the cell.
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             // SAFETY: the mount namespace is this process's own from here on; it shares no memory with others.
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
             rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;

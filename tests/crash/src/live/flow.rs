@@ -18,6 +18,8 @@ const CALLS: &str = "rename,renameat,renameat2,link,linkat,symlink,symlinkat,unl
                      fdatasync,pwrite64,ftruncate,fallocate,chmod,fchmod,fchmodat,chown,fchown,lchown,fchownat,flock,\
                      fork,vfork,clone,clone3,kill,exit_group";
 
+/// What steps in at calls; it leaves the programs alone that the updater starts, and the agent with them.
+pub const STRACE: &str = "/usr/bin/strace";
 /// Where the list of calls is written in the cell.
 const TRACE: &str = "/tmp/trace";
 
@@ -298,7 +300,7 @@ impl Flow {
     /// Runs the updater below strace: its own calls, not those of the programs that it starts.
     fn traced(&self, cell: &Cell, line: &str, strace: &[&str]) -> Result<Ran, String> {
         let inner = cell.updater(&crate::host::words(line));
-        let mut command: Command = cell.command("/usr/bin/strace");
+        let mut command: Command = cell.command(STRACE);
         command.arg("-qq").args(strace).arg("--").arg(inner.get_program()).args(inner.get_args());
         cell.finish(command).map_err(text)
     }

@@ -1,6 +1,6 @@
 //! The suites with an agent that lives: some cells at a time, as they wait for verdicts more than they work.
 
-use super::flow::{After, Cut, End, Flow, Point};
+use super::flow::{After, Cut, End, Flow, Point, STRACE};
 use super::flows::{NAMES, flow};
 use crate::suite::{Options, Row, explore};
 
@@ -58,6 +58,10 @@ pub fn signal(options: &Options) -> Vec<Row> {
 
 /// Flows whose agent writes as hard as it can, or in long transactions, run to their ends: no row may be lost.
 pub fn writers(options: &Options) -> Vec<Row> {
+    if !can() {
+        println!("skipped: cells need root");
+        return Vec::new();
+    }
     let names: Vec<String> = super::flows::WRITERS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let wanted = names.iter().filter(|name| options.flow.as_ref().is_none_or(|only| only == *name));
     wanted
@@ -66,6 +70,11 @@ pub fn writers(options: &Options) -> Vec<Row> {
             explore(options, name, &flows, |flow, _| flow.as_ref().map_err(Clone::clone)?.check_undisturbed())
         })
         .collect()
+}
+
+/// Whether cells can be made here, and runs be cut short in them.
+pub fn can() -> bool {
+    rustix::process::geteuid().is_root() && std::path::Path::new(STRACE).exists()
 }
 
 fn after(boot: bool) -> After {
@@ -78,6 +87,10 @@ fn taken(points: Vec<Point>, options: &Options) -> Vec<Point> {
 
 /// A row for each of `names` that is wanted; a flow that cannot be made is a violation.
 fn rows(options: &Options, names: &[&str], run: impl Fn(&Flow, &Options) -> Result<Row, String>) -> Vec<Row> {
+    if !can() {
+        println!("skipped: cells need root and strace");
+        return Vec::new();
+    }
     let options = Options { threads: CELLS, ..options.clone() };
     let wanted = names.iter().filter(|name| options.flow.as_deref().is_none_or(|only| only == **name));
     wanted
