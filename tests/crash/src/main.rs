@@ -20,6 +20,7 @@ const SUITES: &[Suite] = &[
     },
     Suite { name: "fault", about: "each changing call fails once, in each way", run: suites::fault::run },
     Suite { name: "lasting", about: "from each changing call on, nothing can be written", run: suites::lasting::run },
+    Suite { name: "recovery-fault", about: "each call of a recovery fails once", run: suites::recovery_fault::run },
     Suite { name: "looks", about: "looking calls fail, a sample", run: suites::looks::run },
     Suite { name: "signal", about: "SIGTERM or SIGINT at each changing call", run: suites::signal::run },
     Suite { name: "power-ext4", about: "power cuts at and between flushes, on ext4", run: power::ext4 },
