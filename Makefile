@@ -87,6 +87,10 @@ planted: setup-build setup-beds ## Plants faults in copies of the source, and re
 	cargo build $(CARGO_FLAGS) --package test-crash
 	tests/crash/planted/run.sh $(TARGET_DIR) $(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CARGO_FLAGS)
 
+.PHONY: fuzz
+fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
+	@tests/fuzz.sh $(FUZZ_TARGETS)
+
 .PHONY: lint
 lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
 	cargo fmt --all --check
@@ -106,6 +110,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds
-setup-build setup-lint setup-beds: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-fuzz
+setup-build setup-lint setup-beds setup-fuzz: setup-%:
 	@tests/setup.sh $*

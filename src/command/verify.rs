@@ -107,7 +107,7 @@ fn snapshots(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     for installed in survey::installed_now(context, updates)? {
         let snapshot = directory::of(&context.layout.versions.join(&installed.dir));
         let checked = Backup::read(&snapshot).and_then(|backup| match backup {
-            // What a failed version wrote is kept as it was, and never restored.
+            // What a failed version left is kept as it is, perhaps damaged, and never restored.
             Some(backup) if !backup.failed => backup::check_bytes(&snapshot, &backup),
             _ => Ok(()),
         });
