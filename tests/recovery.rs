@@ -16,7 +16,9 @@ use test_crash::host::words;
 use test_crash::injector::{self, Action, Call, Scope};
 use test_crash::state::VERSIONS;
 use test_crash::suite::{self, Options, Row};
+use test_crash::suites::Look;
 use test_crash::suites::kill::is_commit;
+use test_crash::suites::recovery_fault::Fault;
 use test_crash::{Flow, Found, State, Updater, copy, suites};
 
 /// Which points the slices take: another seed, other points.
@@ -95,7 +97,7 @@ fn a_change_of_settings_can_be_killed_anywhere() {
 
 #[test]
 fn a_recovery_can_itself_be_killed_anywhere() {
-    whole(&suites::recovery::kill(&options(9), &named("downgrade"), 18));
+    whole(&suites::recovery::kill(&options(11), &named("downgrade"), 24));
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn what_the_new_versions_agent_wrote_before_the_recovery_is_not_seen_by_the_old_
 #[test]
 fn a_failing_call_ends_with_an_error_and_the_old_version_or_with_success() {
     for name in ["update", "downgrade", "enable-over-plain"] {
-        whole(&suites::fault::fail(&options(43), &named(name)));
+        whole(&suites::fault::fail(&options(83), &named(name)));
     }
 }
 
@@ -125,10 +127,25 @@ fn a_file_that_cannot_be_looked_at_ends_with_an_error_or_does_not_matter() {
 #[test]
 fn a_new_version_that_cannot_be_read_back_is_not_linked_in_part() {
     let flow = named("update-names");
-    let all = suites::points(&flow, &flow.host.root(), &flow.args, Scope::Looks);
-    let inside = all.into_iter().filter(|call| call.subject.contains("/versions/2.0.0/"));
-    let points: Vec<usize> = inside.map(|call| call.number).collect();
-    whole(&suite::explore(&options(1), flow.name, &points, |point, boot| suites::looks::at(&flow, *point, 0, boot)));
+    let all = Look::all(&flow, &flow.host.root(), &flow.args).into_iter();
+    let points: Vec<Look> = all.filter(|look| look.subject().contains("/versions/2.0.0/")).step_by(2).collect();
+    whole(&suite::explore(&options(1), flow.name, &points, |look, boot| suites::looks::at(&flow, look, 0, boot)));
+}
+
+#[test]
+fn a_recovery_that_cannot_look_at_what_was_kept_does_not_take_it_for_gone() {
+    for (name, kept) in [("enable-over-plain", "/.unmanaged/"), ("downgrade", "/.sqlite.db.teleport-update")] {
+        let flow = named(name);
+        let killed = flow.copy();
+        killed_before(&flow, killed.path(), is_commit);
+        let recover = words("recover");
+        let looks = Look::all(&flow, killed.path(), &recover).into_iter();
+        let points: Vec<Look> = looks.filter(|look| look.subject().contains(kept)).collect();
+        whole(&suite::explore(&options(1), flow.name, &points, |look, boot| {
+            let fault = Fault::Look(look.clone(), 0);
+            suites::recovery_fault::at(&flow, killed.path(), "killed before the commit", &recover, &fault, boot)
+        }));
+    }
 }
 
 #[test]
@@ -409,7 +426,7 @@ impl std::ops::Deref for Interrupted {
 
 /// Kills the flow before one in many of its changing calls, and before each one around the commit.
 fn every_kill(name: &str) {
-    let row = suites::kill::kill(&options(23), &named(name));
+    let row = suites::kill::kill(&options(47), &named(name));
     assert!(row.old > 0 && row.new > 0, "{row:?}");
     whole(&row);
 }

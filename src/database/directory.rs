@@ -36,7 +36,7 @@ pub fn make_fresh(dir: &Path) -> Result<()> {
 /// removed. After a crash either the old or the new one is there, [`sweep`] takes away the rest.
 pub fn install(version_dir: &Path, new_dir: &Path) -> Result<()> {
     let place = of(version_dir);
-    if std::fs::symlink_metadata(&place).is_err() {
+    if !durable::exists(&place)? {
         return durable::rename(new_dir, &place);
     }
     let staged = new_in(version_dir);
@@ -59,7 +59,7 @@ pub fn install(version_dir: &Path, new_dir: &Path) -> Result<()> {
 /// making a snapshot.
 pub fn sweep(version_dir: &Path) -> Result<()> {
     let old = version_dir.join(OLD_NAME);
-    if old.is_dir() && std::fs::symlink_metadata(of(version_dir)).is_err() {
+    if durable::exists(&old)? && !durable::exists(&of(version_dir))? {
         durable::rename(&old, &of(version_dir))?;
     }
     durable::remove_tree(&old)?;

@@ -74,14 +74,17 @@ pub fn commit(prepared: &Prepared) -> Result<()> {
     if prepared.absent {
         return remove_database(&prepared.db);
     }
-    swap(&prepared.db).map(|_| ())
+    match swap(&prepared.db)? {
+        true => Ok(()),
+        false => Err(missing(&prepared_path(&sqlite::live_path(&prepared.db)))),
+    }
 }
 
 /// Swaps in what [`prepare`] left beside `db`; true if there was something. The agent is stopped.
 pub fn swap(db: &Path) -> Result<bool> {
     let db = sqlite::live_path(db);
     let prepared = prepared_path(&db);
-    if std::fs::symlink_metadata(&prepared).is_err() {
+    if !durable::exists(&prepared)? {
         return Ok(false);
     }
     // The old database's log beside the new file would be replayed into it, so it goes first, and durably.

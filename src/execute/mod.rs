@@ -183,7 +183,7 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
         durable::remove_tree(&versions.join(TAKEN_OVER))?;
     }
     // A package removal that failed may have left the only good copies of what must survive it.
-    if versions.join(UNMANAGED).join(steps::PACKAGE_COPIES).exists() {
+    if durable::exists(&versions.join(UNMANAGED).join(steps::PACKAGE_COPIES))? {
         return Ok(());
     }
     durable::remove_tree(&versions.join(UNMANAGED))

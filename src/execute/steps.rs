@@ -125,7 +125,7 @@ fn put(place: &Placement, node: &Node) -> Result<()> {
     // What is not ours is kept before it is replaced.
     if let Node::Kept(kept) = &place.was
         && *node != place.was
-        && std::fs::symlink_metadata(kept).is_err()
+        && !durable::exists(kept)?
     {
         durable::create_dir_all(durable::parent(kept))?;
         keep(&place.path, kept)?;
@@ -154,8 +154,8 @@ fn put(place: &Placement, node: &Node) -> Result<()> {
 /// Undoes a placement. A kept file that it had put back under its old name is kept again.
 fn take_back(place: &Placement) -> Result<()> {
     if let Node::Kept(kept) = &place.now
-        && std::fs::symlink_metadata(kept).is_err()
-        && std::fs::symlink_metadata(&place.path).is_ok()
+        && !durable::exists(kept)?
+        && durable::exists(&place.path)?
     {
         durable::create_dir_all(durable::parent(kept))?;
         keep(&place.path, kept)?;
@@ -174,7 +174,7 @@ fn keep(path: &Path, kept: &Path) -> Result<()> {
 
 /// Puts a kept file back under its name; repeated, it finds the work done.
 fn put_back(kept: &Path, path: &Path) -> Result<()> {
-    if std::fs::symlink_metadata(kept).is_err() {
+    if !durable::exists(kept)? {
         return Ok(());
     }
     match rustix::fs::rename(kept, path) {
@@ -207,7 +207,7 @@ fn copy_with_owner(from: &Path, to: &Path) -> Result<()> {
 }
 
 fn set_aside(path: &Path, kept: &Path) -> Result<()> {
-    if std::fs::symlink_metadata(path).is_err() {
+    if !durable::exists(path)? {
         return Ok(());
     }
     remember(path, kept)?;

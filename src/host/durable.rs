@@ -107,6 +107,15 @@ pub fn symlink(target: &Path, link: &Path) -> Result<()> {
     })
 }
 
+/// Whether something stands at `path`, a link to nothing included. What cannot be looked at is an error, and not gone.
+pub fn exists(path: &Path) -> Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(error).at("cannot look at", path),
+    }
+}
+
 /// Removes a file or link and syncs its directory; nothing there is fine.
 pub fn remove_file(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {

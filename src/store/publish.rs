@@ -17,7 +17,7 @@ pub const RETIRED_PREFIX: &str = ".retired-";
 /// A directory that is already there (damaged, or without a marker) gets file by file what the manifest lists, each
 /// by rename, and keeps its `backup/`; its marker goes first and comes last.
 pub fn publish(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> {
-    if std::fs::symlink_metadata(version_dir).is_ok() {
+    if durable::exists(version_dir)? {
         graft(staging, version_dir, manifest)?;
     } else {
         durable::rename_new(staging, version_dir)?;
@@ -55,7 +55,7 @@ pub fn retire(versions: &Path, dir: &str) -> Result<()> {
     let to = versions.join(format!("{RETIRED_PREFIX}{dir}"));
     // What is left of a removal that was cut short goes in any case.
     durable::remove_tree(&to)?;
-    if std::fs::symlink_metadata(&from).is_err() {
+    if !durable::exists(&from)? {
         return Ok(());
     }
     durable::rename(&from, &to)?;

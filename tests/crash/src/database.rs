@@ -9,6 +9,9 @@ pub const PATH: &str = "var/lib/teleport/proc/sqlite.db";
 /// Suffixes of the files that SQLite keeps beside a database.
 const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
+/// SQLite's usual page, bytes.
+const PAGE: usize = 4096;
+
 /// What a good database holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Database {
@@ -43,6 +46,18 @@ pub fn migrate_and_crash(path: &Path, schema: u32, rows: u32) {
     for suffix in ["-wal", "-shm"] {
         std::fs::copy(beside(&living, suffix), beside(path, suffix)).unwrap();
     }
+}
+
+/// The same, and pages of the file itself are damaged: it cannot be checkpointed, so that its log stays.
+pub fn migrate_damage_and_crash(path: &Path, schema: u32, rows: u32) {
+    let sql = "PRAGMA journal_mode = delete; CREATE TABLE big (v); INSERT INTO big VALUES (randomblob(20000))";
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    Connection::open(path).unwrap().execute_batch(sql).unwrap();
+    migrate_and_crash(path, schema, rows);
+    let mut bytes = std::fs::read(path).unwrap();
+    let end = bytes.len() - 2 * PAGE;
+    bytes[end..].fill(0xff);
+    std::fs::write(path, bytes).unwrap();
 }
 
 fn insert(database: &Connection, schema: u32, name: &str, rows: u32) {

@@ -49,6 +49,16 @@ pub struct Row {
     pub violations: Vec<String>,
 }
 
+impl Row {
+    /// Counts another row of the same flow in.
+    pub fn add(&mut self, other: Self) {
+        self.tried += other.tried;
+        self.old += other.old;
+        self.new += other.new;
+        self.violations.extend(other.violations);
+    }
+}
+
 impl Options {
     /// All points of all flows.
     pub fn all(updater: Updater) -> Self {

@@ -6,11 +6,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::thread::UnshareFlags;
 
 use super::image::Image;
 
@@ -74,7 +76,19 @@ impl Disk {
         let mount = rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         let state = Arc::new(Mutex::new(State { image, events: Vec::new() }));
         let served = state.clone();
-        let server = std::thread::spawn(move || serve(&device, &served));
+        let (ready, is_ready) = sync_channel(1);
+        let number = device.as_raw_fd();
+        let server = std::thread::spawn(move || match own_files(number) {
+            Ok(own) => {
+                let _ = ready.send(Ok(()));
+                serve(&own, &served);
+            }
+            Err(error) => {
+                let _ = ready.send(Err(error));
+            }
+        });
+        is_ready.recv().unwrap_or_else(|_| Err(io::Error::other("the server of a disk ended")))?;
+        drop(device);
         let file = File::options().read(true).write(true).open(format!("/proc/self/fd/{}", mount.as_raw_fd()))?;
         Ok(Self { state, server: Some(server), file: Some(file) })
     }
@@ -112,6 +126,24 @@ impl Drop for Disk {
             let _ = server.join();
         }
     }
+}
+
+/// Gives this thread a table of open files of its own, with the one of that `number` alone.
+///
+/// If the process is killed, the server's end must close with the server: a thread that waits in the kernel for an answer
+/// ends only when there can be none any more, and it would keep a shared table.
+fn own_files(number: RawFd) -> io::Result<File> {
+    // SAFETY: what this thread opens and closes from here on is its own, and it uses nothing that others opened.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FILES) }?;
+    let number = number as libc::c_uint;
+    for (first, last) in [(3, number - 1), (number + 1, libc::c_uint::MAX)] {
+        // SAFETY: nothing of this thread's own owns one of these.
+        if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: it is open in this table, and owned by nobody there.
+    Ok(unsafe { File::from_raw_fd(number as RawFd) })
 }
 
 fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {

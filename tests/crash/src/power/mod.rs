@@ -27,19 +27,27 @@ use crate::suite::{Options, Row, explore};
 /// Cuts of a flow from which a recovery is recorded, and cuts of each of these.
 const TWICE: (usize, usize) = (10, 12);
 
+/// Most cuts of a flow beside which somebody else syncs: the slower the machine, the more there are.
+const BUSY: usize = 400;
+
 /// Power cuts on ext4.
 pub fn ext4(options: &Options) -> Vec<Row> {
-    on(Kind::Ext4, options, once)
+    on(Kind::Ext4, options, alone)
 }
 
 /// Power cuts on ext4 without its ordering of data and metadata.
 pub fn ext4_writeback(options: &Options) -> Vec<Row> {
-    on(Kind::Ext4Writeback, options, once)
+    on(Kind::Ext4Writeback, options, alone)
 }
 
 /// Power cuts on xfs.
 pub fn xfs(options: &Options) -> Vec<Row> {
-    on(Kind::Xfs, options, once)
+    on(Kind::Xfs, options, alone)
+}
+
+/// Power cuts on ext4 while somebody else syncs all the time.
+pub fn busy(options: &Options) -> Vec<Row> {
+    on(Kind::Ext4, options, in_company)
 }
 
 /// Power cuts while recovering from a power cut, a sample, on ext4.
@@ -55,7 +63,7 @@ pub fn cannot(kind: Kind) -> Option<String> {
 /// Why the suite of that name cannot run here, if it is one of these and cannot.
 pub fn cannot_run(suite: &str) -> Option<String> {
     match suite {
-        "power-ext4" | "power-recovery" => cannot(Kind::Ext4),
+        "power-ext4" | "power-busy" | "power-recovery" => cannot(Kind::Ext4),
         "power-writeback" => cannot(Kind::Ext4Writeback),
         "power-xfs" => cannot(Kind::Xfs),
         _ => None,
@@ -88,14 +96,23 @@ pub fn in_own_mounts<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-fn once(flow: &Flow, kind: Kind, empty: &Image, options: &Options) -> Row {
-    let recording = Recording::of_flow(flow, kind, empty).unwrap_or_else(|reason| panic!("{reason}"));
-    let cuts: Vec<Cut> = taken(recording.cuts(options.seed), options);
+fn alone(flow: &Flow, kind: Kind, empty: &Image, options: &Options) -> Row {
+    once(flow, kind, options, Recording::of_flow(flow, kind, empty, false), usize::MAX)
+}
+
+fn in_company(flow: &Flow, kind: Kind, empty: &Image, options: &Options) -> Row {
+    once(flow, kind, options, Recording::of_flow(flow, kind, empty, true), BUSY)
+}
+
+fn once(flow: &Flow, kind: Kind, options: &Options, recording: Result<Recording, String>, most: usize) -> Row {
+    let recording = recording.unwrap_or_else(|reason| panic!("{reason}"));
+    let cuts = Random::new(options.seed).some(&recording.cuts(options.seed), most);
+    let cuts = taken(cuts, options);
     explore(options, flow.name, &cuts, |cut, boot| try_cut(flow, kind, &recording, cut, "", boot))
 }
 
 fn twice(flow: &Flow, kind: Kind, empty: &Image, options: &Options) -> Row {
-    let recording = Recording::of_flow(flow, kind, empty).unwrap_or_else(|reason| panic!("{reason}"));
+    let recording = Recording::of_flow(flow, kind, empty, false).unwrap_or_else(|reason| panic!("{reason}"));
     let mut random = Random::new(options.seed);
     let recoveries = random.some(&recording.cuts(options.seed), TWICE.0).into_iter().map(|first| {
         let boot = random.below(2) == 0;

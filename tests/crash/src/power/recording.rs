@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::disk::Event;
 use super::image::Image;
@@ -54,17 +55,21 @@ impl std::fmt::Display for Cut {
 }
 
 impl Recording {
-    /// Records a `flow` from its image on, on the file system `empty`.
+    /// Records a `flow` from its image on, on the file system `empty`; if `busy`, somebody else syncs there all the time, so
+    /// that the file system commits at any moment, and not only when the updater asks for it.
     ///
     /// # Errors
     /// The disk cannot be served or mounted here, or the command fails.
-    pub fn of_flow(flow: &Flow, kind: Kind, empty: &Image) -> Result<Self, String> {
+    pub fn of_flow(flow: &Flow, kind: Kind, empty: &Image, busy: bool) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {}: {error}", flow.name, kind.name());
         let volume = Volume::mount(kind, empty.clone()).map_err(failed)?;
         std::fs::create_dir(volume.root()).and_then(|()| flow.copy_to(&volume.root())).map_err(failed)?;
         let prepared = volume.unmount().map_err(failed)?;
         let run = |root: &Path| {
-            let output = flow.run(root, &flow.args);
+            let output = match busy {
+                true => beside_a_neighbour(root, || flow.run(root, &flow.args)).map_err(failed)?,
+                false => flow.run(root, &flow.args),
+            };
             if output.status.success() { Ok(()) } else { Err(format!("{}: {}: {output:?}", flow.name, kind.name())) }
         };
         Self::of(kind, prepared, None, run, |_| Ok(Found::New))
@@ -146,6 +151,27 @@ impl Recording {
         }
         image
     }
+}
+
+/// Runs `work` while a file beside `root` is written and synced over and over.
+fn beside_a_neighbour<T>(root: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
+    let file = std::fs::File::create(root.with_extension("neighbour"))?;
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let neighbour = scope.spawn(|| {
+            let mut length = 0;
+            while !ended.load(Ordering::Relaxed) {
+                length += 1;
+                file.set_len(length)?;
+                file.sync_all()?;
+            }
+            Ok(())
+        });
+        let done = work();
+        ended.store(true, Ordering::Relaxed);
+        neighbour.join().unwrap_or_else(|_| Err(std::io::Error::other("the neighbour panicked")))?;
+        Ok(done)
+    })
 }
 
 /// Does what `event` did to those sectors that are `kept` (number of the sector, of how many).

@@ -8,7 +8,7 @@ use crate::injector::{Action, Call, Scope};
 use crate::suite::{Options, Row, explore};
 
 /// Points on each side of the commit that every slice tries.
-const AROUND_COMMIT: usize = 5;
+const AROUND_COMMIT: usize = 3;
 
 /// Kills every flow everywhere.
 pub fn run(options: &Options) -> Vec<Row> {

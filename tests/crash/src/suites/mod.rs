@@ -5,6 +5,7 @@ pub mod kill;
 pub mod lasting;
 pub mod looks;
 pub mod recovery;
+pub mod recovery_fault;
 pub mod signal;
 pub mod written;
 
@@ -23,6 +24,63 @@ pub fn points(flow: &Flow, root: &Path, args: &[String], scope: Scope) -> Vec<Ca
         call.subject = without(root.path(), &call.subject);
     }
     traced.calls
+}
+
+/// A looking call, by what it looks at: the number of processes in `/proc` changes how many come before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    name: &'static str,
+    subject: String,
+    nth: usize,
+    ways: usize,
+}
+
+impl Look {
+    /// The looking calls of an undisturbed run of `args` on a copy of the image below `root`.
+    pub fn all(flow: &Flow, root: &Path, args: &[String]) -> Vec<Self> {
+        let mut seen = std::collections::BTreeMap::new();
+        let calls = points(flow, root, args, Scope::Looks).into_iter();
+        let looks = calls.map(|call| {
+            let nth = seen.entry((call.name, call.subject.clone())).or_insert(0);
+            *nth += 1;
+            Self { name: call.name, subject: call.subject, nth: *nth, ways: call.kind.errors().len() }
+        });
+        looks.collect()
+    }
+
+    /// Whether it looks at something that is in the image.
+    pub fn is_inside(&self) -> bool {
+        ["/var/", "/etc/teleport", "/usr/local/"].iter().any(|top| self.subject.starts_with(top))
+    }
+
+    /// What it looks at.
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// How often the same was looked at, with this one.
+    pub fn nth(&self) -> usize {
+        self.nth
+    }
+
+    /// This look with each error that it can meet, by number.
+    pub fn each_way(&self) -> impl Iterator<Item = (Self, usize)> + use<> {
+        let look = self.clone();
+        (0..self.ways).map(move |way| (look.clone(), way))
+    }
+
+    /// Lets this look fail in a run of `args` on the image below `root`.
+    fn fail(&self, flow: &Flow, root: &Path, args: &[String], way: usize) -> Disturbed {
+        let mut count = 0;
+        disturb(flow, root, args, Scope::Looks, |call| {
+            let is_this = call.name == self.name && without(root, &call.subject) == self.subject;
+            count += usize::from(is_this);
+            match is_this && count == self.nth {
+                true => Action::Fail(call.kind.errors()[way % call.kind.errors().len()]),
+                false => Action::Pass,
+            }
+        })
+    }
 }
 
 /// `text` with paths as seen from inside the image below `root`.

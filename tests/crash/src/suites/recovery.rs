@@ -36,10 +36,7 @@ pub fn kill(options: &Options, flow: &Flow, every: usize) -> Row {
             let run = disturb(flow, root.path(), &recover, Scope::Changes, kill_at(*second));
             flow.check(root.path(), &format!("{}, then {} of {}", killed.what, run.what, recover.join(" ")), boot)
         });
-        row.tried += found.tried;
-        row.old += found.old;
-        row.new += found.new;
-        row.violations.extend(found.violations);
+        row.add(found);
     }
     row
 }

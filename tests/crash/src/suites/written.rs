@@ -3,7 +3,7 @@
 //! the database back as the old version left it.
 
 use super::{disturb, points};
-use crate::database::{self, migrate_and_crash};
+use crate::database::{self, migrate_and_crash, migrate_damage_and_crash};
 use crate::flow::{Flow, Found};
 use crate::injector::{Action, Scope};
 use crate::suite::{Options, Row, explore};
@@ -26,15 +26,17 @@ pub fn write(options: &Options, flow: &Flow) -> Row {
     let all = points(flow, &flow.host.root(), &flow.args, Scope::Changes);
     let switch = |call: &crate::injector::Call| call.subject.ends_with(" -> /usr/local/bin/teleport");
     let start = all.iter().position(switch).map_or(all.len(), |index| index + 1);
-    let numbers: Vec<usize> = (start + 1..=all.len()).filter(|number| options.takes(*number)).collect();
-    explore(options, flow.name, &numbers, |number, boot| at(flow, *number, boot))
+    let all = (start + 1..=all.len()).flat_map(|number| [(number, false), (number, true)]).enumerate();
+    let wanted: Vec<_> = all.filter(|(index, _)| options.takes(*index)).map(|(_, point)| point).collect();
+    explore(options, flow.name, &wanted, |(number, damages), boot| at(flow, *number, *damages, boot))
 }
 
-/// Kills a flow before one call, lets the agent write if it would be the new version's, and checks what comes of it.
+/// Kills a flow before one call, lets the agent write (and damage its file) if it would be the new version's, and checks
+/// what comes of it.
 ///
 /// # Errors
 /// A violation.
-pub fn at(flow: &Flow, number: usize, boot: bool) -> Result<Found, String> {
+pub fn at(flow: &Flow, number: usize, damages: bool, boot: bool) -> Result<Found, String> {
     let root = flow.copy();
     let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| match call.number == number {
         true => Action::Kill,
@@ -44,7 +46,9 @@ pub fn at(flow: &Flow, number: usize, boot: bool) -> Result<Found, String> {
     let is_switched = link(root.path()) != link(&flow.host.root());
     let is_open = root.path().join(crate::state::VERSIONS).join(".journal").exists();
     if is_switched && is_open && !flow.is_committed(root.path()) {
-        migrate_and_crash(&root.path().join(database::PATH), SCHEMA, ROWS);
+        let write = if damages { migrate_damage_and_crash } else { migrate_and_crash };
+        write(&root.path().join(database::PATH), SCHEMA, ROWS);
     }
-    flow.check(root.path(), &format!("{}, then the agent writes", run.what), boot)
+    let writes = if damages { "writes and damages its file" } else { "writes" };
+    flow.check(root.path(), &format!("{}, then the agent {writes}", run.what), boot)
 }
