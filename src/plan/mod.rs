@@ -494,13 +494,19 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
     placements
 }
 
-/// Our own links: to the new version's updater if it speaks our protocol, else they stay on the newest that does.
+/// Our own links: to the new version's updater if it speaks our protocol, else they stay on the newest that does. One that
+/// was only unpacked, or failed, has not proven itself.
 fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(String, Node)> {
+    let in_use = |installed: &Installed| {
+        let linked = matches!(facts.node("teleport-update"), Node::Link(target) if facts.dir_of_link(&target).as_ref() == Some(&installed.dir));
+        let working = [&facts.active, &facts.previous].into_iter().flatten();
+        linked || working.into_iter().any(|revision| *revision == installed.revision)
+    };
     let newest = || {
         facts
             .installed
             .iter()
-            .filter(|installed| installed.updater.is_some() && installed.marker.is_some())
+            .filter(|installed| installed.updater.is_some() && installed.marker.is_some() && in_use(installed))
             .max_by(|a, b| a.revision.version.cmp(&b.revision.version).then(a.install_time.cmp(&b.install_time)))
     };
     let Some(source) = to.filter(|installed| installed.updater.is_some()).or_else(newest) else {
