@@ -47,6 +47,29 @@ fn an_old_settings_file_that_was_put_back_moves_nothing_and_is_put_right() {
 }
 
 #[test]
+fn a_link_directory_that_nobody_may_change_leaves_the_version_in_use_and_no_open_journal() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let links = image.path("/usr/local/bin");
+    let chattr = |how: &str| std::process::Command::new("chattr").arg(how).arg(&links).status();
+    if !chattr("+i").is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this file system has no immutable directories");
+        return;
+    }
+    let before = image.tree_but_status();
+    image.release("2.0.0");
+    let ran = image.run(&["update"]);
+    assert!(chattr("-i").unwrap().success());
+    ran.fails(1, "lsattr");
+    let is_new = |line: &String| line.contains("versions/2.0.0/");
+    let after: Vec<String> = image.tree_but_status().into_iter().filter(|line| !is_new(line)).collect();
+    assert_eq!(after, before);
+    assert_eq!(image.run(&["status", "--format", "json"]).ok().json()["recovery_pending"], false);
+    image.run(&["update"]).ok();
+    image.run(&["verify"]).ok();
+}
+
+#[test]
 fn an_update_to_the_active_version_downloads_a_truncated_binary_again() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();

@@ -127,6 +127,13 @@ fn put(place: &Placement, node: &Node) -> Result<()> {
         durable::create_dir_all(durable::parent(kept))?;
         keep(&place.path, kept)?;
     }
+    // What was never changed need not be put back: it may be what cannot be changed.
+    if matches!(node, Node::Absent | Node::Link(_)) && look(&place.path)? == *node {
+        return durable::sync_dir(durable::parent(&place.path)).or_else(|error| match node {
+            Node::Absent if !durable::parent(&place.path).exists() => Ok(()),
+            _ => Err(error),
+        });
+    }
     match node {
         Node::Absent => durable::remove_file(&place.path),
         Node::Link(target) => {

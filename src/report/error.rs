@@ -78,7 +78,7 @@ impl<T, E: Into<std::io::Error>> IoContext<T> for std::result::Result<T, E> {
             let code = Code::of_io(&error);
             let advice = match code {
                 Code::NoSpace => Some("free space on that file system and run the command again"),
-                Code::Permission => Some("run as root"),
+                Code::Permission => Some("run as root; what root itself may not change, `lsattr` or SELinux forbids"),
                 Code::ReadOnly => Some("remount it writable or choose another directory"),
                 _ => None,
             };
