@@ -192,6 +192,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let mut places = placements(facts, &to_dir, installed);
     places.extend(unit_placement(facts, &to_dir, installed));
     places.extend(enablement_placements(facts, &to_dir, installed));
+    let linked: Vec<Node> = places.iter().map(|place| place.now.clone()).collect();
     let agent = Placement {
         path: facts.link_dir.join("teleport"),
         was: facts.node("teleport"),
@@ -288,7 +289,14 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     after.extend(facts.masked_timer.iter().map(|unit| Step::EnableTimer { unit: unit.clone() }));
     if direction != Direction::Same || switches {
         let retired = retention::retire(facts, to, &to_dir, service != ServiceAction::None);
-        after.extend(retired.into_iter().map(|dir| Step::Retire { dir }));
+        // Our own link may move to an older version's updater in this very run.
+        let is_linked = |dir: &String| {
+            linked.iter().any(|node| match node {
+                Node::Link(target) => facts.dir_of_link(target).as_ref() == Some(dir),
+                _ => false,
+            })
+        };
+        after.extend(retired.into_iter().filter(|dir| !is_linked(dir)).map(|dir| Step::Retire { dir }));
         if facts.keep == 1 && direction != Direction::First {
             notes.push("keep is 1: after the watch the version left is removed, and no downgrade is possible".into());
         }
