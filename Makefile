@@ -75,6 +75,18 @@ test: setup-beds build ## All tests, black box and beds included (beds need root
 	        END { printf "%d passed, %d failed\n", passed, failed }'; \
 	fi
 
+# The exhaustive suites, on the binary that ships. `make test` has a slice of them.
+.PHONY: crash
+crash: setup-build ## Crash suites, whole: every system call killed, every system call failing; a table of each
+	cargo build $(RELEASE) --target $(NATIVE)
+	cargo build $(CARGO_FLAGS) --package test-crash
+	$(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
+
+.PHONY: planted
+planted: setup-build ## Plants faults in copies of the source, and requires the crash suites to see each
+	cargo build $(CARGO_FLAGS) --package test-crash
+	tests/crash/planted/run.sh $(TARGET_DIR) $(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CARGO_FLAGS)
+
 .PHONY: lint
 lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
 	cargo fmt --all --check

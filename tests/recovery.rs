@@ -1,233 +1,169 @@
 //! SPEC §8: whatever kills the updater, after the next run or boot the host is wholly on the old or the new version.
 //!
-//! Files only, in images: every flow is killed (or fails) before each of its durable system calls. What needs a running
-//! agent is in `recovery_service.rs`.
+//! Files only, in images: slices of the crash suites (`make crash` runs them whole), and stories of journals. What needs
+//! a running agent is in `recovery_service.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
 
 mod support;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
 
-use serde_json::Value;
-use support::{Image, sql_of, tree, updater};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
+use support::{tree, updater};
+use test_crash::host::words;
+use test_crash::injector::{self, Action, Call, Scope};
+use test_crash::state::VERSIONS;
+use test_crash::suite::{self, Options, Row};
+use test_crash::suites::kill::is_commit;
+use test_crash::{Flow, Found, State, Updater, copy, suites};
 
-/// Everything that makes a change, or makes it durable. musl calls some by their old names.
-const CALLS: &str = "rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,mkdir,mkdirat,\
-                     fsync,fdatasync,pwrite64,fallocate,chmod,fchmod";
-const DATABASE: &str = "var/lib/teleport/proc/sqlite.db";
-const VERSIONS: &str = "var/lib/teleport/versions";
-
-/// One command on a prepared image, and what may be found after it was cut short.
-struct Flow {
-    image: Image,
-    args: Vec<String>,
-    /// What runs next on such a host.
-    next: Vec<String>,
-    /// Has the host reach the new state in any case.
-    again: Vec<String>,
-    old: State,
-    new: State,
-}
-
-/// A state of the image that is whole.
-struct State {
-    /// Version and database schema; `None`: nothing is managed, no database.
-    version: Option<&'static str>,
-    schema: Option<&'static str>,
-    /// Every link, file and mode outside the state directory.
-    outside: Vec<String>,
-    /// Names and modes in the versions directory.
-    versions: Vec<String>,
-}
+/// Which points the slices take: another seed, other points.
+const SEED: u64 = 7;
 
 #[test]
 fn enabling_an_empty_image_can_be_killed_anywhere() {
-    let image = image();
-    let args = image.enable_args();
-    every_kill(&Flow::of(image, args, (None, None), (Some("1.0.0"), None)));
+    every_kill("enable");
 }
 
 #[test]
 fn enabling_over_plain_binaries_can_be_killed_anywhere() {
-    let (image, args) = plain_host();
-    every_kill(&Flow::of(image, args, (None, Some("1")), (Some("1.0.0"), Some("1"))));
+    every_kill("enable-over-plain");
 }
 
 #[test]
 fn an_update_can_be_killed_anywhere() {
-    let image = on_one();
-    release(&image, "2.0.0");
-    every_kill(&Flow::of(image, words("update"), (Some("1.0.0"), Some("1")), (Some("2.0.0"), Some("1"))));
+    every_kill("update");
 }
 
 #[test]
 fn an_update_to_names_that_come_and_go_can_be_killed_anywhere() {
-    let image = on_one();
-    image.cluster.publish(&small("2.0.0").without_helper("tbot").helper("tsnew"));
-    image.cluster.set_directive(Find::version("2.0.0"));
-    every_kill(&Flow::of(image, words("update"), (Some("1.0.0"), Some("1")), (Some("2.0.0"), Some("1"))));
+    every_kill("update-names");
 }
 
 #[test]
 fn a_downgrade_that_restores_can_be_killed_anywhere() {
-    let image = on_two();
-    image.cluster.set_directive(Find::version("1.0.0"));
-    every_kill(&Flow::of(image, words("update"), (Some("2.0.0"), Some("2")), (Some("1.0.0"), Some("1"))));
+    every_kill("downgrade");
 }
 
 #[test]
 fn an_upgrade_that_restores_can_be_killed_anywhere() {
-    let image = on_two();
-    image.cluster.set_directive(Find::version("1.0.0"));
-    image.run(&["update"]).ok();
-    image.cluster.set_directive(Find::version("2.0.0"));
-    every_kill(&Flow::of(image, words("update"), (Some("1.0.0"), Some("1")), (Some("2.0.0"), Some("2"))));
+    every_kill("upgrade-restores");
 }
 
 #[test]
 fn a_rollback_can_be_killed_anywhere() {
-    let image = on_two();
-    let mut flow = Flow::of(image, words("rollback"), (Some("2.0.0"), Some("2")), (Some("1.0.0"), Some("1")));
-    // The version left is refused after it: what `update` does next is nothing in either state.
-    flow.again = words("update");
-    every_kill(&flow);
+    every_kill("rollback");
 }
 
 #[test]
 fn uninstalling_can_be_killed_anywhere() {
-    let image = on_two();
-    let mut flow = Flow::of(image, words("uninstall"), (Some("2.0.0"), Some("2")), (None, Some("2")));
-    // Where the run was undone the host is still managed.
-    flow.next = words("recover");
-    every_kill(&flow);
+    every_kill("uninstall");
+}
+
+#[test]
+fn pinning_can_be_killed_anywhere() {
+    every_kill("pin");
+}
+
+#[test]
+fn a_switch_of_the_edition_can_be_killed_anywhere() {
+    every_kill("edition");
+}
+
+#[test]
+fn a_repair_can_be_killed_anywhere() {
+    every_kill("repair");
+}
+
+#[test]
+fn an_update_that_retires_a_version_can_be_killed_anywhere() {
+    every_kill("retention");
+}
+
+#[test]
+fn a_downgrade_from_a_database_with_a_live_log_can_be_killed_anywhere() {
+    every_kill("downgrade-wal");
+}
+
+#[test]
+fn a_change_of_settings_can_be_killed_anywhere() {
+    // Ten calls in all.
+    whole(&suites::kill::kill(&options(1), &named("disable")));
 }
 
 #[test]
 fn a_recovery_can_itself_be_killed_anywhere() {
-    let image = on_two();
-    image.cluster.set_directive(Find::version("1.0.0"));
-    let flow = Flow::of(image, words("update"), (Some("2.0.0"), Some("2")), (Some("1.0.0"), Some("1")));
-    let mut random = Random(0x5eed_0001);
-    let points = flow.points(&flow.args, &flow.image.root());
-    for point in random.some(&points, 12) {
-        let crashed = flow.copy();
-        flow.kill(crashed.path(), &flow.args, &point);
-        let recover = words(if random.below(2) == 0 { "recover --boot" } else { "recover" });
-        for second in random.some(&flow.points(&recover, crashed.path()), 6) {
-            let copy = copy(crashed.path());
-            flow.kill(copy.path(), &recover, &second);
-            flow.check(copy.path(), &format!("{point:?}, then {second:?} in {recover:?}"), true);
-        }
+    whole(&suites::recovery::kill(&options(9), &named("downgrade"), 18));
+}
+
+#[test]
+fn what_the_new_versions_agent_wrote_before_the_recovery_is_not_seen_by_the_old_one() {
+    for name in ["update", "downgrade-wal"] {
+        whole(&suites::written::write(&options(3), &named(name)));
     }
 }
 
 #[test]
-fn a_failing_disk_ends_with_an_error_and_the_old_version_or_with_success() {
-    let mut random = Random(0x5eed_0002);
-    let flows: [fn() -> Flow; 3] = [
-        || {
-            let image = on_one();
-            release(&image, "2.0.0");
-            Flow::of(image, words("update"), (Some("1.0.0"), Some("1")), (Some("2.0.0"), Some("1")))
-        },
-        || {
-            let image = on_two();
-            image.cluster.set_directive(Find::version("1.0.0"));
-            Flow::of(image, words("update"), (Some("2.0.0"), Some("2")), (Some("1.0.0"), Some("1")))
-        },
-        || {
-            let (image, args) = plain_host();
-            Flow::of(image, args, (None, Some("1")), (Some("1.0.0"), Some("1")))
-        },
-    ];
-    for flow in flows.map(|flow| flow()) {
-        let points = flow.points(&flow.args, &flow.image.root());
-        for point in random.some(&points, 25) {
-            let error = ["ENOSPC", "EIO", "EACCES"][random.below(3)];
-            let copy = flow.copy();
-            let output = flow.injected(copy.path(), &flow.args, &point, &format!("error={error}"));
-            let words = format!("{point:?} fails with {error}");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            match output.status.code() {
-                Some(0) => assert!(flow.is(copy.path(), &flow.new), "{words}: not new after success\n{said}"),
-                Some(1) => {
-                    assert!(said.contains("error: "), "{words}: {said}");
-                    let whole = flow.is(copy.path(), &flow.old) || flow.is(copy.path(), &flow.new);
-                    assert!(whole, "{words}: neither old nor new\n{said}\n{:#?}", outside(copy.path()));
-                }
-                other => panic!("{words}: {other:?} {said}"),
-            }
-            flow.check(copy.path(), &words, true);
-        }
+fn a_failing_call_ends_with_an_error_and_the_old_version_or_with_success() {
+    for name in ["update", "downgrade", "enable-over-plain"] {
+        whole(&suites::fault::fail(&options(43), &named(name)));
     }
+}
+
+#[test]
+fn a_disk_that_stays_broken_ends_with_an_error_and_is_recovered_from_when_it_is_good_again() {
+    whole(&suites::lasting::last(&options(37), &named("downgrade")));
+}
+
+#[test]
+fn a_file_that_cannot_be_looked_at_ends_with_an_error_or_does_not_matter() {
+    whole(&suites::looks::fail(&options(29), &named("downgrade")));
+}
+
+#[test]
+fn a_new_version_that_cannot_be_read_back_is_not_linked_in_part() {
+    let flow = named("update-names");
+    let all = suites::points(&flow, &flow.host.root(), &flow.args, Scope::Looks);
+    let inside = all.into_iter().filter(|call| call.subject.contains("/versions/2.0.0/"));
+    let points: Vec<usize> = inside.map(|call| call.number).collect();
+    whole(&suite::explore(&options(1), flow.name, &points, |point, boot| suites::looks::at(&flow, *point, 0, boot)));
 }
 
 #[test]
 fn a_signal_ends_a_run_at_a_safe_point_undone_before_the_commit_and_finished_after_it() {
-    let image = on_two();
-    image.cluster.set_directive(Find::version("1.0.0"));
-    let down = Flow::of(image, words("update"), (Some("2.0.0"), Some("2")), (Some("1.0.0"), Some("1")));
-    let (image, args) = plain_host();
-    let first = Flow::of(image, args, (None, Some("1")), (Some("1.0.0"), Some("1")));
-    let mut random = Random(0x5eed_0003);
-    for flow in [&down, &first] {
-        let points = flow.points(&flow.args, &flow.image.root());
-        for point in random.some(&points, 30) {
-            let signal = ["TERM", "INT"][random.below(2)];
-            let copy = flow.copy();
-            let args = [flow.args.clone(), words("--log-format json")].concat();
-            let ran = flow.injected(copy.path(), &args, &point, &format!("signal={signal}"));
-            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-            let what = format!("SIG{signal} at {point:?}: {said}");
-            let state = match ran.status.code() {
-                Some(0) => &flow.new,
-                Some(1) => {
-                    assert!(said.contains(r#""error_code":"interrupted""#), "{what}");
-                    &flow.old
-                }
-                other => panic!("{other:?} {what}"),
-            };
-            flow.check_whole(copy.path(), &what, state);
-        }
+    for name in ["downgrade", "enable-over-plain"] {
+        whole(&suites::signal::interrupt(&options(13), &named(name)));
     }
 }
 
 #[test]
 fn an_error_in_writing_the_commit_undoes_the_run_for_good() {
-    let image = on_one();
-    release(&image, "2.0.0");
-    let flow = Flow::of(image, words("update"), (Some("1.0.0"), Some("1")), (Some("2.0.0"), Some("1")));
-    let syncs = flow.points(&flow.args, &flow.image.root());
-    // The last record is the journal's end, the one before it the commit: its bytes are in the file, its sync fails.
-    let commit = syncs.iter().filter(|(call, _)| call == "fdatasync").count() - 1;
-    let fails = format!("inject=fdatasync:error=EIO:when={commit}");
-    let trace = tempfile::NamedTempFile::new().unwrap();
-    let all = format!("trace={CALLS}");
+    let flow = named("update");
+    // The commit's bytes are in the file, its sync fails; then perhaps the undo is cut short as well.
+    let run = |root: &Path, killed_after: Option<usize>| {
+        let (mut is_written, mut failed) = (false, None);
+        let traced = injector::run(&mut flow.host.command(root, &flow.args), Scope::Changes, |call| {
+            if is_written && failed.is_none() {
+                failed = Some(call.number);
+                return Action::Fail(libc::EIO);
+            }
+            is_written |= is_commit(call);
+            let is_end = killed_after.is_some_and(|after| failed.is_some_and(|failed| call.number > failed + after));
+            if is_end { Action::Kill } else { Action::Pass }
+        });
+        (traced.status.code(), traced.calls.len() - failed.expect("a commit"))
+    };
     let copy = flow.copy();
-    let options = ["-e", &all, "-e", &fails, "-o", trace.path().to_str().unwrap()];
-    let output = strace(&options, copy.path(), &flow.args);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(flow.is(copy.path(), &flow.old), "{output:?}");
-    flow.check(copy.path(), "the commit's sync fails", true);
-
-    // Nor does it count when the undo is cut short as well.
-    let text = std::fs::read_to_string(trace.path()).unwrap();
-    let undo = text.split_inclusive('\n').position(|line| line.contains("(INJECTED)")).unwrap();
-    let before: String = text.split_inclusive('\n').take(undo).collect();
-    let undo = calls_of(&text).split_off(calls_of(&before).len());
-    let undo: Vec<_> = undo.into_iter().filter(|(call, _)| call != "fdatasync").collect();
-    for (call, nth) in Random(0x5eed_0004).some(&undo, 12) {
+    let (code, calls) = run(copy.path(), None);
+    assert_eq!(code, Some(1));
+    assert!(flow.is(copy.path(), &flow.old));
+    checked(&flow, copy.path(), "the commit's sync fails", true);
+    for after in (0..calls).filter(|after| options(9).takes(*after)) {
         let copy = flow.copy();
-        let kills = format!("inject={call}:signal=KILL:when={nth}");
-        strace(&["-e", &all, "-e", &fails, "-e", &kills, "-o", "/dev/null"], copy.path(), &flow.args);
-        flow.check(copy.path(), &format!("the commit's sync fails, killed at {call} {nth}"), nth % 2 == 0);
+        assert_eq!(run(copy.path(), Some(after)).0, None);
+        checked(&flow, copy.path(), &format!("the commit's sync fails, killed {after} calls later"), after % 2 == 0);
     }
 }
 
@@ -241,7 +177,7 @@ fn a_torn_last_record_is_ignored() {
         let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
         bytes.splice(end..(end + torn.len()).min(bytes.len()), torn.iter().copied());
         std::fs::write(&journal, bytes).unwrap();
-        assert_eq!(flow.check(copy.path(), "a torn tail", false), "old");
+        assert_eq!(checked(&flow, copy.path(), "a torn tail", false), Found::Old);
     }
 }
 
@@ -263,7 +199,7 @@ fn an_unknown_record_stops_every_writing_command_and_nothing_is_changed() {
         assert!(said.contains(r#""error_code":"journal_unknown""#), "{command}: {said}");
         assert_eq!(lock_aside(tree(copy.path())), lock_aside(before.clone()), "{command}");
     }
-    let status = flow.status(copy.path());
+    let status = flow.status(copy.path()).unwrap();
     assert_eq!(status["recovery_pending"], true);
 }
 
@@ -298,7 +234,7 @@ fn a_journal_that_was_closed_is_only_removed() {
     bytes.extend(line(r#"{"record":"closed"}"#));
     std::fs::write(&journal, bytes).unwrap();
     let config = std::fs::read(copy.path().join(VERSIONS).join("updates.yaml")).unwrap();
-    assert_eq!(flow.status(copy.path())["recovery_pending"], false);
+    assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], false);
     let ran = flow.run(copy.path(), &words("recover"));
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     assert!(!journal.exists());
@@ -309,10 +245,10 @@ fn a_journal_that_was_closed_is_only_removed() {
 fn an_empty_journal_of_a_run_that_had_not_begun_is_in_nobodys_way() {
     let flow = interrupted_update();
     for bytes in [&b""[..], &[0; 4096], b"0000"] {
-        let copy = copy(&flow.image.root());
+        let copy = copy(&flow.host.root());
         std::fs::write(copy.path().join(VERSIONS).join(".journal"), bytes).unwrap();
-        assert_eq!(flow.status(copy.path())["recovery_pending"], false);
-        flow.check(copy.path(), "an empty journal", true);
+        assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], false);
+        checked(&flow, copy.path(), "an empty journal", true);
     }
 }
 
@@ -331,33 +267,25 @@ fn an_unreadable_configuration_does_not_keep_a_host_from_recovering_and_is_not_o
         assert_eq!(ran.status.code(), Some(0), "{file}: {ran:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), broken);
         let links = |root: &Path| tree(&root.join("usr"));
-        assert_eq!(links(copy.path()), links(&flow.image.root()), "{file}");
+        assert_eq!(links(copy.path()), links(&flow.host.root()), "{file}");
         assert!(!copy.path().join(VERSIONS).join(".journal").exists());
         match good {
             Some(good) => std::fs::write(&path, good).unwrap(),
             None => std::fs::remove_file(&path).unwrap(),
         }
-        flow.check(copy.path(), file, true);
+        checked(&flow, copy.path(), file, true);
     }
 }
 
 #[test]
 fn what_an_operator_wrote_after_the_commit_survives_its_recovery() {
-    let image = on_one();
-    release(&image, "2.0.0");
-    let flow = Flow::of(image, words("update"), (Some("1.0.0"), Some("1")), (Some("2.0.0"), Some("1")));
+    let mut flow = named("update");
     let copy = flow.copy();
-    // The commit is followed by the rename of the new configuration, which is the last but what a clean-up does.
     let config = copy.path().join(VERSIONS).join("updates.yaml");
     let next = copy.path().join(VERSIONS).join(".updates.yaml.next");
-    let points = flow.points(&flow.args, &flow.image.root());
-    let renames: Vec<_> = points.into_iter().filter(|(call, _)| call.starts_with("rename")).rev().collect();
-    let committed = renames.iter().find(|point| {
-        let copy = self::copy(&flow.image.root());
-        flow.kill(copy.path(), &flow.args, point);
-        flow.is_committed(copy.path()) && copy.path().join(VERSIONS).join(".updates.yaml.next").exists()
-    });
-    flow.kill(copy.path(), &flow.args, committed.expect("a kill before the rename"));
+    // The commit is followed by the rename of the new configuration.
+    let is_adopted = |call: &Call| call.name.starts_with("rename") && call.subject.ends_with("/updates.yaml");
+    killed_before(&flow, copy.path(), is_adopted);
     assert!(next.exists());
     let edited = std::fs::read_to_string(&config).unwrap().replace("spec:\n", "spec:\n  keep: 3\n  mine: yes\n");
     // The kernel's clock for files ticks every few milliseconds.
@@ -365,20 +293,24 @@ fn what_an_operator_wrote_after_the_commit_survives_its_recovery() {
     while time(&config) <= time(&next) {
         std::fs::write(&config, &edited).unwrap();
     }
-    assert_eq!(flow.check(copy.path(), "an edit after the commit", false), "new");
+    let undisturbed = flow.new.settings.clone();
+    flow.new.settings.extend(["  keep: 3", "  mine: yes"].map(str::to_owned));
+    flow.new.settings.sort();
+    assert_eq!(checked(&flow, copy.path(), "an edit after the commit", false), Found::New);
+    flow.new.settings = undisturbed;
     let text = std::fs::read_to_string(&config).unwrap();
     assert!(text.contains("keep: 3") && text.contains("mine: yes"), "{text}");
 
     // A file that cannot be read is not overwritten; the rest of the recovery waits for it.
     let copy = flow.copy();
     let config = copy.path().join(VERSIONS).join("updates.yaml");
-    flow.kill(copy.path(), &flow.args, committed.unwrap());
+    killed_before(&flow, copy.path(), is_adopted);
     let good = std::fs::read(&config).unwrap();
     std::fs::write(&config, "spec: [unclosed\n").unwrap();
     assert_eq!(flow.run(copy.path(), &words("recover")).status.code(), Some(1));
     assert_eq!(std::fs::read_to_string(&config).unwrap(), "spec: [unclosed\n");
     std::fs::write(&config, good).unwrap();
-    assert_eq!(flow.check(copy.path(), "a file put right", false), "new");
+    assert_eq!(checked(&flow, copy.path(), "a file put right", false), Found::New);
 }
 
 #[test]
@@ -404,27 +336,16 @@ fn recovery_at_boot_asks_no_network_and_starts_no_program() {
 
 #[test]
 fn a_target_that_was_interrupted_three_times_after_the_switch_is_refused() {
-    let image = on_one();
-    release(&image, "2.0.0");
-    let flow = Flow::of(image, words("update"), (Some("1.0.0"), Some("1")), (Some("2.0.0"), Some("1")));
+    let flow = named("update");
     let copy = flow.copy();
-    let late = |root: &Path| {
-        // The last step of the switch is done, the commit is not: the next configuration is just being written.
-        let points = flow.points(&flow.args, root);
-        let nth = |point: &(String, usize)| {
-            let probe = self::copy(root);
-            flow.kill(probe.path(), &flow.args, point);
-            probe.path().join(VERSIONS).join(".updates.yaml.next").exists() && !flow.is_committed(probe.path())
-        };
-        points.into_iter().filter(|(call, _)| call == "fsync").rev().find(nth).expect("a point before the commit")
-    };
+    // The last step of the switch is done, the commit is not: the next configuration is just being written.
+    let is_late = |call: &Call| call.name == "fsync" && call.subject.ends_with("/.updates.yaml.next");
     for round in 1..=3 {
-        let point = late(copy.path());
-        flow.kill(copy.path(), &flow.args, &point);
+        killed_before(&flow, copy.path(), is_late);
         let ran = flow.run(copy.path(), &words("recover --boot"));
         assert_eq!(ran.status.code(), Some(0), "{ran:?}");
         assert!(flow.is(copy.path(), &flow.old), "round {round}");
-        let refused = flow.status(copy.path())["refused"].as_array().map_or(0, Vec::len);
+        let refused = flow.status(copy.path()).unwrap()["refused"].as_array().map_or(0, Vec::len);
         assert_eq!(refused, usize::from(round == 3), "round {round}");
     }
     let ran = flow.run(copy.path(), &words("update"));
@@ -436,102 +357,35 @@ fn a_target_that_was_interrupted_three_times_after_the_switch_is_refused() {
     assert!(flow.is(copy.path(), &flow.new));
 }
 
-/// An empty image of a cluster that names 1.0.0.
-fn image() -> Image {
-    let image = Image::new("1.0.0");
-    image.cluster.publish(&small("1.0.0"));
-    image
+/// The flow of that name under the updater under test.
+fn named(name: &str) -> Flow {
+    test_crash::flow(name, &Updater::new(&updater()))
 }
 
-/// Publishes `version` and lets the cluster name it.
-fn release(image: &Image, version: &str) {
-    image.cluster.publish(&small(version));
-    image.cluster.set_directive(Find::version(version));
-}
-
-/// A release whose binaries only say their version: hundreds of images are made of it, copied and hashed.
-fn small(version: &str) -> Archive {
-    let archive = Archive::simple(version);
-    if cfg!(target_arch = "x86_64") {
-        archive.agent(&saying(&format!("Teleport v{version}\n")), "healthy", 1)
-    } else {
-        archive
-    }
-}
-
-/// A program of a page that prints `text`: write(1, text, length); exit(0).
-fn saying(text: &str) -> Vec<u8> {
-    const BASE: u64 = 0x40_0000;
-    const CODE_AT: u64 = 64 + 56;
-    let mut code = vec![0xb8, 1, 0, 0, 0, 0xbf, 1, 0, 0, 0, 0x48, 0x8d, 0x35, 16, 0, 0, 0, 0xba];
-    code.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
-    code.extend([0x0f, 0x05, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05]);
-    code.extend(text.bytes());
-    let size = CODE_AT + code.len() as u64;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
-    for word in [BASE + CODE_AT, 64, 0] {
-        elf.extend(word.to_le_bytes());
-    }
-    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
-    elf.extend([1, 0, 0, 0, 5, 0, 0, 0]);
-    for word in [0, BASE, BASE, size, size, 0x1000] {
-        elf.extend(word.to_le_bytes());
-    }
-    elf.extend(code);
-    elf
-}
-
-/// 1.0.0 is active and has a database of schema 1.
-fn on_one() -> Image {
-    let image = image();
-    image.enable(&[]).ok();
-    database(&image.path(DATABASE), 1);
-    image
-}
-
-/// 2.0.0 is active with a database of schema 2; 1.0.0 has a snapshot of schema 1.
-fn on_two() -> Image {
-    let image = on_one();
-    release(&image, "2.0.0");
-    image.run(&["update"]).ok();
-    database(&image.path(DATABASE), 2);
-    image
-}
-
-/// An agent that nobody manages: plain binaries, a unit, a database of schema 1.
-fn plain_host() -> (Image, Vec<String>) {
-    let image = image();
-    for (path, text) in [
-        ("usr/local/bin/teleport", "#!/bin/sh\necho plain\n"),
-        ("usr/local/bin/tsh", "#!/bin/sh\necho plain tsh\n"),
-        ("usr/local/lib/systemd/system/teleport.service", "[Service]\nExecStart=/usr/local/bin/teleport start\n"),
-    ] {
-        use std::os::unix::fs::PermissionsExt;
-        let path = image.path(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();
-    }
-    std::os::unix::fs::symlink("/opt/else/tctl", image.path("usr/local/bin/tctl")).unwrap();
-    database(&image.path(DATABASE), 1);
-    let args = image.enable_args();
-    (image, args)
+/// [`Flow::check`], with a violation as a failed test.
+#[track_caller]
+fn checked(flow: &Flow, root: &Path, what: &str, boot: bool) -> Found {
+    flow.check(root, what, boot).unwrap_or_else(|violation| panic!("{violation}"))
 }
 
 /// An update of 1.0.0 that was killed behind the move of the agent's link; the template is the image before it.
 fn interrupted_update() -> Interrupted {
-    let image = on_one();
-    release(&image, "2.0.0");
-    let flow = Flow::of(image, words("update"), (Some("1.0.0"), Some("1")), (Some("2.0.0"), Some("1")));
-    let points = flow.points(&flow.args, &flow.image.root());
-    for point in points.iter().filter(|(call, _)| call == "fdatasync").rev() {
-        let killed = flow.copy();
-        flow.kill(killed.path(), &flow.args, point);
-        if flow.is(killed.path(), &flow.new) && !flow.is_committed(killed.path()) {
-            return Interrupted { flow, killed };
-        }
-    }
-    panic!("no kill between the last link and the commit");
+    let flow = named("update");
+    let killed = flow.copy();
+    killed_before(&flow, killed.path(), is_commit);
+    let now = State::of(killed.path(), None).unwrap();
+    // The settings follow the commit.
+    assert!(now.outside == flow.new.outside && !flow.is_committed(killed.path()));
+    Interrupted { flow, killed }
+}
+
+/// Runs the flow and kills it before the first call that `is_it`.
+#[track_caller]
+fn killed_before(flow: &Flow, root: &Path, is_it: impl Fn(&Call) -> bool) {
+    let traced = injector::run(&mut flow.host.command(root, &flow.args), Scope::Changes, |call| {
+        if is_it(call) { Action::Kill } else { Action::Pass }
+    });
+    assert_eq!(traced.status.signal(), Some(libc::SIGKILL), "{}", traced.stderr);
 }
 
 /// A flow and an image that it was killed in.
@@ -553,279 +407,30 @@ impl std::ops::Deref for Interrupted {
     }
 }
 
-impl Flow {
-    fn of(
-        image: Image,
-        args: Vec<String>,
-        old: (Option<&'static str>, Option<&'static str>),
-        new: (Option<&'static str>, Option<&'static str>),
-    ) -> Self {
-        let state = |root: &Path, (version, schema)| State {
-            version,
-            schema,
-            outside: outside(root),
-            versions: versions(root),
-        };
-        let old = state(&image.root(), old);
-        let done = copy(&image.root());
-        let output = run(done.path(), &args);
-        assert!(output.status.success(), "{output:?}");
-        let new = state(done.path(), new);
-        assert_ne!(old.outside, new.outside);
-        Self { again: args.clone(), args, next: words("update"), old, new, image }
-    }
-
-    fn copy(&self) -> tempfile::TempDir {
-        copy(&self.image.root())
-    }
-
-    fn run(&self, root: &Path, args: &[String]) -> Output {
-        run(root, args)
-    }
-
-    /// Every durable call of `args` on an image like `root`, as strace counts them.
-    fn points(&self, args: &[String], root: &Path) -> Vec<(String, usize)> {
-        let copy = copy(root);
-        let trace = tempfile::NamedTempFile::new().unwrap();
-        strace(&["-e", &format!("trace={CALLS}"), "-o", trace.path().to_str().unwrap()], copy.path(), args);
-        calls_of(&std::fs::read_to_string(trace.path()).unwrap())
-    }
-
-    fn kill(&self, root: &Path, args: &[String], point: &(String, usize)) -> Output {
-        self.injected(root, args, point, "signal=KILL")
-    }
-
-    /// Runs `args` with something injected into the nth call of a kind.
-    fn injected(&self, root: &Path, args: &[String], (call, nth): &(String, usize), what: &str) -> Output {
-        let inject = format!("inject={call}:{what}:when={nth}");
-        strace(&["-e", &format!("trace={call}"), "-e", &inject, "-o", "/dev/null"], root, args)
-    }
-
-    fn status(&self, root: &Path) -> Value {
-        let output = run(root, &words("status --format json"));
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    fn is_committed(&self, root: &Path) -> bool {
-        let journal = std::fs::read(root.join(VERSIONS).join(".journal")).unwrap_or_default();
-        String::from_utf8_lossy(&journal).contains(r#"{"record":"commit"}"#)
-    }
-
-    /// Links, files and database are those of `state`.
-    fn is(&self, root: &Path, state: &State) -> bool {
-        outside(root) == state.outside && schema(root).as_deref() == state.schema
-    }
-
-    /// Recovers as a boot or the next run would, and looks at everything that SPEC §8 promises.
-    fn check(&self, root: &Path, what: &str, boot: bool) -> &'static str {
-        if boot {
-            let output = run(root, &words("recover --boot"));
-            assert!(output.status.success(), "{what}: {output:?}");
-        } else {
-            let output = run(root, &words("recover"));
-            assert!(output.status.success(), "{what}: {output:?}");
-        }
-        let found = match (self.is(root, &self.old), self.is(root, &self.new)) {
-            (true, _) => "old",
-            (_, true) => "new",
-            _ => panic!("{what}: neither old nor new: {:#?} schema {:?}", outside(root), schema(root)),
-        };
-        let state = if found == "old" { &self.old } else { &self.new };
-        if !boot {
-            self.check_whole(root, what, state);
-        }
-        let output = run(root, &self.next);
-        assert!(output.status.success(), "{what}: {output:?}");
-        // As the updater's unit does after each run.
-        let output = run(root, &words("recover"));
-        assert!(output.status.success(), "{what}: {output:?}");
-        if self.args == self.next {
-            assert!(self.is(root, &self.new), "{what}: {output:?}");
-        }
-        let state = if self.is(root, &self.new) { &self.new } else { &self.old };
-        self.check_whole(root, what, state);
-        let output = run(root, &self.again);
-        assert!(output.status.success(), "{what}: {output:?}");
-        if self.again == self.args {
-            assert!(self.is(root, &self.new), "{what}");
-            let extra: Vec<_> = versions(root).into_iter().filter(|path| !is_evidence(path)).collect();
-            let wanted: Vec<_> = self.new.versions.iter().filter(|path| !is_evidence(path)).cloned().collect();
-            assert_eq!(extra, wanted, "{what}");
-        }
-        found
-    }
-
-    fn check_whole(&self, root: &Path, what: &str, state: &State) {
-        assert!(self.is(root, state), "{what}: {:#?} schema {:?}", outside(root), schema(root));
-        let status = self.status(root);
-        assert_eq!(status["agent_version_installed"].as_str(), state.version, "{what}: {status:#}");
-        assert_eq!(status["agent_version_linked"].as_str(), state.version, "{what}: {status:#}");
-        assert_eq!(status["recovery_pending"], false, "{what}");
-        assert_eq!(status["update_in_progress"], false, "{what}");
-        if state.version.is_some() {
-            let verify = run(root, &words("verify"));
-            assert!(verify.status.success(), "{what}: {verify:?}");
-        }
-        const LEFT: [&str; 8] = [
-            ".staging-",
-            ".retired-",
-            ".teleport-update-tmp-",
-            ".journal",
-            ".updates.yaml.next",
-            ".backup.",
-            ".sqlite.db.teleport-update",
-            ".unmanaged",
-        ];
-        let left: Vec<_> =
-            tree(root).into_iter().filter(|path| LEFT.iter().any(|left| path.contains(&format!("/{left}")))).collect();
-        assert!(left.is_empty(), "{what}: {left:#?}");
-    }
+/// Kills the flow before one in many of its changing calls, and before each one around the commit.
+fn every_kill(name: &str) {
+    let row = suites::kill::kill(&options(23), &named(name));
+    assert!(row.old > 0 && row.new > 0, "{row:?}");
+    whole(&row);
 }
 
-/// Kills the flow before each durable call, alternately followed by a boot and by the next run. Of what comes before the
-/// journal (unpacking, one file like the other) every third call will do.
-fn every_kill(flow: &Flow) {
-    let all = flow.points(&flow.args, &flow.image.root());
-    let journal = all.iter().position(|(call, _)| call == "fallocate").expect("a journal");
-    let points: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| *at >= journal || at % 3 == 0).collect();
-    let points: Vec<_> = points.into_iter().map(|(_, point)| point).collect();
-    assert!(points.len() > 20, "{points:?}");
-    let next = AtomicUsize::new(0);
-    let (old, new) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(point) = points.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let copy = flow.copy();
-                    let output = flow.kill(copy.path(), &flow.args, point);
-                    assert!(output.status.code().is_none(), "{point:?} was not hit: {output:?}");
-                    let found = flow.check(copy.path(), &format!("killed at {point:?}"), point.1 % 2 == 0);
-                    if found == "old" { &old } else { &new }.fetch_add(1, Ordering::SeqCst);
-                }
-            });
-        }
-    });
-    eprintln!("{} points: {old:?} old, {new:?} new", points.len());
-    assert!(old.into_inner() > 0 && new.into_inner() > 0);
+/// One point in `every`; `make crash` tries them all.
+fn options(every: usize) -> Options {
+    Options { every, seed: SEED, threads: 1, ..Options::all(Updater::new(&updater())) }
 }
 
-/// The calls of a trace, each with its number among those of its name.
-fn calls_of(trace: &str) -> Vec<(String, usize)> {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let calls = trace.lines().filter(|line| !line.starts_with(['-', '+']));
-    let points = calls.filter_map(|line| {
-        let call = line.split('(').next()?.to_owned();
-        let nth = counts.entry(call.clone()).or_default();
-        *nth += 1;
-        Some((call, *nth))
-    });
-    points.collect()
-}
-
-fn words(line: &str) -> Vec<String> {
-    line.split_whitespace().map(str::to_owned).collect()
-}
-
-fn run(root: &Path, args: &[String]) -> Output {
-    Command::new(program()).env_clear().arg("--root").arg(root).args(args).output().unwrap()
-}
-
-fn strace(options: &[&str], root: &Path, args: &[String]) -> Output {
-    let mut command = Command::new("strace");
-    command.env_clear().env("PATH", "/usr/bin:/bin").arg("-qq").args(options);
-    command.arg(program()).arg("--root").arg(root).args(args).output().unwrap()
-}
-
-/// The updater without its debug information: each run hashes its own program for the journal.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        use std::os::unix::fs::PermissionsExt;
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("updater");
-        let mine = path.with_extension(std::process::id().to_string());
-        std::fs::write(&mine, test_cluster::toy::slim(&std::fs::read(updater()).unwrap())).unwrap();
-        std::fs::set_permissions(&mine, std::fs::Permissions::from_mode(0o755)).unwrap();
-        // Other tests make the same file at the same time.
-        std::fs::rename(&mine, &path).unwrap();
-        path
-    })
-}
-
-/// A copy of an image below a new directory.
-fn copy(root: &Path) -> tempfile::TempDir {
-    // In memory, where a sync costs nothing: it is the order of calls that is tested, and there are thousands.
-    let memory = Path::new("/dev/shm");
-    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
-    let output = Command::new("cp").arg("-a").arg(root.join(".")).arg(dir.path()).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    dir
-}
-
-/// Everything but the state directory.
-fn outside(root: &Path) -> Vec<String> {
-    let is_dir = |path: &String| path.split(' ').next().is_some_and(|path| path.ends_with('/'));
-    let inside = |path: &String| path.starts_with("var/lib/teleport/");
-    tree(root).into_iter().filter(|path| !is_dir(path) && !inside(path)).collect()
-}
-
-/// Names and modes in the versions directory, the lock aside; contents have times in them or are `verify`'s to check.
-fn versions(root: &Path) -> Vec<String> {
-    let words = |line: String| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
-    let top = root.join(VERSIONS);
-    if !top.exists() {
-        return Vec::new();
-    }
-    tree(&top).into_iter().map(words).filter(|line| !line.starts_with(".lock")).collect()
-}
-
-/// What a version that was switched to and given up wrote stays beside its snapshot.
-fn is_evidence(path: &str) -> bool {
-    path.contains("/backup")
+#[track_caller]
+fn whole(row: &Row) {
+    eprintln!("{}: {} points, {} old, {} new", row.name, row.tried, row.old, row.new);
+    assert!(row.tried > 0 && row.violations.is_empty(), "{:#?}", row.violations);
 }
 
 fn lock_aside(tree: Vec<String>) -> Vec<String> {
     tree.into_iter().filter(|line| !line.contains("/.lock ")).collect()
 }
 
-/// The schema of the database, which must be a good one.
-fn schema(root: &Path) -> Option<String> {
-    let db = root.join(DATABASE);
-    db.exists().then(|| {
-        assert_eq!(sql_of(&db, "PRAGMA quick_check"), ["ok"]);
-        sql_of(&db, "PRAGMA user_version").remove(0)
-    })
-}
-
-/// A database of that schema with a row that names it.
-fn database(path: &Path, schema: u32) {
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let database = rusqlite::Connection::open(path).unwrap();
-    let sql = format!("CREATE TABLE IF NOT EXISTS kv (k, v); INSERT INTO kv VALUES ('schema', {schema});");
-    database.execute_batch(&format!("{sql} PRAGMA user_version = {schema}")).unwrap();
-}
-
 /// A journal line with its checksum.
 fn line(json: &str) -> Vec<u8> {
     let sum = teleport_update::release::Digest::of(json.as_bytes()).to_string();
     format!("{} {json}\n", &sum[..8]).into_bytes()
-}
-
-/// Numbers that are the same in every run (xorshift64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % end as u64) as usize
-    }
-
-    fn some<T: Clone>(&mut self, all: &[T], count: usize) -> Vec<T> {
-        if all.len() <= count {
-            return all.to_vec();
-        }
-        (0..count).map(|_| all[self.below(all.len())].clone()).collect()
-    }
 }

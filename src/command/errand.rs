@@ -115,7 +115,15 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
         }
         facts = self::facts(context, &updates, errand)?;
         plan = replan(context, &updates, errand, &facts)?;
+        if plan.fetches() {
+            return Err(unreadable(context, errand, "it was installed just now, and does not look whole"));
+        }
         plan.prepare.clear();
+    }
+    let has_unit = facts.find(&errand.target).is_none_or(|target| target.unit.is_some());
+    let target_dir = context.layout.versions.join(facts.dir_for(&errand.target));
+    if !has_unit && std::fs::symlink_metadata(target_dir.join(plan::UNIT)).is_ok() {
+        return Err(unreadable(context, errand, "its unit is there, and is no text that can be read"));
     }
     if plan.is_empty() {
         settle_without_move(context, &mut updates, errand)?;
@@ -125,6 +133,12 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
         context.report.warn(note);
     }
     execute(context, errand, &plan)
+}
+
+/// A plan from facts that were not read would take away the links of files that are there.
+fn unreadable(context: &Context, errand: &Errand<'_>, why: &str) -> Error {
+    let what = format!("cannot read {} in {}: {why}", errand.target, context.layout.versions.display());
+    Error::new(Code::Io, what).advise("look for errors of the disk in the kernel's log, and run the command again")
 }
 
 /// Runs the preparing steps, with a client only where there is something to download.

@@ -1,0 +1,50 @@
+//! The agent restarts by itself between the crash and the recovery: where the new version's binary is linked but the
+//! run is not committed, that version migrates the database and writes, and dies with its rows in the log. Recovery puts
+//! the database back as the old version left it.
+
+use super::{disturb, points};
+use crate::database::{self, migrate_and_crash};
+use crate::flow::{Flow, Found};
+use crate::injector::{Action, Scope};
+use crate::suite::{Options, Row, explore};
+
+/// Flows in which an agent can start between the switch and the commit.
+const FLOWS: [&str; 8] =
+    ["update", "update-names", "downgrade", "downgrade-wal", "upgrade-restores", "rollback", "pin", "retention"];
+/// The schema of a version that is newer than all.
+const SCHEMA: u32 = 9;
+/// Rows that it writes: some pages of log.
+const ROWS: u32 = 100;
+
+/// Lets the agent write in every flow.
+pub fn run(options: &Options) -> Vec<Row> {
+    options.flows(&FLOWS).map(|flow| write(options, &flow)).collect()
+}
+
+/// Lets it write at the points of one flow that `options` takes.
+pub fn write(options: &Options, flow: &Flow) -> Row {
+    let all = points(flow, &flow.host.root(), &flow.args, Scope::Changes);
+    let switch = |call: &crate::injector::Call| call.subject.ends_with(" -> /usr/local/bin/teleport");
+    let start = all.iter().position(switch).map_or(all.len(), |index| index + 1);
+    let numbers: Vec<usize> = (start + 1..=all.len()).filter(|number| options.takes(*number)).collect();
+    explore(options, flow.name, &numbers, |number, boot| at(flow, *number, boot))
+}
+
+/// Kills a flow before one call, lets the agent write if it would be the new version's, and checks what comes of it.
+///
+/// # Errors
+/// A violation.
+pub fn at(flow: &Flow, number: usize, boot: bool) -> Result<Found, String> {
+    let root = flow.copy();
+    let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| match call.number == number {
+        true => Action::Kill,
+        false => Action::Pass,
+    });
+    let link = |root: &std::path::Path| std::fs::read_link(root.join("usr/local/bin/teleport")).ok();
+    let is_switched = link(root.path()) != link(&flow.host.root());
+    let is_open = root.path().join(crate::state::VERSIONS).join(".journal").exists();
+    if is_switched && is_open && !flow.is_committed(root.path()) {
+        migrate_and_crash(&root.path().join(database::PATH), SCHEMA, ROWS);
+    }
+    flow.check(root.path(), &format!("{}, then the agent writes", run.what), boot)
+}
