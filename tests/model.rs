@@ -113,12 +113,16 @@ impl Life {
                 true
             }),
             16..18 => self.command("rollback", |account, _| account.rollback()),
-            18 => self.command("verify --repair", |account, _| {
-                let active = account.active;
-                account.damaged.remove(&active);
-                account.refused.remove(&active);
-                true
-            }),
+            18 => {
+                // A snapshot cannot be made again.
+                let is_possible = (0..VERSIONS.len()).all(|at| self.snapshot_bytes_are_good(at));
+                self.command("verify --repair", |account, _| {
+                    let active = account.active;
+                    account.damaged.remove(&active);
+                    account.refused.remove(&active);
+                    is_possible
+                });
+            }
             19 => self.damage(at),
             20 => self.spoil_snapshot(at),
             21 => self.date_snapshot(at),
@@ -184,12 +188,8 @@ impl Life {
                 .snapshots
                 .extend(self.snapshot(at).filter(|_| at != self.account.active).map(|snap| (at, snap)));
         }
-        if self.account.active != before.active || after.active != before.active {
-            self.account.damaged.remove(&after.active);
-        }
-        let mut damaged = std::mem::take(&mut self.account.damaged);
-        damaged.retain(|&at| !self.looks_whole(at));
-        self.account.damaged = damaged;
+        let is_damaged = |at: &usize| self.version_dir(*at).is_dir() && !self.looks_whole(*at);
+        self.account.damaged = (0..VERSIONS.len()).filter(is_damaged).collect();
     }
 
     /// Why the image is not what `account` says.
@@ -329,7 +329,8 @@ impl Account {
         if self.active == wanted && !self.damaged.contains(&wanted) {
             return true;
         }
-        wanted >= self.floor && ((self.refused.contains(&wanted) && !insists) || self.go(wanted))
+        let is_allowed = wanted >= self.floor || wanted == self.active;
+        is_allowed && ((self.refused.contains(&wanted) && !insists) || self.go(wanted))
     }
 
     fn enable(&mut self, wanted: usize) -> bool {

@@ -1,5 +1,8 @@
 //! The tables of SPEC §6 and the order of SPEC §5, row by row.
 
+mod adopt;
+mod decision;
+
 use std::path::PathBuf;
 
 use jiff::Timestamp;

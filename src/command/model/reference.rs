@@ -374,7 +374,9 @@ impl Reference {
 
     fn go(&mut self, asked: Asked) -> Answer {
         let to = asked.target;
-        if self.floor.is_some_and(|floor| to.at < floor) && !(asked.command == "update" && self.is_in_order(to)) {
+        // What is there already may be put right, but not asked for by name.
+        let is_named = ["enable", "pin"].contains(&asked.command);
+        if self.floor.is_some_and(|floor| to.at < floor) && (is_named || self.active != Some(to)) {
             return fails(Why::Floor);
         }
         if asked.command == "update" && self.is_in_order(to) {
