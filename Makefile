@@ -82,6 +82,22 @@ crash: setup-build setup-beds ## Crash suites, whole: each system call killed, e
 	cargo build $(CARGO_FLAGS) --package test-crash
 	$(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
 
+# Random lives: of the pure rules (a second for about 200), and of images under the real program (about one a second).
+MODEL_CASES ?= 30000
+MODEL_SEEDS ?= 200
+.PHONY: model
+model: setup-build ## Model tests, whole: MODEL_CASES lives of the pure rules, MODEL_SEEDS of the real program
+	PROPTEST_CASES=$(MODEL_CASES) cargo test $(CARGO_FLAGS) --package teleport-update --lib command::model
+	MODEL_SEEDS=$(MODEL_SEEDS) cargo test $(CARGO_FLAGS) --package teleport-update --test model
+
+# Which modules are mutated, and what is asked about each mutant: the unit tests, the model among them.
+MUTANTS ?= src/plan/** src/store/** src/database/** src/execute/**
+.PHONY: mutants
+mutants: export CARGO_BUILD_TARGET := $(NATIVE)
+mutants: setup-build setup-mutants ## Mutation testing of MUTANTS against the unit tests; a list of the survivors (hours)
+	cargo mutants --jobs 1 --timeout 120 --output $(TARGET_DIR)/mutants --cargo-arg=--lib \
+	    $(foreach files,$(MUTANTS),--file '$(files)')
+
 .PHONY: planted
 planted: setup-build setup-beds ## Plants faults in copies of the source, and requires the crash suites to see each
 	cargo build $(CARGO_FLAGS) --package test-crash
@@ -110,6 +126,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds setup-fuzz
-setup-build setup-lint setup-beds setup-fuzz: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-fuzz setup-mutants
+setup-build setup-lint setup-beds setup-fuzz setup-mutants: setup-%:
 	@tests/setup.sh $*

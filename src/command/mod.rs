@@ -7,6 +7,8 @@ pub mod disable;
 pub mod enable;
 pub mod errand;
 pub mod hand_over;
+#[cfg(test)]
+mod model;
 pub mod pin;
 pub mod plan;
 pub mod record;

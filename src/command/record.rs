@@ -35,18 +35,24 @@ pub fn settled(
             status.previous = plan.from.clone().or(status.previous);
             status.last_update_time = Some(now);
         }
-        // Where the agent was failing before, the version is not proven, and cannot fall either.
-        let watched = moved && plan.switch.iter().any(|step| matches!(step, Step::Health { failing: false, .. }));
-        status.watch = watched.then(|| Watch {
-            revision: to.clone(),
-            until: now.saturating_add(jiff::SignedDuration::try_from(spec.watch).unwrap_or_default()).unwrap_or(now),
-            snapshot_sha256: snapshot_sha256.map(str::to_owned),
-            previous: plan.from.clone(),
-        });
-        // A new target has come: what was refused before it is no longer asked for. Its own earlier failures count
-        // until its watch is over.
-        status.refused.retain(|refused| watched && refused.revision == *to);
-        status.attempts.clear();
+        if moved {
+            // Where the agent was failing before, the version is not proven, and cannot fall either.
+            let watched = plan.switch.iter().any(|step| matches!(step, Step::Health { failing: false, .. }));
+            let end = || now.saturating_add(jiff::SignedDuration::try_from(spec.watch).unwrap_or_default());
+            status.watch = watched.then(|| Watch {
+                revision: to.clone(),
+                until: end().unwrap_or(now),
+                snapshot_sha256: snapshot_sha256.map(str::to_owned),
+                previous: plan.from.clone(),
+            });
+            // A new target has come: what was refused before it is no longer asked for. Its own earlier failures count
+            // until its watch is over.
+            status.refused.retain(|refused| watched && refused.revision == *to);
+            status.attempts.clear();
+        } else if status.watch.is_none() {
+            // Put right where it stood: what others are refused for, and a watch that goes on, stay.
+            status.refused.retain(|refused| refused.revision != *to);
+        }
         status.last_result = Some(LastResult {
             time: now,
             outcome: if moved { Outcome::Updated } else { Outcome::Nothing },
@@ -119,13 +125,18 @@ impl Failure {
     /// Writes it down: the result, the refusal with its growing wait, the loop guard's count.
     pub fn record(&self, updates: &mut Updates, versions: &std::path::Path, now: Timestamp) {
         let mut status = updates.status().clone();
-        // An undo that was itself cut short writes the same failure again.
-        if status.last_result.as_ref().is_some_and(|last| last.time >= self.began && last.to == self.plan.to) {
+        // An undo that was itself cut short writes the same failure again. What lies in the future was written before the
+        // clock was set back.
+        let since_it_began = |time: Timestamp| time >= self.began && time <= now;
+        let is_this = |last: &LastResult| {
+            since_it_began(last.time) && last.to == self.plan.to && last.error_code.as_deref() == Some(&self.code)
+        };
+        if status.last_result.as_ref().is_some_and(is_this) {
             return;
         }
         if let Some(to) = &self.plan.to {
             let refuse = self.blame || (self.switched && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
-            let known = status.refused.iter().any(|refused| refused.revision == *to && refused.time >= self.began);
+            let known = status.refused.iter().any(|refused| refused.revision == *to && since_it_began(refused.time));
             if refuse && !known {
                 add_refusal(&mut status, to, &self.reason, &self.code, now);
             }

@@ -39,7 +39,7 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
             command: "verify --repair",
             target,
             in_window: true,
-            insist: false,
+            insist: true,
             depth: Depth::Repair,
             change: &|_| {},
             refuse_left: None,

@@ -72,12 +72,15 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         }
         Step::Switch { place, evidence } => {
             stop_for_undo(site)?;
-            database_back(site, Some(evidence), journal)?;
+            // While the link leads to the new version a start between two recoveries starts that, on the old database.
+            if look(&place.path)? == place.now || !journal.has(&Record::DatabaseBack) {
+                database_back(site, Some(evidence), journal)?;
+            }
             put(place, &place.was)
         }
         Step::Restore { .. } => {
             stop_for_undo(site)?;
-            database_back(site, None, journal)
+            if journal.has(&Record::DatabaseBack) { Ok(()) } else { database_back(site, None, journal) }
         }
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::Snapshot { dir, .. } => {
@@ -327,12 +330,9 @@ fn restore_prepared(site: &Site<'_>, dir: &str) -> Result<()> {
     }
 }
 
-/// Puts this run's snapshot back as the live database, once; what the failed version wrote is kept as evidence, if it
-/// had been switched to at all.
+/// Puts this run's snapshot back as the live database; what the failed version wrote is kept as evidence, if it had been
+/// switched to at all.
 fn database_back(site: &Site<'_>, evidence: Option<&str>, journal: &mut Journal) -> Result<()> {
-    if journal.has(&Record::DatabaseBack) {
-        return Ok(());
-    }
     let Some(identity) = journal.snapshot_sha256().map(str::to_owned) else {
         return Ok(());
     };

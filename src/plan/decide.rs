@@ -35,8 +35,10 @@ pub enum Decision {
 
 /// Decides on `ask`.
 pub fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decision {
+    // What is there already is not undercut by being put right.
     if let Some(floor) = min_version
         && ask.wanted.version < *floor
+        && facts.active.as_ref() != Some(&ask.wanted)
     {
         return Decision::No(
             Error::new(
@@ -50,12 +52,20 @@ pub fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decisi
         return Decision::Rest(format!("{} waits for the cluster's update window", ask.wanted));
     }
     match facts.refused.iter().find(|refusal| refusal.revision == ask.wanted) {
-        Some(refusal) if !ask.insist && facts.now < refusal.retry_at => Decision::Rest(format!(
+        Some(refusal) if !ask.insist && is_waiting(refusal, facts.now) => Decision::Rest(format!(
             "{} was refused ({}); next try at {}, or now with `update --now`",
             ask.wanted, refusal.reason, refusal.retry_at
         )),
         _ => Decision::Go,
     }
+}
+
+/// Whether `refusal` holds at `now`. A failure that lies further in the future than its wait is long was dated by a clock
+/// that has been set back since: without this a version could be refused for years.
+pub fn is_waiting(refusal: &Refusal, now: Timestamp) -> bool {
+    let left = refusal.retry_at.duration_since(now);
+    let wait = wait_after(refusal.count);
+    left.is_positive() && left.saturating_sub(wait) <= wait
 }
 
 /// The refusal that follows a failure of `revision` at `now`, given an earlier one.
@@ -112,6 +122,17 @@ mod tests {
             buckets[jitter(&format!("host-{host}"), &target, 999) as usize / 100] += 1;
         }
         assert!(buckets.iter().all(|&hosts| (850..1150).contains(&hosts)), "{buckets:?}");
+    }
+
+    #[test]
+    fn a_clock_set_back_makes_no_refusal_last_for_years() {
+        let at = |hours: i64| Timestamp::from_second(hours * 3600).unwrap();
+        let refusal = refuse(None, &revision("2.0.0"), "unhealthy", at(1000));
+        assert!(!is_waiting(&refusal, at(1001)), "its time has come");
+        assert!(is_waiting(&refusal, at(1000)));
+        assert!(is_waiting(&refusal, at(999)), "set back by its wait at most");
+        assert!(!is_waiting(&refusal, Timestamp::from_second(999 * 3600 - 1).unwrap()), "set back by more");
+        assert!(!is_waiting(&refusal, at(0)));
     }
 
     #[test]

@@ -192,6 +192,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let mut places = placements(facts, &to_dir, installed);
     places.extend(unit_placement(facts, &to_dir, installed));
     places.extend(enablement_placements(facts, &to_dir, installed));
+    let linked: Vec<Node> = places.iter().map(|place| place.now.clone()).collect();
     let agent = Placement {
         path: facts.link_dir.join("teleport"),
         was: facts.node("teleport"),
@@ -288,7 +289,14 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     after.extend(facts.masked_timer.iter().map(|unit| Step::EnableTimer { unit: unit.clone() }));
     if direction != Direction::Same || switches {
         let retired = retention::retire(facts, to, &to_dir, service != ServiceAction::None);
-        after.extend(retired.into_iter().map(|dir| Step::Retire { dir }));
+        // Our own link may move to an older version's updater in this very run.
+        let is_linked = |dir: &String| {
+            linked.iter().any(|node| match node {
+                Node::Link(target) => facts.dir_of_link(target).as_ref() == Some(dir),
+                _ => false,
+            })
+        };
+        after.extend(retired.into_iter().filter(|dir| !is_linked(dir)).map(|dir| Step::Retire { dir }));
         if facts.keep == 1 && direction != Direction::First {
             notes.push("keep is 1: after the watch the version left is removed, and no downgrade is possible".into());
         }
@@ -494,13 +502,19 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
     placements
 }
 
-/// Our own links: to the new version's updater if it speaks our protocol, else they stay on the newest that does.
+/// Our own links: to the new version's updater if it speaks our protocol, else they stay on the newest that does. One that
+/// was only unpacked, or failed, has not proven itself.
 fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(String, Node)> {
+    let in_use = |installed: &Installed| {
+        let linked = matches!(facts.node("teleport-update"), Node::Link(target) if facts.dir_of_link(&target).as_ref() == Some(&installed.dir));
+        let working = [&facts.active, &facts.previous].into_iter().flatten();
+        linked || working.into_iter().any(|revision| *revision == installed.revision)
+    };
     let newest = || {
         facts
             .installed
             .iter()
-            .filter(|installed| installed.updater.is_some() && installed.marker.is_some())
+            .filter(|installed| installed.updater.is_some() && installed.marker.is_some() && in_use(installed))
             .max_by(|a, b| a.revision.version.cmp(&b.revision.version).then(a.install_time.cmp(&b.install_time)))
     };
     let Some(source) = to.filter(|installed| installed.updater.is_some()).or_else(newest) else {

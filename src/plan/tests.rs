@@ -1,5 +1,8 @@
 //! The tables of SPEC §6 and the order of SPEC §5, row by row.
 
+mod adopt;
+mod decision;
+
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -268,6 +271,39 @@ fn our_own_link_goes_to_a_compatible_updater_and_stays_there_when_the_new_versio
         _ => None,
     });
     assert_eq!(link, Some(Node::Link("/v/1.0.0/bin/teleport-update".into())));
+}
+
+#[test]
+fn our_own_link_never_goes_to_a_version_that_was_only_unpacked() {
+    let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
+    facts.installed[1].updater = Some("bin/teleport-update".into());
+    assert!(move_to(&facts, &target("1.0.0")).unwrap().is_empty(), "2.0.0 failed here: its updater is not asked for");
+    facts.previous = Some(revision("2.0.0"));
+    assert_eq!(
+        order(&move_to(&facts, &target("1.0.0")).unwrap()),
+        ["hold", "place /bin/teleport-update", "daemon_reload"]
+    );
+}
+
+#[test]
+fn a_version_that_our_own_link_moves_to_is_not_retired_by_the_same_run() {
+    // 2.0.0 and its other edition were both in use; the one that is not linked was unpacked later.
+    let other = Revision { edition: Edition::Enterprise, ..revision("2.0.0") };
+    let mut versions =
+        vec![installed("2.0.0", unusable()), installed("2.0.0", unusable()), installed("3.0.0", unusable())];
+    versions[1].revision = other.clone();
+    versions[1].dir = "2.0.0_enterprise".into();
+    versions[1].install_time = Timestamp::from_second(1_000_000).unwrap();
+    for version in &mut versions[..2] {
+        version.updater = Some("bin/teleport-update".into());
+    }
+    let mut facts = host("2.0.0", versions);
+    facts.previous = Some(other);
+    let link = Node::Link("/v/2.0.0/bin/teleport-update".into());
+    facts.names.push(Name { name: "teleport-update".into(), node: link, ours: true });
+    let plan = move_to(&facts, &target("3.0.0")).unwrap();
+    assert!(order(&plan).contains(&"place /bin/teleport-update".into()), "{:?}", order(&plan));
+    assert!(plan.after.is_empty(), "{:?}", plan.after);
 }
 
 #[test]

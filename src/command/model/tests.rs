@@ -1,0 +1,133 @@
+//! The properties.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::sequence::{Command, Damage, Edit, Op, Service, World};
+use super::world::{DAY, Nature, Rev, VERSIONS};
+
+/// Sequences tried where `PROPTEST_CASES` says nothing.
+const CASES: u32 = 300;
+/// Longest sequence.
+const LENGTH: usize = 40;
+
+fn rev() -> impl Strategy<Value = Rev> {
+    (0..VERSIONS.len(), prop::bool::weighted(0.2)).prop_map(|(at, enterprise)| Rev { at, enterprise })
+}
+
+fn nature() -> impl Strategy<Value = Nature> {
+    prop_oneof![
+        6 => Just(Nature::Healthy),
+        1 => Just(Nature::Dies),
+        1 => Just(Nature::MigratesAndDies),
+        1 => Just(Nature::Falls),
+    ]
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        8 => Just(Command::Update),
+        4 => Just(Command::UpdateNow),
+        3 => Just(Command::Enable),
+        1 => Just(Command::Disable),
+        2 => prop::option::of(rev()).prop_map(Command::Pin),
+        2 => Just(Command::Unpin),
+        3 => Just(Command::Rollback),
+        2 => Just(Command::Recover),
+        2 => Just(Command::Repair),
+        1 => Just(Command::Uninstall),
+    ]
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        (1u32..5).prop_map(Edit::Keep),
+        prop::option::weighted(0.3, 0..VERSIONS.len()).prop_map(Edit::MinVersion),
+        prop_oneof![Just(2i64), Just(365)].prop_map(Edit::MaxAge),
+        prop_oneof![4 => Just(0usize), 1 => Just(1)].prop_map(Edit::Proxy),
+    ]
+}
+
+fn clock() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        4 => 1i64..300,
+        4 => 1800i64..DAY,
+        1 => DAY..10 * DAY,
+        1 => Just(400 * DAY),
+        1 => -400i64..0,
+        1 => Just(-3 * DAY),
+        1 => Just(-900 * DAY),
+    ]
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    prop::sample::select(vec![
+        Damage::Size,
+        Damage::Bytes,
+        Damage::Marker,
+        Damage::Snapshot,
+        Damage::Description,
+        Damage::NoSnapshot,
+        Damage::Link,
+    ])
+}
+
+fn kill() -> impl Strategy<Value = Option<u32>> {
+    prop::option::weighted(0.4, 0u32..110)
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let service = prop::sample::select(vec![Service::Enable, Service::Start, Service::Stop, Service::Crash]);
+    prop_oneof![
+        5 => rev().prop_map(Op::Publish),
+        1 => rev().prop_map(Op::Withdraw),
+        1 => prop::bool::weighted(0.7).prop_map(Op::Window),
+        14 => (command(), kill()).prop_map(|(command, kill)| Op::Run(command, kill)),
+        2 => kill().prop_map(Op::Reboot),
+        2 => edit().prop_map(Op::Edit),
+        3 => clock().prop_map(Op::Clock),
+        2 => (rev(), damage()).prop_map(|(rev, damage)| Op::Damage(rev, damage)),
+        4 => Just(Op::Row),
+        3 => service.prop_map(Op::Service),
+    ]
+}
+
+/// What every host begins with, so that sequences are not spent on hosts without anything.
+fn beginning() -> [Op; 4] {
+    [
+        Op::Publish(Rev { at: 0, enterprise: false }),
+        Op::Run(Command::Enable, None),
+        Op::Service(Service::Enable),
+        Op::Service(Service::Start),
+    ]
+}
+
+#[test]
+fn whatever_happens_to_a_host_it_is_what_the_specification_says() {
+    let cases = std::env::var_os("PROPTEST_CASES").and_then(|cases| cases.to_str()?.parse().ok());
+    let config = Config {
+        cases: cases.unwrap_or(CASES),
+        failure_persistence: None,
+        max_shrink_iters: 1500,
+        ..Config::default()
+    };
+    // The seed is the same in each short run, so that a failure is one of the code.
+    let mut runner = match cases {
+        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
+        Some(_) => TestRunner::new(config),
+    };
+    let natures = prop::collection::vec(nature(), 2 * VERSIONS.len());
+    let host = (prop::bool::weighted(0.8), any::<bool>(), prop::bool::weighted(0.8), natures);
+    let strategy = (host, prop::collection::vec(op(), 1..LENGTH));
+    let outcome = runner.run(&strategy, |((systemd, plain, begun, natures), ops)| {
+        let mut world = World::new(systemd, plain, &natures);
+        let first = if begun { beginning().to_vec() } else { Vec::new() };
+        for op in first.iter().chain(&ops) {
+            world.step(op)?;
+        }
+        world.finish()
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+}

@@ -1,0 +1,442 @@
+//! The commands on an abstract host: the walk of `command::errand` and its neighbours, with the program's own rules,
+//! its own journal and its own record.
+
+use jiff::SignedDuration;
+
+use super::host::{Act, Entry, Host, LINK_DIR, Stop, fails};
+use super::kill::is_kill;
+use super::world::{Nature, Rev};
+use crate::command::record::{self, Failure};
+use crate::config::status::Outcome;
+use crate::config::{Spec, Updates};
+use crate::execute::journal::{Journal, Opening, Record, Writer, format};
+use crate::plan::decide::{self, Ask, Decision};
+use crate::plan::facts::Facts;
+use crate::plan::{self, Database, Direction, Plan, Snapshot, Step, Target, retention};
+use crate::release::Revision;
+use crate::report::{Code, Error};
+
+/// What a command did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Did {
+    /// Nothing, for a reason that is no error.
+    Rested,
+    /// What it should.
+    Done,
+}
+
+/// A run towards a revision.
+pub struct Errand<'a> {
+    /// The command.
+    pub command: &'static str,
+    /// The revision.
+    pub target: Revision,
+    /// The window is open or does not matter.
+    pub in_window: bool,
+    /// The operator insists.
+    pub insist: bool,
+    /// Every byte of the active version is looked at.
+    pub every_byte: bool,
+    /// What the commit changes in the settings.
+    pub change: &'a dyn Fn(&mut Spec),
+    /// The version left is refused.
+    pub refuse_left: bool,
+    /// The snapshot that is asked for nothing but its digest.
+    pub trusted: Option<String>,
+}
+
+impl<'a> Errand<'a> {
+    /// Towards `target`, insisting, as operators do.
+    pub fn new(command: &'static str, target: Revision, change: &'a dyn Fn(&mut Spec)) -> Self {
+        let (refuse_left, trusted) = (false, None);
+        Self { command, target, in_window: true, insist: true, every_byte: false, change, refuse_left, trusted }
+    }
+}
+
+impl Host {
+    /// `update`.
+    pub fn update(&mut self, now: bool) -> Act<Did> {
+        self.recover(false)?;
+        if !self.updates.spec().enabled {
+            return Ok(Did::Rested);
+        }
+        if self.resume_watch()? {
+            return fails(Code::Unhealthy, "it fell during its watch");
+        }
+        if self.updates.spec().pinned {
+            return Ok(Did::Rested);
+        }
+        let target = self.wanted.revision();
+        let current = self.updates.spec().active().as_ref() == Some(&target)
+            && self.active() == Some(self.wanted)
+            && self.versions.values().any(|version| version.rev == self.wanted && version.marker && version.sizes);
+        if current {
+            return Ok(Did::Rested);
+        }
+        let errand = Errand { in_window: self.window || now, insist: now, ..Errand::new("update", target, &|_| {}) };
+        self.carry_out(&errand)
+    }
+
+    /// `enable`.
+    pub fn enable(&mut self) -> Act<Did> {
+        self.recover(false)?;
+        let pinned = self.updates.spec().pinned_version.clone().filter(|_| self.updates.spec().pinned);
+        let wanted = self.wanted.revision();
+        let edition = self.active().map_or(wanted.edition, |active| active.revision().edition);
+        let target = pinned.map_or(wanted, |version| Revision { version, edition });
+        self.install("enable", target, &|spec| spec.enabled = true)
+    }
+
+    /// `pin`, to `rev` or the present version.
+    pub fn pin(&mut self, rev: Option<Rev>) -> Act<Did> {
+        self.recover(false)?;
+        let Some(active) = self.active() else {
+            return fails(Code::EditionUnknown, "nothing is installed");
+        };
+        let target = rev.map_or(active, |rev| Rev { enterprise: active.enterprise, ..rev }).revision();
+        let version = target.version.clone();
+        self.install("pin", target, &move |spec| {
+            spec.pinned = true;
+            spec.pinned_version = Some(version.clone());
+        })
+    }
+
+    fn install(&mut self, command: &'static str, target: Revision, change: &dyn Fn(&mut Spec)) -> Act<Did> {
+        if self.updates.spec().min_version.as_ref().is_some_and(|floor| target.version < *floor) {
+            return fails(Code::BelowMinVersion, "below min_version");
+        }
+        self.carry_out(&Errand::new(command, target, change))
+    }
+
+    /// `unpin` and `disable`.
+    pub fn settings(&mut self, change: &dyn Fn(&mut Spec)) -> Act<Did> {
+        self.recover(false)?;
+        let mut spec = self.updates.spec().clone();
+        change(&mut spec);
+        self.tick()?;
+        self.updates.set_spec(&spec);
+        Ok(Did::Done)
+    }
+
+    /// `rollback`.
+    pub fn rollback(&mut self) -> Act<Did> {
+        self.recover(false)?;
+        let status = self.updates.status();
+        let is_refused = |previous: &Revision| status.refused.iter().any(|refused| refused.revision == *previous);
+        let Some(previous) = status.previous.clone().filter(|previous| !is_refused(previous)) else {
+            return fails(Code::NoPrevious, "there is no last working version");
+        };
+        self.carry_out(&Errand { refuse_left: true, ..Errand::new("rollback", previous, &|_| {}) })
+    }
+
+    /// `verify --repair`.
+    pub fn repair(&mut self) -> Act<Did> {
+        self.recover(false)?;
+        let Some(active) = self.active() else {
+            return fails(Code::Damaged, "no version is active");
+        };
+        let spec = self.updates.spec().clone();
+        let facts = self.facts(&spec, None, true);
+        let target = Target { revision: active.revision(), url: String::new(), bytes: None, trust_snapshot: false };
+        if plan::move_to(&facts, &target)?.is_empty() {
+            return Ok(Did::Rested);
+        }
+        self.carry_out(&Errand { every_byte: true, ..Errand::new("verify --repair", active.revision(), &|_| {}) })
+    }
+
+    /// `uninstall --force`.
+    pub fn uninstall(&mut self) -> Act<Did> {
+        self.recover(false)?;
+        let facts = self.facts(&self.updates.spec().clone(), None, false);
+        let plan = plan::uninstall(&facts, &[]);
+        self.execute(&plan, "uninstall", "", &|_, _, _| {})?;
+        Ok(Did::Done)
+    }
+
+    /// Finishes or undoes what was interrupted.
+    pub fn recover(&mut self, boot: bool) -> Act {
+        let opened = Journal::open(&self.journal_dir, std::path::Path::new("/"))?;
+        if let Some(mut journal) = opened {
+            let plan = journal.opening()?.plan.clone();
+            let pending = !journal.is_closed();
+            if !pending {
+                journal.close()?;
+            } else if journal.is_committed() {
+                self.finish(&plan, journal, boot)?;
+            } else {
+                self.append(&mut journal, Record::Recover)?;
+                self.undo_all(&plan, &mut journal, &Error::new(Code::Interrupted, "interrupted"), false, boot)?;
+                self.regret(&journal)?;
+                self.append(&mut journal, Record::Closed)?;
+                journal.close()?;
+            }
+            if pending {
+                self.step_clock(1);
+            }
+        }
+        if !boot {
+            self.prepared = None;
+        }
+        self.recovered = Some(Box::new(self.clone()));
+        Ok(())
+    }
+
+    fn carry_out(&mut self, errand: &Errand<'_>) -> Act<Did> {
+        let facts = self.facts_for(errand);
+        let ask = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist };
+        match decide::decide(&facts, &ask, self.updates.spec().min_version.as_ref()) {
+            Decision::Rest(_) => return Ok(Did::Rested),
+            Decision::No(error) => return Err(error.into()),
+            Decision::Go => {}
+        }
+        let mut plan = self.replan(errand, &facts)?;
+        if !plan.prepare.is_empty() {
+            match self.prepare(&plan) {
+                Err(Stop::Failed(error)) if error.code == Code::Damaged => {
+                    let mut facts = self.facts_for(errand);
+                    let same = |known: &&mut plan::facts::Installed| known.revision == errand.target;
+                    facts.installed.iter_mut().filter(same).for_each(|known| known.intact = false);
+                    plan = self.replan(errand, &facts)?;
+                    self.prepare(&plan)?;
+                }
+                other => other?,
+            }
+            plan = self.replan(errand, &self.facts_for(errand))?;
+            plan.prepare.clear();
+        }
+        if plan.is_empty() {
+            return self.settle_without_move(errand);
+        }
+        let mut spec = self.updates.spec().clone();
+        (errand.change)(&mut spec);
+        let proxy = spec.proxy.unwrap_or_default();
+        self.execute(&plan, errand.command, &proxy, &|updates, snapshot, now| {
+            let refused = updates.status().refused.clone();
+            record::settled(updates, &plan, errand.change, snapshot, now);
+            if let (true, Some(left)) = (errand.refuse_left, &plan.from) {
+                let mut status = updates.status().clone();
+                if let Some(last) = &mut status.last_result {
+                    last.outcome = Outcome::RolledBack;
+                }
+                status.refused = refused;
+                status.refused.retain(|refused| plan.to.as_ref() != Some(&refused.revision));
+                record::add_refusal(&mut status, left, "left", "rolled_back", now);
+                status.watch = None;
+                updates.set_status(&status);
+            }
+        })?;
+        let watches = plan.switch.iter().any(|step| matches!(step, Step::Health { failing: false, .. }));
+        if watches && plan.direction != Direction::Same && self.watch()? {
+            return fails(Code::Unhealthy, "it fell during its watch");
+        }
+        Ok(Did::Done)
+    }
+
+    fn facts_for(&self, errand: &Errand<'_>) -> Facts {
+        let mut spec = self.updates.spec().clone();
+        (errand.change)(&mut spec);
+        self.facts(&spec, errand.trusted.as_deref(), errand.every_byte)
+    }
+
+    fn replan(&self, errand: &Errand<'_>, facts: &Facts) -> Act<Plan> {
+        let target = Target {
+            revision: errand.target.clone(),
+            url: "https://cdn/archive".into(),
+            bytes: None,
+            trust_snapshot: errand.trusted.is_some(),
+        };
+        let plan = plan::move_to(facts, &target)?;
+        if plan.database == Database::Keep {
+            return Ok(plan);
+        }
+        let kept = plan.to_dir.as_ref().and_then(|dir| self.versions.get(dir)?.backup.as_ref());
+        if kept.is_some_and(|kept| kept.good) {
+            return Ok(plan);
+        }
+        let mut facts = facts.clone();
+        facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+            known.snapshot = Snapshot::Unusable(Error::new(Code::BackupInvalid, "other bytes"));
+        });
+        Ok(plan::move_to(&facts, &target)?)
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Act {
+        plan.prepare.iter().try_for_each(|step| self.perform(plan, step, "").map(|_| ()))
+    }
+
+    fn settle_without_move(&mut self, errand: &Errand<'_>) -> Act<Did> {
+        let mut spec = self.updates.spec().clone();
+        (errand.change)(&mut spec);
+        spec.active_version = Some(errand.target.version.clone());
+        spec.active_edition = Some(errand.target.edition);
+        self.tick()?;
+        self.updates.set_spec(&spec);
+        if errand.insist {
+            let mut status = self.updates.status().clone();
+            status.refused.retain(|refused| refused.revision != errand.target);
+            self.updates.set_status(&status);
+        }
+        Ok(Did::Done)
+    }
+
+    fn execute(
+        &mut self,
+        plan: &Plan,
+        command: &str,
+        proxy: &str,
+        settle: &dyn Fn(&mut Updates, Option<&str>, jiff::Timestamp),
+    ) -> Act {
+        self.tick()?;
+        let opening = Opening {
+            format: format(),
+            writer: Writer { path: "/u".into(), sha256: "0".repeat(64), version: "1.0.0".into() },
+            command: command.to_owned(),
+            time: self.now,
+            root: "/".into(),
+            data_dir: "/data".into(),
+            plan: plan.clone(),
+        };
+        let mut journal = Journal::create(&self.journal_dir, opening)?;
+        match self.switch(plan, &mut journal, proxy, settle) {
+            Ok(()) => self.finish(plan, journal, false),
+            Err(stop) if is_kill(&stop) => Err(stop),
+            Err(Stop::Failed(error)) => {
+                let blame = error.code == Code::Unhealthy;
+                self.undo_all(plan, &mut journal, &error, blame, false)?;
+                self.regret(&journal)?;
+                self.append(&mut journal, Record::Closed)?;
+                journal.close()?;
+                Err(error.into())
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    fn switch(
+        &mut self,
+        plan: &Plan,
+        journal: &mut Journal,
+        proxy: &str,
+        settle: &dyn Fn(&mut Updates, Option<&str>, jiff::Timestamp),
+    ) -> Act {
+        self.tick()?;
+        for (index, step) in plan.switch.iter().enumerate() {
+            self.append(journal, Record::Intent { step: index })?;
+            let note = self.perform(plan, step, proxy)?;
+            self.append(journal, Record::Done { step: index, note })?;
+        }
+        if plan.direction != Direction::Uninstall {
+            let mut next = self.updates.clone();
+            settle(&mut next, journal.snapshot_sha256(), self.now);
+            self.next = Some(next);
+            self.tick()?;
+        }
+        self.append(journal, Record::Commit)
+    }
+
+    fn undo_all(&mut self, plan: &Plan, journal: &mut Journal, error: &Error, blame: bool, boot: bool) -> Act {
+        if journal.undo_reason().is_none() {
+            let record = Record::Undo { code: error.code.as_str().to_owned(), reason: error.what.clone(), blame };
+            self.append(journal, record)?;
+        }
+        for index in journal.to_undo() {
+            self.undo(&plan.switch[index], journal, boot)?;
+            self.append(journal, Record::Undone { step: index })?;
+        }
+        self.remove_unmanaged();
+        self.next = None;
+        self.tick()
+    }
+
+    fn regret(&mut self, journal: &Journal) -> Act {
+        self.show_evidence();
+        Failure::of(journal)?.record(&mut self.updates, &self.journal_dir, self.now);
+        self.tick()
+    }
+
+    fn finish(&mut self, plan: &Plan, mut journal: Journal, boot: bool) -> Act {
+        if let Some(next) = self.next.take() {
+            self.updates = next;
+        }
+        self.tick()?;
+        for step in &plan.after {
+            if boot && matches!(step, Step::Retire { .. }) {
+                return Ok(());
+            }
+            self.perform(plan, step, "")?;
+        }
+        if plan.direction == Direction::Uninstall {
+            self.updates = Updates::empty(self.updates.file());
+        }
+        self.remove_unmanaged();
+        self.append(&mut journal, Record::Closed)?;
+        Ok(journal.close()?)
+    }
+
+    /// The watch that follows a commit. True: the version fell and the one before is back.
+    fn watch(&mut self) -> Act<bool> {
+        self.tick()?;
+        if self.updates.status().watch.is_none() {
+            return Ok(false);
+        }
+        if self.nature() == Some(Nature::Falls) && self.process.is_some() {
+            self.process = None;
+            self.failed = true;
+            return self.back();
+        }
+        self.settle()?;
+        Ok(false)
+    }
+
+    fn resume_watch(&mut self) -> Act<bool> {
+        let Some(watch) = self.updates.status().watch.clone() else { return Ok(false) };
+        if self.updates.spec().active().as_ref() != Some(&watch.revision) {
+            return Ok(false);
+        }
+        if self.failed {
+            return self.back();
+        }
+        if watch.until > self.now { self.watch() } else { self.settle().map(|()| false) }
+    }
+
+    fn settle(&mut self) -> Act {
+        let mut status = self.updates.status().clone();
+        if let Some(watch) = status.watch.take() {
+            status.refused.retain(|refused| refused.revision != watch.revision);
+            self.tick()?;
+            self.updates.set_status(&status);
+        }
+        let facts = self.facts(&self.updates.spec().clone(), None, false);
+        if facts.keep == 1 {
+            for dir in retention::after_watch(&facts) {
+                self.tick()?;
+                self.versions.remove(&dir);
+            }
+        }
+        Ok(())
+    }
+
+    fn back(&mut self) -> Act<bool> {
+        let Some(watch) = self.updates.status().watch.clone() else { return Ok(false) };
+        let Some(previous) = watch.previous else {
+            return fails(Code::Unhealthy, "there is no version before it");
+        };
+        let errand =
+            Errand { refuse_left: true, trusted: watch.snapshot_sha256, ..Errand::new("watch", previous, &|_| {}) };
+        self.carry_out(&errand)?;
+        Ok(true)
+    }
+
+    /// Sets the clock.
+    pub fn step_clock(&mut self, seconds: i64) {
+        self.now = self.now.saturating_add(SignedDuration::from_secs(seconds)).unwrap();
+    }
+
+    /// Removes a link that the version in use needs.
+    pub fn lose_link(&mut self, name: &str) {
+        let path = std::path::Path::new(LINK_DIR).join(name);
+        if matches!(self.files.get(&path), Some(Entry::Link(_))) {
+            self.files.remove(&path);
+        }
+    }
+}
