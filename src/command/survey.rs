@@ -66,7 +66,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         previous: status.previous.clone(),
         unit: unit(context)?,
         enablement: enablement(context)?,
-        database: data_dir.join("proc/sqlite.db").exists(),
+        database: durable::exists(&data_dir.join("proc/sqlite.db"))?,
         agent: Agent {
             running: state.running || foreign,
             enabled: state.enabled,
@@ -220,7 +220,7 @@ fn installed(
                 .ok()
                 .flatten()
                 .and_then(|bytes| String::from_utf8(bytes).ok()),
-            size: files.iter().map(|file| file.size).sum(),
+            size: files.iter().fold(0, |sum, file| sum.saturating_add(file.size)),
             install_time: manifest.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |manifest| manifest.install_time),
             revision,
         });

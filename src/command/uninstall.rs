@@ -6,9 +6,10 @@ use super::survey::{self, Depth};
 use super::{Context, recover};
 use crate::cli::Uninstall;
 use crate::execute;
+use crate::host::durable;
 use crate::plan::facts::Facts;
 use crate::plan::{self, Node, TAKEN_OVER};
-use crate::report::{Code, Error, Result};
+use crate::report::{Code, Error, IoContext, Result};
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
@@ -22,7 +23,7 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     recover::sweep(context)?;
     let mut facts = survey::facts(context, &updates, Depth::Move, None)?;
     let taken = context.layout.versions.join(TAKEN_OVER);
-    if !is_anything_there(context, &facts, &taken) {
+    if !is_anything_there(context, &facts, &taken)? {
         context.report.notice("nothing is installed");
         return Ok(0);
     }
@@ -33,7 +34,7 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
         return Err(Error::new(Code::AgentNotStopped, "the agent is running")
             .advise(format!("stop it first (`systemctl disable --now {unit}`), or add --force")));
     }
-    let plan = plan::uninstall(&facts, &set_back(context, &facts, &taken));
+    let plan = plan::uninstall(&facts, &set_back(context, &facts, &taken)?);
     let site = context.site(&updates, false)?;
     execute::run(&site, &plan, "uninstall", &mut |_| Ok(None), &mut |_| {})
         .map_err(|undone| match undone.recovery {
@@ -48,36 +49,44 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
 }
 
 /// Anything that [`plan::uninstall`] would remove or put back.
-fn is_anything_there(context: &Context, facts: &Facts, taken: &Path) -> bool {
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+fn is_anything_there(context: &Context, facts: &Facts, taken: &Path) -> Result<bool> {
     let ours = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
-    !facts.installed.is_empty()
+    Ok(!facts.installed.is_empty()
         || facts.links().any(ours)
         || facts.own_units.iter().any(|(_, _, was)| *was != Node::Absent)
-        || is_there(taken)
-        || is_there(&context.layout.config_file())
-        || is_there(&crate::config::Credentials::file(&context.layout.versions))
+        || durable::exists(taken)?
+        || durable::exists(&context.layout.config_file())?
+        || durable::exists(&crate::config::Credentials::file(&context.layout.versions))?)
 }
 
-/// What was set aside when this host was taken over goes back to its place.
-fn set_back(context: &Context, facts: &Facts, taken: &Path) -> Vec<(PathBuf, PathBuf)> {
-    fn files(dir: &Path, found: &mut Vec<PathBuf>) {
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                files(&entry.path(), found);
+/// What was set aside when this host was taken over goes back to its place. What cannot be looked at is an error: the
+/// commit removes the place where it is kept.
+fn set_back(context: &Context, facts: &Facts, taken: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    fn files(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+        let entries = match std::fs::read_dir(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            other => other.at("cannot read", dir)?,
+        };
+        for entry in entries {
+            let entry = entry.at("cannot read", dir)?;
+            if entry.file_type().at("cannot look at", entry.path())?.is_dir() {
+                files(&entry.path(), found)?;
             } else {
                 found.push(entry.path());
             }
         }
+        Ok(())
     }
     let mut kept = Vec::new();
-    files(taken, &mut kept);
-    kept.into_iter()
-        .filter_map(|kept| {
-            let inside = Path::new("/").join(kept.strip_prefix(taken).ok()?);
-            let path = context.layout.real(&inside);
-            let ours = facts.names.iter().any(|name| name.ours && context.layout.link_dir.join(&name.name) == path);
-            (ours || std::fs::symlink_metadata(&path).is_err()).then_some((path, kept))
-        })
-        .collect()
+    files(taken, &mut kept)?;
+    let mut places = Vec::new();
+    for kept in kept {
+        let Ok(inside) = kept.strip_prefix(taken) else { continue };
+        let path = context.layout.real(&Path::new("/").join(inside));
+        let ours = facts.names.iter().any(|name| name.ours && context.layout.link_dir.join(&name.name) == path);
+        if ours || !durable::exists(&path)? {
+            places.push((path, kept));
+        }
+    }
+    Ok(places)
 }
