@@ -77,12 +77,12 @@ test: setup-beds build ## All tests, black box and beds included (beds need root
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 .PHONY: crash
-crash: setup-build ## Crash suites, whole: every system call killed, every system call failing; a table of each
+crash: setup-build setup-beds ## Crash suites, whole: each system call killed, each failing, power cuts; a table of each
 	cargo build $(RELEASE) --target $(NATIVE)
 	cargo build $(CARGO_FLAGS) --package test-crash
 	$(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
 
-# Random lives: of the pure rules (a second for about 200), and of images under the real program (about one a second).
+# Random lives: of the pure rules (a second for about 150), and of images under the real program (some seconds each).
 MODEL_CASES ?= 30000
 MODEL_SEEDS ?= 200
 .PHONY: model
@@ -99,9 +99,13 @@ mutants: setup-build setup-mutants ## Mutation testing of MUTANTS against the un
 	    $(foreach files,$(MUTANTS),--file '$(files)')
 
 .PHONY: planted
-planted: setup-build ## Plants faults in copies of the source, and requires the crash suites to see each
+planted: setup-build setup-beds ## Plants faults in copies of the source, and requires the crash suites to see each
 	cargo build $(CARGO_FLAGS) --package test-crash
 	tests/crash/planted/run.sh $(TARGET_DIR) $(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CARGO_FLAGS)
+
+.PHONY: fuzz
+fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
+	@tests/fuzz.sh $(FUZZ_TARGETS)
 
 .PHONY: lint
 lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
@@ -122,6 +126,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds setup-mutants
-setup-build setup-lint setup-beds setup-mutants: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-fuzz setup-mutants
+setup-build setup-lint setup-beds setup-fuzz setup-mutants: setup-%:
 	@tests/setup.sh $*

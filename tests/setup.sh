@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, mutants) lacks, one line for each thing done; silent if nothing is.
+# setup.sh GROUP..   installs what a group (build, lint, beds, fuzz, mutants) lacks, one line for each thing done; silent if nothing is.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -7,6 +7,7 @@ set -euo pipefail
 
 deny=0.20.2
 audit=0.22.2
+fuzz=0.13.2
 mutants=27.1.0
 
 say() { echo "setup: $*" >&2; }
@@ -62,12 +63,18 @@ for group in "$@"; do
     beds)
         needs mmdebstrap mmdebstrap
         needs systemd-nspawn systemd-container
+        needs mkfs.xfs xfsprogs
+        ;;
+    fuzz)
+        needs c++ g++
+        needs cc gcc
+        cargo_tool cargo-fuzz $fuzz
         ;;
     mutants)
         cargo_tool cargo-mutants $mutants
         ;;
     *)
-        echo "usage: setup.sh build|lint|beds|mutants.." >&2
+        echo "usage: setup.sh build|lint|beds|fuzz|mutants.." >&2
         exit 2
         ;;
     esac

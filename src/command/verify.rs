@@ -107,8 +107,9 @@ fn snapshots(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     for installed in survey::installed_now(context, updates)? {
         let snapshot = directory::of(&context.layout.versions.join(&installed.dir));
         let checked = Backup::read(&snapshot).and_then(|backup| match backup {
-            Some(backup) => backup::check_bytes(&snapshot, &backup),
-            None => Ok(()),
+            // What a failed version left is kept as it is, perhaps damaged, and never restored.
+            Some(backup) if !backup.failed => backup::check_bytes(&snapshot, &backup),
+            _ => Ok(()),
         });
         match checked {
             Ok(()) => {}

@@ -35,7 +35,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::PrepareRestore { dir } => {
             restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
         }
-        Step::Stop => site.service.stop(&site.stop_proof(), site.database_timeout)?,
+        Step::Stop => stop(site)?,
         Step::Restore { dir } => restore_prepared(site, dir)?,
         Step::DaemonReload => site.service.daemon_reload()?,
         Step::Reload => {
@@ -115,6 +115,12 @@ fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
         )
         .advise("it will be downloaded again")),
     }
+}
+
+fn stop(site: &Site<'_>) -> Result<()> {
+    let proof = site.stop_proof();
+    site.service.wait_for_strangers(&proof, site.database_timeout, &|| site.signals.cancelled())?;
+    site.service.stop(&proof, site.database_timeout)
 }
 
 /// Brings `place` to `node`, whatever stands there.

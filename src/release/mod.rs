@@ -4,6 +4,8 @@ mod archive_path;
 pub mod check;
 pub mod digest;
 mod fetch;
+#[doc(hidden)]
+pub mod fuzz;
 mod gunzip;
 pub mod name;
 mod place;

@@ -10,7 +10,7 @@ pub mod systemd;
 pub mod watch;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use commands::Commands;
 pub use health::Probe;
@@ -94,6 +94,29 @@ impl Service {
     /// The main process with its mark, for telling after a reload whether its successor died.
     pub fn reaper(&self) -> Option<Reaper> {
         Reaper::by_pid(self.main_pid()?)
+    }
+
+    /// Waits until nobody but the agent has the database open, at most `timeout`: a program that keeps it open would keep
+    /// the agent from being proven stopped, and it is better asked while the agent still works.
+    ///
+    /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Interrupted`] as soon as `cancelled` says so.
+    pub fn wait_for_strangers(&self, proof: &StopProof, timeout: Duration, cancelled: &dyn Fn() -> bool) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let mut strangers = proof.strangers();
+            strangers.retain(|process| !matches!(self, Self::Systemd(systemd) if systemd.contains(process.pid)));
+            if strangers.is_empty() {
+                return Ok(());
+            }
+            if cancelled() {
+                return Err(Error::new(Code::Interrupted, "interrupted while another program has the database open"));
+            }
+            if Instant::now() >= deadline {
+                let what = format!("{} is open in {}", proof.database.display(), stopped::named(&strangers));
+                return Err(Error::new(Code::DatabaseBusy, what).advise("end that program and try again"));
+            }
+            std::thread::sleep(stopped::SLICE);
+        }
     }
 
     /// Stops the agent and proves it: the service is inactive, and no process has the database open or runs a binary

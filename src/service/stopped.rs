@@ -9,7 +9,7 @@ use crate::host::session::unit_of;
 use crate::report::{Code, Error, Result};
 
 /// Between two looks: a look costs some milliseconds on a busy host.
-const SLICE: Duration = Duration::from_millis(100);
+pub(super) const SLICE: Duration = Duration::from_millis(100);
 /// The agent's file name in a version.
 pub(super) const AGENT: &str = "teleport";
 /// The argument that makes a `teleport` process an agent, and not a `teleport version` by hand.
@@ -34,6 +34,14 @@ impl StopProof {
             found.insert(process.pid, process);
         }
         found.into_values().collect()
+    }
+
+    /// The processes that have the database open and are neither ours nor children of ours, such as a `sqlite3` shell.
+    pub(super) fn strangers(&self) -> Vec<Process> {
+        let ours: Vec<u32> = self.running().iter().map(|process| process.pid).collect();
+        let is_ours = |process: &Process| ours.contains(&process.pid) || ours.contains(&process.ppid);
+        let open = process::with_open(&self.database).into_iter().filter_map(Process::by_pid);
+        open.filter(|process| !is_ours(process)).collect()
     }
 
     /// The agents among the processes that run a binary of ours.
@@ -71,19 +79,21 @@ impl StopProof {
 }
 
 fn not_stopped(left: &[Process]) -> Error {
-    let named: Vec<String> = left
-        .iter()
-        .map(|process| {
-            let cgroup = process::cgroup(process.pid).unwrap_or_default();
-            match unit_of(&cgroup) {
-                Some(unit) => format!("pid {} ({}, {unit})", process.pid, process.comm),
-                None => format!("pid {} ({})", process.pid, process.comm),
-            }
-        })
-        .collect();
-    let what = match named.is_empty() {
+    let what = match left.is_empty() {
         true => "the agent is not stopped: its unit is still active".to_owned(),
-        false => format!("the agent is not stopped: {}", named.join(", ")),
+        false => format!("the agent is not stopped: {}", named(left)),
     };
     Error::new(Code::AgentNotStopped, what).advise("end what still runs and try again")
+}
+
+/// Processes for a message, each with its number, name and unit.
+pub(super) fn named(processes: &[Process]) -> String {
+    let name = |process: &Process| {
+        let cgroup = process::cgroup(process.pid).unwrap_or_default();
+        match unit_of(&cgroup) {
+            Some(unit) => format!("pid {} ({}, {unit})", process.pid, process.comm),
+            None => format!("pid {} ({})", process.pid, process.comm),
+        }
+    };
+    processes.iter().map(name).collect::<Vec<_>>().join(", ")
 }

@@ -115,7 +115,9 @@ impl Manifest {
         if manifest.format != FORMAT {
             return Err(damaged(&format!("has format {}, which this updater does not know", manifest.format)));
         }
-        let is_plain = |path: &str| path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        // A NUL would make every look at the file an error of its own.
+        let is_plain =
+            |path: &str| !path.contains('\0') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
         let own_paths = manifest.files.iter().map(|file| &file.path);
         let updater = manifest.updater.iter().map(|updater| &updater.path);
         match own_paths.chain(updater).find(|path| !is_plain(path)) {
@@ -135,7 +137,7 @@ impl Manifest {
 
     /// Bytes of all files.
     pub fn size(&self) -> u64 {
-        self.files.iter().map(|file| file.size).sum()
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
     }
 
     /// Compares every file with its entry, content included, and looks for files that do not belong there.
@@ -356,6 +358,18 @@ mod tests {
             durable::write(&path, bad.as_bytes(), 0o644).unwrap();
             assert_eq!(Manifest::read(dir.path()).unwrap_err().code, Code::Damaged);
         }
+    }
+
+    #[test]
+    fn a_manifest_that_names_what_is_outside_or_no_file_at_all_is_damaged_and_absurd_sizes_add_up() {
+        let (dir, mut manifest) = version();
+        for bad in ["../x", "/etc/passwd", "bin/../../x", "bin//x", ".", "", "bin/x\0y"] {
+            manifest.files[0].path = bad.into();
+            manifest.write(dir.path()).unwrap();
+            assert_eq!(Manifest::read(dir.path()).unwrap_err().code, Code::Damaged, "{bad:?}");
+        }
+        manifest.files.iter_mut().for_each(|file| file.size = u64::MAX);
+        assert_eq!(manifest.size(), u64::MAX);
     }
 
     #[test]

@@ -205,6 +205,10 @@ impl Node {
                     let Some(key) = key.as_str() else { continue };
                     if new.get(key).is_none() {
                         self.withdraw(key, before);
+                        // What a merged mapping would put in its place is taken back by a null of its own.
+                        if self.own(key).is_none() && self.get(key).is_some() {
+                            self.set(&[key], Node::plain("~"));
+                        }
                     }
                 }
                 for (key, after) in will {
@@ -212,6 +216,11 @@ impl Node {
                     match (self.own(key), old.get(key)) {
                         (Some(here), Some(before)) => here.apply(before, after),
                         (_, Some(before)) if before == after => {}
+                        (None, Some(before)) => {
+                            let mut merged = self.get(key).unwrap_or(after).clone();
+                            merged.apply(before, after);
+                            self.set(&[key], merged);
+                        }
                         _ => self.set(&[key], after.clone()),
                     }
                 }
@@ -292,6 +301,17 @@ mod tests {
             here,
             Node::parse("on: yes\nlist: [{version: 2.0.0, why: c}, {version: 1.0.0, theirs: 1, why: b}]").unwrap()
         );
+    }
+
+    #[test]
+    fn a_change_of_what_comes_from_a_merged_mapping_becomes_an_own_key() {
+        let mut here = Node::parse("spec:\n  <<: {group: a, health: {stable: 7s, theirs: 1}}\n").unwrap();
+        let old = Node::parse("spec: {group: a, health: {stable: 7s}}").unwrap();
+        let new = Node::parse("spec: {health: {stable: 8s}}").unwrap();
+        here.apply(&old, &new);
+        assert!(here.at(&["spec", "group"]).unwrap().is_null());
+        let health = here.at(&["spec", "health"]).unwrap();
+        assert_eq!(health, &Node::parse("{stable: 8s, theirs: 1}").unwrap());
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl<'a> Agent<'a> {
         agent.serve()?;
         if identity.writes() {
             let acked = arguments.data_dir.join("acked.log");
-            agent.writer = Some(Writer::start(&path, &acked, &identity.version));
+            agent.writer = Some(Writer::start(&path, &acked, identity));
         }
         Ok(agent)
     }
@@ -222,6 +222,7 @@ fn ready_after(behaviour: Behaviour) -> Option<Duration> {
 fn dies_after(behaviour: Behaviour) -> Option<Duration> {
     match behaviour {
         Behaviour::CrashLoop => Some(Duration::from_secs(1)),
+        Behaviour::DiesSoon => Some(Duration::from_millis(30)),
         Behaviour::ReadyThenDies => Some(Duration::from_secs(8)),
         Behaviour::DiesAfterTen => Some(Duration::from_secs(10)),
         _ => None,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -56,7 +56,9 @@ pub fn spoil_file(connection: Connection, path: &Path) -> std::io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all_at(&[0xA5; 4096], 0)
 }
 
-/// A thread that inserts rows without pause, and records each in `acked.log` after its commit.
+/// A thread that inserts rows, and records each in `acked.log` after its commit.
+///
+/// A row's id is the time, in microseconds: no two acknowledged rows are alike, also where a restore took ids back.
 #[derive(Debug)]
 pub struct Writer {
     stop: Arc<AtomicBool>,
@@ -65,36 +67,64 @@ pub struct Writer {
 
 impl Writer {
     /// Starts the thread with a connection of its own.
-    pub fn start(database: &Path, acked: &Path, version: &str) -> Self {
+    pub fn start(database: &Path, acked: &Path, identity: &Identity) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, database, version) = (Arc::clone(&stop), database.to_owned(), version.to_owned());
+        let (stopped, database, identity) = (Arc::clone(&stop), database.to_owned(), identity.clone());
         let acked = OpenOptions::new().append(true).create(true).open(acked).expect("acked.log can be opened");
         let thread = std::thread::spawn(move || {
-            if let Err(error) = write(&database, &acked, &version, &stopped) {
+            if let Err(error) = write(&database, &acked, &identity, &stopped) {
                 eprintln!("ERROR: writer: {error}");
             }
         });
         Self { stop, thread }
     }
 
-    /// Ends after the row at hand.
+    /// Ends after the transaction at hand.
     pub fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.join();
     }
 }
 
-fn write(database: &Path, mut acked: &File, version: &str, stopped: &AtomicBool) -> Result<(), String> {
-    let connection = connect(database).map_err(|error| error.to_string())?;
-    let mut insert = connection
-        .prepare("INSERT INTO rows (version, note) VALUES (?1, 'written without pause')")
-        .map_err(|error| error.to_string())?;
+fn write(database: &Path, mut acked: &File, identity: &Identity, stopped: &AtomicBool) -> Result<(), String> {
+    let mut connection = connect(database).map_err(|error| error.to_string())?;
+    let version = &identity.version;
     while !stopped.load(Ordering::Relaxed) {
-        let id = insert.insert([version]).map_err(|error| error.to_string())?;
-        // One write call for a line: parent and child append to the same file.
-        acked.write_all(format!("{version} {id}\n").as_bytes()).map_err(|error| error.to_string())?;
+        let ids = transaction(&mut connection, identity).map_err(|error| error.to_string())?;
+        let lines: String = ids.iter().map(|id| format!("{version} {id}\n")).collect();
+        // One write call: parent and child append to the same file.
+        acked.write_all(lines.as_bytes()).map_err(|error| error.to_string())?;
+        std::thread::sleep(identity.pace.rest);
     }
     Ok(())
+}
+
+/// Inserts and commits: one row, or one each millisecond while the transaction is to last. The ids, once they are safe.
+fn transaction(connection: &mut Connection, identity: &Identity) -> rusqlite::Result<Vec<i64>> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let begun = Instant::now();
+    let mut ids = Vec::new();
+    loop {
+        // Parent and child of a reload may meet in one microsecond; then the next one is taken.
+        let id = transaction.query_row(
+            "INSERT INTO rows (id, version, note) VALUES (max(?1, (SELECT ifnull(max(id), 0) + 1 FROM rows)), ?2, \
+             'written without pause') RETURNING id",
+            (microseconds(), &identity.version),
+            |row| row.get(0),
+        )?;
+        ids.push(id);
+        if begun.elapsed() >= identity.pace.transaction {
+            transaction.commit()?;
+            return Ok(ids);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The time.
+fn microseconds() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::time::Duration;
 
 /// What stands before the JSON in the trailer's line.
 const MARK: &str = "\nTOYAGENT ";
@@ -22,6 +23,17 @@ pub struct Identity {
     pub writes: bool,
     /// `delete` keeps a rollback journal in place of the WAL.
     pub journal: String,
+    /// How that thread writes: `pace_ms` and `transaction_ms`.
+    pub pace: Pace,
+}
+
+/// How the thread that inserts rows does so; both zero: as fast as it can, a transaction a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pace {
+    /// Rest between two transactions.
+    pub rest: Duration,
+    /// How long a transaction is kept open; a row for each millisecond.
+    pub transaction: Duration,
 }
 
 /// How an agent (mis)behaves; in the trailer in kebab case.
@@ -33,6 +45,8 @@ pub enum Behaviour {
     ExitAtOnce,
     /// Becomes ready and dies a second later.
     CrashLoop,
+    /// Becomes ready and dies at once.
+    DiesSoon,
     /// Answers 503 for ever.
     NeverReady,
     /// Becomes ready and dies after 8 s.
@@ -83,6 +97,7 @@ impl Identity {
             schema: json["schema"].as_i64().unwrap_or(plain.schema),
             writes: json["writes"].as_bool().unwrap_or(false),
             journal: text("journal", &plain.journal),
+            pace: Pace { rest: millis(&json["pace_ms"]), transaction: millis(&json["transaction_ms"]) },
         })
     }
 
@@ -98,6 +113,7 @@ impl Identity {
             schema: 1,
             writes: false,
             journal: "wal".to_owned(),
+            pace: Pace::default(),
         }
     }
 }
@@ -108,6 +124,7 @@ impl Behaviour {
             "healthy" => Self::Healthy,
             "exit-at-once" => Self::ExitAtOnce,
             "crash-loop" => Self::CrashLoop,
+            "dies-soon" => Self::DiesSoon,
             "never-ready" => Self::NeverReady,
             "ready-then-dies" => Self::ReadyThenDies,
             "dies-after-ten" => Self::DiesAfterTen,
@@ -123,6 +140,10 @@ impl Behaviour {
             other => return Err(format!("unknown behaviour {other:?}")),
         })
     }
+}
+
+fn millis(json: &serde_json::Value) -> Duration {
+    Duration::from_millis(json.as_u64().unwrap_or(0))
 }
 
 fn tail_of_this_program() -> std::io::Result<Vec<u8>> {
@@ -174,6 +195,13 @@ mod tests {
         let identity = Identity::parse(bytes).unwrap();
         assert_eq!(identity.behaviour, Behaviour::CrashLoop);
         assert!(identity.writes());
+    }
+
+    #[test]
+    fn the_pace_of_writing_is_in_milliseconds() {
+        let bytes = b"\nTOYAGENT {\"version\":\"1.0.0\",\"writes\":true,\"pace_ms\":5,\"transaction_ms\":300}\n";
+        let pace = Identity::parse(bytes).unwrap().pace;
+        assert_eq!((pace.rest.as_millis(), pace.transaction.as_millis()), (5, 300));
     }
 
     #[test]

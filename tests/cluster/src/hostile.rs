@@ -95,6 +95,7 @@ fn names(teleport: &[u8]) -> Vec<Sample> {
         ("parent path inside the prefix", with(b"teleport/../../evil")),
         ("parent path that comes back", with(b"teleport/../teleport/evil")),
         ("parent path below a skipped one", with(b"teleport/examples/../../x")),
+        ("parent path below a kept one", with(b"teleport/share/../../evil")),
         ("parent path at the end", with(b"teleport/examples/..")),
         ("GNU long name that leaves", with_long(b"teleport/../../evil")),
         ("PAX name that leaves", with_pax(b"teleport/../../evil")),

@@ -16,6 +16,8 @@ pub mod flow;
 pub mod flows;
 pub mod host;
 pub mod injector;
+pub mod live;
+pub mod power;
 mod ptrace;
 pub mod random;
 pub mod release;

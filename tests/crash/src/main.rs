@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use test_crash::suite::{Options, Suite, table};
-use test_crash::{NAMES, Updater, suites};
+use test_crash::{NAMES, Updater, live, power, suites};
 
 const USAGE: &str = "usage: test-crash [--suite NAME] [--flow NAME] [--every K] [--seed S] [--threads N] UPDATER";
 
@@ -22,14 +22,23 @@ const SUITES: &[Suite] = &[
     Suite { name: "lasting", about: "from each changing call on, nothing can be written", run: suites::lasting::run },
     Suite { name: "looks", about: "looking calls fail, a sample", run: suites::looks::run },
     Suite { name: "signal", about: "SIGTERM or SIGINT at each changing call", run: suites::signal::run },
+    Suite { name: "power-ext4", about: "power cuts at and between flushes, on ext4", run: power::ext4 },
+    Suite { name: "power-writeback", about: "the same, ext4 with data=writeback", run: power::ext4_writeback },
+    Suite { name: "power-xfs", about: "the same, xfs", run: power::xfs },
+    Suite { name: "power-recovery", about: "power cuts in the recovery from a power cut", run: power::recovery },
+    Suite { name: "live", about: "killed before each changing call while the agent lives", run: live::suite::kill },
+    Suite { name: "live-recovery", about: "the same, and its recovery killed as well", run: live::suite::recovery },
+    Suite { name: "live-signal", about: "SIGTERM or SIGINT at each step, the agent lives", run: live::suite::signal },
+    Suite { name: "writers", about: "undisturbed, the agent writes hard", run: live::suite::writers },
 ];
 
 fn main() -> ExitCode {
-    // For scripts: whether there is such a suite.
+    // For scripts: whether there is such a suite, and it can run here.
     if let [flag, suite] = std::env::args().skip(1).collect::<Vec<_>>().as_slice()
         && flag == "--can"
     {
-        return ExitCode::from(u8::from(!SUITES.iter().any(|known| known.name == suite)));
+        let can = SUITES.iter().any(|known| known.name == suite) && power::cannot_run(suite).is_none();
+        return ExitCode::from(u8::from(!can));
     }
     let (options, suite) = match arguments() {
         Ok(arguments) => arguments,
@@ -75,7 +84,8 @@ fn arguments() -> Result<(Options, Option<String>), String> {
         Some(name) if !names.contains(&name.as_str()) => Err(format!("there is no {name}; there are {names:?}")),
         _ => Ok(()),
     };
-    known(&flow, &NAMES)?;
+    let flows = NAMES.iter().chain(&live::flows::NAMES).copied();
+    known(&flow, &flows.chain(live::flows::WRITERS.map(|(name, _)| name)).collect::<Vec<_>>())?;
     known(&suite, &SUITES.iter().map(|suite| suite.name).collect::<Vec<_>>())?;
     let updater = Updater::new(Path::new(&updater.ok_or("which updater?")?));
     Ok((Options { updater, flow, every, seed: seed as u64, threads }, suite))

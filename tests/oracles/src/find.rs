@@ -1,0 +1,52 @@
+//! The find answer: what is read from it can be named in paths and URLs, and both dialects say the same.
+
+use serde_json::{Map, Value};
+use teleport_update::cluster::Directive;
+use teleport_update::cluster::directive::MAX_JITTER_SECONDS;
+use teleport_update::release::{Arch, Edition, Revision};
+use teleport_update::report::Code;
+
+use crate::strings::assert_version;
+
+/// The keys that stand at the top in one dialect and below `auto_update` in the other.
+const MOVED: [&str; 3] = ["agent_version", "agent_auto_update", "agent_update_jitter_seconds"];
+
+/// Any bytes as an answer's body.
+pub fn find(bytes: &[u8]) {
+    let Ok(answer) = serde_json::from_slice::<Value>(bytes) else { return };
+    let directive = match Directive::from_json(&answer) {
+        Ok(directive) => directive,
+        Err(error) => {
+            let is_known = matches!(error.code, Code::ClusterAnswer | Code::EditionUnknown);
+            assert!(is_known && !error.what.is_empty(), "{error:?}");
+            return;
+        }
+    };
+    assert_version(&directive.version);
+    assert!(directive.jitter_seconds <= MAX_JITTER_SECONDS);
+    let edition = directive.edition.unwrap_or(Edition::Oss);
+    let revision = Revision { version: directive.version.clone(), edition };
+    for arch in [Arch::Amd64, Arch::Arm64, Arch::Arm, Arch::I386] {
+        let name = revision.archive_name(arch);
+        assert!(!name.contains(['/', '\\', '\0', '%', '?', '#']) && name.len() < 255, "{name}");
+    }
+    let Value::Object(top) = answer else { panic!("a directive from what is no object") };
+    assert_eq!(Directive::from_json(&Value::Object(other_dialect(top))).as_ref(), Ok(&directive));
+}
+
+/// The same answer as the other kind of proxy gives it.
+fn other_dialect(mut top: Map<String, Value>) -> Map<String, Value> {
+    if top.contains_key("agent_version") {
+        let nested: Map<String, Value> =
+            MOVED.iter().filter_map(|key| Some(((*key).to_owned(), top.remove(*key)?))).collect();
+        top.insert("auto_update".to_owned(), Value::Object(nested));
+    } else if let Some(Value::Object(nested)) = top.remove("auto_update") {
+        for key in MOVED {
+            top.remove(key);
+            if let Some(value) = nested.get(key) {
+                top.insert(key.to_owned(), value.clone());
+            }
+        }
+    }
+    top
+}

@@ -1,0 +1,65 @@
+//! What must hold for any bytes that come from outside. Each function panics when it does not: the fuzz targets call
+//! them with what libFuzzer finds, and `tests/replay.rs` with what is kept in `fuzz/corpus`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a broken promise is a panic, and its files need no durability"
+)]
+
+use std::path::{Path, PathBuf};
+
+mod archive;
+mod backup;
+mod config;
+mod entries;
+mod find;
+mod journal;
+mod manifest;
+mod names;
+mod sandbox;
+pub mod seeds;
+mod signature;
+mod strings;
+mod tree;
+
+pub use archive::{archive, entries, tar};
+pub use backup::backup_yaml;
+pub use config::{go_updater_yaml, teleport_yaml, updates_yaml};
+pub use find::find;
+pub use journal::{journal, journal_records};
+pub use manifest::manifest;
+pub use names::archive_path;
+pub use signature::{digest, public_key, signature};
+pub use strings::strings;
+pub use tree::yaml;
+
+/// Where inputs are kept, a folder a target.
+pub fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus")
+}
+
+/// A fuzz target: its name, as in `fuzz/fuzz_targets`, and its oracle.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    ("archive", archive),
+    ("archive_path", archive_path),
+    ("backup_yaml", backup_yaml),
+    ("digest", digest),
+    ("entries", entries),
+    ("find", find),
+    ("go_updater_yaml", go_updater_yaml),
+    ("journal", journal),
+    ("journal_records", journal_records),
+    ("manifest", manifest),
+    ("public_key", public_key),
+    ("signature", signature),
+    ("strings", strings),
+    ("tar", tar),
+    ("teleport_yaml", teleport_yaml),
+    ("updates_yaml", updates_yaml),
+    ("yaml", yaml),
+];
