@@ -82,7 +82,7 @@ crash: setup-build setup-beds ## Crash suites, whole: each system call killed, e
 	cargo build $(CARGO_FLAGS) --package test-crash
 	$(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
 
-# Random lives: of the pure rules (a second for about 200), and of images under the real program (about one a second).
+# Random lives: of the pure rules (a second for about 150), and of images under the real program (some seconds each).
 MODEL_CASES ?= 30000
 MODEL_SEEDS ?= 200
 .PHONY: model

@@ -65,6 +65,53 @@ fn a_random_life_of_an_image_is_what_the_specification_says() {
     }
 }
 
+#[test]
+fn an_agent_that_starts_between_two_recoveries_leaves_the_old_version_its_own_database() {
+    let host = Host::new(&Updater::new(&updater()));
+    host.run(&host.enable_args());
+    database::migrate(&host.path(DATABASE), 1);
+    host.release(&small("2.0.0"));
+    let new = PathBuf::from(format!("/{DIR}/2.0.0/bin/teleport"));
+    let link = |root: &std::path::Path| std::fs::read_link(root.join("usr/local/bin/teleport")).unwrap();
+    let killed_at = |root: &std::path::Path, line: &str, number: usize| {
+        let output = injector::run(&mut host.command(root, &words(line)), Scope::Changes, |call| {
+            if call.number == number { Action::Kill } else { Action::Pass }
+        });
+        output.status.signal().is_some()
+    };
+    // An update that is killed before its commit, with the link moved.
+    let whole = test_crash::copy(&host.root());
+    let calls =
+        injector::run(&mut host.command(whole.path(), &words("update")), Scope::Changes, |_| Action::Pass).calls.len();
+    let interrupted = (1..=calls).rev().find_map(|number| {
+        let root = test_crash::copy(&host.root());
+        let journal = root.path().join(DIR).join(".journal");
+        killed_at(root.path(), "update", number);
+        let is_open = std::fs::read(journal).is_ok_and(|bytes| {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            !text.contains(r#"{"record":"commit"}"#)
+        });
+        (is_open && link(root.path()) == new).then_some(root)
+    });
+    let interrupted = interrupted.expect("a kill between link and commit");
+    let mut between = 0;
+    for number in 1.. {
+        let root = test_crash::copy(interrupted.path());
+        if !killed_at(root.path(), "recover --boot", number) {
+            break;
+        }
+        if link(root.path()) == new {
+            between += 1;
+            database::migrate(&root.path().join(DATABASE), 2);
+        }
+        let output = host.run_on(root.path(), &words("recover"));
+        assert!(output.status.success(), "{number}: {output:?}");
+        let schema = database::read(&root.path().join(DATABASE)).unwrap().map(|database| database.schema);
+        assert_eq!((link(root.path()) == new, schema), (false, Some(1)), "recovery killed at {number}");
+    }
+    assert!(between > 10, "{between}");
+}
+
 impl Life {
     /// 1.0.0 is enabled, and its agent has made its database.
     fn begin(program: &Updater, seed: u64) -> Self {
