@@ -66,7 +66,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         previous: status.previous.clone(),
         unit: unit(context)?,
         enablement: enablement(context)?,
-        database: durable::exists(&data_dir.join("proc/sqlite.db"))?,
+        database: has_database(&data_dir)?,
         agent: Agent {
             running: state.running || foreign,
             enabled: state.enabled,
@@ -104,6 +104,14 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         own_units: own_units(context)?,
         installed,
         names,
+    })
+}
+
+/// Whether the agent has a database; readers that may not look must reckon with one.
+fn has_database(data_dir: &Path) -> Result<bool> {
+    durable::exists(&data_dir.join("proc/sqlite.db")).or_else(|error| match error.code {
+        Code::Permission => Ok(true),
+        _ => Err(error),
     })
 }
 
