@@ -1,8 +1,9 @@
-//! SIGINT and SIGTERM become a flag that is asked at safe points (SPEC §7); SIGHUP can be outlived.
+//! SIGINT, SIGTERM and the SIGHUP of a lost terminal become a flag that is asked at safe points (SPEC §7).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::report::{IoContext, Result};
@@ -11,16 +12,22 @@ use crate::report::{IoContext, Result};
 #[derive(Debug, Clone, Default)]
 pub struct Signals {
     received: Arc<AtomicUsize>,
+    /// What is done on SIGHUP, to be taken back.
+    hangup: Option<SigId>,
 }
 
 impl Signals {
-    /// Catches SIGINT and SIGTERM of this process from now on. SIGPIPE is ignored by Rust's start-up code.
+    /// Catches SIGINT, SIGTERM and (unless nohup(1) had it ignored) SIGHUP of this process from now on. SIGPIPE is
+    /// ignored by Rust's start-up code.
     pub fn install() -> Result<Self> {
-        let signals = Self::default();
-        for signal in [SIGINT, SIGTERM] {
+        let mut signals = Self::default();
+        let catch = |signal: i32| {
             signal_hook::flag::register_usize(signal, Arc::clone(&signals.received), signal as usize)
-                .at("cannot catch", format!("signal {signal}"))?;
-        }
+                .at("cannot catch", format!("signal {signal}"))
+        };
+        catch(SIGINT)?;
+        catch(SIGTERM)?;
+        signals.hangup = if is_ignored(SIGHUP) { None } else { Some(catch(SIGHUP)?) };
         Ok(signals)
     }
 
@@ -34,6 +41,7 @@ impl Signals {
     /// A handler and not SIG_IGN, so that programs we start have the default again.
     pub fn ignore_hangup(&self) -> Result<()> {
         signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false))).at("cannot catch", "SIGHUP")?;
+        self.hangup.map(signal_hook::low_level::unregister);
         Ok(())
     }
 
@@ -53,6 +61,13 @@ impl Signals {
     }
 }
 
+/// Whether this process was started with `signal` ignored (proc(5), `SigIgn`: signal n is bit n-1).
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::process::{Signal, getpid, kill_process};
@@ -60,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_sets_the_flag_and_a_hangup_does_not() {
+    fn a_signal_sets_the_flag_and_a_hangup_that_is_to_be_outlived_does_not() {
         let signals = Signals::install().unwrap();
         signals.ignore_hangup().unwrap();
         kill_process(getpid(), Signal::HUP).unwrap();
