@@ -331,6 +331,29 @@ fn what_an_operator_wrote_after_the_commit_survives_its_recovery() {
 }
 
 #[test]
+fn settings_whose_rename_failed_after_the_commit_are_put_in_place_by_the_next_run() {
+    let flow = named("pin");
+    for errno in [libc::EIO, libc::EACCES] {
+        let copy = flow.copy();
+        let ran = injector::run(&mut flow.host.command(copy.path(), &flow.args), Scope::Changes, |call| {
+            if !(call.name.starts_with("rename") && call.subject.contains(".updates.yaml.next ->")) {
+                return Action::Pass;
+            }
+            // What is written from now on is seen to be later: the kernel's clock for files ticks every few milliseconds.
+            let time = |path: &Path| std::fs::metadata(path).unwrap().modified().unwrap();
+            let probe = tempfile::NamedTempFile::new_in(copy.path()).unwrap();
+            while time(probe.path()) <= time(&copy.path().join(VERSIONS).join(".updates.yaml.next")) {
+                std::fs::write(probe.path(), "tick").unwrap();
+            }
+            Action::Fail(errno)
+        });
+        assert_eq!(ran.status.code(), Some(1), "{}", ran.stderr);
+        assert!(ran.stderr.contains("the change is made"), "{}", ran.stderr);
+        assert_eq!(flow.check_after_error(copy.path(), "a failed rename", false), Ok(Found::New));
+    }
+}
+
+#[test]
 fn recovery_at_boot_asks_no_network_and_starts_no_program() {
     let flow = interrupted_update();
     let copy = flow.copy();

@@ -357,9 +357,13 @@ pub fn leave_session(context: &Context) -> Result<Option<u8>> {
     }))
 }
 
-/// A failure that no journal tells of (network, archive, refusal) is written down for `status`.
+/// A failure that no journal tells of (network, archive, refusal) is written down for `status`. Where one is open its
+/// recovery has the say: settings that it committed must not look older than this note.
 fn note_failure(context: &Context, errand: &Errand<'_>, error: &Error) {
-    if error.is_recorded() || matches!(error.code, Code::Interrupted | Code::ConfigInvalid) {
+    if error.is_recorded()
+        || recover::is_needed(context)
+        || matches!(error.code, Code::Interrupted | Code::ConfigInvalid)
+    {
         return;
     }
     let written = Updates::read(&context.layout.config_file()).and_then(|mut updates| {

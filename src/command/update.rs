@@ -154,6 +154,10 @@ pub fn note(context: &Context, command: &str, error: &crate::report::Error) {
         return;
     }
     let written = context.lock(command).and_then(|_lock| {
+        // Settings that were committed and are not in place yet must not look older than this note.
+        if recover::is_needed(context) {
+            return Ok(());
+        }
         let mut updates = Updates::read(&context.layout.config_file())?;
         let known = updates.status().last_result.as_ref().is_some_and(|last| {
             last.error_code.as_deref() == Some(error.code.as_str()) && last.message.as_deref() == Some(&error.what)

@@ -88,7 +88,9 @@ pub fn run(
         return Err(undone);
     }
     let snapshot_sha256 = journal.snapshot_sha256().map(str::to_owned);
-    let after = finish(site, plan, journal).and_then(|after| after).err();
+    let unfinished =
+        |error: Error| error.advise("the change is made: the next run, or `teleport-update recover`, ends it");
+    let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err();
     Ok(Finished { snapshot_sha256, after })
 }
 
