@@ -79,7 +79,7 @@ test: setup-beds build ## All tests, black box and beds included (beds need root
 .PHONY: crash
 crash: setup-build setup-beds ## Crash suites, whole: each system call killed, each failing, power cuts; a table of each
 	cargo build $(RELEASE) --target $(NATIVE)
-	cargo build $(CARGO_FLAGS) --package test-crash
+	cargo build $(CARGO_FLAGS) --package test-crash --package toy-agent
 	$(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
 
 # Random lives: of the pure rules (a second for about 150), and of images under the real program (some seconds each).
@@ -100,7 +100,7 @@ mutants: setup-build setup-mutants ## Mutation testing of MUTANTS against the un
 
 .PHONY: planted
 planted: setup-build setup-beds ## Plants faults in copies of the source, and requires the crash suites to see each
-	cargo build $(CARGO_FLAGS) --package test-crash
+	cargo build $(CARGO_FLAGS) --package test-crash --package toy-agent
 	tests/crash/planted/run.sh $(TARGET_DIR) $(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CARGO_FLAGS)
 
 .PHONY: fuzz
