@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::report::{IoContext, Result};
 
@@ -21,6 +21,8 @@ impl Signals {
             signal_hook::flag::register_usize(signal, Arc::clone(&signals.received), signal as usize)
                 .at("cannot catch", format!("signal {signal}"))?;
         }
+        // A write beyond `ulimit -f` is an error like any other; a handler, as below.
+        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).at("cannot catch", "SIGXFSZ")?;
         Ok(signals)
     }
 
