@@ -1,4 +1,4 @@
-//! A small file system below the versions directory (SPEC §4, space).
+//! Other file systems below the versions directory: small ones (SPEC §4, space), and the overlays of containers.
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests")]
 
@@ -35,6 +35,43 @@ impl Small {
 impl Drop for Small {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// An overlay whose lower layer is what lay there, as a container's over its image; unmounted with this value.
+struct Overlay {
+    over: PathBuf,
+    _layers: tempfile::TempDir,
+}
+
+impl Overlay {
+    /// Over the image's `inside`; `None` where this machine lets nobody mount.
+    fn mount(image: &Image, inside: &str) -> Option<Self> {
+        // An overlay cannot lie on an overlay.
+        let memory = std::path::Path::new("/dev/shm");
+        let layers = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+        let at = |name: &str| layers.path().join(name).display().to_string();
+        let over = image.path(inside);
+        let copied = Command::new("cp").arg("-a").arg(&over).arg(at("lower")).status().unwrap();
+        assert!(copied.success());
+        std::fs::create_dir(at("upper")).unwrap();
+        std::fs::create_dir(at("work")).unwrap();
+        let options = format!("lowerdir={},upperdir={},workdir={}", at("lower"), at("upper"), at("work"));
+        let mount =
+            Command::new("mount").args(["-t", "overlay", "-o", &options, "layers"]).arg(&over).output().unwrap();
+        if mount.status.success() {
+            return Some(Self { over, _layers: layers });
+        }
+        let why = String::from_utf8_lossy(&mount.stderr).into_owned();
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
+        eprintln!("skipped: {why}");
+        None
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.over).status();
     }
 }
 
@@ -101,4 +138,41 @@ fn a_file_system_filled_by_others_leaves_the_old_version() {
     std::fs::remove_file(filler).unwrap();
     image.run(&["update"]).ok();
     assert!(image.versions().join("2.0.0/sha256").exists());
+}
+
+#[test]
+fn what_lies_in_an_overlays_lower_layer_is_replaced_and_removed_like_everything_else() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    image.run(&["update"]).ok();
+    image.cluster.set_directive(Find::version("1.0.0"));
+    image.run(&["update"]).ok();
+    // A container of that image: versions and snapshots cannot be renamed there.
+    let Some(_overlay) = Overlay::mount(&image, "/var/lib/teleport") else { return };
+    let updates = |version: &str| {
+        image.release(version);
+        let ran = image.run(&["update"]).ok();
+        assert!(!ran.stderr.contains("warning"), "{ran:#?}");
+        image.run(&["verify"]).ok();
+    };
+    updates("2.0.0");
+    let backup = std::fs::read_to_string(image.versions().join("1.0.0/backup/backup.yaml")).unwrap();
+    assert!(backup.contains("version: 1.0.0"), "{backup}");
+    updates("3.0.0");
+    assert!(!image.versions().join("1.0.0").exists());
+    image.run(&["uninstall"]).ok();
+    let left: Vec<_> = std::fs::read_dir(image.versions()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".lock"]);
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_that_is_told_and_leaves_the_old_version() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let before = image.tree_but_status();
+    image.release("2.0.0");
+    image.run_below("ulimit -f 64", &["update"]).fails(1, "File too large");
+    assert_eq!(image.tree_but_status(), before);
+    image.run(&["update"]).ok();
 }

@@ -262,6 +262,10 @@ fn snapshot(
                 Error::new(Code::BackupMissing, what).advise("update to a newer version instead"),
             );
         }
+        // Snapshots are root's alone: what a reader plans is then without them.
+        Err(error) if error.code == Code::Permission && !machine::is_root() => {
+            return Snapshot::Unusable(Error { code: Code::BackupInvalid, ..error });
+        }
         Err(error) => return Snapshot::Unusable(error),
     };
     let is_absent = backup.content == Content::Absent;

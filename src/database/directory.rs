@@ -50,7 +50,10 @@ pub fn install(version_dir: &Path, new_dir: &Path) -> Result<()> {
     // Not every file system exchanges names; sweep puts the old one back if it ends between the two renames.
     let old = version_dir.join(OLD_NAME);
     durable::remove_tree(&old)?;
-    durable::rename(&place, &old)?;
+    if !durable::rename_dir(&place, &old)? {
+        // In an overlay's lower layer. It is of the last time that the version was left, which nobody goes back to.
+        durable::remove_tree(&place)?;
+    }
     durable::rename(&staged, &place)?;
     durable::remove_tree(&old)
 }

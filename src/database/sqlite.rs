@@ -88,7 +88,7 @@ pub fn explain(error: rusqlite::Error, action: &str, db: &Path) -> Error {
             (Code::Permission, "run as root")
         }
         Some(ErrorCode::ReadOnly) => (Code::ReadOnly, "remount it writable"),
-        Some(ErrorCode::SystemIoFailure) => (Code::Io, "check the disk and the kernel's log"),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => (Code::Io, "check the disk and the kernel's log"),
         _ => (Code::DatabaseInvalid, "see whether the agent itself can open it"),
     };
     Error::new(code, format!("{action} {}: {error}", db.display())).advise(advice)

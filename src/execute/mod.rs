@@ -141,7 +141,10 @@ fn undo(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool) -> R
                 format!("the journal names step {index}, which its plan lacks"),
             ));
         };
-        steps::undo(site, step, journal).map_err(|error| error.during(format!("undoing \"{}\"", step.describe())))?;
+        if let Err(error) = steps::undo(site, step, journal) {
+            steps::start_meanwhile(site, journal);
+            return Err(error.during(format!("undoing \"{}\"", step.describe())));
+        }
         journal.append(Record::Undone { step: index })?;
     }
     // What it kept is back under its own names.

@@ -71,16 +71,26 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             if runs_new(site, place) { Err(new_version_runs(site)) } else { Ok(()) }
         }
         Step::Switch { place, evidence } => {
-            stop_for_undo(site)?;
+            // A disk that is full or read-only by now is found while the agent still works.
+            can_put(place, &place.was)?;
             // While the link leads to the new version a start between two recoveries starts that, on the old database.
-            if look(&place.path)? == place.now || !journal.has(&Record::DatabaseBack) {
-                database_back(site, Some(evidence), journal)?;
+            let prepared = match look(&place.path)? == place.now || !journal.has(&Record::DatabaseBack) {
+                true => prepare_back(site, journal)?,
+                false => None,
+            };
+            stop_for_undo(site)?;
+            if let Some(prepared) = prepared {
+                database_back(site, prepared, Some(evidence), journal)?;
             }
             put(place, &place.was)
         }
         Step::Restore { .. } => {
+            let prepared = match journal.has(&Record::DatabaseBack) {
+                true => None,
+                false => prepare_back(site, journal)?,
+            };
             stop_for_undo(site)?;
-            if journal.has(&Record::DatabaseBack) { Ok(()) } else { database_back(site, None, journal) }
+            prepared.map_or(Ok(()), |prepared| database_back(site, prepared, None, journal))
         }
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::Snapshot { dir, .. } => {
@@ -151,6 +161,14 @@ fn put(place: &Placement, node: &Node) -> Result<()> {
             durable::write(&place.path, text.as_bytes(), durable::FILE_MODE)
         }
         Node::Kept(kept) => put_back(kept, &place.path),
+    }
+}
+
+/// Whether [`put`] could make a link for `node` now; nothing is changed.
+fn can_put(place: &Placement, node: &Node) -> Result<()> {
+    match node {
+        Node::Link(target) if look(&place.path)? != *node => durable::try_symlink(target, &place.path),
+        _ => Ok(()),
     }
 }
 
@@ -330,45 +348,81 @@ fn restore_prepared(site: &Site<'_>, dir: &str) -> Result<()> {
     }
 }
 
-/// Puts this run's snapshot back as the live database; what the failed version wrote is kept as evidence, if it had been
-/// switched to at all.
-fn database_back(site: &Site<'_>, evidence: Option<&str>, journal: &mut Journal) -> Result<()> {
-    let Some(identity) = journal.snapshot_sha256().map(str::to_owned) else {
-        return Ok(());
+/// What is to be done for the database that was left to be back.
+enum Back {
+    /// It is there: the live file was never replaced, or it is the snapshot itself that was put back.
+    InPlace,
+    /// A copy of the snapshot lies ready beside the live one.
+    Ready(restore::Prepared),
+}
+
+/// Prepares this run's snapshot beside the live database, of which nothing changes; `None` if the run took none.
+fn prepare_back(site: &Site<'_>, journal: &Journal) -> Result<Option<Back>> {
+    let Some(identity) = journal.snapshot_sha256() else {
+        return Ok(None);
     };
-    let plan = journal.opening()?.plan.clone();
-    let Some(from) = plan.switch.iter().find_map(|step| match step {
-        Step::Snapshot { dir, .. } => Some(dir.clone()),
-        _ => None,
-    }) else {
-        return Ok(());
+    let Some(from) = snapshot_dir(site, journal)? else {
+        return Ok(None);
     };
     let db = site.database();
-    let snapshot = directory::of(&site.version_dir(&from));
-    // The live file was never replaced, or it is the snapshot itself that was put back.
-    if shares_file(&snapshot, &db) {
-        return journal.append(Record::DatabaseBack);
+    if shares_file(&from, &db) {
+        return Ok(Some(Back::InPlace));
     }
-    if let Some(evidence) = evidence
-        && !journal.has(&Record::Evidence)
-        && db.exists()
-    {
-        // Evidence is worth a warning; the old version's database is worth everything.
-        if let Err(error) = keep_evidence(site, &plan, evidence) {
-            site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
-        }
-        journal.append(Record::Evidence)?;
-    }
-    match restore::prepare(&snapshot, &db, Some(&identity)) {
-        Ok(prepared) => restore::commit(&prepared)?,
+    let prepared = match restore::prepare(&from, &db, Some(identity)) {
+        // The disk is full: the snapshot itself becomes the database, and is no snapshot any more once its own step is
+        // undone. On another file system it cannot, and what stands in the way is the full disk.
         Err(error) if error.code == Code::NoSpace => {
-            // The disk is full: the snapshot itself becomes the database, and is no snapshot any more once its own step
-            // is undone.
-            restore::commit(&restore::prepare_by_link(&snapshot, &db, Some(&identity))?)?;
+            restore::prepare_by_link(&from, &db, Some(identity)).map_err(|_| error)?
         }
-        Err(error) => return Err(error),
+        other => other?,
+    };
+    Ok(Some(Back::Ready(prepared)))
+}
+
+/// Where this run's snapshot is.
+fn snapshot_dir(site: &Site<'_>, journal: &Journal) -> Result<Option<PathBuf>> {
+    let dir = journal.opening()?.plan.switch.iter().find_map(|step| match step {
+        Step::Snapshot { dir, .. } => Some(directory::of(&site.version_dir(dir))),
+        _ => None,
+    });
+    Ok(dir)
+}
+
+/// Puts this run's snapshot back as the live database; what the failed version wrote is kept as evidence, if it had been
+/// switched to at all.
+fn database_back(site: &Site<'_>, back: Back, evidence: Option<&str>, journal: &mut Journal) -> Result<()> {
+    if let Back::Ready(prepared) = back {
+        if let Some(evidence) = evidence
+            && !journal.has(&Record::Evidence)
+            && site.database().exists()
+        {
+            let plan = journal.opening()?.plan.clone();
+            // Evidence is worth a warning; the old version's database is worth everything.
+            if let Err(error) = keep_evidence(site, &plan, evidence) {
+                site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
+            }
+            journal.append(Record::Evidence)?;
+        }
+        restore::commit(&prepared)?;
     }
     journal.append(Record::DatabaseBack)
+}
+
+/// After an undo that failed: the rest waits for the next run, and until then any agent is better than none. Not where
+/// the failed version would write into the only copy of the old one's database.
+pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
+    let Ok(opening) = journal.opening() else { return };
+    let ran = opening.plan.switch.iter().any(|step| matches!(step, Step::Hold { running: true }));
+    let is_new = opening.plan.switch.iter().any(|step| match step {
+        Step::Switch { place, .. } => look(&place.path).is_ok_and(|node| node == place.now),
+        _ => false,
+    });
+    let snapshot = snapshot_dir(site, journal).ok().flatten();
+    let is_only_copy = snapshot.is_some_and(|snapshot| shares_file(&snapshot, &site.database()));
+    if !site.boot && ran && !(is_new && is_only_copy) {
+        // The first error is the one to tell.
+        let _ = bring_back(site, true);
+    }
 }
 
 /// Keeps what the failed version wrote (SPEC §6, rows), unless that would replace a snapshot that is still needed.

@@ -76,6 +76,20 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Renames the directory `from` within one file system and syncs the directories concerned; false where it has no other
+/// name to get: an overlay cannot rename what lies in a lower layer of it (an image's).
+pub fn rename_dir(from: &Path, to: &Path) -> Result<bool> {
+    match rustix::fs::rename(from, to) {
+        Err(rustix::io::Errno::XDEV) => return Ok(false),
+        other => other.at("cannot rename to", to)?,
+    }
+    sync_dir(parent(to))?;
+    if parent(from) != parent(to) {
+        sync_dir(parent(from))?;
+    }
+    Ok(true)
+}
+
 /// Renames without ever replacing something, and syncs the directories concerned.
 pub fn rename_new(from: &Path, to: &Path) -> Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
@@ -105,6 +119,15 @@ pub fn symlink(target: &Path, link: &Path) -> Result<()> {
     rename(&temp, link).inspect_err(|_| {
         let _ = std::fs::remove_file(&temp);
     })
+}
+
+/// Whether [`symlink`] could make `link` now: the same error, and nothing is left.
+pub fn try_symlink(target: &Path, link: &Path) -> Result<()> {
+    let temp = temp_beside(link);
+    let made = remove_if_there(&temp)
+        .and_then(|()| std::os::unix::fs::symlink(target, &temp))
+        .and_then(|()| std::fs::remove_file(&temp));
+    made.at("cannot make link", link)
 }
 
 /// Whether something stands at `path`, a link to nothing included. What cannot be looked at is an error, and not gone.

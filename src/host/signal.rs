@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::report::{IoContext, Result};
 
@@ -28,6 +28,8 @@ impl Signals {
         catch(SIGINT)?;
         catch(SIGTERM)?;
         signals.hangup = if is_ignored(SIGHUP) { None } else { Some(catch(SIGHUP)?) };
+        // A write beyond `ulimit -f` is an error like any other; a handler, as below.
+        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).at("cannot catch", "SIGXFSZ")?;
         Ok(signals)
     }
 

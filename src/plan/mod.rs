@@ -437,6 +437,13 @@ fn database_move(
         }
         (Direction::Upgrade, Snapshot::Valid) => Ok(Database::Restore),
         (Direction::EditionSwitch, Snapshot::Valid) if trusted => Ok(Database::Restore),
+        // Not read is not invalid: a disk's passing fault must not decide which rows the agent gets.
+        (Direction::Upgrade, Snapshot::Unusable(why)) if !why.code.as_str().starts_with("backup_") => {
+            Err(Error::new(why.code, format!("cannot judge the snapshot of {to}: {}", why.what)).advise(format!(
+                "run the command again; to go on without it, move {} away",
+                facts.versions.join(facts.dir_for(to)).join("backup").display()
+            )))
+        }
         (Direction::Upgrade, Snapshot::Unusable(why)) if why.code != Code::BackupMissing => {
             notes.push(format!("the snapshot of {to} is not restored: {}", why.what));
             Ok(Database::Keep)

@@ -58,8 +58,12 @@ pub fn retire(versions: &Path, dir: &str) -> Result<()> {
     if !durable::exists(&from)? {
         return Ok(());
     }
-    durable::rename(&from, &to)?;
-    durable::remove_tree(&to)
+    if durable::rename_dir(&from, &to)? {
+        return durable::remove_tree(&to);
+    }
+    // In an overlay's lower layer: what has no marker is not installed, whatever else is still there.
+    durable::remove_file(&from.join(manifest::MARKER))?;
+    durable::remove_tree(&from)
 }
 
 /// Removes what runs that died have left: staged and half-removed versions, temporary files. Called under the lock
