@@ -13,7 +13,14 @@ impl Agent {
         durable::copy_synced(Path::new("/bin/sleep"), binary, 0o755).unwrap();
         #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
         let mut command = std::process::Command::new(binary);
-        Self(command.arg("600").stdin(Stdio::null()).spawn().unwrap())
+        command.arg("600").stdin(Stdio::null());
+        loop {
+            match command.spawn() {
+                // A child of another test still has the new file open for writing.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                other => return Self(other.unwrap()),
+            }
+        }
     }
 }
 
