@@ -27,6 +27,9 @@ fn room_is_asked_for_the_version_and_for_the_database_twice() {
     assert_eq!(code(0), Ok(()));
     sparse(&log, free / 10 * 3);
     assert_eq!(code(0), Err(Code::NoSpace));
+    // Another file system is asked by itself, and this one has no room at all.
+    let elsewhere = Site { data_dir: "/proc/none".into(), ..bed.site() };
+    assert_eq!(space(&elsewhere, Some(0), None).unwrap_err().code, Code::NoSpace);
 }
 
 #[test]

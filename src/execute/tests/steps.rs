@@ -131,6 +131,14 @@ fn an_agent_that_cannot_be_started_is_the_versions_fault() {
 }
 
 #[test]
+fn a_unit_of_ours_that_cannot_be_enabled_is_not_the_versions_fault() {
+    let bed = Bed::new();
+    let steps = plan(vec![Step::EnableTimer { unit: "no-such.timer".into() }]);
+    let undone = run(&bed.site(), &steps, "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
+    assert_eq!((undone.error.code, undone.blame), (Code::ServiceFailed, false));
+}
+
+#[test]
 fn a_signal_ends_the_run_before_its_next_step() {
     let bed = Bed::new();
     let before = bed.tree();
