@@ -481,6 +481,9 @@ fn a_snapshot_with_other_bytes_is_not_prepared() {
     }
     durable::remove_file(&file).unwrap();
     assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::BackupMissing);
+    // What cannot be read is not missing.
+    durable::symlink(&file, &file).unwrap();
+    assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::Io);
     durable::write(&file, &good, 0o600).unwrap();
     durable::remove_file(&bed.snapshot().join(DESCRIPTION_FILE)).unwrap();
     assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::BackupMissing);
