@@ -367,6 +367,8 @@ mod tests {
         assert_eq!(code(&Backup { failed: true, ..backup() }, expect()), Err(Code::BackupInvalid));
         assert_eq!(code(&backup(), at("2020-12-11T16:09:52Z")), Ok(()));
         assert_eq!(code(&backup(), at("2020-12-11T16:09:53Z")), Err(Code::BackupExpired));
+        let old = validity(&backup(), &at("2020-12-11T16:09:53Z")).unwrap_err();
+        assert!(old.what.ends_with("is older than 2 days"), "{old}");
         assert_eq!(code(&backup(), at("2020-12-09T16:08:53Z")), Ok(()));
         assert_eq!(code(&backup(), at("2020-12-09T16:08:52Z")), Err(Code::BackupExpired));
         let absent = Backup { content: Content::Absent, ..backup() };
@@ -391,6 +393,14 @@ mod tests {
         for (a, b) in [("p", "P:443"), ("https://p:443/web", "p"), ("[::1]:443", "::1"), ("p:", "p")] {
             assert_eq!(address(a), address(b), "{a} {b}");
         }
-        assert_ne!(address("p:3080"), address("p"));
+        for (text, host, port) in [
+            ("p:3080", "p", "3080"),
+            ("[::1]:3080", "::1", "3080"),
+            ("[::1]", "::1", "443"),
+            ("::1", "::1", "443"),
+            ("p:http", "p:http", "443"),
+        ] {
+            assert_eq!(address(text), (host.to_owned(), port.to_owned()));
+        }
     }
 }

@@ -35,3 +35,37 @@ pub fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<(String, u6
     let hex = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok((hex, size))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its bytes one at a time, each after an interruption, and then an error.
+    struct Halting(Vec<u8>, bool);
+
+    impl Read for Halting {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            match self.0.pop() {
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+                Some(byte) if self.1 => {
+                    self.0.push(byte);
+                    Err(io::ErrorKind::Interrupted.into())
+                }
+                Some(byte) => {
+                    buffer[0] = byte;
+                    Ok(1)
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_interrupted_copy_goes_on_and_a_broken_one_is_an_error() {
+        let mut to = Vec::new();
+        let copied = copy(&mut Halting(b"cba".to_vec(), false), &mut to);
+        assert_eq!((copied.unwrap_err().kind(), to.as_slice()), (io::ErrorKind::BrokenPipe, &b"abc"[..]));
+        let (hex, size) = copy(&mut &b"abc"[..], &mut io::sink()).unwrap();
+        assert_eq!((hex.as_str(), size), ("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", 3));
+    }
+}

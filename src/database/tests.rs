@@ -165,20 +165,27 @@ fn a_copy_taken_under_a_writing_thread_is_a_state_that_was_committed() {
                     committed.fetch_add(2, Ordering::SeqCst);
                 }
             });
+            // Also when this thread panics: the scope waits for the other.
+            let _stop = Stop(&stop);
             for _ in 0..5 {
                 let before = committed.load(Ordering::SeqCst);
                 let pace = Pace { deadline: Duration::from_secs(20), cancelled: &|| false };
                 let taken = snapshot_online(&bed.db(), &bed.snapshot(), &bed.subject(), &pace);
-                let rows = taken.map(|_| bed.taken());
-                if rows.is_err() {
-                    stop.store(true, Ordering::SeqCst);
-                }
-                let rows = rows.unwrap();
+                taken.unwrap();
+                let rows = bed.taken();
                 assert_eq!(rows, up_to(rows.len() as i64), "{mode}");
                 assert!(rows.len().is_multiple_of(2) && rows.len() as i64 >= before, "{mode}");
             }
-            stop.store(true, Ordering::SeqCst);
         });
+    }
+}
+
+/// Ends a writing thread, at the latest with this value.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 
@@ -406,6 +413,7 @@ fn a_restored_database_has_the_snapshots_rows_and_nothing_of_the_one_before() {
         let before = std::fs::read(bed.db()).unwrap();
         let prepared = prepare(&bed.snapshot(), &bed.db(), None).unwrap();
         assert_eq!(std::fs::read(bed.db()).unwrap(), before);
+        assert!(!prepared.is_absent());
         assert_eq!(prepared.size(), std::fs::metadata(bed.prepared()).unwrap().len());
         restore::commit(&prepared).unwrap();
         assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
@@ -473,6 +481,9 @@ fn a_snapshot_with_other_bytes_is_not_prepared() {
     }
     durable::remove_file(&file).unwrap();
     assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::BackupMissing);
+    // What cannot be read is not missing.
+    durable::symlink(&file, &file).unwrap();
+    assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::Io);
     durable::write(&file, &good, 0o600).unwrap();
     durable::remove_file(&bed.snapshot().join(DESCRIPTION_FILE)).unwrap();
     assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::BackupMissing);
@@ -540,4 +551,120 @@ fn a_snapshot_is_asked_for_its_files_before_it_is_trusted() {
     assert_eq!(code(), Err(Code::BackupInvalid));
     durable::remove_file(&bed.snapshot().join(DATABASE_FILE)).unwrap();
     assert_eq!(code(), Err(Code::BackupMissing));
+}
+
+#[test]
+fn each_refusal_of_sqlite_is_told_for_what_it_is() {
+    use rusqlite::ffi;
+    for (sqlite_code, code) in [
+        (ffi::SQLITE_BUSY, Code::DatabaseBusy),
+        (ffi::SQLITE_BUSY_SNAPSHOT, Code::DatabaseBusy),
+        (ffi::SQLITE_LOCKED, Code::DatabaseBusy),
+        (ffi::SQLITE_FULL, Code::NoSpace),
+        (ffi::SQLITE_PERM, Code::Permission),
+        (ffi::SQLITE_AUTH, Code::Permission),
+        (ffi::SQLITE_READONLY, Code::ReadOnly),
+        (ffi::SQLITE_IOERR, Code::Io),
+        (ffi::SQLITE_CORRUPT, Code::DatabaseInvalid),
+        (ffi::SQLITE_NOTADB, Code::DatabaseInvalid),
+    ] {
+        let error = rusqlite::Error::SqliteFailure(ffi::Error::new(sqlite_code), None);
+        assert_eq!(sqlite::is_busy(&error), code == Code::DatabaseBusy, "{sqlite_code}");
+        let told = sqlite::explain(error, "cannot open", Path::new("/db"));
+        assert_eq!(told.code, code, "{sqlite_code}");
+        assert!(told.what.starts_with("cannot open /db: "), "{told}");
+    }
+}
+
+#[test]
+fn what_a_snapshot_takes_is_the_database_and_its_log() {
+    let bed = Bed::new();
+    durable::write(&bed.db(), &[1; 30], 0o600).unwrap();
+    assert_eq!(DatabaseFacts::gather(&bed.db()).unwrap().size, 30);
+    durable::write(&sqlite::beside(&bed.db(), "-wal"), &[1; 12], 0o600).unwrap();
+    let facts = DatabaseFacts::gather(&bed.db()).unwrap();
+    assert_eq!((facts.exists, facts.size), (true, 42));
+}
+
+#[test]
+fn a_database_that_is_no_file_or_cannot_be_looked_at_is_not_taken_for_absent() {
+    let bed = Bed::new();
+    let file = bed.dir.path().join("file");
+    durable::write(&file, b"", 0o600).unwrap();
+    durable::create_dir_all(&bed.db()).unwrap();
+    let pace = Pace { deadline: Duration::ZERO, cancelled: &|| false };
+    for (db, code) in [(bed.db(), Code::DatabaseInvalid), (file.join("sqlite.db"), Code::Io)] {
+        assert_eq!(DatabaseFacts::gather(&db).unwrap_err().code, code);
+        assert_eq!(snapshot_online(&db, &bed.snapshot(), &bed.subject(), &pace).unwrap_err().code, code);
+        assert!(!bed.snapshot().join(DESCRIPTION_FILE).exists());
+    }
+}
+
+#[test]
+fn a_failed_versions_snapshot_says_so_however_good_its_database_is() {
+    let bed = Bed::new();
+    drop(bed.agent("WAL", 1));
+    let subject = Subject { failed: true, ..bed.subject() };
+    let pace = Pace { deadline: Duration::from_secs(10), cancelled: &|| false };
+    for at_rest in [AtRest::default(), UNDO] {
+        let taken = snapshot_stopped(&bed.db(), &bed.snapshot(), &subject, at_rest, &pace).unwrap();
+        assert_eq!((taken.raw, taken.backup.failed), (false, true));
+        let taken = bed.stopped(at_rest).unwrap();
+        assert_eq!((taken.raw, taken.backup.failed), (false, false));
+    }
+    assert!(snapshot_online(&bed.db(), &bed.snapshot(), &subject, &pace).unwrap().backup.failed);
+}
+
+#[test]
+fn size_and_digest_of_a_snapshot_are_each_asked_for_by_themselves() {
+    let bed = Bed::new();
+    drop(bed.agent("DELETE", 10));
+    let mut backup = bed.online().unwrap().backup;
+    let Content::Database { size, sha256 } = backup.content else { panic!() };
+    let (size, other) = (size.unwrap(), Some("0".repeat(64)));
+    for (size, sha256, is_good) in [
+        (Some(size), None, true),
+        (None, sha256, true),
+        (Some(size + 1), None, false),
+        (None, other.clone(), false),
+        (Some(size), other, false),
+    ] {
+        backup.content = Content::Database { size, sha256 };
+        backup.write(&bed.snapshot()).unwrap();
+        assert_eq!(backup::check_bytes(&bed.snapshot(), &backup).is_ok(), is_good, "{:?}", backup.content);
+        assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).is_ok(), is_good, "{:?}", backup.content);
+    }
+    // Neither is known, and it is no file.
+    backup.content = Content::Database { size: None, sha256: None };
+    backup.write(&bed.snapshot()).unwrap();
+    let file = bed.snapshot().join(DATABASE_FILE);
+    durable::remove_file(&file).unwrap();
+    durable::create_dir_all(&file).unwrap();
+    let expect = Expect {
+        version: &bed.revision.version,
+        edition: None,
+        proxy: Some("p"),
+        now: bed.subject().now,
+        max_age: Duration::from_secs(86_400),
+        database_exists: true,
+        trusted: None,
+    };
+    assert_eq!(backup::check(&bed.snapshot(), &expect).unwrap_err().code, Code::BackupInvalid);
+}
+
+#[test]
+fn the_label_of_the_live_file_goes_to_the_prepared_one() {
+    const LABEL: &str = "security.selinux";
+    let bed = Bed::new();
+    drop(bed.agent("WAL", 1));
+    bed.online().unwrap();
+    let label = b"system_u:object_r:var_lib_t:s0\0";
+    // Only root may, and only where the file system has such attributes.
+    if rustix::fs::lsetxattr(bed.db(), LABEL, label, rustix::fs::XattrFlags::empty()).is_err() {
+        return;
+    }
+    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    let mut found = [0; 64];
+    let length = rustix::fs::lgetxattr(bed.prepared(), LABEL, &mut found[..]).unwrap();
+    assert_eq!(found[..length], label[..]);
 }

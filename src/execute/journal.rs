@@ -441,6 +441,96 @@ mod tests {
         assert!(Journal::open(dir.path(), Path::new("/")).unwrap().is_none() && !is_open(dir.path()));
     }
 
+    #[test]
+    fn the_records_tell_what_is_to_be_undone_and_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(dir.path(), opening()).unwrap();
+        let path = dir.path().join(NAME);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 256 * 1024);
+        let done = |step, sha256: Option<&str>| {
+            let note = Note { snapshot_sha256: sha256.map(str::to_owned) };
+            Record::Done { step, note }
+        };
+        let answers = |journal: &Journal| {
+            (journal.to_undo(), journal.snapshot_sha256().map(str::to_owned), journal.is_committed())
+        };
+        assert_eq!(answers(&journal), (vec![], None, false));
+        for record in [Record::Intent { step: 0 }, done(0, None), Record::Intent { step: 2 }, done(2, Some("ab"))] {
+            journal.append(record).unwrap();
+        }
+        // A step that was begun again is still one step.
+        for record in [Record::Intent { step: 2 }, Record::Intent { step: 3 }, done(3, None)] {
+            journal.append(record).unwrap();
+        }
+        assert_eq!(answers(&journal), (vec![3, 2, 0], Some("ab".into()), false));
+        assert_eq!((journal.recoveries(), journal.undo_reason()), (0, None));
+        journal.append(Record::Commit).unwrap();
+        assert!(journal.is_committed() && journal.has(&Record::Commit) && !journal.has(&Record::Evidence));
+        let undo = Record::Undo { code: "io".into(), reason: "sync".into(), blame: false };
+        for record in [Record::Recover, undo, Record::Undone { step: 3 }, Record::Recover] {
+            journal.append(record).unwrap();
+        }
+        assert_eq!(answers(&journal), (vec![2, 0], Some("ab".into()), false));
+        assert_eq!((journal.recoveries(), journal.undo_reason()), (2, Some(("io", "sync", false))));
+        assert!(is_open(dir.path()) && !journal.is_closed());
+        assert_eq!(journal.opening().unwrap(), &opening());
+        journal.append(Record::Closed).unwrap();
+        assert!(!is_open(dir.path()) && journal.is_closed());
+        assert_eq!(parse(&std::fs::read(&path).unwrap()).unwrap().0, journal.records());
+    }
+
+    #[test]
+    fn a_torn_tail_is_wiped_before_anything_is_written_behind_the_whole_records() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Journal::create(dir.path(), opening()).unwrap());
+        let path = dir.path().join(NAME);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let whole = parse(&bytes).unwrap().1 as usize;
+        bytes[whole + 200..whole + 240].fill(b'x');
+        durable::write(&path, &bytes, durable::FILE_MODE).unwrap();
+        drop(Journal::open(dir.path(), Path::new("/")).unwrap().unwrap());
+        assert!(std::fs::read(&path).unwrap()[whole..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn an_image_that_was_moved_is_recovered_where_it_is_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut begun = opening();
+        let open_path = |path: &str| crate::plan::Step::OpenPath { path: path.into() };
+        begun.root = "/image".into();
+        begun.data_dir = "/image/var/lib/teleport".into();
+        begun.plan.after = vec![open_path("/image/a"), open_path("/elsewhere")];
+        drop(Journal::create(dir.path(), begun.clone()).unwrap());
+        let read = |root: &str| {
+            let journal = Journal::open(dir.path(), Path::new(root)).unwrap().unwrap();
+            journal.opening().unwrap().clone()
+        };
+        assert_eq!(read("/image"), begun);
+        let moved = read("/");
+        assert_eq!((moved.root, moved.data_dir), ("/".into(), "/var/lib/teleport".into()));
+        assert_eq!(moved.plan.after, [open_path("/a"), open_path("/elsewhere")]);
+    }
+
+    #[test]
+    fn the_writer_of_a_journal_of_any_format_can_be_asked_to_finish_it() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!((writer_of(dir.path()).unwrap(), is_open(dir.path())), (None, false));
+        let write = |bytes: &[u8]| durable::write(&dir.path().join(NAME), bytes, durable::FILE_MODE).unwrap();
+        write(&[0; 64]);
+        assert_eq!((writer_of(dir.path()).unwrap(), is_open(dir.path())), (None, false));
+        let later = encode(&Record::Begin(Box::new(Opening { format: FORMAT + 1, ..opening() })));
+        write(&[&later, &b"what only it knows\n"[..]].concat());
+        assert_eq!((writer_of(dir.path()).unwrap(), is_open(dir.path())), (Some(opening().writer), true));
+        let mut torn = later;
+        torn[20] ^= 1;
+        write(&torn);
+        assert_eq!((writer_of(dir.path()).unwrap(), is_open(dir.path())), (None, false));
+        // What cannot be read may be a run that was interrupted.
+        durable::remove_file(&dir.path().join(NAME)).unwrap();
+        durable::create_dir_all(&dir.path().join(NAME)).unwrap();
+        assert!(is_open(dir.path()) && writer_of(dir.path()).is_err());
+    }
+
     proptest! {
         #[test]
         fn every_cut_leaves_a_prefix_of_the_records(cut in 0usize..4000) {

@@ -6,6 +6,8 @@ pub mod prepare;
 pub mod recovery;
 pub mod site;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 

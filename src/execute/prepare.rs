@@ -133,14 +133,14 @@ fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Optio
 }
 
 /// Whether an ELF file is for this machine.
-fn runs_here(path: &Path) -> bool {
+pub(super) fn runs_here(path: &Path) -> bool {
     let mut head = [0; 20];
     std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)).is_ok()
         && u16::from_le_bytes([head[18], head[19]]) == Arch::NATIVE.elf_machine()
 }
 
 /// Room on every file system concerned, before the first byte is written.
-fn space(site: &Site<'_>, archive: Option<u64>, active: Option<u64>) -> Result<()> {
+pub(super) fn space(site: &Site<'_>, archive: Option<u64>, active: Option<u64>) -> Result<()> {
     let database = site.database();
     let sized = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let rows = sized(&database) + sized(&database.with_extension("db-wal"));

@@ -134,7 +134,7 @@ fn stop(site: &Site<'_>) -> Result<()> {
 }
 
 /// Brings `place` to `node`, whatever stands there.
-fn put(place: &Placement, node: &Node) -> Result<()> {
+pub(super) fn put(place: &Placement, node: &Node) -> Result<()> {
     // What is not ours is kept before it is replaced.
     if let Node::Kept(kept) = &place.was
         && *node != place.was
@@ -173,7 +173,7 @@ fn can_put(place: &Placement, node: &Node) -> Result<()> {
 }
 
 /// Undoes a placement. A kept file that it had put back under its old name is kept again.
-fn take_back(place: &Placement) -> Result<()> {
+pub(super) fn take_back(place: &Placement) -> Result<()> {
     if let Node::Kept(kept) = &place.now
         && !durable::exists(kept)?
         && durable::exists(&place.path)?
@@ -185,7 +185,7 @@ fn take_back(place: &Placement) -> Result<()> {
 }
 
 /// Keeps a second name for `path`, or a copy where that is another file system.
-fn keep(path: &Path, kept: &Path) -> Result<()> {
+pub(super) fn keep(path: &Path, kept: &Path) -> Result<()> {
     match std::fs::hard_link(path, kept) {
         Ok(()) => durable::sync_dir(durable::parent(kept)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -194,7 +194,7 @@ fn keep(path: &Path, kept: &Path) -> Result<()> {
 }
 
 /// Puts a kept file back under its name; repeated, it finds the work done.
-fn put_back(kept: &Path, path: &Path) -> Result<()> {
+pub(super) fn put_back(kept: &Path, path: &Path) -> Result<()> {
     if !durable::exists(kept)? {
         return Ok(());
     }
@@ -235,7 +235,7 @@ fn set_aside(path: &Path, kept: &Path) -> Result<()> {
     durable::remove_file(path)
 }
 
-fn remember(path: &Path, kept: &Path) -> Result<()> {
+pub(super) fn remember(path: &Path, kept: &Path) -> Result<()> {
     durable::create_dir_all(durable::parent(kept))?;
     // One of an earlier take-over is not the one that stands here now.
     durable::remove_file(kept)?;
@@ -510,7 +510,7 @@ fn confirm(site: &Site<'_>, places: &[Placement], enabled: bool, running: bool) 
 }
 
 /// What stands at `path`; a regular file counts as text.
-fn look(path: &PathBuf) -> Result<Node> {
+pub(super) fn look(path: &PathBuf) -> Result<Node> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Node::Absent),
         Err(error) => Err(error).at("cannot read", path),
@@ -532,7 +532,7 @@ fn disable_unit(site: &Site<'_>, unit: &str) -> Result<()> {
     site.systemctl().disable(unit)
 }
 
-fn open_path(path: &Path) -> Result<()> {
+pub(super) fn open_path(path: &Path) -> Result<()> {
     let mode = std::fs::metadata(path).at("cannot read", path)?.permissions().mode() & 0o7777;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | 0o001)).at("cannot set the mode of", path)
 }

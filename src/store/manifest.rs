@@ -405,6 +405,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_looked_at_is_an_error_and_not_missing() {
+        let (dir, manifest) = version();
+        durable::remove_tree(&dir.path().join("bin")).unwrap();
+        let missing = |found: &[Difference]| found.iter().all(|found| found.kind == DifferenceKind::Missing);
+        assert!(missing(&manifest.quick_check(dir.path()).unwrap()));
+        durable::write(&dir.path().join("bin"), b"", 0o644).unwrap();
+        assert!(missing(&manifest.quick_check(dir.path()).unwrap()));
+        durable::symlink(Path::new("bin"), &dir.path().join("bin")).unwrap();
+        assert_eq!(manifest.quick_check(dir.path()).unwrap_err().code, Code::Io);
+    }
+
+    #[test]
     fn a_marker_is_64_hex_digits_and_a_line_end() {
         let (dir, manifest) = version();
         assert_eq!(read_marker(dir.path()).unwrap(), Some(manifest.archive_sha256));

@@ -84,3 +84,132 @@ pub fn sweep(versions: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::release::{Arch, Digest, Edition};
+    use crate::report::Code;
+    use crate::store::manifest::{FileEntry, MANIFEST, MARKER, read_marker, write_marker};
+
+    const FILES: [&str; 2] = ["bin/teleport", "etc/unit"];
+
+    struct Bed {
+        dir: tempfile::TempDir,
+        manifest: Manifest,
+    }
+
+    impl Bed {
+        fn new() -> Self {
+            let files = FILES.map(|path| {
+                let (size, sha256) = (path.len() as u64, Digest::of(path.as_bytes()));
+                FileEntry { path: path.into(), size, mode: 0o755, sha256 }
+            });
+            let (version, archive) = ("1.0.0".parse().unwrap(), Digest::of(b"archive"));
+            let (url, time) = ("u".into(), jiff::Timestamp::UNIX_EPOCH);
+            let manifest = Manifest::new(version, Edition::Oss, Arch::Amd64, archive, url, time, files.into());
+            Self { dir: tempfile::tempdir().unwrap(), manifest }
+        }
+
+        /// A staged version, ready to be published.
+        fn staging(&self) -> PathBuf {
+            let staging = self.dir.path().join(".staging-1.0.0");
+            for path in FILES {
+                let file = staging.join(path);
+                durable::create_dir_all(durable::parent(&file)).unwrap();
+                durable::write(&file, path.as_bytes(), 0o755).unwrap();
+            }
+            self.manifest.write(&staging).unwrap();
+            staging
+        }
+
+        fn version(&self) -> PathBuf {
+            self.dir.path().join("1.0.0")
+        }
+
+        fn write(&self, path: &str, content: &str) {
+            let file = self.dir.path().join(path);
+            durable::create_dir_all(durable::parent(&file)).unwrap();
+            durable::write(&file, content.as_bytes(), 0o644).unwrap();
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(self.dir.path()).unwrap();
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        }
+
+        #[track_caller]
+        fn assert_whole(&self) {
+            assert_eq!(Manifest::read(&self.version()).unwrap(), self.manifest);
+            assert_eq!(self.manifest.verify(&self.version()).unwrap(), []);
+            assert_eq!(read_marker(&self.version()).unwrap(), Some(self.manifest.archive_sha256));
+            assert_eq!(self.names(), ["1.0.0"]);
+        }
+    }
+
+    #[test]
+    fn what_is_published_is_whole_and_has_its_marker() {
+        let bed = Bed::new();
+        publish(&bed.staging(), &bed.version(), &bed.manifest).unwrap();
+        bed.assert_whole();
+    }
+
+    #[test]
+    fn a_damaged_version_is_mended_in_place_and_keeps_its_snapshot() {
+        let bed = Bed::new();
+        for extra in ["bin/teleport/was/a/directory", "etc/unit", "share/extra", "backup/sqlite.db"] {
+            bed.write(&format!("1.0.0/{extra}"), "old");
+        }
+        write_marker(&bed.version(), Digest::of(b"another archive")).unwrap();
+        publish(&bed.staging(), &bed.version(), &bed.manifest).unwrap();
+        bed.assert_whole();
+        assert_eq!(std::fs::read(bed.version().join("backup/sqlite.db")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn while_a_version_is_mended_only_its_own_archives_marker_stays() {
+        for (archive, stays) in [(&b"archive"[..], true), (b"another archive", false)] {
+            let bed = Bed::new();
+            bed.write("1.0.0/bin/teleport", "damaged");
+            write_marker(&bed.version(), Digest::of(archive)).unwrap();
+            let staging = bed.staging();
+            durable::remove_file(&staging.join(FILES[1])).unwrap();
+            assert_eq!(publish(&staging, &bed.version(), &bed.manifest).unwrap_err().code, Code::Io);
+            assert_eq!(bed.version().join(MARKER).exists(), stays);
+        }
+    }
+
+    #[test]
+    fn a_retired_version_is_gone_with_what_an_earlier_removal_left() {
+        let bed = Bed::new();
+        bed.write("1.0.0/bin/teleport", "x");
+        bed.write(".retired-1.0.0/bin/teleport", "x");
+        bed.write("2.0.0/bin/teleport", "x");
+        retire(bed.dir.path(), "1.0.0").unwrap();
+        assert_eq!(bed.names(), ["2.0.0"]);
+        bed.write(".retired-1.0.0/bin/teleport", "x");
+        retire(bed.dir.path(), "1.0.0").unwrap();
+        assert_eq!(bed.names(), ["2.0.0"]);
+    }
+
+    #[test]
+    fn sweeping_removes_what_dead_runs_left_and_nothing_else() {
+        let bed = Bed::new();
+        let stays = [".journal", ".lock", ".unmanaged", "1.0.0", "updates.yaml"];
+        for name in stays {
+            bed.write(name, "x");
+        }
+        for name in [STAGING_PREFIX, RETIRED_PREFIX, durable::TEMP_PREFIX] {
+            bed.write(&format!("{name}1.0.0/{MANIFEST}"), "x");
+        }
+        sweep(bed.dir.path()).unwrap();
+        assert_eq!(bed.names(), stays);
+        sweep(&bed.dir.path().join("none")).unwrap();
+        assert_eq!(sweep(&bed.dir.path().join(".journal")).unwrap_err().code, Code::Io);
+    }
+}

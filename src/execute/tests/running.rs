@@ -1,0 +1,218 @@
+//! Steps and their undo beside processes, and with commands that start and stop the agent.
+
+use std::process::{Child, Stdio};
+
+use super::super::recovery::{self, Recovered};
+use super::super::steps;
+use super::*;
+use crate::service::Commands;
+
+/// A process of a version's binary, ended with the value.
+struct Agent(Child);
+
+impl Agent {
+    fn start(binary: &Path) -> Self {
+        durable::copy_synced(Path::new("/bin/sleep"), binary, 0o755).unwrap();
+        #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
+        let mut command = std::process::Command::new(binary);
+        command.arg("600").stdin(Stdio::null());
+        loop {
+            match command.spawn() {
+                // A child of another test still has the new file open for writing.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                other => return Self(other.unwrap()),
+            }
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn unserved(bed: &Bed) -> Plan {
+    let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
+    Plan { service: ServiceAction::None, ..plan(vec![snapshot, bed.switch()]) }
+}
+
+#[test]
+fn an_old_agent_that_nobody_stopped_keeps_the_database_it_has_in_use() {
+    let bed = Bed::new();
+    write_rows(&bed.db(), &["one"]);
+    let _agent = Agent::start(&bed.version("1.0.0").join("bin/teleport"));
+    let undone = bed.fail(&unserved(&bed), || write_rows(&bed.db(), &["its own"]));
+    assert!(undone.recovery.is_none(), "{:?}", undone.recovery);
+    assert_eq!(rows(&bed.db()), ["one", "its own"]);
+    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
+}
+
+#[test]
+fn where_the_agent_was_to_be_stopped_one_that_runs_keeps_the_undo_waiting() {
+    for (service, database) in [(ServiceAction::Reload, Database::Keep), (ServiceAction::None, Database::Restore)] {
+        let bed = Bed::new();
+        write_rows(&bed.db(), &["one"]);
+        let agent = Agent::start(&bed.version("1.0.0").join("bin/teleport"));
+        let undone = bed.fail(&Plan { service, database, ..unserved(&bed) }, || write_rows(&bed.db(), &["new"]));
+        assert_eq!(undone.recovery.unwrap().code, Code::AgentNotStopped);
+        assert_eq!(rows(&bed.db()), ["one", "new"]);
+        drop(agent);
+        let journal = bed.reopen().unwrap();
+        assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+        assert_eq!(rows(&bed.db()), ["one"]);
+    }
+}
+
+#[test]
+fn a_new_agent_that_somebody_started_must_go_before_the_database_comes_back() {
+    let bed = Bed::new();
+    write_rows(&bed.db(), &["one"]);
+    let binary = bed.version("2.0.0").join("bin/teleport");
+    let journal = bed.kill(&unserved(&bed), || write_rows(&bed.db(), &["new"]));
+    let agent = Agent::start(&binary);
+    let error = recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap_err();
+    assert_eq!(error.code, Code::RecoveryFailed);
+    assert_eq!(rows(&bed.db()), ["one", "new"]);
+    drop(agent);
+    let journal = bed.reopen().unwrap();
+    assert_eq!(journal.recoveries(), 1);
+    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+    assert_eq!(rows(&bed.db()), ["one"]);
+    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
+}
+
+/// A service whose commands only write down that they were run.
+struct Recorder {
+    log: PathBuf,
+    service: Service,
+}
+
+impl Recorder {
+    fn of(bed: &Bed) -> Self {
+        let log = bed.layout.root.join("called");
+        let line = |what: &str| format!("echo {what} >>{}", log.display());
+        let service = Service::Commands(Commands {
+            start: line("start"),
+            stop: Some(line("stop")),
+            reload: Some(line("reload")),
+            pid_file: bed.layout.root.join("pid"),
+        });
+        Self { log, service }
+    }
+
+    fn site<'a>(&self, bed: &'a Bed) -> Site<'a> {
+        Site { service: self.service.clone(), ..bed.site() }
+    }
+
+    /// The commands that were run since the last look.
+    fn called(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        durable::remove_file(&self.log).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// The agent of a version, with its pid file.
+    fn agent(&self, bed: &Bed, version: &str) -> Agent {
+        let agent = Agent::start(&bed.version(version).join("bin/teleport"));
+        durable::write(&bed.layout.root.join("pid"), agent.0.id().to_string().as_bytes(), 0o644).unwrap();
+        agent
+    }
+}
+
+#[test]
+fn the_agent_is_brought_back_only_where_it_ran_before_and_runs_no_more() {
+    let bed = Bed::new();
+    let service = Recorder::of(&bed);
+    let mut journal = bed.begin(&plan(Vec::new()));
+    let mut hold = |running, boot| {
+        let site = Site { boot, ..service.site(&bed) };
+        steps::undo(&site, &Step::Hold { running }, &mut journal).unwrap();
+        service.called()
+    };
+    assert_eq!(hold(true, false), ["start"]);
+    assert_eq!(hold(false, false), [""; 0]);
+    assert_eq!(hold(true, true), [""; 0]);
+    let _agent = service.agent(&bed, "1.0.0");
+    assert_eq!(hold(true, false), [""; 0]);
+}
+
+#[test]
+fn an_undo_stops_the_agent_first_and_starts_it_again_where_it_cannot() {
+    let bed = Bed::new();
+    let service = Recorder::of(&bed);
+    write_rows(&bed.db(), &["one"]);
+    let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
+    let steps = plan(vec![Step::Hold { running: true }, snapshot, bed.switch()]);
+    let journal = bed.kill(&steps, || write_rows(&bed.db(), &["new"]));
+    let agent = service.agent(&bed, "2.0.0");
+    let error = recovery::run(&service.site(&bed), journal, &mut |_| panic!("undone")).unwrap_err();
+    assert_eq!((error.code, service.called()), (Code::RecoveryFailed, vec!["stop".to_owned(), "start".to_owned()]));
+    assert_eq!(rows(&bed.db()), ["one", "new"]);
+    // At boot nothing is called, and it is proven all the same.
+    let at_boot = Site { boot: true, ..service.site(&bed) };
+    recovery::run(&at_boot, bed.reopen().unwrap(), &mut |_| panic!("undone")).unwrap_err();
+    assert_eq!((service.called().len(), rows(&bed.db()).len()), (0, 2));
+    drop(agent);
+    let recovered = recovery::run(&service.site(&bed), bed.reopen().unwrap(), &mut |_| {});
+    assert_eq!(
+        (recovered.unwrap(), service.called()),
+        (Recovered::Undone, vec!["stop".to_owned(), "start".to_owned()])
+    );
+    assert_eq!(rows(&bed.db()), ["one"]);
+}
+
+#[test]
+fn only_a_reload_remembers_the_process_that_it_is_judged_by() {
+    let bed = Bed::new();
+    let service = Recorder::of(&bed);
+    let site = service.site(&bed);
+    let steps = plan(Vec::new());
+    let agent = service.agent(&bed, "1.0.0");
+    steps::perform(&site, &steps, &Step::Reload).unwrap();
+    assert_eq!(
+        (site.before_reload.get().map(|old| old.id.pid), service.called()),
+        (Some(agent.0.id()), vec!["reload".to_owned()])
+    );
+    let error = steps::perform(&site, &steps, &Step::Stop).unwrap_err();
+    assert_eq!((error.code, service.called()), (Code::AgentNotStopped, vec!["stop".to_owned()]));
+    drop(agent);
+    steps::perform(&site, &steps, &Step::Reload).unwrap();
+    assert_eq!((site.before_reload.get(), service.called()), (None, vec!["stop".to_owned(), "start".to_owned()]));
+    steps::perform(&site, &steps, &Step::Stop).unwrap();
+    steps::perform(&site, &steps, &Step::Start).unwrap();
+    assert_eq!(service.called(), ["stop", "start"]);
+}
+
+#[test]
+fn an_agent_that_a_packages_scripts_stopped_is_started_again() {
+    let mut bed = Bed::new();
+    let service = Recorder::of(&bed);
+    let pid_file = bed.layout.root.join("pid");
+    // A host and no image: what is asked of systemd there is not asked here.
+    bed.layout.root = "/".into();
+    let confirm = |running| {
+        let step = Step::Confirm { enabled: false, running, places: Vec::new() };
+        steps::perform(&service.site(&bed), &plan(Vec::new()), &step).unwrap();
+        service.called()
+    };
+    assert_eq!(confirm(true), ["start"]);
+    assert_eq!(confirm(false), [""; 0]);
+    let agent = Agent::start(&bed.version("1.0.0").join("bin/teleport"));
+    durable::write(&pid_file, agent.0.id().to_string().as_bytes(), 0o644).unwrap();
+    assert_eq!(confirm(true), [""; 0]);
+    let unserved = Step::Confirm { enabled: false, running: true, places: Vec::new() };
+    drop(agent);
+    steps::perform(&bed.site(), &plan(Vec::new()), &unserved).unwrap();
+}
+
+#[test]
+fn what_a_boot_starts_by_itself_is_not_started_by_an_undo() {
+    let bed = Bed::new();
+    let mut journal = bed.begin(&plan(Vec::new()));
+    let quiet = Step::Quiet { unit: "no-such.timer".into() };
+    steps::undo(&Site { boot: true, ..bed.site() }, &quiet, &mut journal).unwrap();
+    // An image has no manager that could start it.
+    steps::undo(&bed.site(), &quiet, &mut journal).unwrap_err();
+}

@@ -1,0 +1,402 @@
+//! Steps on names, and the run around them.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::super::recovery::{self, Recovered};
+use super::super::steps::*;
+use super::*;
+
+const TEXT: &str = "[Unit]\n";
+
+/// Lets a plan fail whose other steps are done: no version has that name.
+fn failing() -> Step {
+    Step::Verify { dir: "none".into() }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+/// A placement of each kind of name over each kind of name, and what was there made.
+fn placements(bed: &Bed) -> Vec<Placement> {
+    let mut places = Vec::new();
+    for was in ["absent", "link", "text", "kept"] {
+        for now in ["absent", "link", "text"] {
+            let path = bed.layout.root.join(format!("usr/{was}/{now}"));
+            let kept = bed.layout.versions.join(UNMANAGED).join(format!("{was}-{now}"));
+            if was != "absent" {
+                durable::create_dir_all(durable::parent(&path)).unwrap();
+            }
+            let was = match was {
+                "absent" => Node::Absent,
+                "link" => {
+                    durable::symlink(Path::new("/old"), &path).unwrap();
+                    Node::Link("/old".into())
+                }
+                "text" => {
+                    durable::write(&path, b"old\n", durable::FILE_MODE).unwrap();
+                    Node::Text("old\n".into())
+                }
+                _ => {
+                    durable::write(&path, b"foreign", 0o4751).unwrap();
+                    if rustix::process::geteuid().is_root() {
+                        durable::chown(&path, 1234, 1235).unwrap();
+                        set_mode(&path, 0o4751);
+                    }
+                    Node::Kept(kept)
+                }
+            };
+            let now = match now {
+                "absent" => Node::Absent,
+                "link" => Node::Link("/new".into()),
+                _ => Node::Text(TEXT.into()),
+            };
+            places.push(Placement { path, was, now, part: Part::Unit });
+        }
+    }
+    places
+}
+
+#[test]
+fn each_kind_of_name_is_put_in_place_of_each_other_and_undone_or_recovered_to_what_it_was() {
+    let bed = Bed::new();
+    let places = placements(&bed);
+    let before = bed.tree();
+    let inodes = || -> Vec<_> {
+        let kept = places.iter().filter(|place| matches!(place.was, Node::Kept(_)));
+        kept.map(|place| inode(&place.path)).collect()
+    };
+    let same_files = inodes();
+    let steps = plan(places.iter().cloned().map(Step::Place).collect());
+
+    let undone = bed.fail(&steps, || {
+        for place in &places {
+            assert_eq!(look(&place.path).unwrap(), place.now, "{}", place.path.display());
+        }
+    });
+    assert!(undone.recovery.is_none() && !undone.blame && undone.error.what == "as asked");
+    assert_eq!(bed.tree(), before);
+    assert_eq!(inodes(), same_files);
+
+    let journal = bed.kill(&steps, || ());
+    assert!(recovery::is_pending(&bed.layout.versions));
+    // What the kill left half made.
+    let temp = durable::temp_beside(&places[1].path);
+    durable::write_synced(&temp, b"half", durable::FILE_MODE).unwrap();
+    let regretted = Cell::new(0);
+    let recovered = recovery::run(&bed.site(), journal, &mut |journal| {
+        assert_eq!(journal.undo_reason().unwrap().0, "interrupted");
+        regretted.set(regretted.get() + 1);
+    });
+    assert_eq!((recovered.unwrap(), regretted.get()), (Recovered::Undone, 1));
+    assert!(!recovery::is_pending(&bed.layout.versions));
+    assert_eq!(bed.tree(), before);
+    assert_eq!(inodes(), same_files);
+
+    bed.commit(&steps);
+    for place in &places {
+        assert_eq!(look(&place.path).unwrap(), place.now, "{}", place.path.display());
+    }
+    assert!(!bed.layout.versions.join(UNMANAGED).exists());
+    assert_eq!(std::fs::read_to_string(bed.layout.config_file()).unwrap(), "next\n");
+}
+
+#[test]
+fn a_step_that_fails_undoes_those_before_it_and_is_no_fault_of_the_version() {
+    let bed = Bed::new();
+    let before = bed.tree();
+    let mut steps: Vec<_> = placements(&bed).into_iter().map(Step::Place).collect();
+    let with_names = bed.tree();
+    assert_ne!(with_names, before);
+    steps.push(failing());
+    let undone = run(&bed.site(), &plan(steps), "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
+    assert_eq!((undone.error.code, undone.blame), (Code::Damaged, false));
+    assert_eq!(bed.tree(), with_names);
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_is_the_versions_fault() {
+    let bed = Bed::new();
+    let undone = run(&bed.site(), &plan(vec![Step::Start]), "update", &mut |_| Ok(None), &mut |journal| {
+        assert!(journal.undo_reason().unwrap().2);
+    });
+    let undone = undone.unwrap_err();
+    assert_eq!((undone.error.code, undone.blame), (Code::ServiceFailed, true));
+    let journal = bed.layout.versions.join(journal::NAME);
+    assert!(!journal.exists());
+}
+
+#[test]
+fn a_unit_of_ours_that_cannot_be_enabled_is_not_the_versions_fault() {
+    let bed = Bed::new();
+    let steps = plan(vec![Step::EnableTimer { unit: "no-such.timer".into() }]);
+    let undone = run(&bed.site(), &steps, "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
+    assert_eq!((undone.error.code, undone.blame), (Code::ServiceFailed, false));
+}
+
+#[test]
+fn a_signal_ends_the_run_before_its_next_step() {
+    let bed = Bed::new();
+    let before = bed.tree();
+    bed.signals.raise(15);
+    let steps = plan(vec![bed.switch()]);
+    let undone = run(&bed.site(), &steps, "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
+    assert_eq!(undone.error.code, Code::Interrupted);
+    assert_eq!(bed.tree(), before);
+}
+
+#[test]
+fn a_name_is_kept_once_however_often_the_step_is_repeated() {
+    let bed = Bed::new();
+    let place = placements(&bed).pop().unwrap();
+    for _ in 0..2 {
+        put(&place, &place.now).unwrap();
+        assert_eq!(std::fs::read_to_string(&place.path).unwrap(), TEXT);
+    }
+    for _ in 0..2 {
+        take_back(&place).unwrap();
+        assert_eq!((std::fs::read(&place.path).unwrap(), mode(&place.path)), (b"foreign".to_vec(), 0o4751));
+    }
+}
+
+#[test]
+fn a_kept_file_goes_back_under_its_name_and_is_kept_again_when_that_is_undone() {
+    let bed = Bed::new();
+    let kept = bed.layout.versions.join(TAKEN_OVER).join("teleport");
+    durable::create_dir_all(durable::parent(&kept)).unwrap();
+    durable::write(&kept, b"foreign", 0o751).unwrap();
+    let was = Node::Link(bed.target("1.0.0"));
+    let place = Placement { path: bed.agent(), was: was.clone(), now: Node::Kept(kept.clone()), part: Part::Agent };
+    let (before, file) = (bed.tree(), inode(&kept));
+    // The intent was written, nothing was done.
+    take_back(&place).unwrap();
+    assert_eq!((bed.tree(), inode(&kept)), (before.clone(), file));
+    bed.fail(&plan(vec![Step::Place(place.clone())]), || {
+        assert_eq!((inode(&bed.agent()), kept.exists()), (file, false))
+    });
+    assert_eq!((bed.tree(), inode(&kept)), (before, file));
+    // Neither of the two is there any more.
+    durable::remove_file(&kept).unwrap();
+    durable::remove_file(&bed.agent()).unwrap();
+    take_back(&place).unwrap();
+    assert_eq!((look(&bed.agent()).unwrap(), kept.exists()), (was, false));
+}
+
+#[test]
+fn what_is_set_aside_or_remembered_is_kept_and_comes_back_when_that_is_undone() {
+    let bed = Bed::new();
+    let (unit, link) = (bed.layout.root.join("etc/teleport.service"), bed.layout.link_dir.join("tsh"));
+    let kept = |name: &str| bed.layout.versions.join(TAKEN_OVER).join(name);
+    durable::create_dir_all(durable::parent(&unit)).unwrap();
+    durable::write(&unit, b"theirs", 0o640).unwrap();
+    durable::symlink(Path::new("/opt/tsh"), &link).unwrap();
+    let before = bed.tree();
+    // One of an earlier take-over.
+    durable::create_dir_all(durable::parent(&kept("unit"))).unwrap();
+    durable::write(&kept("unit"), b"older", 0o600).unwrap();
+    let steps = plan(vec![
+        Step::SetAside { path: unit.clone(), kept: kept("unit") },
+        Step::SetAside { path: unit.with_file_name("none"), kept: kept("none") },
+        Step::Remember { path: link.clone(), kept: kept("link") },
+    ]);
+    bed.fail(&steps, || {
+        assert!(!unit.exists() && !kept("none").exists());
+        assert_eq!((std::fs::read(kept("unit")).unwrap(), mode(&kept("unit"))), (b"theirs".to_vec(), 0o640));
+        assert_eq!(std::fs::read_link(kept("link")).unwrap(), Path::new("/opt/tsh"));
+        assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("/opt/tsh"));
+    });
+    assert_eq!(bed.tree(), before);
+    // Killed between the second name and the removal of the first.
+    remember(&unit, &kept("unit")).unwrap();
+    put_back(&kept("unit"), &unit).unwrap();
+    assert_eq!(bed.tree(), before);
+    bed.commit(&steps);
+    assert!(!unit.exists() && kept("unit").exists() && kept("link").is_symlink());
+}
+
+#[test]
+fn a_second_name_that_cannot_be_a_link_is_a_copy_with_owner_and_mode() {
+    let bed = Bed::new();
+    let (from, to) = (bed.layout.root.join("from"), bed.layout.root.join("to"));
+    keep(&from, &to).unwrap();
+    assert!(!to.exists());
+    durable::write(&from, b"theirs", 0o751).unwrap();
+    if rustix::process::geteuid().is_root() {
+        durable::chown(&from, 1234, 1235).unwrap();
+    }
+    // The name is taken, as another file system's would be out of reach.
+    durable::write(&to, b"taken", 0o600).unwrap();
+    keep(&from, &to).unwrap();
+    let of = |path: &Path| {
+        let meta = std::fs::metadata(path).unwrap();
+        (meta.uid(), meta.gid(), meta.mode(), std::fs::read(path).unwrap())
+    };
+    assert_eq!(of(&to), of(&from));
+    assert_ne!(inode(&to), inode(&from));
+    durable::remove_file(&from).unwrap();
+    durable::symlink(Path::new("/x"), &from).unwrap();
+    keep(&from, &to).unwrap();
+    assert_eq!(std::fs::read_link(&to).unwrap(), Path::new("/x"));
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_not_taken_for_gone() {
+    let bed = Bed::new();
+    let below_a_file = bed.agent().join("x");
+    durable::remove_file(&bed.agent()).unwrap();
+    durable::write(&bed.agent(), b"", 0o644).unwrap();
+    assert!(look(&below_a_file).is_err());
+    assert_eq!(look(&bed.layout.root.join("none/x")).unwrap(), Node::Absent);
+    let place = Placement {
+        path: bed.layout.root.join("none/x"),
+        was: Node::Absent,
+        now: Node::Text(TEXT.into()),
+        part: Part::Unit,
+    };
+    // Its directory was never made.
+    take_back(&place).unwrap();
+}
+
+#[test]
+fn a_version_that_differs_from_its_manifest_is_not_switched_to() {
+    let bed = Bed::new();
+    let dir = bed.version("2.0.0");
+    durable::write(&dir.join("bin/teleport"), b"good", 0o755).unwrap();
+    let entry = crate::store::manifest::FileEntry {
+        path: "bin/teleport".into(),
+        size: 4,
+        mode: 0o755,
+        sha256: crate::release::Digest::of(b"good"),
+    };
+    let version = revision("2.0.0");
+    crate::store::manifest::Manifest::new(
+        version.version,
+        version.edition,
+        crate::release::Arch::Amd64,
+        crate::release::Digest::of(b"archive"),
+        "u".into(),
+        Timestamp::UNIX_EPOCH,
+        vec![entry],
+    )
+    .write(&dir)
+    .unwrap();
+    let verify = plan(vec![Step::Verify { dir: "2.0.0".into() }, bed.switch()]);
+    bed.commit(&verify);
+    durable::symlink(&bed.target("1.0.0"), &bed.agent()).unwrap();
+    durable::write(&dir.join("bin/teleport"), b"evil", 0o755).unwrap();
+    let undone = run(&bed.site(), &verify, "update", &mut |_| Ok(None), &mut |_| {}).unwrap_err();
+    assert_eq!(undone.error.code, Code::Damaged);
+    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
+}
+
+#[test]
+fn opening_a_path_lets_others_through_and_changes_no_other_bit() {
+    let bed = Bed::new();
+    for (before, after) in [(0o750, 0o751), (0o2700, 0o2701), (0o755, 0o755)] {
+        set_mode(&bed.layout.link_dir, before);
+        open_path(&bed.layout.link_dir).unwrap();
+        assert_eq!(mode(&bed.layout.link_dir), after);
+    }
+}
+
+#[test]
+fn after_the_commit_the_rest_is_tried_and_only_what_matters_is_an_error() {
+    let bed = Bed::new();
+    let in_a_file = bed.layout.root.join("file");
+    durable::write(&in_a_file, b"", 0o644).unwrap();
+    let lost = |path: &Path| {
+        let now = Node::Link(bed.target("2.0.0"));
+        Placement { path: path.to_owned(), was: Node::Absent, now, part: Part::Helper }
+    };
+    let confirm = |path: &Path| Step::Confirm { enabled: true, running: true, places: vec![lost(path)] };
+    let tsh = bed.layout.link_dir.join("tsh");
+    let mut steps = plan(vec![bed.switch()]);
+    steps.after = vec![
+        Step::OpenPath { path: bed.layout.root.join("none") },
+        confirm(&tsh),
+        Step::Retire { dir: "1.0.0".into() },
+    ];
+    let finished = bed.commit(&steps);
+    assert!(finished.after.is_none());
+    assert_eq!(std::fs::read_link(&tsh).unwrap(), bed.target("2.0.0"));
+    assert!(!bed.version("1.0.0").exists() && bed.reopen().is_none());
+
+    steps.after = vec![confirm(&in_a_file.join("x")), Step::OpenPath { path: bed.layout.root.join("none") }];
+    assert_eq!(bed.commit(&steps).after.unwrap().code, Code::Io);
+    assert!(bed.reopen().is_none());
+}
+
+#[test]
+fn a_committed_run_is_finished_at_the_boot_as_far_as_it_can_be() {
+    let bed = Bed::new();
+    let mut steps = plan(vec![bed.switch()]);
+    steps.after = vec![Step::OpenPath { path: bed.layout.link_dir.clone() }, Step::Retire { dir: "1.0.0".into() }];
+    set_mode(&bed.layout.link_dir, 0o700);
+    let mut journal = bed.kill(&steps, || ());
+    durable::write(&bed.layout.versions.join(NEXT_CONFIG), b"next", durable::FILE_MODE).unwrap();
+    journal.append(Record::Commit).unwrap();
+    let at_boot = Site { boot: true, ..bed.site() };
+    assert_eq!(recovery::run(&at_boot, journal, &mut |_| panic!("undone")).unwrap(), Recovered::Finished);
+    assert_eq!(std::fs::read(bed.layout.config_file()).unwrap(), b"next");
+    assert_eq!(mode(&bed.layout.link_dir), 0o701);
+    assert!(bed.version("1.0.0").exists() && recovery::is_pending(&bed.layout.versions));
+    let journal = bed.reopen().unwrap();
+    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap(), Recovered::Finished);
+    assert!(!bed.version("1.0.0").exists() && !recovery::is_pending(&bed.layout.versions));
+    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("2.0.0"));
+}
+
+#[test]
+fn a_closed_journal_is_only_removed() {
+    let bed = Bed::new();
+    let mut journal = bed.kill(&plan(vec![bed.switch()]), || ());
+    journal.append(Record::Closed).unwrap();
+    let before = std::fs::read_link(bed.agent()).unwrap();
+    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap(), Recovered::Nothing);
+    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), before);
+    assert!(bed.reopen().is_none());
+}
+
+#[test]
+fn uninstalling_removes_the_settings_and_what_was_taken_over_and_an_update_does_not() {
+    for direction in [Direction::Upgrade, Direction::Uninstall] {
+        let bed = Bed::new();
+        let versions = &bed.layout.versions;
+        let (aside, credentials) = (versions.join(TAKEN_OVER), versions.join(CREDENTIALS));
+        durable::create_dir_all(&aside).unwrap();
+        durable::write(&credentials, b"secret", 0o600).unwrap();
+        bed.commit(&Plan { direction, ..plan(Vec::new()) });
+        let stays = direction == Direction::Upgrade;
+        assert_eq!([aside.exists(), credentials.exists(), bed.layout.config_file().exists()], [stays; 3]);
+    }
+}
+
+#[test]
+fn the_copies_of_a_package_that_was_not_removed_outlive_the_run() {
+    let bed = Bed::new();
+    let copies = bed.layout.versions.join(UNMANAGED).join(PACKAGE_COPIES);
+    durable::create_dir_all(&copies).unwrap();
+    bed.commit(&plan(Vec::new()));
+    assert!(copies.exists());
+    durable::remove_tree(&copies).unwrap();
+    bed.commit(&plan(Vec::new()));
+    assert!(!bed.layout.versions.join(UNMANAGED).exists());
+}
+
+#[test]
+fn the_journal_names_the_running_program_and_when_it_began() {
+    let bed = Bed::new();
+    let before = Timestamp::now();
+    let undone = run(&bed.site(), &plan(vec![failing()]), "update", &mut |_| Ok(None), &mut |journal| {
+        let opening = journal.opening().unwrap();
+        let own = crate::release::Digest::of(&std::fs::read("/proc/self/exe").unwrap());
+        assert_eq!((&opening.writer.path, &opening.writer.sha256), (&bed.host.exe, &own.to_string()));
+        assert!(began(journal).unwrap() >= before);
+        assert_eq!((&opening.root, opening.command.as_str()), (&bed.layout.root, "update"));
+    });
+    assert!(undone.is_err());
+}
