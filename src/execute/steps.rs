@@ -307,10 +307,7 @@ fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -
 /// the same.
 fn stop_for_undo(site: &Site<'_>) -> Result<()> {
     let service = if site.boot { &Service::None } else { &site.service };
-    service.stop(&site.stop_proof(), site.database_timeout).inspect_err(|_| {
-        // Somebody else holds the database, and the next run tries again: until then any agent is better than none.
-        let _ = service.start();
-    })
+    service.stop(&site.stop_proof(), site.database_timeout)
 }
 
 /// True where an agent that we did not touch (it is run by something that we cannot control, or was started by hand

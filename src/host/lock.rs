@@ -20,8 +20,9 @@ const HOLDER_LIMIT: usize = 200;
 /// The lock, held until it is dropped or the process ends. Programs we start do not inherit it.
 #[derive(Debug)]
 pub struct Lock {
-    // Closing the file releases the lock.
+    // Closing the files releases the locks.
     _file: File,
+    _dir: Option<File>,
 }
 
 impl Lock {
@@ -34,8 +35,10 @@ impl Lock {
             let file = open(path).at("cannot open the lock", path)?;
             match file.try_lock() {
                 Ok(()) if is_still_at(&file, path) => {
-                    name_holder(&file, command).at("cannot write the lock", path)?;
-                    return Ok(Self { _file: file });
+                    if let Ok(dir) = lock_dir(path) {
+                        name_holder(&file, command).at("cannot write the lock", path)?;
+                        return Ok(Self { _file: file, _dir: dir });
+                    }
                 }
                 // Someone replaced the file between opening and locking: that lock is worth nothing.
                 Ok(()) => {}
@@ -83,6 +86,19 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)?;
     made.set_permissions(std::fs::Permissions::from_mode(FILE_MODE))?;
     Ok(made)
+}
+
+/// Locks the directory of the lock as well: whoever removes the file of a run that goes on has not ended that run. `None`
+/// where directories cannot be locked.
+///
+/// Errors: another run has it.
+fn lock_dir(path: &Path) -> Result<Option<File>, TryLockError> {
+    let Ok(dir) = File::open(super::durable::parent(path)) else { return Ok(None) };
+    match dir.try_lock() {
+        Ok(()) => Ok(Some(dir)),
+        Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 fn is_still_at(file: &File, path: &Path) -> bool {
@@ -172,6 +188,18 @@ mod tests {
         let lock = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
         assert!(is_held(&path));
         drop(lock);
+    }
+
+    #[test]
+    fn a_run_whose_lock_file_was_removed_still_holds_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".lock");
+        let first = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let error = Lock::acquire(&path, NO_WAIT, "recover", &|| false).unwrap_err();
+        assert_eq!(error.code, Code::LockHeld);
+        drop(first);
+        Lock::acquire(&path, NO_WAIT, "recover", &|| false).unwrap();
     }
 
     #[test]
