@@ -211,11 +211,16 @@ pub fn copy_synced(from: &Path, to: &Path, mode: u32) -> Result<u64> {
 
 /// Reads a whole file of at most `limit` bytes; `None` if it is not there.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
+    // A pipe in its place would be waited for.
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).at("cannot read", path),
     };
+    if !file.metadata().at("cannot read", path)?.is_file() {
+        return Err(io::Error::other("not a regular file")).at("cannot read", path);
+    }
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).at("cannot read", path)?;
     if bytes.len() as u64 > limit {
@@ -291,6 +296,9 @@ mod tests {
         assert_eq!(read_limited(&path, 3).unwrap(), None);
         write(&path, b"1234", FILE_MODE).unwrap();
         assert!(read_limited(&path, 3).is_err());
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(read_limited(&pipe, 3).is_err());
         assert_eq!(read_limited(&path, 4).unwrap().unwrap(), b"1234");
     }
 }
