@@ -487,9 +487,14 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         let whole = parse(&bytes).unwrap().1 as usize;
         bytes[whole + 200..whole + 240].fill(b'x');
-        durable::write(&path, &bytes, durable::FILE_MODE).unwrap();
-        drop(Journal::open(dir.path(), Path::new("/")).unwrap().unwrap());
-        assert!(std::fs::read(&path).unwrap()[whole..].iter().all(|&byte| byte == 0));
+        // And one that reaches to the end of the file.
+        for end in [bytes.len(), whole + 3] {
+            bytes.truncate(end);
+            bytes[end - 3..].fill(b'x');
+            durable::write(&path, &bytes, durable::FILE_MODE).unwrap();
+            drop(Journal::open(dir.path(), Path::new("/")).unwrap().unwrap());
+            assert!(std::fs::read(&path).unwrap()[whole..].iter().all(|&byte| byte == 0));
+        }
     }
 
     #[test]

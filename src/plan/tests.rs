@@ -352,3 +352,32 @@ fn a_suffixed_installation_gets_a_unit_with_its_own_paths() {
     });
     assert!(text.unwrap().contains("--config /etc/teleport_dev.yaml"));
 }
+
+#[test]
+fn each_name_of_an_installation_has_its_part() {
+    use super::facts::part_of;
+    let parts = ["teleport", "teleport-update", "teleport-updater", "tsh"].map(part_of);
+    assert_eq!(parts, [Part::Agent, Part::Updater, Part::Updater, Part::Helper]);
+}
+
+#[test]
+fn an_undo_is_told_in_the_words_of_its_step() {
+    let place = Placement { path: "/p".into(), was: Node::Absent, now: Node::Absent, part: Part::Helper };
+    let (path, kept): (PathBuf, PathBuf) = ("/p".into(), "/k".into());
+    for (step, undo) in [
+        (Step::Hold { running: true }, "start the agent as it was"),
+        (Step::Hold { running: false }, "nothing to undo"),
+        (Step::Place(place.clone()), "put back what was there"),
+        (Step::PrepareRestore { dir: "1".into() }, "remove the prepared copy"),
+        (Step::Stop, "start the agent"),
+        (Step::Restore { dir: "1".into() }, "restore the database that was left"),
+        (Step::Switch { place, evidence: "2".into() }, "stop the agent, restore its database, put the link back"),
+        (Step::SetAside { path: path.clone(), kept: kept.clone() }, "put it back"),
+        (Step::Remember { path, kept }, "forget it"),
+        (Step::Quiet { unit: "t".into() }, "start it"),
+        (Step::DisableUnit { unit: "t".into() }, "enable and start it"),
+        (Step::Start, "nothing to undo"),
+    ] {
+        assert_eq!(step.describe_undo(), undo, "{step:?}");
+    }
+}

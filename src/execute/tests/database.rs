@@ -114,6 +114,19 @@ fn a_restore_that_ends_before_the_swap_leaves_no_second_name_of_the_live_file() 
 }
 
 #[test]
+fn a_restore_that_ends_before_the_link_moves_is_undone_without_evidence() {
+    let bed = Bed::new();
+    with_snapshot_of_the_target(&bed);
+    let mut steps = restoring(&bed);
+    steps.switch.truncate(5);
+    let undone = bed.fail(&steps, || assert_eq!(rows(&bed.db()), ["two"]));
+    assert!(undone.recovery.is_none());
+    assert_eq!(rows(&bed.db()), ["one"]);
+    assert!(!bed.version("2.0.0").join(EVIDENCE_BESIDE_SNAPSHOT).exists());
+    assert_eq!(backup(&bed, "2.0.0", "backup").1, ["two"]);
+}
+
+#[test]
 fn a_restore_of_no_database_removes_the_live_one_and_brings_it_back_when_it_is_undone() {
     let bed = Bed::new();
     bed.commit(&Plan { from: Some(revision("2.0.0")), ..plan(vec![snapshot(false, "2.0.0")]) });
