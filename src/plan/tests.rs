@@ -331,6 +331,47 @@ fn a_commit_keeps_the_current_and_the_last_working_version_and_retires_the_rest(
 }
 
 #[test]
+fn what_a_link_leads_to_stays_whoever_made_it_and_whichever_link_it_is() {
+    let versions = ["1.0.0", "1.1.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec();
+    let retired = |facts: &Facts| retention::retire(facts, &revision("3.0.0"), "3.0.0", true);
+    let mut facts = host("2.0.0", versions);
+    assert_eq!(retired(&facts), ["1.1.0", "1.0.0"]);
+    let leads_to = |name: &str, dir: &str| Name {
+        name: name.to_owned(),
+        node: Node::Link(PathBuf::from(format!("/v/{dir}/bin/{name}"))),
+        ours: true,
+    };
+    facts.names.push(leads_to("teleport-update", "1.0.0"));
+    assert_eq!(retired(&facts), ["1.1.0"], "our own program");
+    facts.names.push(leads_to("tctl", "1.1.0"));
+    assert!(retired(&facts).is_empty(), "a helper that somebody linked by hand");
+    facts.names.truncate(3);
+    facts.enablement.push((PathBuf::from("/etc/x"), Node::Link("/v/1.0.0/etc/systemd/teleport.service".into())));
+    assert_eq!(retired(&facts), ["1.1.0"], "what systemctl enable made");
+    // The version left is linked as well, and goes all the same where nothing is to be kept and nothing watched.
+    facts.keep = 1;
+    assert_eq!(retention::retire(&facts, &revision("3.0.0"), "3.0.0", false), ["2.0.0", "1.1.0"]);
+}
+
+#[test]
+fn a_version_still_to_be_downloaded_counts_already() {
+    let versions = ["1.0.0", "2.0.0"].map(|version| installed(version, unusable())).to_vec();
+    let mut facts = host("2.0.0", versions);
+    let retired = |facts: &Facts| retention::retire(facts, &revision("3.0.0"), "3.0.0", true);
+    assert_eq!(retired(&facts), ["1.0.0"]);
+    facts.keep = 3;
+    assert!(retired(&facts).is_empty());
+}
+
+#[test]
+fn a_repair_in_place_keeps_the_last_working_version_and_not_a_newer_one_that_was_never_used() {
+    let versions = ["1.0.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec();
+    let mut facts = host("2.0.0", versions);
+    facts.previous = Some(revision("1.0.0"));
+    assert_eq!(retention::retire(&facts, &revision("2.0.0"), "2.0.0", true), ["3.0.0"]);
+}
+
+#[test]
 fn nothing_is_retired_after_the_watch_when_link_and_configuration_disagree() {
     let mut facts = host("2.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
     facts.keep = 1;
