@@ -236,7 +236,7 @@ fn a_process_older_than_the_link_is_told_apart() {
     let status = rig.status();
     assert_eq!(status["agent_version_running"], "1.1.0");
     assert_eq!(status["agent_version_linked"], "1.0.0");
-    rig.updater(&["verify"]).fails(1, "differences");
+    rig.updater(&["verify"]).fails(1, "1 difference from");
 }
 
 #[test]
