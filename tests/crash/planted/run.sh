@@ -35,7 +35,7 @@ for patch in "$here"/*.patch; do
         missed=1
     else
         grep -c '^violation: ' "$output" | sed 's/$/ violations, the first ones:/'
-        grep '^violation: ' "$output" | head -n 3 | cut -c 1-400
+        grep -m 3 '^violation: ' "$output" | cut -c 1-400
         sed -n '/^# /,$ { /^violation: /d; p }' "$output"
     fi
 done
