@@ -182,14 +182,19 @@ pub fn add_failed_rows(status: &mut Status, revision: &Revision, place: &std::pa
     status.failed_rows.push(FailedRows { revision: revision.clone(), path });
 }
 
-/// Refuses `revision` from now on, with a wait that grows with each failure.
-pub fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code: &str, now: Timestamp) {
-    let earlier = status.refused.iter().find(|refused| refused.revision == *revision).map(|refused| Refusal {
+/// What the rules know of a refusal that is written down.
+pub fn refusal(refused: &Refused) -> Refusal {
+    Refusal {
         revision: refused.revision.clone(),
         retry_at: refused.retry_at,
         count: refused.count,
         reason: refused.reason.clone(),
-    });
+    }
+}
+
+/// Refuses `revision` from now on, with a wait that grows with each failure.
+pub fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code: &str, now: Timestamp) {
+    let earlier = status.refused.iter().find(|refused| refused.revision == *revision).map(refusal);
     let refusal = decide::refuse(earlier.as_ref(), revision, reason, now);
     status.refused.retain(|refused| refused.revision != *revision);
     status.refused.push(Refused {

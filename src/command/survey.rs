@@ -9,7 +9,7 @@ use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::directory;
 use crate::host::systemctl::Systemctl;
 use crate::host::{Layout, durable, machine, package, process};
-use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact, is_updater_name};
+use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact, is_updater_name};
 use crate::plan::{FOREIGN_TIMER, Node, Snapshot, TAKEN_OVER, UNIT, UNMANAGED};
 use crate::release::{Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
@@ -74,16 +74,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
             served: state.running && readiness::ask(&data_dir).is_served(),
             controllable: !foreign && service != Service::None,
         },
-        refused: status
-            .refused
-            .iter()
-            .map(|refused| Refusal {
-                revision: refused.revision.clone(),
-                retry_at: refused.retry_at,
-                count: refused.count,
-                reason: refused.reason.clone(),
-            })
-            .collect(),
+        refused: status.refused.iter().map(super::record::refusal).collect(),
         keep: spec.keep,
         in_use: if layout.is_image() { Vec::new() } else { in_use(&layout.versions) },
         packages: if adopt && layout.suffix.is_none() {

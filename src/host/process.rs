@@ -262,18 +262,18 @@ fn maps_names(pid: u32, names: &[PathBuf]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs::File;
 
     use super::*;
 
     /// A child of ours that is ended with the test.
     #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
-    pub(crate) struct Child(std::process::Child);
+    pub(crate) struct Child(pub(crate) std::process::Child);
 
     impl Child {
         #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
-        fn start(program: &Path, stdin: Option<File>) -> Self {
+        pub(crate) fn start(program: &Path, stdin: Option<File>) -> Self {
             let mut command = std::process::Command::new(program);
             command.arg("60").stdin(stdin.map_or_else(std::process::Stdio::null, Into::into));
             loop {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::host::{Host, Kept, LINK_DIR, UNIT_FILE, VERSIONS_DIR, WANTS, node_of};
 use crate::config::Spec;
 use crate::database::backup::{self, Content, Expect};
-use crate::plan::facts::{Agent, Facts, Installed, Name, Refusal, UnitFact};
+use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact};
 use crate::plan::{Node, Snapshot};
 use crate::report::{Code, Error};
 
@@ -63,16 +63,7 @@ impl Host {
                 served: self.process.is_some(),
                 controllable: self.systemd,
             },
-            refused: status
-                .refused
-                .iter()
-                .map(|refused| Refusal {
-                    revision: refused.revision.clone(),
-                    retry_at: refused.retry_at,
-                    count: refused.count,
-                    reason: refused.reason.clone(),
-                })
-                .collect(),
+            refused: status.refused.iter().map(crate::command::record::refusal).collect(),
             keep: spec.keep,
             in_use: self.process.iter().cloned().collect(),
             packages: Vec::new(),

@@ -1,36 +1,15 @@
 //! Steps and their undo beside processes, and with commands that start and stop the agent.
 
-use std::process::{Child, Stdio};
-
 use super::super::recovery::{self, Recovered};
 use super::super::steps;
 use super::*;
+use crate::host::process::tests::Child;
 use crate::service::Commands;
 
-/// A process of a version's binary, ended with the value.
-struct Agent(Child);
-
-impl Agent {
-    fn start(binary: &Path) -> Self {
-        durable::copy_synced(Path::new("/bin/sleep"), binary, 0o755).unwrap();
-        #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
-        let mut command = std::process::Command::new(binary);
-        command.arg("600").stdin(Stdio::null());
-        loop {
-            match command.spawn() {
-                // A child of another test still has the new file open for writing.
-                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
-                other => return Self(other.unwrap()),
-            }
-        }
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a process of a version's binary; it ends with the value.
+fn start_agent(binary: &Path) -> Child {
+    durable::copy_synced(Path::new("/bin/sleep"), binary, 0o755).unwrap();
+    Child::start(binary, None)
 }
 
 fn unserved(bed: &Bed) -> Plan {
@@ -42,7 +21,7 @@ fn unserved(bed: &Bed) -> Plan {
 fn an_old_agent_that_nobody_stopped_keeps_the_database_it_has_in_use() {
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);
-    let _agent = Agent::start(&bed.version("1.0.0").join("bin/teleport"));
+    let _agent = start_agent(&bed.version("1.0.0").join("bin/teleport"));
     let undone = bed.fail(&unserved(&bed), || write_rows(&bed.db(), &["its own"]));
     assert!(undone.recovery.is_none(), "{:?}", undone.recovery);
     assert_eq!(rows(&bed.db()), ["one", "its own"]);
@@ -54,7 +33,7 @@ fn where_the_agent_was_to_be_stopped_one_that_runs_keeps_the_undo_waiting() {
     for (service, database) in [(ServiceAction::Reload, Database::Keep), (ServiceAction::None, Database::Restore)] {
         let bed = Bed::new();
         write_rows(&bed.db(), &["one"]);
-        let agent = Agent::start(&bed.version("1.0.0").join("bin/teleport"));
+        let agent = start_agent(&bed.version("1.0.0").join("bin/teleport"));
         let undone = bed.fail(&Plan { service, database, ..unserved(&bed) }, || write_rows(&bed.db(), &["new"]));
         assert_eq!(undone.recovery.unwrap().code, Code::AgentNotStopped);
         assert_eq!(rows(&bed.db()), ["one", "new"]);
@@ -71,7 +50,7 @@ fn a_new_agent_that_somebody_started_must_go_before_the_database_comes_back() {
     write_rows(&bed.db(), &["one"]);
     let binary = bed.version("2.0.0").join("bin/teleport");
     let journal = bed.kill(&unserved(&bed), || write_rows(&bed.db(), &["new"]));
-    let agent = Agent::start(&binary);
+    let agent = start_agent(&binary);
     let error = recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap_err();
     assert_eq!(error.code, Code::RecoveryFailed);
     assert_eq!(rows(&bed.db()), ["one", "new"]);
@@ -114,8 +93,8 @@ impl Recorder {
     }
 
     /// The agent of a version, with its pid file.
-    fn agent(&self, bed: &Bed, version: &str) -> Agent {
-        let agent = Agent::start(&bed.version(version).join("bin/teleport"));
+    fn agent(&self, bed: &Bed, version: &str) -> Child {
+        let agent = start_agent(&bed.version(version).join("bin/teleport"));
         durable::write(&bed.layout.root.join("pid"), agent.0.id().to_string().as_bytes(), 0o644).unwrap();
         agent
     }
@@ -199,7 +178,7 @@ fn an_agent_that_a_packages_scripts_stopped_is_started_again() {
     };
     assert_eq!(confirm(true), ["start"]);
     assert_eq!(confirm(false), [""; 0]);
-    let agent = Agent::start(&bed.version("1.0.0").join("bin/teleport"));
+    let agent = start_agent(&bed.version("1.0.0").join("bin/teleport"));
     durable::write(&pid_file, agent.0.id().to_string().as_bytes(), 0o644).unwrap();
     assert_eq!(confirm(true), [""; 0]);
     let unserved = Step::Confirm { enabled: false, running: true, places: Vec::new() };

@@ -12,8 +12,10 @@ pub mod written;
 use std::path::Path;
 
 use crate::flow::{Flow, Found};
+use crate::host::words;
 use crate::injector::{self, Action, Call, Scope, Traced};
 use crate::state::VERSIONS;
+use crate::suite::{Options, Row};
 
 /// Every call that counts of an undisturbed run of `args` on a copy of the image below `root`.
 pub fn points(flow: &Flow, root: &Path, args: &[String], scope: Scope) -> Vec<Call> {
@@ -86,6 +88,32 @@ impl Look {
 /// `text` with paths as seen from inside the image below `root`.
 pub fn without(root: &Path, text: &str) -> String {
     text.replace(&root.display().to_string(), "")
+}
+
+/// Recoveries of flows that were killed: `flows` names them, each with every how manieth point it is killed at.
+fn crashes(options: &Options, flows: &[(&str, usize)], suite: impl Fn(&Flow, usize) -> Row) -> Vec<Row> {
+    let names: Vec<&str> = flows.iter().map(|(name, _)| *name).collect();
+    let every = |name: &str| flows.iter().find(|(known, _)| *known == name).map_or(1, |(_, every)| *every);
+    options.flows(&names).map(|flow| suite(&flow, every(flow.name))).collect()
+}
+
+/// Kills `flow` at every `every`th point, the last first, and has `explore` try its recovery: given are the image, how it
+/// was killed, and the command that recovers it, by turns as at a boot.
+fn each_crash(flow: &Flow, every: usize, mut explore: impl FnMut(&Path, &str, &[String]) -> Row) -> Row {
+    let count = points(flow, &flow.host.root(), &flow.args, Scope::Changes).len();
+    let mut row = Row { name: flow.name.to_owned(), ..Row::default() };
+    for number in (1..=count).rev().step_by(every) {
+        let crashed = flow.copy();
+        let killed = disturb(flow, crashed.path(), &flow.args, Scope::Changes, kill_at(number));
+        let recover = words(if (number / every).is_multiple_of(2) { "recover --boot" } else { "recover" });
+        row.add(explore(crashed.path(), &killed.what, &recover));
+    }
+    row
+}
+
+/// Kills at the call of this number.
+fn kill_at(number: usize) -> impl Fn(&Call) -> Action {
+    move |call| if call.number == number { Action::Kill } else { Action::Pass }
 }
 
 /// A run in which `decide` stepped in.

@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
-use super::{Look, disturb, points};
+use super::{Look, crashes, disturb, each_crash, points};
 use crate::copy;
 use crate::flow::{Flow, Found};
-use crate::host::words;
 use crate::injector::{Action, Scope};
 use crate::suite::{Options, Row, explore};
 
@@ -16,36 +15,23 @@ const FLOWS: [(&str, usize); 4] =
 
 /// Lets recoveries fail everywhere.
 pub fn run(options: &Options) -> Vec<Row> {
-    let names: Vec<&str> = FLOWS.iter().map(|(name, _)| *name).collect();
-    let every = |name: &str| FLOWS.iter().find(|(known, _)| *known == name).map_or(1, |(_, every)| *every);
-    options.flows(&names).map(|flow| fail(options, &flow, every(flow.name))).collect()
+    crashes(options, &FLOWS, |flow, every| fail(options, flow, every))
 }
 
 /// Kills one flow at every `every`th point, and lets the calls of each recovery fail that `options` takes: those that
 /// change something, and those that look at something in the image.
 pub fn fail(options: &Options, flow: &Flow, every: usize) -> Row {
-    let count = points(flow, &flow.host.root(), &flow.args, Scope::Changes).len();
-    let mut row = Row { name: flow.name.to_owned(), ..Row::default() };
-    for first in (1..=count).rev().step_by(every) {
-        let crashed = flow.copy();
-        let killed = disturb(flow, crashed.path(), &flow.args, Scope::Changes, |call| {
-            if call.number == first { Action::Kill } else { Action::Pass }
-        });
-        let recover = words(if (first / every).is_multiple_of(2) { "recover --boot" } else { "recover" });
-        let crashed = crashed.path();
-        let changes = points(flow, crashed, &recover, Scope::Changes).into_iter().flat_map(|call| {
+    each_crash(flow, every, |crashed, killed, recover| {
+        let changes = points(flow, crashed, recover, Scope::Changes).into_iter().flat_map(|call| {
             let number = call.number;
             (0..call.kind.errors().len()).map(move |way| Fault::Change(number, way))
         });
-        let looks = Look::all(flow, crashed, &recover).into_iter().filter(Look::is_inside);
+        let looks = Look::all(flow, crashed, recover).into_iter().filter(Look::is_inside);
         let looks = looks.flat_map(|look| look.each_way()).map(|(look, way)| Fault::Look(look, way));
         let all = changes.chain(looks).enumerate();
         let wanted: Vec<Fault> = all.filter(|(index, _)| options.takes(*index)).map(|(_, point)| point).collect();
-        row.add(explore(options, flow.name, &wanted, |fault, boot| {
-            at(flow, crashed, &killed.what, &recover, fault, boot)
-        }));
-    }
-    row
+        explore(options, flow.name, &wanted, |fault, boot| at(flow, crashed, killed, recover, fault, boot))
+    })
 }
 
 /// What fails in a recovery.
