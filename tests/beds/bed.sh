@@ -16,7 +16,7 @@
 #   bed.sh sweep                     takes down the beds whose owner (BED_OWNER at `up`) is dead
 #   bed.sh clean                     takes down every bed
 #
-# Environment: TELEPORT_UPDATE_BEDS (cache and state directory), BED_SUITE (Debian suite, default bookworm),
+# Environment: TELEPORT_UPDATE_BEDS (cache and state directory), BED_ROOT (a root of root.sh, default bookworm),
 # BED_SIZE (size of the disk, default 2g, in memory), BED_DEADLINE (seconds until ready, default 60),
 # BED_OWNER (pid that the bed must not outlive), TELEPORT_UPDATE_NO_BEDS=1 (this machine shall host none).
 #
@@ -207,7 +207,7 @@ up() {
     can >&2
     sweep
     [ ! -e "$bed" ] || down
-    base=$("$here/root.sh" "${BED_SUITE:-bookworm}")
+    base=$("$here/root.sh" "${BED_ROOT:-bookworm}")
     mkdir -p "$bed"/{disk,root}
     # From here on a failure takes everything down again.
     trap 'fate $?' EXIT

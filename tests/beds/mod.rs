@@ -40,6 +40,11 @@ impl Bed {
 
     /// Like [`Bed::up`], with further arguments for `systemd-nspawn` (`--private-network`, `--bind-ro=…`).
     pub fn up_with(name: &str, nspawn: &[&str]) -> Option<Bed> {
+        Self::up_on("bookworm", name, nspawn)
+    }
+
+    /// Like [`Bed::up_with`], on a root of `root.sh`: `bullseye`, `bookworm-rpm`, ….
+    pub fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Bed> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let can = script(&["can"]);
         if can.status.code() == Some(77) {
@@ -54,7 +59,7 @@ impl Bed {
         let name = format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut args = vec!["up", &name];
         args.extend(nspawn);
-        succeed(&args, script(&args));
+        succeed(&args, script_on(root, &args));
         // From here on Drop takes it down, also if the next line panics.
         let mut bed = Bed { name, root: PathBuf::new() };
         bed.root = PathBuf::from(bed.must("root").trim_end());
@@ -185,8 +190,13 @@ pub fn checkout(path: &str) -> PathBuf {
 }
 
 fn script<S: AsRef<OsStr>>(args: &[S]) -> Output {
+    script_on("bookworm", args)
+}
+
+fn script_on<S: AsRef<OsStr>>(root: &str, args: &[S]) -> Output {
     let path = checkout("tests/beds/bed.sh");
     let mut command = Command::new(&path);
+    command.env("BED_ROOT", root);
     // Should this process be killed, the next bed sweeps up its own.
     if std::env::var_os("KEEP_BEDS").is_none() {
         command.env("BED_OWNER", std::process::id().to_string());

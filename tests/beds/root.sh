@@ -1,6 +1,9 @@
 #!/bin/bash
-# root.sh [SUITE]   builds the root file system of the beds, once, and prints its path.
-# root.sh clean     removes every root that no bed is using.
+# root.sh [SUITE[-KIND]]   builds the root file system of a kind of bed, once, and prints its path.
+# root.sh clean            removes every root that no bed is using.
+#
+# SUITE is Debian's (default bookworm: systemd 252; bullseye: 247; trixie: 257). KINDs: `rpm` (with rpm and dnf), `cloud`
+# (with cloud-init), `arm64` (runs under qemu-user; the caller sees to binfmt_misc).
 #
 # A root lives in $TELEPORT_UPDATE_BEDS (default ~/.cache/teleport-update-beds) under a name that holds a digest of
 # everything it was made from, so a changed package list is another root. It is built under a temporary name and renamed
@@ -11,6 +14,16 @@ cache=${TELEPORT_UPDATE_BEDS:-${HOME:-/root}/.cache/teleport-update-beds}
 
 # procps: pkill in scenarios; iproute2: cutting the network; libpam-systemd: sessions, for "the agent's own session".
 packages=systemd,systemd-sysv,dbus,ca-certificates,iproute2,procps,libpam-systemd
+architecture=
+of_kind() {
+    case $1 in
+    '') ;;
+    rpm) packages+=,rpm,dnf,createrepo-c ;;
+    cloud) packages+=,cloud-init ;;
+    arm64) architecture=arm64 ;;
+    *) echo "root.sh: not a kind of root: $1" >&2; return 2 ;;
+    esac
+}
 
 # What is done to the fresh root; part of the key.
 settle() {
@@ -55,14 +68,15 @@ source_of() {
 
 build() {
     local suite=$1 root=$2 temp log source started
-    temp=$(mktemp -d "$cache/.building-$suite-XXXXXX")
+    temp=$(mktemp -d "$cache/.building-XXXXXX")
     log=$temp.log
     # shellcheck disable=SC2064 # the paths of now
     trap "rm -rf --one-file-system '$temp' '$log'" EXIT
     source=$(source_of "$suite")
     started=$SECONDS
-    echo "root.sh: building the $suite root (about a minute)" >&2
+    echo "root.sh: building $(basename "$root") (about a minute)" >&2
     if ! mmdebstrap --variant=minbase --mode=root --include="$packages" \
+        ${architecture:+--architectures=$architecture} \
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' \
         "$suite" "$temp/root" ${source:+"$source"} </dev/null >"$log" 2>&1; then
@@ -81,13 +95,18 @@ main() {
         clean
         return
     fi
-    local suite=${1:-bookworm} key root
-    [[ $suite =~ ^[a-z]+$ ]] || { echo "root.sh: not a suite: $suite" >&2; return 2; }
-    key=$({ declare -f settle build; echo "$packages $(uname -m)"; } | sha256sum | cut -c1-12)
-    root=$cache/root-$suite-$key
+    local suite=${1:-bookworm} name key root
+    name=$suite
+    [[ $suite =~ ^[a-z]+(-[a-z0-9]+)?$ ]] || { echo "root.sh: not a suite: $suite" >&2; return 2; }
+    if [ "${suite#*-}" != "$suite" ]; then
+        of_kind "${suite#*-}"
+        suite=${suite%%-*}
+    fi
+    key=$({ declare -f settle build; echo "$packages $(uname -m) $architecture"; } | sha256sum | cut -c1-12)
+    root=$cache/root-$name-$key
     if [ ! -d "$root" ]; then
         # One builder at a time: tests run in parallel. Children of mmdebstrap must not inherit the lock.
-        exec 9>"$cache/.lock-$suite"
+        exec 9>"$cache/.lock-$name"
         flock 9
         if [ ! -d "$root" ]; then (build "$suite" "$root" 9>&-); fi
         exec 9>&-
