@@ -66,6 +66,16 @@ for group in "$@"; do
         needs strace strace
         needs mkfs.xfs xfsprogs
         ;;
+    selinux)
+        needs checkmodule checkpolicy
+        needs semodule_package semodule-utils
+        needs setfiles policycoreutils
+        needs sesearch setools
+        needs m4 m4
+        needs make make
+        needs ssh openssh-client
+        [ -f /usr/share/selinux/devel/Makefile ] || packages+=(selinux-policy-dev)
+        ;;
     fuzz)
         needs c++ g++
         needs cc gcc
