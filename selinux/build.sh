@@ -10,6 +10,8 @@ headers=${SELINUX_HEADERS:-/usr/share/selinux/devel/include}
 # 19 is what libsepol 2.9 (RHEL 8) reads at most.
 format=${MODULE_FORMAT:-19}
 name=teleport_update
+# The module's name, which semodule takes from the file's.
+module=teleport-update
 
 fail() { echo "selinux/build.sh: $*" >&2; exit 1; }
 [ $# = 1 ] || fail "usage: build.sh OUT.pp"
@@ -37,8 +39,8 @@ parameters=(-D enable_mcs -D distro_debian -D mls_num_sens=16 -D mls_num_cats=10
 m4 "${parameters[@]}" -s "${support[@]}" "$work/all_interfaces.conf" "$here/$name.te" >"$work/$name.tmp"
 (
     cd "$work"
-    checkmodule -M -m -c "$format" "$name.tmp" -o "$name.mod" >log 2>&1 || { cat log >&2; exit 1; }
+    checkmodule -M -m -c "$format" "$name.tmp" -o "$module.mod" >log 2>&1 || { cat log >&2; exit 1; }
 )
 m4 "${parameters[@]}" "${support[@]}" "$here/$name.fc" >"$work/$name.fc"
-semodule_package -o "$work/$name.pp" -m "$work/$name.mod" -f "$work/$name.fc"
-mv "$work/$name.pp" "$1"
+semodule_package -o "$work/$module.pp" -m "$work/$module.mod" -f "$work/$name.fc"
+mv "$work/$module.pp" "$1"

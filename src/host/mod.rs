@@ -9,6 +9,7 @@ pub mod lock;
 pub mod machine;
 pub mod package;
 pub mod process;
+pub mod selinux;
 pub mod session;
 pub mod signal;
 pub mod systemctl;

@@ -189,6 +189,8 @@ qemu() {
         </dev/null >"$vm/qemu.log" 2>&1 9>&- &
     pid=$!
     remember "$vm/pid" $pid
+    # Its end is no news for this shell.
+    disown $pid
 }
 
 ssh_options=(-q -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=20)
