@@ -476,8 +476,10 @@ fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
         files: std::slice::from_ref(&site.layout.agent_config),
         dirs: std::slice::from_ref(&site.data_dir),
         copies: &copies,
+        link_dir: &site.layout.link_dir,
     };
-    package::purge(&package, keep, root, PACKAGE_LOCK)
+    let wait = package::Wait { longest: PACKAGE_LOCK, tell: &|words| site.report.info(words) };
+    package::purge(&package, keep, root, wait)
 }
 
 /// The package manager may have deleted links or the unit that stood under its own names: made again at once. Its
