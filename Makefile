@@ -21,7 +21,7 @@ ZIG_VERSIONS := cargo-zigbuild==0.24.0 ziglang==0.17.0
 ADVISORY_DB ?= $(wildcard ../shared/advisory-db)
 
 CARGO_FLAGS := --locked --target $(NATIVE)
-SCRIPTS := .ci/run $(shell find tests -name '*.sh')
+SCRIPTS := .ci/run $(shell find tests packaging -name '*.sh')
 
 .PHONY: help
 help: ## This list
@@ -63,7 +63,7 @@ demo: setup-beds build ## A host's life in a minute: install, update, a broken r
 .PHONY: test
 test: export TEST_AGENT := $(TARGET_DIR)/$(NATIVE)/debug/toy-agent
 test: export TEST_UPDATER := $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
-test: setup-beds build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
+test: setup-beds setup-packages build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
 	@# Before the tests, whose deadlines are for tests.
 	@if tests/beds/bed.sh can; then tests/beds/root.sh >/dev/null; fi
 	@if cargo nextest --version >/dev/null 2>&1; then \
@@ -107,11 +107,22 @@ planted: setup-build setup-beds ## Plants faults in copies of the source, and re
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
 	@tests/fuzz.sh $(FUZZ_TARGETS)
 
+# Packages of the release binaries: the same checkout gives the same bytes. Checksums and SBOM (CycloneDX) lie beside them.
+PACKAGES := $(TARGET_DIR)/package
+VERSION := $(shell awk -F '"' '/^version = / {print $$2; exit}' Cargo.toml)
+.PHONY: package
+package: static setup-packages setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
+	rm -rf $(PACKAGES)
+	packaging/build.sh --out $(PACKAGES) --version $(VERSION) \
+	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC))
+	packaging/sbom.sh $(PACKAGES) $(TARGETS)
+	packaging/lint.sh $(PACKAGES)
+
 .PHONY: lint
 lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
-	if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
+	if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
 	cargo deny --locked check licenses bans sources
 	cargo audit --deny warnings $(if $(ADVISORY_DB),--db $(ADVISORY_DB) --no-fetch)
 
@@ -126,6 +137,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds setup-fuzz setup-mutants
-setup-build setup-lint setup-beds setup-fuzz setup-mutants: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-packages setup-sbom setup-fuzz setup-mutants
+setup-build setup-lint setup-beds setup-packages setup-sbom setup-fuzz setup-mutants: setup-%:
 	@tests/setup.sh $*

@@ -1,0 +1,2 @@
+selinux_install() { :; }
+selinux_remove() { :; }
