@@ -384,7 +384,9 @@ fn judged(output: Output, locked: bool) -> Result<Output> {
         return Ok(output);
     }
     let text = output.stderr_text();
-    let words: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+    // A Debian's rpm has a word to say before the error.
+    let preface = text.lines().position(|line| line.starts_with("error:")).unwrap_or_default();
+    let words: Vec<&str> = text.lines().skip(preface).map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
     let error = Error::new(Code::PackageFailed, format!("`{}` failed: {}", output.line, words.join(" ")));
     Err(match locked {
         true => error.advise(busy::TRY_AGAIN),

@@ -6,6 +6,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 mod toys;
+mod trouble;
+mod upgrader;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -52,12 +54,14 @@ impl Manager {
         lines.iter().map(|line| format!("{tool} {}", line.replace("PACKAGE", package))).collect()
     }
 
+    /// dpkg's word for the package's state; nothing if it knows none.
+    fn state(self, rig: &Rig, package: &str) -> String {
+        rig.bed.sh(&format!("dpkg-query -W -f '${{db:Status-Status}}' {package} 2>/dev/null || true"))
+    }
+
     fn is_gone(self, rig: &Rig, package: &str) -> bool {
         match self {
-            Apt => rig
-                .bed
-                .sh(&format!("dpkg-query -W -f '${{db:Status-Status}}' {package} 2>/dev/null || true"))
-                .is_empty(),
+            Apt => self.state(rig, package).is_empty(),
             Dnf => !rig.bed.run(&["rpm", "-q", package]).status.success(),
         }
     }

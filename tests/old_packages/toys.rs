@@ -61,6 +61,8 @@ pub enum Layout {
     WithConfig,
     /// Everything in `/opt/teleport/system`, linked by the package's scripts.
     Linked,
+    /// Another package altogether: no file, and no script but its own.
+    Empty,
 }
 
 /// A toy package.
@@ -71,18 +73,23 @@ pub struct Toy {
     pub layout: Layout,
     /// Further lines of a deb's control file.
     pub control: &'static str,
+    /// Further lines of an rpm's description.
+    pub head: &'static str,
     /// Runs at the start of an installation.
     pub before: &'static str,
+    /// Runs at the end of a deb's installation.
+    pub after: &'static str,
 }
 
 impl Toy {
     pub fn new(name: &'static str, version: &'static str, layout: Layout) -> Self {
-        Self { name, version, layout, control: "", before: "" }
+        Self { name, version, layout, control: "", head: "", before: "", after: "" }
     }
 
     /// Its files: path without the leading slash, bytes, mode.
     fn files(&self) -> Vec<(String, Vec<u8>, u32)> {
         let (bin, units) = match self.layout {
+            Layout::Empty => return Vec::new(),
             Layout::Linked => ("opt/teleport/system/bin", "opt/teleport/system/lib/systemd/system"),
             _ => ("usr/local/bin", "lib/systemd/system"),
         };
@@ -106,13 +113,19 @@ impl Toy {
     pub fn deb(&self, dir: &Path) -> PathBuf {
         let file = dir.join(format!("{}_{}_all.deb", self.name, self.version));
         let mut scripts = vec![("preinst", format!("#!/bin/sh\nset -e\n{}", self.before))];
-        if self.is_linked() {
+        if !self.after.is_empty() {
+            scripts.push(("postinst", format!("#!/bin/sh\nset -e\n{}", self.after)));
+        }
+        if self.layout == Layout::Empty {
+        } else if self.is_linked() {
             scripts.push(("postinst", format!("#!/bin/sh\nset -e\n{LINK}")));
             scripts.push(("prerm", format!("#!/bin/sh\nset -e\nif [ \"$1\" = remove ]; then\n{UNLINK}fi\n")));
         } else {
             scripts.push(("prerm", format!("#!/bin/sh\nset -e\nif [ \"$1\" = remove ]; then\n{STOP}fi\n")));
         }
-        scripts.push(("postrm", format!("#!/bin/sh\nset -e\nif [ \"$1\" = purge ]; then\n{WIPE}fi\n")));
+        if self.layout != Layout::Empty {
+            scripts.push(("postrm", format!("#!/bin/sh\nset -e\nif [ \"$1\" = purge ]; then\n{WIPE}fi\n")));
+        }
         let conffiles = match self.layout {
             Layout::WithConfig => "/etc/teleport.yaml\n",
             _ => "",
@@ -126,6 +139,9 @@ impl Toy {
     pub fn rpm(&self, dir: &Path) -> PathBuf {
         let mut scripts = vec![("pre", self.before.to_owned())];
         let last = |body: &str| format!("if [ \"$1\" = 0 ]; then\n{body}fi\n");
+        if self.layout == Layout::Empty {
+            return rpm(dir, self.name, self.version, self.head, &scripts, &[]);
+        }
         if self.is_linked() {
             scripts.push(("posttrans", LINK.to_owned()));
             scripts.push(("preun", last(UNLINK_BY_HAND)));
@@ -133,8 +149,48 @@ impl Toy {
             scripts.push(("preun", last(STOP)));
         }
         scripts.push(("postun", last(WIPE)));
-        rpm(dir, self.name, self.version, "", &scripts, &self.files())
+        rpm(dir, self.name, self.version, self.head, &scripts, &self.files())
     }
+}
+
+/// The updater of the generation before: a timer whose service restarts the agent. Its scripts leave the timer running.
+fn upgrader_files() -> Vec<(String, Vec<u8>, u32)> {
+    let file = |path: &str, text: &str, mode: u32| (path.to_owned(), text.as_bytes().to_vec(), mode);
+    vec![
+        file("usr/sbin/teleport-upgrade", "#!/bin/sh\ntouch /root/upgrader-ran\nsystemctl restart teleport\n", 0o755),
+        file(
+            "lib/systemd/system/teleport-upgrade.service",
+            "[Service]\nType=oneshot\nExecStart=/usr/sbin/teleport-upgrade run\n",
+            0o644,
+        ),
+        file(
+            "lib/systemd/system/teleport-upgrade.timer",
+            "[Timer]\nOnActiveSec=1h\nOnUnitActiveSec=1h\n\n[Install]\nWantedBy=timers.target\n",
+            0o644,
+        ),
+        file("etc/teleport-upgrade.d/endpoint", "example.com/v1/stable/cloud\n", 0o644),
+    ]
+}
+
+const UPGRADER_STARTS: &str = "systemctl daemon-reload; systemctl enable --now teleport-upgrade.timer\n";
+
+pub fn upgrader_deb(dir: &Path) -> PathBuf {
+    let file = dir.join("teleport-ent-updater_17.0.0_all.deb");
+    let scripts = [("postinst", format!("#!/bin/sh\nset -e\n{UPGRADER_STARTS}"))];
+    deb(
+        &file,
+        "teleport-ent-updater",
+        "17.0.0",
+        "Architecture: all\n",
+        "/etc/teleport-upgrade.d/endpoint\n",
+        &scripts,
+        &upgrader_files(),
+    );
+    file
+}
+
+pub fn upgrader_rpm(dir: &Path) -> PathBuf {
+    rpm(dir, "teleport-ent-updater", "17.0.0", "", &[("post", UPGRADER_STARTS.to_owned())], &upgrader_files())
 }
 
 /// A toy agent of `version`, outside any archive.
@@ -203,13 +259,10 @@ pub fn rpm(
         let kind = if path.starts_with("etc/") { "%config(noreplace) " } else { "" };
         writeln!(spec, "%attr({mode:o},root,root) {kind}/{path}").unwrap();
     }
-    for dir in
-        ["opt/teleport", "opt/teleport/system", "opt/teleport/system/bin"].iter().filter(|dir| tree.join(dir).is_dir())
-    {
-        writeln!(spec, "%dir /{dir}").unwrap();
-    }
-    if tree.join("opt/teleport/system/lib").is_dir() {
-        spec.push_str("%dir /opt/teleport/system/lib\n%dir /opt/teleport/system/lib/systemd\n%dir /opt/teleport/system/lib/systemd/system\n");
+    for dir in ["", "/system", "/system/bin", "/system/lib", "/system/lib/systemd", "/system/lib/systemd/system"] {
+        if tree.join(format!("opt/teleport{dir}")).is_dir() {
+            writeln!(spec, "%dir /opt/teleport{dir}").unwrap();
+        }
     }
     let spec_file = work.path().join("toy.spec");
     put(&spec_file, spec, 0o644);
@@ -248,11 +301,7 @@ pub fn dnf_repository(bed: &Bed, rpms: &[PathBuf]) {
     for rpm in rpms {
         bed.put(rpm, format!("/srv/yum/{}", rpm.file_name().unwrap().to_str().unwrap()));
     }
-    bed.write(
-        "/etc/yum.repos.d/toy.repo",
-        "[toy]\nname=toy\nbaseurl=file:///srv/yum\ngpgcheck=0\nmetadata_expire=0\n",
-        0o644,
-    );
+    bed.write("/etc/yum.repos.d/toy.repo", "[toy]\nname=toy\nbaseurl=file:///srv/yum\ngpgcheck=0\n", 0o644);
     // What a Red Hat has and this bed's packages of Debian do not tell rpm.
     bed.write(
         "/etc/dnf/dnf.conf",
@@ -260,7 +309,7 @@ pub fn dnf_repository(bed: &Bed, rpms: &[PathBuf]) {
         0o644,
     );
     bed.write("/etc/dnf/vars/releasever", "1\n", 0o644);
-    bed.sh("createrepo_c -q /srv/yum");
+    bed.sh("createrepo_c -q /srv/yum && dnf -q clean all");
 }
 
 /// What scripts need on an rpm system, provided by nothing in this bed.
