@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
 mod desk;
+mod hosts;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../old_packages/toys.rs"]
