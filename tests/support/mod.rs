@@ -7,6 +7,7 @@
 pub mod beds;
 pub mod life;
 pub mod package;
+pub mod repository;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
