@@ -45,7 +45,7 @@ settle() {
 }
 
 # A root in use is the lower layer of a mounted overlay.
-in_use() { grep -qsF "lowerdir=$1," /proc/self/mountinfo; }
+in_use() { grep -qsE "lowerdir=([^,]*:)?$1," /proc/self/mountinfo; }
 
 clean() {
     local root
