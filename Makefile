@@ -36,10 +36,18 @@ build: setup-build ## Debug binaries of the workspace, static, for this machine
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	@ls -l $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
 
+# The released binary does not tell where it was built, so that two checkouts give the same bytes.
+REMAP := $(TARGET_DIR)=/target $(CURDIR)=/teleport-update $(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
+REMAP_RUST := $(REMAP:%=--remap-path-prefix=%)
+static crash package: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := $(REMAP_RUST)
+# Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
+static crash package: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
+    $(REMAP_RUST) -C relocation-model=pic -C link-arg=-pie
+static crash package: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+static crash package: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+
 .PHONY: static
 static: export PATH := $(ZIG)/bin:$(PATH)
-# Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
-static: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := -C relocation-model=pic -C link-arg=-pie
 static: setup-build $(ZIG)/ready ## Release binaries for x86_64 and aarch64: static, position-independent, stripped
 	cargo $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild) $(RELEASE) --target x86_64-unknown-linux-musl
 	cargo zigbuild $(RELEASE) --target aarch64-unknown-linux-musl

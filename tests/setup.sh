@@ -7,7 +7,7 @@ set -euo pipefail
 
 deny=0.20.2
 audit=0.22.2
-cyclonedx=0.5.7
+cyclonedx=0.5.9
 fuzz=0.13.2
 mutants=27.1.0
 
