@@ -48,12 +48,13 @@ impl Format {
 
     /// The installed version, empty without.
     fn version(self, rig: &Rig) -> String {
-        rig.bed.sh(match self {
-            Deb => "dpkg-query -s teleport-update 2>/dev/null | sed -n '/^Status: .* installed$/,$s/^Version: //p'",
-            Rpm => "rpm -q --qf '%{VERSION}\\n' teleport-update || true",
-        })
-        .trim_end()
-        .to_owned()
+        rig.bed
+            .sh(match self {
+                Deb => "dpkg-query -s teleport-update 2>/dev/null | sed -n '/^Status: .* installed$/,$s/^Version: //p'",
+                Rpm => "rpm -q --qf '%{VERSION}\\n' teleport-update || true",
+            })
+            .trim_end()
+            .to_owned()
     }
 }
 
@@ -104,7 +105,8 @@ fn both_packages_hold_the_same_and_need_nothing() {
     let of_rpm = script(&format!("rpm -qlp {} 2>/dev/null", rpm.display())).ok();
     // Documentation and zsh have places of their own in each distribution.
     let common = |list: &str| {
-        let is_common = |path: &&str| !["/doc/", "/licenses/", "/zsh/", "/lintian/"].iter().any(|part| path.contains(part));
+        let is_common =
+            |path: &&str| !["/doc/", "/licenses/", "/zsh/", "/lintian/"].iter().any(|part| path.contains(part));
         let is_dir = |path: &&str| ["/usr/lib/teleport-update", "/usr/share/doc/teleport-update"].contains(path);
         let mut paths: Vec<String> =
             list.lines().filter(is_common).filter(|path| !is_dir(path)).map(str::to_owned).collect();
@@ -115,7 +117,8 @@ fn both_packages_hold_the_same_and_need_nothing() {
     assert!(of_deb.stdout.contains("/usr/lib/teleport-update/teleport-update\n"), "{of_deb:?} in {}", dir.display());
     let depends = script(&format!("dpkg-deb -f {} Depends Pre-Depends", deb.display())).ok();
     assert_eq!(depends.stdout, "");
-    let requires = script(&format!("rpm -qRp {} 2>/dev/null | grep -v '^rpmlib(\\|^/bin/sh$\\|^config('", rpm.display()));
+    let requires =
+        script(&format!("rpm -qRp {} 2>/dev/null | grep -v '^rpmlib(\\|^/bin/sh$\\|^config('", rpm.display()));
     assert_eq!(requires.stdout, "");
 }
 
@@ -338,8 +341,10 @@ fn the_updater_updates_itself_and_the_package_stands_by() {
     // What runs is not the package's any more, and no package changes that.
     install_deb(&rig.bed, &deb("1.2.0").unwrap());
     assert_eq!(rig.link(), format!("{VERSIONS}/2.0.0/bin/teleport"));
-    rig.release(&Archive::simple("2.1.0").updater(b"#!/bin/sh\n[ \"$1\" = version ] || exit 70\n\
-        echo '{\"version\":\"9.9.9\",\"protocol\":\"rfd0169/1\"}'\n"));
+    rig.release(&Archive::simple("2.1.0").updater(
+        b"#!/bin/sh\n[ \"$1\" = version ] || exit 70\n\
+        echo '{\"version\":\"9.9.9\",\"protocol\":\"rfd0169/1\"}'\n",
+    ));
     rig.bed.sh("systemctl start teleport-update.service");
     assert_eq!(rig.link(), format!("{VERSIONS}/2.1.0/bin/teleport"));
     // The active version's updater now breaks at each call: the package's does the work.

@@ -8,8 +8,8 @@ use base64::Engine;
 use super::{Context, identity};
 use crate::cluster::{self, Directive, ProxyAddr, Question};
 use crate::config::{Credentials, Spec};
-use crate::host::{durable, mark};
 use crate::host::http::{self, Client, HttpSettings};
+use crate::host::{durable, mark};
 use crate::release::{Arch, BaseUrl, Limits, Revision};
 use crate::report::{Code, Error, Result};
 

@@ -48,8 +48,8 @@ fn tell(context: &Context, with_agent: bool) -> Result<()> {
         let data_dir = context.data_dir()?;
         let data_dir = data_dir.display();
         context.report.warn(&format!(
-            "the agent's identity came along with the copy, and both hosts are one to the cluster: stop the agent, remove \
-             {data_dir}/host_uuid and {data_dir}/proc, and let it join again"
+            "the agent's identity came along with the copy; if the other host is in use, both are one to the cluster: then \
+             stop the agent, remove {data_dir}/host_uuid and {data_dir}/proc, and let it join again"
         ));
     }
     Ok(())

@@ -21,8 +21,6 @@ const MACHINE: (&str, &str) = ("machine", "/etc/machine-id");
 /// What else a copy gets anew, by whom: the virtual machine's own id, from its hypervisor; the instance, from cloud-init.
 const OTHERS: [(&str, &str); 2] =
     [("hardware", "/sys/class/dmi/id/product_uuid"), ("instance", "/var/lib/cloud/data/instance-id")];
-/// The host's name, where there is no machine id: a container gets a name of its own.
-const NAME: &str = "name";
 /// The agent's `host_uuid`; it comes along with a copy, and says nothing about being one.
 const AGENT: &str = "agent";
 
@@ -32,14 +30,14 @@ pub struct HostMark(BTreeMap<String, String>);
 
 impl HostMark {
     /// The running host's mark; `agent` is the agent's `host_uuid`, if there is one.
+    ///
+    /// Without a machine id nothing else is looked at: that is a container, which keeps its state in a volume and may wake up
+    /// with it elsewhere, as the same host.
     pub fn of_this_host(agent: Option<&str>) -> Self {
         let machine = id_in(MACHINE.1).filter(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let name = match machine {
-            Some(_) => None,
-            None => id_in("/proc/sys/kernel/hostname"),
-        };
-        let others = OTHERS.into_iter().map(|(kind, file)| (kind, id_in(file)));
-        let all = [(MACHINE.0, machine), (NAME, name), (AGENT, agent.map(str::to_owned))].into_iter().chain(others);
+        let others = OTHERS.into_iter().filter(|_| machine.is_some()).map(|(kind, file)| (kind, id_in(file)));
+        let others: Vec<_> = others.collect();
+        let all = [(MACHINE.0, machine), (AGENT, agent.map(str::to_owned))].into_iter().chain(others);
         Self(all.filter_map(|(kind, id)| Some((kind.to_owned(), digest(kind, &id?)))).collect())
     }
 
@@ -52,7 +50,7 @@ impl HostMark {
     /// Whether `self` is recorded of another host than `now`: something that both know differs. What only one of them
     /// knows says nothing (cloud-init was installed later; only root may read the hardware's id).
     pub fn is_of_another(&self, now: &Self) -> bool {
-        let kinds = [MACHINE.0, OTHERS[0].0, OTHERS[1].0, NAME];
+        let kinds = [MACHINE.0, OTHERS[0].0, OTHERS[1].0];
         kinds.into_iter().any(|kind| matches!((self.0.get(kind), now.0.get(kind)), (Some(a), Some(b)) if a != b))
     }
 
@@ -101,8 +99,6 @@ mod tests {
             ("machine:a hardware:b", "machine:c hardware:b", true),
             ("machine:a hardware:b", "machine:a hardware:c", true),
             ("instance:a", "instance:b", true),
-            ("name:a", "name:b", true),
-            ("name:a", "machine:b", false),
             ("machine:a", "machine:a instance:b", false),
             ("machine:a agent:b", "machine:a agent:c", false),
             ("", "machine:a", false),
