@@ -21,7 +21,7 @@ ZIG_VERSIONS := cargo-zigbuild==0.24.0 ziglang==0.17.0
 ADVISORY_DB ?= $(wildcard ../shared/advisory-db)
 
 CARGO_FLAGS := --locked --target $(NATIVE)
-SCRIPTS := .ci/run $(shell find tests -name '*.sh')
+SCRIPTS := .ci/run $(shell find tests packaging -name '*.sh')
 
 .PHONY: help
 help: ## This list
@@ -36,10 +36,18 @@ build: setup-build ## Debug binaries of the workspace, static, for this machine
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	@ls -l $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
 
+# The released binary does not tell where it was built, so that two checkouts give the same bytes.
+REMAP := $(TARGET_DIR)=/target $(CURDIR)=/teleport-update $(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
+REMAP_RUST := $(REMAP:%=--remap-path-prefix=%)
+static crash package: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := $(REMAP_RUST)
+# Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
+static crash package: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
+    $(REMAP_RUST) -C relocation-model=pic -C link-arg=-pie
+static crash package: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+static crash package: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+
 .PHONY: static
 static: export PATH := $(ZIG)/bin:$(PATH)
-# Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
-static: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := -C relocation-model=pic -C link-arg=-pie
 static: setup-build $(ZIG)/ready ## Release binaries for x86_64 and aarch64: static, position-independent, stripped
 	cargo $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild) $(RELEASE) --target x86_64-unknown-linux-musl
 	cargo zigbuild $(RELEASE) --target aarch64-unknown-linux-musl
@@ -63,7 +71,7 @@ demo: setup-beds build ## A host's life in a minute: install, update, a broken r
 .PHONY: test
 test: export TEST_AGENT := $(TARGET_DIR)/$(NATIVE)/debug/toy-agent
 test: export TEST_UPDATER := $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
-test: setup-beds build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
+test: setup-beds setup-packages build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
 	@# Before the tests, whose deadlines are for tests.
 	@if tests/beds/bed.sh can; then tests/beds/root.sh >/dev/null; fi
 	@if cargo nextest --version >/dev/null 2>&1; then \
@@ -107,11 +115,22 @@ planted: setup-build setup-beds ## Plants faults in copies of the source, and re
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
 	@tests/fuzz.sh $(FUZZ_TARGETS)
 
+# Packages of the release binaries: the same checkout gives the same bytes. Checksums and SBOM (CycloneDX) lie beside them.
+PACKAGES := $(TARGET_DIR)/package
+VERSION := $(shell awk -F '"' '/^version = / {print $$2; exit}' Cargo.toml)
+.PHONY: package
+package: static setup-packages setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
+	rm -rf $(PACKAGES)
+	packaging/build.sh --out $(PACKAGES) --version $(VERSION) \
+	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC))
+	packaging/sbom.sh $(PACKAGES) $(TARGETS)
+	packaging/lint.sh $(PACKAGES)
+
 .PHONY: lint
 lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
-	if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
+	if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
 	cargo deny --locked check licenses bans sources
 	cargo audit --deny warnings $(if $(ADVISORY_DB),--db $(ADVISORY_DB) --no-fetch)
 
@@ -126,6 +145,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds setup-fuzz setup-mutants
-setup-build setup-lint setup-beds setup-fuzz setup-mutants: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-packages setup-sbom setup-fuzz setup-mutants
+setup-build setup-lint setup-beds setup-packages setup-sbom setup-fuzz setup-mutants: setup-%:
 	@tests/setup.sh $*

@@ -22,7 +22,7 @@ selinux_look() {
     selinux_mode=none
     if ! command -v semodule >/dev/null 2>&1 || ! [ -r /etc/selinux/config ]; then return 0; fi
     # shellcheck disable=SC1091 # the host's
-    selinux_policy=$(. /etc/selinux/config >/dev/null 2>&1 && echo "${SELINUXTYPE:-}")
+    selinux_policy=$(. /etc/selinux/config >/dev/null 2>&1 && echo "${SELINUXTYPE:-}") || selinux_policy=
     selinux_stored=/var/lib/selinux/$selinux_policy/active/modules/$selinux_priority/$selinux_module
     if command -v selinuxenabled >/dev/null 2>&1 && selinuxenabled; then
         selinux_mode=live

@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, fuzz, mutants) lacks, one line for each thing done; silent if none.
+# setup.sh GROUP..   installs what a group (build, lint, beds, packages, sbom, fuzz, mutants) lacks, one line for each thing done; silent if none.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -7,6 +7,7 @@ set -euo pipefail
 
 deny=0.20.2
 audit=0.22.2
+cyclonedx=0.5.9
 fuzz=0.13.2
 mutants=27.1.0
 
@@ -65,6 +66,17 @@ for group in "$@"; do
         needs systemd-nspawn systemd-container
         needs strace strace
         needs mkfs.xfs xfsprogs
+        needs ansible-playbook ansible-core
+        needs wget wget
+        ;;
+    packages)
+        needs dpkg-deb dpkg
+        needs rpmbuild rpm
+        needs lintian lintian
+        needs rpmlint rpmlint
+        ;;
+    sbom)
+        cargo_tool cargo-cyclonedx $cyclonedx
         ;;
     selinux)
         needs checkmodule checkpolicy
@@ -85,7 +97,7 @@ for group in "$@"; do
         cargo_tool cargo-mutants $mutants
         ;;
     *)
-        echo "usage: setup.sh build|lint|beds|fuzz|mutants.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|sbom|fuzz|mutants.." >&2
         exit 2
         ;;
     esac

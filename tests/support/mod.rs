@@ -6,6 +6,8 @@
 #[path = "../beds/mod.rs"]
 pub mod beds;
 pub mod life;
+pub mod package;
+pub mod repository;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -263,14 +265,26 @@ pub struct Rig {
 impl Rig {
     /// `None`, saying why, where this machine cannot host a bed.
     pub fn up(name: &str) -> Option<Self> {
-        let bed = Bed::up(name)?;
-        let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::start(dir.path());
+        Self::up_on("bookworm", name)
+    }
+
+    /// Like [`Rig::up`], on another root of `root.sh`.
+    pub fn up_on(root: &str, name: &str) -> Option<Self> {
+        let rig = Self::bare(root, name)?;
+        let bed = &rig.bed;
         bed.put(updater(), "/usr/lib/teleport-update/teleport-update");
         bed.sh("ln -sf ../lib/teleport-update/teleport-update /usr/bin/teleport-update");
         for unit in ["teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"] {
             bed.put(beds::checkout(&format!("systemd/{unit}")), format!("/usr/lib/systemd/system/{unit}"));
         }
+        Some(rig)
+    }
+
+    /// The same without the updater, on a root of `root.sh`.
+    pub fn bare(root: &str, name: &str) -> Option<Self> {
+        let bed = Bed::up_on(root, name, &[])?;
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(dir.path());
         bed.write("/etc/hosts", "127.0.0.1 localhost\n", 0o644);
         bed.write("/root/ca.pem", cluster.ca_pem(), 0o644);
         bed.write("/etc/teleport.yaml", "teleport:\n  data_dir: /var/lib/teleport\n", 0o600);

@@ -1,0 +1,22 @@
+#!/bin/bash
+# sbom.sh DIR TARGET..   writes DIR/teleport-update-VERSION.TARGET.cdx.json (CycloneDX 1.5) for each target: every crate that is
+# linked, with version, licence and digest, and adds them to DIR/SHA256SUMS.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+out=$(realpath "$1")
+shift
+cd "$here/.."
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y packaging/contents)}"
+export SOURCE_DATE_EPOCH
+version=$(awk -F '"' '/^version = / {print $2; exit}' Cargo.toml)
+for target in "$@"; do
+    name=teleport-update-$version.$target.cdx
+    cargo cyclonedx --quiet --format json --spec-version 1.5 --target "$target" --override-filename "$name"
+    # Where it was built is nobody's business, and would make two builds differ.
+    sed "s|file://$PWD|file:///teleport-update|g" "$name.json" >"$out/$name.json"
+    rm "$name.json"
+    # One for each member of the workspace: only the program is shipped.
+    rm -f tests/*/"$name.json"
+done
+(cd "$out" && sha256sum -- *.cdx.json >>SHA256SUMS)
