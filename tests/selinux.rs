@@ -1,5 +1,6 @@
 //! The SELinux policy module without a machine that enforces it: it compiles, it labels what it should, and no rule gives
 //! the agent or an unchecked program what is the updater's. What the kernel makes of it: `tests/selinux/run.sh`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
 
 use std::collections::BTreeSet;
@@ -19,7 +20,8 @@ impl Module {
     /// Compiles it; `None`, with the reason on stderr, where the tools or the headers are missing.
     fn built() -> Option<Self> {
         let tools = ["checkmodule", "semodule_package", "semodule_unpackage", "m4", "matchpathcon"];
-        let missing = tools.iter().find(|tool| Command::new("which").arg(tool).output().is_ok_and(|o| !o.status.success()));
+        let missing =
+            tools.iter().find(|tool| Command::new("which").arg(tool).output().is_ok_and(|o| !o.status.success()));
         let translator = TRANSLATORS.into_iter().find(|path| Path::new(path).exists());
         let headers = Path::new("/usr/share/selinux/devel/include/support").exists();
         let (None, Some(translator), true) = (missing, translator, headers) else {
@@ -44,7 +46,8 @@ impl Module {
             let (module, rest) = (self.path("teleport-update.pp"), self.path("rest"));
             succeeded(Command::new("semodule_unpackage").arg(module).arg(rest).arg(&contexts));
         }
-        let found = Command::new("matchpathcon").args(["-n", "-m", kind, "-f"]).arg(contexts).arg(path).output().unwrap();
+        let found =
+            Command::new("matchpathcon").args(["-n", "-m", kind, "-f"]).arg(contexts).arg(path).output().unwrap();
         text(&found).trim().split(':').nth(2).map(str::to_owned)
     }
 
@@ -60,7 +63,8 @@ impl Module {
 }
 
 fn checkout(path: &str) -> PathBuf {
-    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into())).join(path)
+    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()))
+        .join(path)
 }
 
 #[track_caller]
@@ -127,7 +131,8 @@ fn every_path_of_the_layout_has_its_type() {
     assert_eq!(module.type_of(bootstrap, "f").as_deref(), Some("teleport_update_exec_t"));
     assert_eq!(module.type_of("/opt/teleport/dev/bin/tsh", "l").as_deref(), Some("usr_t"));
     // Others' paths are not ours: their own policy labels them.
-    for other in ["/var/lib/teleport-update", "/var/lib/teleports", "/usr/bin/teleport-update", "/opt/teleport/default"] {
+    for other in ["/var/lib/teleport-update", "/var/lib/teleports", "/usr/bin/teleport-update", "/opt/teleport/default"]
+    {
         assert_eq!(module.type_of(other, "d"), None, "{other}");
     }
 }
@@ -151,8 +156,10 @@ fn the_confined_agent_cannot_change_versions_nor_reach_copies_nor_run_the_update
 #[test]
 fn a_program_being_checked_may_run_and_print_and_nothing_else() {
     let Some(module) = Module::built() else { return };
-    let harmless = BTreeSet::from(["ioctl", "read", "getattr", "map", "execute", "open", "entrypoint", "search", "lock"]);
-    let rules = module.cil.lines().map(str::trim).filter_map(|line| line.strip_prefix("(allow teleport_update_check_t "));
+    let harmless =
+        BTreeSet::from(["ioctl", "read", "getattr", "map", "execute", "open", "entrypoint", "search", "lock"]);
+    let rules =
+        module.cil.lines().map(str::trim).filter_map(|line| line.strip_prefix("(allow teleport_update_check_t "));
     let mut count = 0;
     for rule in rules {
         count += 1;
