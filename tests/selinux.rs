@@ -202,7 +202,7 @@ fn no_domain_of_ours_is_unconfined_permissive_or_may_change_the_policy() {
 fn outside_optional_blocks_only_names_are_needed_that_every_policy_has() {
     let Some(module) = Module::built() else { return };
     // In the reference policy and in Fedora's, by their sources. A name more is a host more where the module may not load.
-    let known: BTreeSet<&str> = "domain entry_type exec_type file_type filesystem_type non_security_file_type port_type \
+    let known: BTreeSet<&str> = "can_change_object_identity domain entry_type exec_type file_type filesystem_type non_security_file_type port_type \
         unconfined_domain_type userdomain init_t bin_t cert_t cgroup_t device_t devpts_t etc_t ld_so_cache_t ld_so_t lib_t \
         locale_t net_conf_t null_device_t proc_t proc_net_t ptmx_t random_device_t root_t security_t selinux_config_t \
         shell_exec_t sysctl_t sysctl_kernel_t sysctl_net_t sysfs_t system_dbusd_t urandom_device_t usr_t var_lib_t \
