@@ -268,7 +268,14 @@ exec)
     ;;
 run)
     pid=$(leader) || die "bed $name is not running"
-    inside "$pid" systemd-run -q --pipe --wait --collect --service-type=exec -E HOME=/root -E LANG=C.UTF-8 -- "$@"
+    version=$(inside "$pid" systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')
+    if ((version >= 240)); then
+        inside "$pid" systemd-run -q --pipe --wait --collect --service-type=exec -E HOME=/root -E LANG=C.UTF-8 -- "$@"
+    else
+        # No Type=exec, and before 235 no --pipe: a unit of its own all the same, but not PID 1's child. Messages about
+        # the scope itself are dropped, by way of another descriptor for the command's.
+        inside "$pid" systemd-run --scope -- sh -c 'exec "$@" 2>&3 3>&-' sh "$@" 3>&2 2>/dev/null
+    fi
     ;;
 cut)
     pid=$(leader) || die "bed $name is not running"

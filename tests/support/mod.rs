@@ -263,7 +263,12 @@ pub struct Rig {
 impl Rig {
     /// `None`, saying why, where this machine cannot host a bed.
     pub fn up(name: &str) -> Option<Self> {
-        let bed = Bed::up(name)?;
+        Self::up_on("bookworm", name, &[])
+    }
+
+    /// Like [`Rig::up`], on a root of `root.sh`, with further arguments for `systemd-nspawn`.
+    pub fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
+        let bed = Bed::up_on(root, name, nspawn)?;
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::start(dir.path());
         bed.put(updater(), "/usr/lib/teleport-update/teleport-update");
