@@ -14,7 +14,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use crate::host::{Host, durable};
+use crate::host::{Host, durable, machine};
 use crate::plan::{Direction, Plan, Step, TAKEN_OVER, UNMANAGED};
 use crate::report::{Code, Error, IoContext, Result};
 use journal::{Journal, Note, Opening, Record, Writer};
@@ -163,6 +163,16 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
         if site.boot && steps::needs_running_system(step) {
             site.report.info("the rest is left to the next run after the boot");
             return Ok(Ok(()));
+        }
+        if let (Step::RemovePackage { name }, false, true) = (step, site.layout.is_image(), machine::is_confined()) {
+            // Half done would be worse than not begun. The unit's last line recovers outside of its confinement.
+            return Err(Error::new(
+                Code::RecoveryFailed,
+                format!(
+                    "the removal of the package {name} is left to the end of this unit's run, which may change /usr"
+                ),
+            )
+            .advise("nothing; or run `teleport-update recover` by hand"));
         }
         match steps::perform(site, plan, step) {
             Ok(Note { .. }) => site.report.done(&step.describe()),

@@ -21,6 +21,14 @@ pub fn is_systemd_booted() -> bool {
     Path::new("/run/systemd/system").is_dir()
 }
 
+/// True when our unit has made `/usr` read-only to us: in a name space of mounts that is not PID 1's. What must change
+/// files of the distribution (its package manager) can't be done here, but outside of the unit it could.
+pub fn is_confined() -> bool {
+    let space = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let apart = matches!((space("self"), space("1")), (Some(own), Some(first)) if own != first);
+    is_systemd_booted() && apart && mount(Path::new("/usr")).is_ok_and(|mount| mount.read_only)
+}
+
 /// True when we act as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
