@@ -312,7 +312,7 @@ fn preflight(context: &Context, plan: &Plan) -> Result<()> {
         if mount.read_only {
             return Err(Error::new(Code::ReadOnly, format!("{} is on a file system mounted read-only", dir.display()))
                 .advise(if machine::is_confined() {
-                    "run `teleport-update enable` by hand, which has the unit write there; or see docs/units.md"
+                    machine::read_only_advice()
                 } else if versions {
                     "remount it writable"
                 } else {

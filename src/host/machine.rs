@@ -29,6 +29,15 @@ pub fn is_confined() -> bool {
     is_systemd_booted() && apart && mount(Path::new("/usr")).is_ok_and(|mount| mount.read_only)
 }
 
+/// What to do about a file system that is read-only.
+pub fn read_only_advice() -> &'static str {
+    if is_confined() {
+        "run `teleport-update enable` by hand, which has teleport-update.service write there; or see docs/units.md"
+    } else {
+        "remount it writable or choose another directory"
+    }
+}
+
 /// True when we act as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
