@@ -166,6 +166,141 @@ fn a_go_host_is_taken_over_and_uninstall_gives_it_back() {
     assert!(!rig.path("/var/lib/teleport/versions/.taken-over").exists());
 }
 
+/// What the Go updater leaves for a second installation `dev` below `root`, beside nothing.
+fn go_suffix(root: &Path, proxy: &str, base_url: &str) {
+    let home = root.join("opt/teleport/dev");
+    let text = format!(
+        "version: v1\nkind: update_config\nspec:\n  proxy: {proxy}\n  path: /opt/teleport/dev/bin\n  group: blue\n  \
+         base_url: {base_url}\n  enabled: true\n  pinned: false\nstatus:\n  active:\n    version: 0.9.0\n"
+    );
+    put(home.join("update.yaml"), text, 0o644);
+    put(home.join("versions/0.9.0/sha256"), "0".repeat(64), 0o644);
+    for dir in ["opt/teleport/dev/bin", "usr/local", "usr/lib/systemd/system"] {
+        std::fs::create_dir_all(root.join(dir)).unwrap();
+    }
+    for name in ["teleport", "tsh", "tctl", "tbot", "fdpass-teleport", "teleport-update"] {
+        let program = match name {
+            "teleport-update" => b"#!/bin/sh\ntouch /root/go-updater-ran\n".to_vec(),
+            _ => agent("0.9.0"),
+        };
+        put(home.join("versions/0.9.0/bin").join(name), program, 0o755);
+        symlink(format!("/opt/teleport/dev/versions/0.9.0/bin/{name}"), home.join("bin").join(name)).unwrap();
+    }
+    let units = root.join("etc/systemd/system");
+    let unit = agent_unit(MARK)
+        .replace("/usr/local/bin/", "/opt/teleport/dev/bin/")
+        .replace("/etc/teleport.yaml", "/etc/teleport_dev.yaml")
+        .replace("/run/teleport.pid", "/run/teleport_dev.pid");
+    put(units.join("teleport_dev.service"), unit, 0o644);
+    let service = format!("{MARK}[Service]\nType=oneshot\nExecStart=/opt/teleport/dev/bin/teleport-update update\n");
+    put(units.join("teleport-update_dev.service"), service, 0o644);
+    let timer =
+        format!("{MARK}[Timer]\nOnActiveSec=1h\nOnUnitActiveSec=1h\n\n[Install]\nWantedBy=teleport_dev.service\n");
+    put(units.join("teleport-update_dev.timer"), timer, 0o640);
+    let drop_in = format!("{MARK}[Service]\nEnvironment=TELEPORT_UPDATE_CONFIG_FILE=/opt/teleport/dev/update.yaml\n");
+    put(units.join("teleport_dev.service.d/teleport-update_dev.conf"), drop_in, 0o644);
+    std::fs::create_dir_all(units.join("teleport_dev.service.wants")).unwrap();
+    let wants = units.join("teleport_dev.service.wants/teleport-update_dev.timer");
+    symlink("/etc/systemd/system/teleport-update_dev.timer", wants).unwrap();
+}
+
+#[test]
+fn a_go_host_of_a_suffix_is_taken_over_and_uninstall_gives_its_units_back() {
+    let Some(rig) = Rig::up("gosuffix") else { return };
+    go_suffix(rig.bed.root(), &rig.cluster.addr(), &rig.cluster.base_url());
+    rig.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
+    let config = format!("version: v1\nkind: agent_versions\nspec:\n{}", support::FAST);
+    rig.bed.write("/var/lib/teleport_dev/versions/updates.yaml", config, 0o644);
+    let ready = "test -S /var/lib/teleport_dev/debug.sock && test -s /run/teleport_dev.pid";
+    rig.bed.sh(
+        "systemctl daemon-reload; systemctl enable --now teleport_dev; systemctl is-active teleport-update_dev.timer",
+    );
+    rig.bed.until(ready, Duration::from_secs(20));
+    let before = of_go(rig.bed.root());
+    rig.cluster.publish(&Archive::simple("1.0.0"));
+    rig.cluster.set_directive_for_group("blue", Find::version("1.0.0"));
+    rig.updater(&["--install-suffix", "dev", "enable", "--ca-file", "/root/ca.pem"]).ok();
+    rig.bed.until(ready, Duration::from_secs(20));
+    let status = rig.updater(&["--install-suffix", "dev", "status", "--format", "json"]).ok().json();
+    assert_eq!((&status["agent_version_running"], &status["group"]), (&"1.0.0".into(), &"blue".into()));
+    assert!(show(&rig, "teleport-update_dev.service", "ExecStart").contains("--install-suffix dev update"));
+    assert_eq!(show(&rig, "teleport-update_dev.timer", "ActiveState"), "active");
+    rig.bed.sh("systemctl is-enabled teleport-update_dev.timer teleport_dev");
+    assert!(!show(&rig, "teleport_dev", "DropInPaths").contains("teleport-update_dev.conf"));
+    // A second one finds nothing to take over.
+    rig.updater(&["--install-suffix", "dev", "enable", "--ca-file", "/root/ca.pem"]).ok();
+    assert_eq!(show(&rig, "teleport-update_dev.timer", "ActiveState"), "active");
+
+    rig.updater(&["--install-suffix", "dev", "uninstall", "--force"]).ok();
+    assert_eq!(of_go(rig.bed.root()), before);
+    rig.bed.sh("systemctl start teleport_dev");
+    rig.bed.until(ready, Duration::from_secs(20));
+    assert_eq!(show(&rig, "teleport-update_dev.timer", "ActiveState"), "active");
+    let exe = rig.bed.sh("readlink /proc/$(cat /run/teleport_dev.pid)/exe");
+    assert_eq!(exe.trim(), "/opt/teleport/dev/versions/0.9.0/bin/teleport");
+    rig.bed.sh("test ! -e /root/go-updater-ran");
+}
+
+#[test]
+fn a_failed_takeover_of_a_suffix_gives_its_units_back() {
+    let image = Image::new("1.0.0");
+    go_suffix(&image.root(), &image.cluster.addr(), &image.cluster.base_url());
+    let before = of_go(&image.root());
+    // The run cannot go on behind the units: what stands at the link's name is no file.
+    std::fs::remove_file(image.path("/opt/teleport/dev/bin/tsh")).unwrap();
+    std::fs::create_dir_all(image.path("/opt/teleport/dev/bin/tsh")).unwrap();
+    image.enable(&["--install-suffix", "dev"]).fails(1, "/opt/teleport/dev/bin/tsh");
+    std::fs::remove_dir(image.path("/opt/teleport/dev/bin/tsh")).unwrap();
+    symlink("/opt/teleport/dev/versions/0.9.0/bin/tsh", image.path("/opt/teleport/dev/bin/tsh")).unwrap();
+    assert_eq!(of_go(&image.root()), before);
+    image.enable(&["--install-suffix", "dev"]).ok();
+    assert_ne!(of_go(&image.root()), before);
+    image.run(&["--install-suffix", "dev", "uninstall"]).ok();
+    assert_eq!(of_go(&image.root()), before);
+}
+
+/// Between the installation of our package and `enable` the host is the Go updater's, as it was before.
+#[test]
+fn our_package_alone_changes_nothing_for_the_go_updater() {
+    let Some(package) = support::package::deb("1.0.0") else { return };
+    let Some(rig) = Rig::bare("bookworm", "gofirst") else { return };
+    go_host(rig.bed.root(), &rig.cluster.addr(), &rig.cluster.base_url(), false);
+    rig.bed.sh("systemctl daemon-reload; systemctl enable --now teleport; systemctl is-active teleport-update.timer");
+    rig.until_ready();
+    let before = of_go(rig.bed.root());
+    let pid = rig.bed.sh("cat /run/teleport.pid");
+    support::package::install_deb(&rig.bed, &package);
+    let still_theirs = || {
+        assert_eq!(show(&rig, "teleport-update.timer", "FragmentPath"), "/etc/systemd/system/teleport-update.timer");
+        assert_eq!(show(&rig, "teleport-update.timer", "ActiveState"), "active");
+        assert!(show(&rig, "teleport-update.service", "ExecStart").contains("/usr/local/bin/teleport-update update"));
+        let of_ours = ["teleport-update.timer", "teleport-update-recover.service"];
+        let mut now = of_go(rig.bed.root());
+        now.retain(|line| before.contains(line) || !of_ours.iter().any(|unit| line.contains(unit)));
+        now.retain(|line| !line.starts_with("usr/lib/systemd/system/teleport-update"));
+        assert_eq!(now, before);
+    };
+    still_theirs();
+    assert_eq!(rig.bed.sh("cat /run/teleport.pid"), pid);
+    // By its bare name it is the Go updater's program that runs.
+    assert_eq!(rig.bed.sh("command -v teleport-update").trim(), "/usr/local/bin/teleport-update");
+    rig.bed.reboot();
+    rig.until_ready();
+    still_theirs();
+
+    rig.cluster.publish(&Archive::simple("1.0.0"));
+    rig.cluster.set_directive_for_group("blue", Find::version("1.0.0"));
+    enable(&rig).ok();
+    assert!(show(&rig, "teleport-update.timer", "FragmentPath").ends_with("/lib/systemd/system/teleport-update.timer"));
+    assert_eq!(show(&rig, "teleport-update.timer", "ActiveState"), "active");
+    assert_eq!(rig.bed.sh("command -v teleport-update").trim(), "/usr/bin/teleport-update");
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    // And the package's removal leaves the agent, not the Go updater, in charge.
+    rig.bed.sh("dpkg -r teleport-update");
+    rig.until_ready();
+    assert!(rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe").starts_with("/var/lib/teleport/versions/1.0.0/"));
+}
+
 #[test]
 fn a_failed_takeover_gives_everything_back_byte_for_byte() {
     let Some(rig) = go_rig("gofail") else { return };
