@@ -66,6 +66,8 @@ for group in "$@"; do
         needs systemd-nspawn systemd-container
         needs strace strace
         needs mkfs.xfs xfsprogs
+        needs ansible-playbook ansible-core
+        needs wget wget
         ;;
     packages)
         needs dpkg-deb dpkg

@@ -7,6 +7,7 @@ pub mod disable;
 pub mod enable;
 pub mod errand;
 pub mod hand_over;
+pub mod identity;
 #[cfg(test)]
 mod model;
 pub mod pin;

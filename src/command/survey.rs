@@ -8,7 +8,7 @@ use crate::config::{GoUpdater, Updates};
 use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::directory;
 use crate::host::systemctl::Systemctl;
-use crate::host::{Layout, durable, machine, package, process};
+use crate::host::{Layout, durable, machine, mark, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact, is_updater_name};
 use crate::plan::{FOREIGN_TIMER, Node, Snapshot, TAKEN_OVER, UNIT, UNMANAGED};
 use crate::release::{Edition, Revision, Version};
@@ -180,6 +180,7 @@ fn installed(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error).at("cannot read", versions),
     };
+    let host = context.data_dir().ok().and_then(|dir| mark::agent_uuid(&dir));
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.at("cannot read", versions)?;
@@ -206,7 +207,7 @@ fn installed(
         });
         let files = manifest.as_ref().map(|manifest| manifest.files.as_slice()).unwrap_or_default();
         found.push(Installed {
-            snapshot: snapshot(&path, &revision, updates, now, trusted),
+            snapshot: snapshot(&path, &revision, updates, now, trusted, host.as_deref()),
             dir,
             marker: marker.map(|digest| digest.to_string()),
             intact,
@@ -245,6 +246,7 @@ fn snapshot(
     updates: &Updates,
     now: jiff::Timestamp,
     trusted: Option<&str>,
+    host: Option<&str>,
 ) -> Snapshot {
     let backup = match Backup::read(&directory::of(version_dir)) {
         Ok(Some(backup)) => backup,
@@ -268,6 +270,7 @@ fn snapshot(
         now,
         max_age: updates.spec().backup_max_age,
         // Whether an absent database still fits is the plan's own question.
+        host,
         database_exists: !is_absent,
         trusted: trusted.filter(|&trusted| backup.identity() == Some(trusted)),
     };

@@ -3,7 +3,7 @@
 # root.sh clean            removes every root that no bed is using.
 #
 # SUITE is Debian's (default bookworm: systemd 252; bullseye: 247; trixie: 257). KINDs: `rpm` (with rpm and dnf), `cloud`
-# (with cloud-init), `arm64` (runs under qemu-user; the caller sees to binfmt_misc).
+# (with cloud-init, and what Ansible needs), `arm64` (runs under qemu-user; the caller sees to binfmt_misc).
 #
 # A root lives in $TELEPORT_UPDATE_BEDS (default ~/.cache/teleport-update-beds) under a name that holds a digest of
 # everything it was made from, so a changed package list is another root. It is built under a temporary name and renamed
@@ -19,7 +19,7 @@ of_kind() {
     case $1 in
     '') ;;
     rpm) packages+=,rpm,dnf,createrepo-c ;;
-    cloud) packages+=,cloud-init ;;
+    cloud) packages+=,cloud-init,python3-apt ;;
     arm64) architecture=arm64 ;;
     *) echo "root.sh: not a kind of root: $1" >&2; return 2 ;;
     esac
@@ -45,7 +45,7 @@ settle() {
 }
 
 # A root in use is the lower layer of a mounted overlay.
-in_use() { grep -qsF "lowerdir=$1," /proc/self/mountinfo; }
+in_use() { grep -qsE "lowerdir=([^,]*:)?$1," /proc/self/mountinfo; }
 
 clean() {
     local root

@@ -94,3 +94,16 @@ pub fn install_rpm(bed: &Bed, rpm: &Path) {
     // --nodeps: the bed's /bin/sh comes from dpkg.
     bed.sh("rpm -U --oldpackage --nodeps --force-debian /root/teleport-update.rpm </dev/null");
 }
+
+/// A flat apt repository with `deb` in it, in the bed at `/srv/apt`, and no other one known to its apt.
+pub fn with_repository(bed: &Bed, deb: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let name = deb.file_name().unwrap();
+    std::fs::copy(deb, dir.path().join(name)).unwrap();
+    let packages = Command::new("dpkg-scanpackages").arg("--multiversion").arg(".").current_dir(dir.path()).output();
+    let packages = packages.expect("dpkg-scanpackages (make setup-packages)");
+    assert!(packages.status.success(), "{packages:?}");
+    bed.write("/srv/apt/Packages", packages.stdout, 0o644);
+    bed.put(deb, Path::new("/srv/apt").join(name));
+    bed.sh("rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*");
+}

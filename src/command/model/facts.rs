@@ -114,6 +114,7 @@ impl Host {
             proxy: spec.proxy.as_deref(),
             now: self.now,
             max_age: spec.backup_max_age,
+            host: None,
             database_exists: !absent,
             trusted: trusted.filter(|&trusted| kept.backup.identity() == Some(trusted)),
         };

@@ -41,6 +41,7 @@ const SPEC: [&str; 26] = [
     "no_proxy",
     "service",
     "update_id",
+    "update_id_host",
     "",
 ];
 const HEALTH: [&str; 4] = ["stable", "without_readiness", "deadline", "version"];
