@@ -63,6 +63,7 @@ for group in "$@"; do
         ;;
     beds)
         needs mmdebstrap mmdebstrap
+        needs debootstrap debootstrap
         needs systemd-nspawn systemd-container
         needs strace strace
         needs mkfs.xfs xfsprogs

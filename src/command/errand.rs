@@ -311,7 +311,9 @@ fn preflight(context: &Context, plan: &Plan) -> Result<()> {
         let versions = dir == layout.versions;
         if mount.read_only {
             return Err(Error::new(Code::ReadOnly, format!("{} is on a file system mounted read-only", dir.display()))
-                .advise(if versions {
+                .advise(if machine::is_confined() {
+                    machine::read_only_advice()
+                } else if versions {
                     "remount it writable"
                 } else {
                     "remount it writable, or choose another directory with --path"

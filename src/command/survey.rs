@@ -20,6 +20,8 @@ use crate::store::manifest::{self, Manifest};
 const FOREIGN_MARK: &str = "# teleport-update";
 /// Largest unit file that is read, bytes.
 const MAX_UNIT: u64 = 64 * 1024;
+/// Ours among the drop-ins of the service; early, so that an operator's comes after it.
+const PATHS_DROP_IN: &str = "10-teleport-update-paths.conf";
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +94,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         open_path: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
         closed_path: closed_path.and_then(|(path, opens)| (!opens).then_some(path)),
         moved_links: moved_links(context, &versions)?,
-        own_units: own_units(context)?,
+        own_units: own_units(context, &data_dir)?,
         installed,
         names,
     })
@@ -466,8 +468,57 @@ fn closed_path(context: &Context) -> Option<(PathBuf, bool)> {
     Some((state, closed))
 }
 
+/// Units that we write: those of a suffixed installation, and what its paths need.
+fn own_units(context: &Context, data_dir: &Path) -> Result<Vec<(PathBuf, String, Node)>> {
+    let mut units = suffixed_units(context)?;
+    units.extend(paths_drop_in(context, data_dir)?);
+    Ok(units)
+}
+
+/// A drop-in of the service for links, versions or data that its confinement would keep it from writing. One that is no
+/// longer needed stays as it is until `uninstall`.
+fn paths_drop_in(context: &Context, data_dir: &Path) -> Result<Option<(PathBuf, String, Node)>> {
+    let layout = &context.layout;
+    let suffix = layout.suffix.as_ref().map(|suffix| format!("_{suffix}")).unwrap_or_default();
+    let path =
+        layout.real(Path::new(&format!("/etc/systemd/system/teleport-update{suffix}.service.d/{PATHS_DROP_IN}")));
+    let node = look(&path, || Node::Text(std::fs::read_to_string(&path).unwrap_or_default()))?;
+    let mut dirs: Vec<PathBuf> = [&layout.link_dir, &layout.versions, data_dir]
+        .into_iter()
+        // Its last component can be a link, too.
+        .map(|dir| layout.inside(durable::parent(&layout.real(&layout.inside(dir).join("x")))))
+        .filter(|dir| is_kept_from_unit(dir))
+        .collect();
+    dirs.sort();
+    dirs.dedup();
+    Ok(match (dirs.is_empty(), node) {
+        (false, node) => Some((path, paths_text(&dirs), node)),
+        (true, Node::Text(text)) => Some((path, text.clone(), Node::Text(text))),
+        (true, _) => None,
+    })
+}
+
+/// Whether `dir` is what `teleport-update.service` leaves read-only.
+fn is_kept_from_unit(dir: &Path) -> bool {
+    let below = |tops: &[&str]| tops.iter().any(|top| dir.starts_with(top));
+    below(&["/usr", "/etc", "/boot", "/efi", "/home", "/root", "/run/user"])
+        && !below(&["/usr/local", "/etc/systemd/system"])
+}
+
+fn paths_text(dirs: &[PathBuf]) -> String {
+    // In unit files `%` begins a specifier.
+    let list = |dir: &PathBuf| format!(" \"-{}\"", dir.display().to_string().replace('%', "%%"));
+    let list: String = dirs.iter().map(list).collect();
+    let list = list.trim_start();
+    format!(
+        "# Written by `teleport-update enable`: its links, versions or the agent's data are here.\n[Service]\n\
+         # The same twice: systemd before 231 knows only the older name.\n\
+         ReadWriteDirectories={list}\nReadWritePaths={list}\n"
+    )
+}
+
 /// Timer, service and boot unit of a suffixed installation: the package's own serve only the default one.
-fn own_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
+fn suffixed_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
     let Some(suffix) = &context.layout.suffix else {
         return Ok(Vec::new());
     };
@@ -496,4 +547,26 @@ fn own_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
             Ok((path, text, node))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_unit_leaves_read_only_needs_a_drop_in() {
+        for dir in ["/usr/bin", "/usr", "/etc/teleport", "/home/teleport/data", "/root/x", "/boot"] {
+            assert!(is_kept_from_unit(Path::new(dir)), "{dir}");
+        }
+        for dir in ["/usr/local/bin", "/opt/x/bin", "/var/lib/teleport", "/srv", "/etc/systemd/system", "/homes/x", "/"]
+        {
+            assert!(!is_kept_from_unit(Path::new(dir)), "{dir}");
+        }
+    }
+
+    #[test]
+    fn a_path_with_a_space_or_a_percent_sign_is_one_word_of_the_drop_in() {
+        let text = paths_text(&["/home/a b".into(), "/usr/100%".into()]);
+        assert!(text.ends_with("\nReadWritePaths=\"-/home/a b\" \"-/usr/100%%\"\n"), "{text}");
+    }
 }

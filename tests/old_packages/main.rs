@@ -75,7 +75,7 @@ fn host(name: &str, manager: Manager, toy: &Toy, newer: &[Toy]) -> Option<Rig> {
     }
     let rig = match manager {
         Apt => Rig::up(name)?,
-        Dnf => Rig::up_on("bookworm-rpm", name)?,
+        Dnf => Rig::up_on("bookworm-rpm", name, &[])?,
     };
     let dir = tempfile::tempdir().unwrap();
     let toys = || std::iter::once(toy).chain(newer);
