@@ -83,6 +83,16 @@ for group in "$@"; do
     sbom)
         cargo_tool cargo-cyclonedx $cyclonedx
         ;;
+    selinux)
+        needs checkmodule checkpolicy
+        needs semodule_package semodule-utils
+        needs setfiles policycoreutils
+        needs sesearch setools
+        needs m4 m4
+        needs make make
+        needs ssh openssh-client
+        [ -f /usr/share/selinux/devel/Makefile ] || packages+=(selinux-policy-dev)
+        ;;
     fuzz)
         needs c++ g++
         needs cc gcc
