@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, packages, sbom, fuzz, mutants) lacks, one line for each thing done; silent if none.
+# setup.sh GROUP..   installs what a group (build, lint, beds, packages, arm64, sbom, fuzz, mutants) lacks, one line for each thing done; silent if none.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -63,6 +63,7 @@ for group in "$@"; do
         ;;
     beds)
         needs mmdebstrap mmdebstrap
+        needs debootstrap debootstrap
         needs systemd-nspawn systemd-container
         needs strace strace
         needs mkfs.xfs xfsprogs
@@ -74,6 +75,10 @@ for group in "$@"; do
         needs rpmbuild rpm
         needs lintian lintian
         needs rpmlint rpmlint
+        ;;
+    arm64)
+        needs qemu-aarch64-static qemu-user-static
+        needs arch-test arch-test
         ;;
     sbom)
         cargo_tool cargo-cyclonedx $cyclonedx
@@ -97,7 +102,7 @@ for group in "$@"; do
         cargo_tool cargo-mutants $mutants
         ;;
     *)
-        echo "usage: setup.sh build|lint|beds|packages|sbom|fuzz|mutants.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|arm64|sbom|fuzz|mutants.." >&2
         exit 2
         ;;
     esac

@@ -20,6 +20,8 @@ use crate::store::manifest::{self, Manifest};
 const FOREIGN_MARK: &str = "# teleport-update";
 /// Largest unit file that is read, bytes.
 const MAX_UNIT: u64 = 64 * 1024;
+/// Ours among the drop-ins of the service; early, so that an operator's comes after it.
+const PATHS_DROP_IN: &str = "10-teleport-update-paths.conf";
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +58,8 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let adopt = depth == Depth::Adopt;
     let set_aside = if adopt { set_aside(context)? } else { Vec::new() };
     let closed_path = if adopt { closed_path(context) } else { None };
-    let masks = set_aside.iter().any(|(path, _)| path.ends_with(FOREIGN_TIMER));
+    let foreign_timer = foreign_timer(context);
+    let masks = set_aside.iter().any(|(path, _)| path.ends_with(&foreign_timer));
     let root = layout.is_image().then_some(layout.root.as_path());
     Ok(Facts {
         now,
@@ -83,16 +86,16 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
             Vec::new()
         },
         foreign_links: if adopt { foreign_links(context)? } else { Vec::new() },
-        foreign_timer_active: masks
-            && !layout.is_image()
-            && machine::is_systemd_booted()
-            && Systemctl::host().show(FOREIGN_TIMER)?.is_active(),
-        masked_timer: (masks && has_own_timer(context)).then(|| FOREIGN_TIMER.to_owned()),
+        foreign_timer: match masks && !layout.is_image() && machine::is_systemd_booted() {
+            true => Systemctl::host().show(&foreign_timer)?.is_active().then_some(foreign_timer),
+            false => None,
+        },
+        masked_timer: (masks && layout.suffix.is_none() && has_own_timer(context)).then(|| FOREIGN_TIMER.to_owned()),
         set_aside,
         open_path: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
         closed_path: closed_path.and_then(|(path, opens)| (!opens).then_some(path)),
         moved_links: moved_links(context, &versions)?,
-        own_units: own_units(context)?,
+        own_units: own_units(context, &data_dir)?,
         installed,
         names,
     })
@@ -394,8 +397,29 @@ fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
             (path, layout.versions.join(TAKEN_OVER).join(kept))
         })
         .collect();
+    // A suffixed agent's unit has the same name as ours and makes way only when ours takes its place.
+    if layout.suffix.is_some() && is_foreign(layout, &layout.unit_file) {
+        let inside = layout.inside(&layout.unit_file);
+        let kept = layout.versions.join(TAKEN_OVER).join(inside.strip_prefix("/").unwrap_or(&inside));
+        found.push((layout.unit_file.clone(), kept));
+    }
     found.sort();
     Ok(found)
+}
+
+/// True for what carries the Go updater's own mark, and for a link that was made to enable such a file. In an image its
+/// target is a path inside.
+fn is_foreign(layout: &Layout, path: &Path) -> bool {
+    let file = std::fs::read_link(path).map_or_else(|_| path.to_owned(), |target| layout.real(&target));
+    std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(FOREIGN_MARK))
+}
+
+/// What the Go updater's timer for this installation is called, and ours.
+fn foreign_timer(context: &Context) -> String {
+    match &context.layout.suffix {
+        Some(suffix) => FOREIGN_TIMER.replace('.', &format!("_{suffix}.")),
+        None => FOREIGN_TIMER.to_owned(),
+    }
 }
 
 /// The package brought a timer, which a file in `/etc` masks.
@@ -405,28 +429,29 @@ fn has_own_timer(context: &Context) -> bool {
         .any(|dir| context.layout.real(&Path::new(dir).join(FOREIGN_TIMER)).exists())
 }
 
-/// The Go updater's units, which would mask ours of the same name (SPEC §5).
+/// The Go updater's units, which would mask ours of the same name, or stand in their place (SPEC §5).
 fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     let layout = &context.layout;
-    if layout.suffix.is_some() || GoUpdater::read(&GoUpdater::file(layout))?.is_none() {
+    if GoUpdater::read(&GoUpdater::file(layout))?.is_none() {
         return Ok(Vec::new());
     }
+    let (timer, agent) = (foreign_timer(context), &layout.unit);
+    let name = timer.trim_end_matches(".timer");
     let files = [
-        "/etc/systemd/system/teleport-update.timer",
-        "/etc/systemd/system/teleport-update.service",
-        "/etc/systemd/system/teleport.service.wants/teleport-update.timer",
-        "/etc/systemd/system/timers.target.wants/teleport-update.timer",
-        "/etc/systemd/system/teleport.service.d/teleport-update.conf",
+        timer.clone(),
+        format!("{name}.service"),
+        format!("{agent}.wants/{timer}"),
+        format!("timers.target.wants/{timer}"),
+        format!("{agent}.d/{name}.conf"),
     ];
     Ok(files
         .into_iter()
-        .map(|inside| (layout.real(Path::new(inside)), layout.versions.join(TAKEN_OVER).join(&inside[1..])))
-        .filter(|(path, _)| {
-            // Only what carries the Go updater's own mark; a link that enables such a file is made for it. In an image
-            // its target is a path inside.
-            let file = std::fs::read_link(path).map_or_else(|_| path.clone(), |target| layout.real(&target));
-            std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(FOREIGN_MARK))
+        .map(|file| Path::new("/etc/systemd/system").join(file))
+        .map(|inside| {
+            let kept = layout.versions.join(TAKEN_OVER).join(inside.strip_prefix("/").unwrap_or(&inside));
+            (layout.real(&inside), kept)
         })
+        .filter(|(path, _)| is_foreign(layout, path))
         .collect())
 }
 
@@ -466,8 +491,57 @@ fn closed_path(context: &Context) -> Option<(PathBuf, bool)> {
     Some((state, closed))
 }
 
+/// Units that we write: those of a suffixed installation, and what its paths need.
+fn own_units(context: &Context, data_dir: &Path) -> Result<Vec<(PathBuf, String, Node)>> {
+    let mut units = suffixed_units(context)?;
+    units.extend(paths_drop_in(context, data_dir)?);
+    Ok(units)
+}
+
+/// A drop-in of the service for links, versions or data that its confinement would keep it from writing. One that is no
+/// longer needed stays as it is until `uninstall`.
+fn paths_drop_in(context: &Context, data_dir: &Path) -> Result<Option<(PathBuf, String, Node)>> {
+    let layout = &context.layout;
+    let suffix = layout.suffix.as_ref().map(|suffix| format!("_{suffix}")).unwrap_or_default();
+    let path =
+        layout.real(Path::new(&format!("/etc/systemd/system/teleport-update{suffix}.service.d/{PATHS_DROP_IN}")));
+    let node = look(&path, || Node::Text(std::fs::read_to_string(&path).unwrap_or_default()))?;
+    let mut dirs: Vec<PathBuf> = [&layout.link_dir, &layout.versions, data_dir]
+        .into_iter()
+        // Its last component can be a link, too.
+        .map(|dir| layout.inside(durable::parent(&layout.real(&layout.inside(dir).join("x")))))
+        .filter(|dir| is_kept_from_unit(dir))
+        .collect();
+    dirs.sort();
+    dirs.dedup();
+    Ok(match (dirs.is_empty(), node) {
+        (false, node) => Some((path, paths_text(&dirs), node)),
+        (true, Node::Text(text)) => Some((path, text.clone(), Node::Text(text))),
+        (true, _) => None,
+    })
+}
+
+/// Whether `dir` is what `teleport-update.service` leaves read-only.
+fn is_kept_from_unit(dir: &Path) -> bool {
+    let below = |tops: &[&str]| tops.iter().any(|top| dir.starts_with(top));
+    below(&["/usr", "/etc", "/boot", "/efi", "/home", "/root", "/run/user"])
+        && !below(&["/usr/local", "/etc/systemd/system"])
+}
+
+fn paths_text(dirs: &[PathBuf]) -> String {
+    // In unit files `%` begins a specifier.
+    let list = |dir: &PathBuf| format!(" \"-{}\"", dir.display().to_string().replace('%', "%%"));
+    let list: String = dirs.iter().map(list).collect();
+    let list = list.trim_start();
+    format!(
+        "# Written by `teleport-update enable`: its links, versions or the agent's data are here.\n[Service]\n\
+         # The same twice: systemd before 231 knows only the older name.\n\
+         ReadWriteDirectories={list}\nReadWritePaths={list}\n"
+    )
+}
+
 /// Timer, service and boot unit of a suffixed installation: the package's own serve only the default one.
-fn own_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
+fn suffixed_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
     let Some(suffix) = &context.layout.suffix else {
         return Ok(Vec::new());
     };
@@ -496,4 +570,26 @@ fn own_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
             Ok((path, text, node))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_unit_leaves_read_only_needs_a_drop_in() {
+        for dir in ["/usr/bin", "/usr", "/etc/teleport", "/home/teleport/data", "/root/x", "/boot"] {
+            assert!(is_kept_from_unit(Path::new(dir)), "{dir}");
+        }
+        for dir in ["/usr/local/bin", "/opt/x/bin", "/var/lib/teleport", "/srv", "/etc/systemd/system", "/homes/x", "/"]
+        {
+            assert!(!is_kept_from_unit(Path::new(dir)), "{dir}");
+        }
+    }
+
+    #[test]
+    fn a_path_with_a_space_or_a_percent_sign_is_one_word_of_the_drop_in() {
+        let text = paths_text(&["/home/a b".into(), "/usr/100%".into()]);
+        assert!(text.ends_with("\nReadWritePaths=\"-/home/a b\" \"-/usr/100%%\"\n"), "{text}");
+    }
 }

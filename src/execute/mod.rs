@@ -171,6 +171,16 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
             site.report.info("the rest is left to the next run after the boot");
             return Ok(Ok(()));
         }
+        if let (Step::RemovePackage { name }, false, true) = (step, site.layout.is_image(), machine::is_confined()) {
+            // Half done would be worse than not begun. The unit's last line recovers outside of its confinement.
+            return Err(Error::new(
+                Code::RecoveryFailed,
+                format!(
+                    "the removal of the package {name} is left to the end of this unit's run, which may change /usr"
+                ),
+            )
+            .advise("nothing; or run `teleport-update recover` by hand"));
+        }
         match steps::perform(site, plan, step) {
             Ok(Note { .. }) => site.report.done(&step.describe()),
             Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Confirm { .. }) => {

@@ -31,6 +31,23 @@ pub fn is_going_down() -> bool {
             .is_ok_and(|output| output.stdout_text().trim() == "stopping")
 }
 
+/// True when our unit has made `/usr` read-only to us: in a name space of mounts that is not PID 1's. What must change
+/// files of the distribution (its package manager) can't be done here, but outside of the unit it could.
+pub fn is_confined() -> bool {
+    let space = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let apart = matches!((space("self"), space("1")), (Some(own), Some(first)) if own != first);
+    is_systemd_booted() && apart && mount(Path::new("/usr")).is_ok_and(|mount| mount.read_only)
+}
+
+/// What to do about a file system that is read-only.
+pub fn read_only_advice() -> &'static str {
+    if is_confined() {
+        "run `teleport-update enable` by hand, which has teleport-update.service write there; or see docs/units.md"
+    } else {
+        "remount it writable or choose another directory"
+    }
+}
+
 /// True when we act as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

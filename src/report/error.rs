@@ -79,7 +79,7 @@ impl<T, E: Into<std::io::Error>> IoContext<T> for std::result::Result<T, E> {
             let advice = match code {
                 Code::NoSpace => Some("free space on that file system and run the command again"),
                 Code::Permission => Some("run as root; what root itself may not change, `lsattr` or SELinux forbids"),
-                Code::ReadOnly => Some("remount it writable or choose another directory"),
+                Code::ReadOnly => Some(crate::host::machine::read_only_advice()),
                 _ => None,
             };
             Error { code, what, advice: advice.map(str::to_owned), recorded: false }

@@ -76,6 +76,10 @@ hierarchies() {
     fi
 }
 
+# systemd 229 knows the unified hierarchy only under the type it had before Linux 4.5; where the host has v1's as well
+# (hybrid), it gets that.
+unified() { case $(cat "$bed/kind") in xenial*) echo 0 ;; *) echo 1 ;; esac; }
+
 # Kills whatever the bed's groups still hold and removes them.
 remove_groups() {
     local h group procs i
@@ -124,7 +128,7 @@ start() {
         status=133
         while [ $status = 133 ]; do
             # setsid: a Ctrl-C at a test run is for the test, which then takes its bed down.
-            SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 setsid systemd-nspawn -q -b -D "$bed/root" -M "$name" \
+            SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=$(unified) setsid systemd-nspawn -q -b -D "$bed/root" -M "$name" \
                 --register=no --keep-unit --console=read-only --notify-ready=yes --kill-signal=SIGRTMIN+3 \
                 --resolv-conf=copy-host --link-journal=no "${args[@]}" &
             remember "$bed/nspawn.pid" $!
@@ -216,6 +220,7 @@ up() {
     trap 'exit 143' TERM INT HUP
     if [ -n "${BED_OWNER:-}" ]; then remember "$bed/owner.pid" "$BED_OWNER"; fi
     if [ $# != 0 ]; then printf '%s\0' "$@"; fi >"$bed/args"
+    echo "${BED_ROOT:-bookworm}" >"$bed/kind"
     mount -t tmpfs -o "size=${BED_SIZE:-2g},mode=755" "bed-$name" "$bed/disk"
     mkdir "$bed"/disk/{upper,work}
     mount -t overlay -o "lowerdir=${BED_LAYER:+$BED_LAYER:}$base,upperdir=$bed/disk/upper,workdir=$bed/disk/work" "bed-$name" "$bed/root"
@@ -277,7 +282,14 @@ exec)
     ;;
 run)
     pid=$(leader) || die "bed $name is not running"
-    inside "$pid" systemd-run -q --pipe --wait --collect --service-type=exec -E HOME=/root -E LANG=C.UTF-8 -- "$@"
+    version=$(inside "$pid" systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')
+    if ((version >= 240)); then
+        inside "$pid" systemd-run -q --pipe --wait --collect --service-type=exec -E HOME=/root -E LANG=C.UTF-8 -- "$@"
+    else
+        # No Type=exec, and before 235 no --pipe: a unit of its own all the same, but not PID 1's child. Messages about
+        # the scope itself are dropped, by way of another descriptor for the command's.
+        inside "$pid" systemd-run --scope -- sh -c 'exec "$@" 2>&3 3>&-' sh "$@" 3>&2 2>/dev/null
+    fi
     ;;
 cut)
     pid=$(leader) || die "bed $name is not running"

@@ -2,8 +2,9 @@
 # root.sh [SUITE[-KIND]]   builds the root file system of a kind of bed, once, and prints its path.
 # root.sh clean            removes every root that no bed is using.
 #
-# SUITE is Debian's (default bookworm: systemd 252; bullseye: 247; trixie: 257). KINDs: `rpm` (with rpm and dnf), `cloud`
-# (with cloud-init, and what Ansible needs), `arm64` (runs under qemu-user; the caller sees to binfmt_misc).
+# SUITE is Debian's (default bookworm: systemd 252; bullseye: 247; trixie: 257), or Ubuntu's where Debian's archive has
+# none so old (xenial: 229; bionic: 237). KINDs: `rpm` (with rpm and dnf), `cloud` (with cloud-init, and what Ansible needs), `needrestart`,
+# `arm64` (runs under qemu-user; the caller sees to binfmt_misc).
 #
 # A root lives in $TELEPORT_UPDATE_BEDS (default ~/.cache/teleport-update-beds) under a name that holds a digest of
 # everything it was made from, so a changed package list is another root. It is built under a temporary name and renamed
@@ -20,6 +21,7 @@ of_kind() {
     '') ;;
     rpm) packages+=,rpm,dnf,createrepo-c ;;
     cloud) packages+=,cloud-init,python3-apt ;;
+    needrestart) packages+=,needrestart ;;
     arm64) architecture=arm64 ;;
     *) echo "root.sh: not a kind of root: $1" >&2; return 2 ;;
     esac
@@ -89,26 +91,60 @@ build() {
     echo "root.sh: $root, $(du -sm "$root" | cut -f1) MiB, $((SECONDS - started)) s" >&2
 }
 
+# Ubuntu's keys are in no package of Debian's; debootstrap knows what its old releases need done in which order.
+ubuntu=http://archive.ubuntu.com/ubuntu
+keyring=pool/main/u/ubuntu-keyring/ubuntu-keyring_2018.02.28_all.deb
+keyring_sha256=c0763889cec4196839354d99b71f3c369dfa51ff17f59cabea87d1c7d55fe5e0
+
+bootstrap_ubuntu() {
+    local suite=$1 temp=$2
+    /usr/lib/apt/apt-helper download-file "$ubuntu/$keyring" "$temp/keyring.deb" "SHA256:$keyring_sha256" || return
+    dpkg-deb -x "$temp/keyring.deb" "$temp/keyring" || return
+    debootstrap --variant=minbase --include="$packages" \
+        --keyring="$temp/keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$suite" "$temp/root" "$ubuntu" || return
+    rm -rf "$temp/root/debootstrap" "$temp"/root/var/cache/apt/archives/*.deb
+}
+
+build_ubuntu() {
+    local suite=$1 root=$2 temp log started
+    command -v debootstrap >/dev/null || { echo "root.sh: debootstrap is missing (make setup)" >&2; return 1; }
+    temp=$(mktemp -d "$cache/.building-XXXXXX")
+    log=$temp.log
+    # shellcheck disable=SC2064 # the paths of now
+    trap "rm -rf --one-file-system '$temp' '$log'" EXIT
+    started=$SECONDS
+    echo "root.sh: building $(basename "$root") (about a minute)" >&2
+    if ! bootstrap_ubuntu "$suite" "$temp" </dev/null >"$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        echo "root.sh: debootstrap failed for $suite" >&2
+        return 1
+    fi
+    settle "$temp/root"
+    mv -T "$temp/root" "$root"
+    echo "root.sh: $root, $(du -sm "$root" | cut -f1) MiB, $((SECONDS - started)) s" >&2
+}
+
 main() {
     mkdir -p "$cache"
     if [ "${1:-}" = clean ]; then
         clean
         return
     fi
-    local suite=${1:-bookworm} name key root
+    local suite=${1:-bookworm} name key root build=build
     name=$suite
     [[ $suite =~ ^[a-z]+(-[a-z0-9]+)?$ ]] || { echo "root.sh: not a suite: $suite" >&2; return 2; }
     if [ "${suite#*-}" != "$suite" ]; then
         of_kind "${suite#*-}"
         suite=${suite%%-*}
     fi
-    key=$({ declare -f settle build; echo "$packages $(uname -m) $architecture"; } | sha256sum | cut -c1-12)
+    case $suite in xenial | bionic) build=build_ubuntu ;; esac
+    key=$({ declare -f settle $build; echo "$packages $(uname -m) $architecture"; } | sha256sum | cut -c1-12)
     root=$cache/root-$name-$key
     if [ ! -d "$root" ]; then
         # One builder at a time: tests run in parallel. Children of mmdebstrap must not inherit the lock.
         exec 9>"$cache/.lock-$name"
         flock 9
-        if [ ! -d "$root" ]; then (build "$suite" "$root" 9>&-); fi
+        if [ ! -d "$root" ]; then ($build "$suite" "$root" 9>&-); fi
         exec 9>&-
     fi
     echo "$root"

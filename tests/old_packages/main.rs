@@ -75,7 +75,7 @@ fn host(name: &str, manager: Manager, toy: &Toy, newer: &[Toy]) -> Option<Rig> {
     }
     let rig = match manager {
         Apt => Rig::up(name)?,
-        Dnf => Rig::up_on("bookworm-rpm", name)?,
+        Dnf => Rig::up_on("bookworm-rpm", name, &[])?,
     };
     let dir = tempfile::tempdir().unwrap();
     let toys = || std::iter::once(toy).chain(newer);
@@ -222,6 +222,23 @@ fn apt_enabled_and_running_with_the_files_in_opt() {
 #[test]
 fn apt_masked() {
     lives_on("aptmask", Apt, &Toy::new("teleport", OLD, Layout::Plain), Masked);
+}
+
+/// systemd would neither reload nor start such an agent again, whichever version it is.
+#[test]
+fn an_agent_that_was_masked_while_it_runs_is_left_alone_until_it_is_not() {
+    let Some(rig) = host("maskrun", Apt, &Toy::new("teleport", OLD, Layout::Plain), &[]) else { return };
+    EnabledRunning.set(&rig);
+    rig.bed.sh("systemctl mask teleport");
+    let before = (support::tree(&rig.path("/usr/local/bin")), rig.bed.sh("systemctl show -p MainPID teleport"));
+    enable(&rig).fails(1, "teleport.service is masked while the agent runs");
+    assert_eq!((support::tree(&rig.path("/usr/local/bin")), rig.bed.sh("systemctl show -p MainPID teleport")), before);
+    assert!(!Apt.is_gone(&rig, "teleport") && !rig.path("/var/lib/teleport/versions/.journal").exists());
+    rig.bed.sh("systemctl unmask teleport");
+    enable(&rig).ok();
+    rig.until_ready();
+    assert_eq!(exe(&rig), OURS);
+    assert!(Apt.is_gone(&rig, "teleport"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 #[path = "../beds/mod.rs"]
 pub mod beds;
+pub mod go;
 pub mod life;
 pub mod package;
 pub mod repository;
@@ -265,12 +266,12 @@ pub struct Rig {
 impl Rig {
     /// `None`, saying why, where this machine cannot host a bed.
     pub fn up(name: &str) -> Option<Self> {
-        Self::up_on("bookworm", name)
+        Self::up_on("bookworm", name, &[])
     }
 
-    /// Like [`Rig::up`], on another root of `root.sh`.
-    pub fn up_on(root: &str, name: &str) -> Option<Self> {
-        let rig = Self::bare(root, name)?;
+    /// Like [`Rig::up`], on a root of `root.sh`, with further arguments for `systemd-nspawn`.
+    pub fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
+        let rig = Self::bare_with(root, name, nspawn)?;
         let bed = &rig.bed;
         bed.put(updater(), "/usr/lib/teleport-update/teleport-update");
         bed.sh("ln -sf ../lib/teleport-update/teleport-update /usr/bin/teleport-update");
@@ -282,7 +283,11 @@ impl Rig {
 
     /// The same without the updater, on a root of `root.sh`.
     pub fn bare(root: &str, name: &str) -> Option<Self> {
-        let bed = Bed::up_on(root, name, &[])?;
+        Self::bare_with(root, name, &[])
+    }
+
+    fn bare_with(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
+        let bed = Bed::up_on(root, name, nspawn)?;
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::start(dir.path());
         bed.write("/etc/hosts", "127.0.0.1 localhost\n", 0o644);

@@ -67,13 +67,10 @@ pub fn rpm(
         let kind = if path.starts_with("etc/") { "%config(noreplace) " } else { "" };
         writeln!(spec, "%attr({mode:o},root,root) {kind}/{path}").unwrap();
     }
-    for dir in
-        ["opt/teleport", "opt/teleport/system", "opt/teleport/system/bin"].iter().filter(|dir| tree.join(dir).is_dir())
-    {
-        writeln!(spec, "%dir /{dir}").unwrap();
-    }
-    if tree.join("opt/teleport/system/lib").is_dir() {
-        spec.push_str("%dir /opt/teleport/system/lib\n%dir /opt/teleport/system/lib/systemd\n%dir /opt/teleport/system/lib/systemd/system\n");
+    for dir in ["", "/system", "/system/bin", "/system/lib", "/system/lib/systemd", "/system/lib/systemd/system"] {
+        if tree.join(format!("opt/teleport{dir}")).is_dir() {
+            writeln!(spec, "%dir /opt/teleport{dir}").unwrap();
+        }
     }
     let spec_file = work.path().join("toy.spec");
     put(&spec_file, spec, 0o644);
@@ -112,11 +109,7 @@ pub fn dnf_repository(bed: &Bed, rpms: &[PathBuf]) {
     for rpm in rpms {
         bed.put(rpm, format!("/srv/yum/{}", rpm.file_name().unwrap().to_str().unwrap()));
     }
-    bed.write(
-        "/etc/yum.repos.d/toy.repo",
-        "[toy]\nname=toy\nbaseurl=file:///srv/yum\ngpgcheck=0\nmetadata_expire=0\n",
-        0o644,
-    );
+    bed.write("/etc/yum.repos.d/toy.repo", "[toy]\nname=toy\nbaseurl=file:///srv/yum\ngpgcheck=0\n", 0o644);
     // What a Red Hat has and this bed's packages of Debian do not tell rpm.
     bed.write(
         "/etc/dnf/dnf.conf",
@@ -124,7 +117,7 @@ pub fn dnf_repository(bed: &Bed, rpms: &[PathBuf]) {
         0o644,
     );
     bed.write("/etc/dnf/vars/releasever", "1\n", 0o644);
-    bed.sh("createrepo_c -q /srv/yum");
+    bed.sh("createrepo_c -q /srv/yum && dnf -q clean all");
 }
 
 /// What scripts need on an rpm system, provided by nothing in this bed.

@@ -15,7 +15,7 @@ use crate::strings::assert_version;
 use crate::tree::is_line;
 
 /// What `spec` and the mappings in it know; everything else there is somebody else's.
-const SPEC: [&str; 26] = [
+const SPEC: [&str; 27] = [
     "proxy",
     "enabled",
     "active_version",
