@@ -288,12 +288,65 @@ fn of_an_image_enabled_from_outside_cloud_init_makes_hosts_that_differ() {
             .arg(foundry.cluster.ca_file())
             .output();
         Ran::of(&enable.unwrap()).ok();
+        let is_enabled = ["is-enabled", "teleport-update.timer"];
+        let timer = Command::new("systemctl").arg("--root").arg(builder.root()).args(is_enabled).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&timer.stdout), "enabled\n");
         let layer = foundry.dir.path().join("layer");
         builder.layer(&layer);
         layer
     };
     assert!(!had_id(&layer));
     assert_two_hosts(&foundry, &layer, &foundry.user_data("baked.yaml"));
+}
+
+#[test]
+fn of_a_builder_that_ran_the_agent_nothing_is_left_after_the_lines_of_the_guide() {
+    let Some(deb) = deb("1.0.0") else { return };
+    let foundry = Foundry::new();
+    foundry.release("1.0.0");
+    let Some(builder) = foundry.builder("ran", &foundry.base_url()) else { return };
+    with_repository(&builder, &deb);
+    apt_install(&builder);
+    builder.write("/etc/teleport.yaml", "teleport:\n  data_dir: /var/lib/teleport\n", 0o600);
+    builder
+        .sh(&format!("teleport-update enable --proxy {} && systemctl enable --now teleport", foundry.cluster.addr()));
+    until_running(&builder, "1.0.0");
+    foundry.release("1.1.0");
+    until_running(&builder, "1.1.0");
+    until_timer_ran(&builder);
+    assert!(builder.path(VERSIONS).join("1.0.0/backup/sqlite.db").exists());
+    let page = std::fs::read_to_string(checkout("docs/images.md")).unwrap();
+    let lines: Vec<&str> =
+        page.lines().skip_while(|line| !line.starts_with("**The agent ran in the builder.**")).collect();
+    let lines: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("    ")).take(2).collect();
+    assert!(lines[0].starts_with("systemctl ") && lines[1].starts_with("rm -rf "), "{lines:?}");
+    builder.sh(&lines.join(" && "));
+    let layer = foundry.bake(builder);
+    let left = tree(&layer.join("var/lib/teleport"));
+    assert!(!left.iter().any(|line| line.contains("sqlite") || line.contains("host_uuid")), "{left:#?}");
+    let clones = ["fore", "aft"].map(|name| foundry.instance(&layer, name, &foundry.user_data("baked.yaml")));
+    for bed in &clones {
+        until_running(bed, "1.1.0");
+        until_timer_ran(bed);
+        let journal = bed.sh("journalctl --no-pager -u teleport-update");
+        assert!(journal.contains("is a copy of another") && !journal.contains("identity came along"), "{journal}");
+    }
+    let [one, other] = clones.each_ref().map(identity);
+    assert!(one.iter().zip(&other).all(|(one, other)| one.1 != other.1), "{one:?} {other:?}");
+}
+
+#[test]
+fn baking_from_outside_takes_out_the_id_that_a_builder_left() {
+    let image = support::Image::new("1.0.0");
+    image.settings("  update_id: eb5f221f-0778-44ca-809a-b9bf9951f007\n  update_id_host: machine:4be1d07c92aa5f13\n");
+    for _ in 0..2 {
+        image.enable(&[]).ok();
+        assert!(!image.config().contains("update_id"), "{}", image.config());
+        // The second time nothing is installed.
+        let text = image.config().replace("\nspec:\n", "\nspec:\n  update_id: eb5f221f-0778-44ca-809a-b9bf9951f007\n");
+        std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
+    }
+    assert!(image.cluster.requests().iter().all(|request| request.parameter("update_id").is_none()));
 }
 
 #[test]

@@ -79,8 +79,13 @@ fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
     recover::pending(context, false)?;
     let mut updates = context.open()?;
     if let Some(spec) = identity::settled(context, updates.spec())? {
+        let is_new = updates.spec().update_id != spec.update_id;
         updates.set_spec(&spec);
-        updates.write()?;
+        match updates.write() {
+            // More is known about the host of the same id: not worth a failed run.
+            Err(error) if !is_new => context.report.warn(&format!("{error}")),
+            written => written?,
+        }
     }
     Ok(updates)
 }
