@@ -36,10 +36,18 @@ build: setup-build ## Debug binaries of the workspace, static, for this machine
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	@ls -l $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
 
+# The released binary does not tell where it was built, so that two checkouts give the same bytes.
+REMAP := $(TARGET_DIR)=/target $(CURDIR)=/teleport-update $(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
+REMAP_RUST := $(REMAP:%=--remap-path-prefix=%)
+static crash package: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := $(REMAP_RUST)
+# Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
+static crash package: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
+    $(REMAP_RUST) -C relocation-model=pic -C link-arg=-pie
+static crash package: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+static crash package: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+
 .PHONY: static
 static: export PATH := $(ZIG)/bin:$(PATH)
-# Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
-static: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := -C relocation-model=pic -C link-arg=-pie
 static: setup-build $(ZIG)/ready ## Release binaries for x86_64 and aarch64: static, position-independent, stripped
 	cargo $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild) $(RELEASE) --target x86_64-unknown-linux-musl
 	cargo zigbuild $(RELEASE) --target aarch64-unknown-linux-musl
@@ -74,6 +82,27 @@ test: setup-beds setup-packages build ## All tests, black box and beds included 
 	        '{ print; fflush() } /^test result:/ { passed += $$4; failed += $$6 } \
 	        END { printf "%d passed, %d failed\n", passed, failed }'; \
 	fi
+
+# Each kind of bed lives a whole life; `make test` has those of apt and dnf. The arm64 one runs the release binary under qemu.
+E2E_ARM64 := $(TARGET_DIR)/e2e-arm64
+.PHONY: e2e
+e2e: export TEST_AGENT := $(TARGET_DIR)/$(NATIVE)/debug/toy-agent
+e2e: export TEST_UPDATER := $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
+e2e: export E2E_ARM64_PACKAGES := $(E2E_ARM64)
+e2e: export E2E_ARM64_AGENT := $(TARGET_DIR)/aarch64-unknown-linux-musl/debug/toy-agent
+e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package to purge, in every kind of bed; a matrix
+	PATH=$(ZIG)/bin:$$PATH cargo zigbuild --locked --target aarch64-unknown-linux-musl --package toy-agent
+	rm -rf $(E2E_ARM64) $(TARGET_DIR)/$(NATIVE)/tmp/e2e
+	for version in 1.0.0 1.2.0; do packaging/build.sh --out $(E2E_ARM64) --version $$version --level 0 \
+	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC)) >/dev/null; done
+	if tests/beds/bed.sh can; then tests/e2e/roots.sh; fi
+	cargo test $(CARGO_FLAGS) --test e2e -- --include-ignored --test-threads 1
+	tests/e2e/matrix.sh $(TARGET_DIR)/tmp/e2e
+
+# An enforcing SELinux machine under qemu, without KVM: some minutes.
+.PHONY: e2e-vm
+e2e-vm: setup-selinux build ## Every flow in an enforcing SELinux virtual machine: no denial, every label right, negative tests
+	tests/selinux/run.sh $(addprefix $(TARGET_DIR)/$(NATIVE)/debug/,teleport-update toy-agent test-cluster)
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 .PHONY: crash
@@ -111,11 +140,15 @@ fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, n
 PACKAGES := $(TARGET_DIR)/package
 VERSION := $(shell awk -F '"' '/^version = / {print $$2; exit}' Cargo.toml)
 .PHONY: package
-package: static setup-packages setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
+package: static setup-packages setup-selinux setup-arm64 setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
 	rm -rf $(PACKAGES)
-	packaging/build.sh --out $(PACKAGES) --version $(VERSION) \
+	mkdir -p $(PACKAGES)
+	selinux/build.sh $(TARGET_DIR)/teleport-update.pp
+	packaging/build.sh --out $(PACKAGES) --version $(VERSION) --selinux $(TARGET_DIR)/teleport-update.pp \
 	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC))
 	packaging/sbom.sh $(PACKAGES) $(TARGETS)
+	install -m 755 packaging/install.sh $(PACKAGES)
+	cd $(PACKAGES) && sha256sum -- install.sh >>SHA256SUMS
 	packaging/lint.sh $(PACKAGES)
 
 .PHONY: lint
@@ -137,6 +170,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds setup-packages setup-sbom setup-fuzz setup-mutants
-setup-build setup-lint setup-beds setup-packages setup-sbom setup-fuzz setup-mutants: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-packages setup-selinux setup-arm64 setup-sbom setup-fuzz setup-mutants
+setup-build setup-lint setup-beds setup-packages setup-selinux setup-arm64 setup-sbom setup-fuzz setup-mutants: setup-%:
 	@tests/setup.sh $*

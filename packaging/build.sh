@@ -1,9 +1,9 @@
 #!/bin/bash
-# build.sh --out DIR --version V [--binary ARCH=PATH].. [--selinux FILE.pp]
+# build.sh --out DIR --version V [--binary ARCH=PATH].. [--selinux FILE.pp] [--level 0-9]
 #
 # Makes a deb and an rpm for each ARCH (amd64, arm64) out of finished binaries, and SHA256SUMS over all of DIR's packages.
 # The same input gives the same bytes: times are SOURCE_DATE_EPOCH's (default: the last commit's). What goes into them is
-# in package.conf and contents; dpkg-deb and rpmbuild, the formats' own tools, write them.
+# in package.conf and contents; dpkg-deb and rpmbuild, the formats' own tools, write them. --level is xz's (6).
 set -euo pipefail
 export LC_ALL=C TZ=UTC
 umask 022
@@ -88,7 +88,7 @@ EOF
     # What is younger than the epoch only because it was copied now.
     find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
     # xz: dpkg before Debian 12 does not read zstd.
-    dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/${name}_${debian_version}_$arch.deb" >"$work/log" 2>&1 ||
+    dpkg-deb --root-owner-group -Zxz "-z$level" --build "$tree" "$out/${name}_${debian_version}_$arch.deb" >"$work/log" 2>&1 ||
         { cat "$work/log" >&2; die "dpkg-deb failed for $arch"; }
 }
 
@@ -141,16 +141,17 @@ EOF
     HOME=$work rpmbuild -bb --target "$machine-linux" \
         -D "_topdir $work/rpmbuild" -D "_rpmdir $out" -D "_rpmfilename %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm" \
         -D "_buildhost localhost" -D "use_source_date_epoch_as_buildtime 1" -D "clamp_mtime_to_source_date_epoch 1" \
-        -D "_binary_payload w6.xzdio" -D "__os_install_post %{nil}" -D "debug_package %{nil}" -D "_build_id_links none" \
+        -D "_binary_payload w$level.xzdio" -D "__os_install_post %{nil}" -D "debug_package %{nil}" -D "_build_id_links none" \
         -D "_docdir_fmt %{NAME}" "$spec" >"$work/log" 2>&1 || { cat "$work/log" >&2; die "rpmbuild failed for $arch"; }
 }
 
-out='' version='' selinux=''
+out='' version='' selinux='' level=6
 declare -A binaries=()
 while [ $# != 0 ]; do
     case $1 in
     --out) out=$2 ;;
     --version) version=$2 ;;
+    --level) level=$2 ;;
     --selinux) selinux=$(realpath "$2") ;;
     --binary) binaries[${2%%=*}]=$(realpath "${2#*=}") ;;
     *) die "unknown argument: $1 (see the head of $0)" ;;

@@ -13,7 +13,9 @@ version=$(awk -F '"' '/^version = / {print $2; exit}' Cargo.toml)
 for target in "$@"; do
     name=teleport-update-$version.$target.cdx
     cargo cyclonedx --quiet --format json --spec-version 1.5 --target "$target" --override-filename "$name"
-    mv "$name.json" "$out/"
+    # Where it was built is nobody's business, and would make two builds differ.
+    sed "s|file://$PWD|file:///teleport-update|g" "$name.json" >"$out/$name.json"
+    rm "$name.json"
     # One for each member of the workspace: only the program is shipped.
     rm -f tests/*/"$name.json"
 done

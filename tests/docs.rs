@@ -15,6 +15,7 @@ use teleport_update::store::manifest::Manifest;
 
 const PROTOCOL: &str = include_str!("../docs/protocol.md");
 const GUIDE: &str = include_str!("../docs/operators-guide.md");
+const IMAGES: &str = include_str!("../docs/images.md");
 
 /// The fenced blocks of a page that are marked `name`.
 fn samples(name: &str) -> Vec<&'static str> {
@@ -196,7 +197,7 @@ fn every_command_and_flag_in_the_pages_exists() {
     let cli = teleport_update::cli::Cli::command();
     let global: BTreeSet<String> = cli.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect();
     let mut seen = 0;
-    for page in [include_str!("../README.md"), GUIDE] {
+    for page in [include_str!("../README.md"), GUIDE, IMAGES] {
         for line in page.lines().filter_map(|line| line.strip_prefix("    ")) {
             let line = line.split('#').next().unwrap();
             let Some((_, words)) = line.split_once("teleport-update ").filter(|(before, _)| !before.contains('/'))
@@ -226,6 +227,7 @@ fn every_link_between_pages_leads_somewhere() {
         "docs/protocol.md",
         "docs/architecture.md",
         "docs/dependencies.md",
+        "docs/images.md",
     ] {
         let text = std::fs::read_to_string(top.join(page)).unwrap();
         for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {

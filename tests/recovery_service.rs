@@ -117,6 +117,21 @@ fn a_run_that_a_shutdown_interrupts_is_old_after_the_boot() {
     rig.bed.halt();
     rig.bed.boot();
     boots_old(&rig);
+    assert_eq!(rig.status()["refused"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_version_whose_reload_a_shutdown_cut_short_is_not_refused_for_it() {
+    let Some(rig) = rig("cut-short") else { return };
+    rig.drop_in("ExecReload=\nExecReload=/bin/touch /run/reloading\nExecReload=/bin/sleep 600\n");
+    rig.release(&version(2));
+    rig.bed.sh(&format!("systemctl start --no-block {UPDATE}"));
+    rig.bed.until("test -e /run/reloading", SOON);
+    rig.bed.halt();
+    rig.bed.boot();
+    boots_old(&rig);
+    let status = rig.status();
+    assert_eq!(status["refused"], Value::Array(Vec::new()), "{status:#}");
 }
 
 #[test]

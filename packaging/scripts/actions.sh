@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # What the maintainer scripts of both package formats do. Put in front of each of them by build.sh; POSIX sh, as old as
 # RHEL 7's. Nothing in here may make an installation fail for want of systemd or SELinux: images have neither running.
 

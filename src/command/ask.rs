@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use base64::Engine;
 
-use super::Context;
+use super::{Context, identity};
 use crate::cluster::{self, Directive, ProxyAddr, Question};
 use crate::config::{Credentials, Spec};
-use crate::host::durable;
 use crate::host::http::{self, Client, HttpSettings};
+use crate::host::{durable, mark};
 use crate::release::{Arch, BaseUrl, Limits, Revision};
 use crate::report::{Code, Error, Result};
 
@@ -74,8 +74,8 @@ fn authorization(userinfo: &str) -> String {
 /// Asks the cluster that `spec` names.
 pub fn directive(context: &Context, spec: &Spec, client: &Client, deadline: Option<Duration>) -> Result<Directive> {
     let proxy: ProxyAddr = proxy(spec)?.parse()?;
-    let question =
-        Question { host_uuid: host_uuid(context)?, group: spec.group.clone(), update_id: spec.update_id.clone() };
+    let update_id = identity::shown(context, spec)?;
+    let question = Question { host_uuid: host_uuid(context)?, group: spec.group.clone(), update_id };
     cluster::find(client, &proxy, &question, deadline, &|| context.signals.cancelled())
 }
 
@@ -98,13 +98,8 @@ pub fn revision(directive: &Directive, active: Option<&Revision>) -> Result<Revi
 
 /// The agent's host UUID, if it ever joined.
 pub fn host_uuid(context: &Context) -> Result<Option<String>> {
-    let path = context.data_dir()?.join("host_uuid");
     // Only root may read the agent's directory; without it the question is asked without the id.
-    let bytes = durable::read_limited(&path, 256).unwrap_or_default();
-    Ok(bytes
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .map(|text| text.trim().to_owned())
-        .filter(|id| !id.is_empty()))
+    Ok(mark::agent_uuid(&context.data_dir()?))
 }
 
 /// Where archives come from.

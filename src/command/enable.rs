@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
-use super::{Context, ask, update};
+use super::{Context, ask, identity, update};
 use crate::cli::Install;
 use crate::cluster::ProxyAddr;
 use crate::config::{Credentials, GoUpdater, Spec};
-use crate::host::{Layout, durable, lock};
+use crate::host::{Layout, lock, machine};
 use crate::release::{BaseUrl, PublicKey, Revision, Version};
 use crate::report::{Code, Error, Result};
 
@@ -43,7 +43,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
     }
     let versions = context.layout.versions.clone();
     if credentials != before {
-        durable::create_dir_all(&versions)?;
+        context.make_versions()?;
         credentials.write(&versions)?;
     }
     let persist_insecure = context.global.insecure && wanted.public_key.is_some();
@@ -51,13 +51,19 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
         context.report.warn("--insecure holds for this run only: without --public-key it is not remembered");
     }
     let image = context.layout.is_image();
+    // Where no systemd runs this may be the build of a container image: there the first `update` makes the id.
+    let own = if machine::is_systemd_booted() { identity::settled(context, updates.spec())? } else { None };
     let version = target.version.clone();
     let change = move |spec: &mut Spec| {
         let (active_version, active_edition) = (spec.active_version.take(), spec.active_edition.take());
-        let update_id = spec.update_id.take();
+        let (update_id, update_id_host) = (spec.update_id.take(), spec.update_id_host.take());
         *spec = Spec { active_version, active_edition, ..wanted.clone() };
         // Nothing that tells one host from another goes into an image.
-        spec.update_id = if image { None } else { update_id.or_else(|| Some(uuid::Uuid::new_v4().to_string())) };
+        (spec.update_id, spec.update_id_host) = match &own {
+            _ if image => (None, None),
+            Some(own) => (own.update_id.clone(), own.update_id_host.clone()),
+            None => (update_id, update_id_host),
+        };
         spec.insecure = spec.insecure || persist_insecure;
         mark(spec);
         if spec.pinned {

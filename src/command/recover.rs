@@ -10,7 +10,7 @@ use crate::execute::journal::{self, Journal};
 use crate::execute::recovery::{self, Recovered};
 use crate::execute::{NEXT_CONFIG, OWN_PROGRAM, digest_of};
 use crate::host::command::Command;
-use crate::host::{durable, lock};
+use crate::host::{durable, lock, machine};
 use crate::report::{IoContext, Result};
 use crate::store::publish;
 
@@ -19,7 +19,7 @@ pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
     if !context.layout.versions.is_dir() {
         return Ok(0);
     }
-    if !args.boot && is_shutting_down(context) {
+    if !args.boot && !context.layout.is_image() && machine::is_going_down() {
         context.report.info("the host is going down: recovery is left to the boot");
         return Ok(0);
     }
@@ -162,15 +162,4 @@ fn is_finished_by_writer(context: &Context, boot: bool) -> Result<bool> {
         Err(error) => context.report.warn(&error.to_string()),
     }
     Ok(false)
-}
-
-/// At shutdown a service call would wait for the very shutdown that it is part of.
-fn is_shutting_down(context: &Context) -> bool {
-    if context.layout.is_image() || !crate::host::machine::is_systemd_booted() {
-        return false;
-    }
-    Command::new("systemctl")
-        .arg("is-system-running")
-        .run()
-        .is_ok_and(|output| output.stdout_text().trim() == "stopping")
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::errand::{self, Errand};
 use super::survey::Depth;
-use super::{Context, ask, recover, survey, watch};
+use super::{Context, ask, identity, recover, survey, watch};
 use crate::cli::Update;
 use crate::config::Updates;
 use crate::host::http;
@@ -69,19 +69,23 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
     )
 }
 
-/// A host baked into an image has no id before its first run: made and kept here, never under `--root` (SPEC §3).
+/// A host baked into an image has no id before its first run, or the id of the host that was copied: made and kept here,
+/// never under `--root` (SPEC §3).
 fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
-    if updates.spec().update_id.is_some() || context.layout.is_image() {
+    if !identity::is_due(context, updates.spec())? {
         return Ok(updates);
     }
     let _lock = context.lock("update")?;
     recover::pending(context, false)?;
     let mut updates = context.open()?;
-    if updates.spec().update_id.is_none() {
-        let mut spec = updates.spec().clone();
-        spec.update_id = Some(uuid::Uuid::new_v4().to_string());
+    if let Some(spec) = identity::settled(context, updates.spec())? {
+        let is_new = updates.spec().update_id != spec.update_id;
         updates.set_spec(&spec);
-        updates.write()?;
+        match updates.write() {
+            // More is known about the host of the same id: not worth a failed run.
+            Err(error) if !is_new => context.report.warn(&format!("{error}")),
+            written => written?,
+        }
     }
     Ok(updates)
 }

@@ -6,6 +6,7 @@ use super::errand::{self, Errand};
 use super::survey::{self, Depth};
 use super::{Context, recover};
 use crate::config::Updates;
+use crate::host::machine;
 use crate::plan::retention;
 use crate::report::{Code, Error, Result};
 use crate::service::health::{self, Probe};
@@ -30,6 +31,8 @@ pub fn run(context: &mut Context, left: Option<Duration>) -> Result<u8> {
     let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
     let settings = HealthSettings { watch: left, ..site.health };
     match health::watch(&probe, settings, &|| context.signals.cancelled()) {
+        // Stopped with the host: the next run looks again.
+        Ok(Verdict::Failed { .. }) if machine::is_going_down() => Ok(0),
         Ok(Verdict::Failed { reason }) => back(context, &reason),
         Ok(_) => settle(context),
         // The next run looks again.

@@ -91,6 +91,8 @@ pub struct Spec {
     pub service: Option<ServiceCommands>,
     /// This host's id towards the cluster, a UUID made on the first run.
     pub update_id: Option<String>,
+    /// Which host that id was made for: the text of a [`crate::host::mark::HostMark`].
+    pub update_id_host: Option<String>,
 }
 
 /// When a version counts as healthy (SPEC §6).
@@ -199,6 +201,7 @@ impl Default for Spec {
             no_proxy: None,
             service: None,
             update_id: None,
+            update_id_host: None,
         }
     }
 }
@@ -362,6 +365,7 @@ impl Spec {
             no_proxy: text("no_proxy")?,
             service: ServiceCommands::from_view(&view.at("service")?)?,
             update_id: text("update_id")?,
+            update_id_host: text("update_id_host")?,
         })
     }
 
@@ -395,6 +399,7 @@ impl Spec {
             ("no_proxy", text(&self.no_proxy)),
             ("service", self.service.as_ref().map(ServiceCommands::to_node)),
             ("update_id", text(&self.update_id)),
+            ("update_id_host", text(&self.update_id_host)),
         ])
     }
 }
@@ -630,6 +635,7 @@ mod tests {
                 pid_file: "/run/teleport.pid".into(),
             }),
             update_id: Some("2c652f3c-ae11-5e5a-ba40-73cba91149cd".to_owned()),
+            update_id_host: Some("machine:0123456789abcdef".to_owned()),
         };
         updates.set_spec(&spec);
         updates.write().unwrap();

@@ -41,6 +41,8 @@ pub struct Backup {
     pub creation_time: Timestamp,
     /// What was there.
     pub content: Content,
+    /// The agent's `host_uuid` then; unknown where there was none, and in descriptions of other updaters.
+    pub host: Option<String>,
     /// It holds what a failed version left behind: never restored by itself.
     pub failed: bool,
 }
@@ -72,6 +74,8 @@ pub struct Expect<'a> {
     pub now: Timestamp,
     /// `backup_max_age`.
     pub max_age: Duration,
+    /// The agent's `host_uuid` now; not asked where either side does not know it.
+    pub host: Option<&'a str>,
     /// Whether the host has a database now.
     pub database_exists: bool,
     /// The journalled [`Backup::identity`] when this very run is undone: then nothing else is asked.
@@ -120,6 +124,7 @@ impl Backup {
             ("database", absent),
             ("size", size),
             ("sha256", sha256),
+            ("host", self.host.as_deref().map(Node::text)),
             ("failed", self.failed.then(|| Node::plain(true))),
         ]);
         Node::mapping([("version", Some(Node::text(FORMAT))), ("kind", Some(Node::text(KIND))), ("spec", Some(spec))])
@@ -154,6 +159,7 @@ impl Backup {
             edition: spec.at("edition")?.parsed("an edition")?,
             creation_time: time.needed("a time", time.time()?)?,
             content,
+            host: spec.at("host")?.text()?,
             failed: spec.at("failed")?.boolean()?.unwrap_or_default(),
         })
     }
@@ -186,6 +192,12 @@ pub fn validity(backup: &Backup, expect: &Expect<'_>) -> Result<()> {
     let proxy = expect.proxy.unwrap_or_default();
     if address(&backup.proxy) != address(proxy) {
         return Err(invalid(&format!("belongs to proxy {:?} and not to {proxy:?}", backup.proxy)));
+    }
+    // Its database holds that agent's keys: this host would answer to another one's name.
+    if let (Some(found), Some(wanted)) = (backup.host.as_deref(), expect.host)
+        && found != wanted
+    {
+        return Err(invalid(&format!("is of the agent {found} and not of this host's {wanted}")));
     }
     let age = expect.now.duration_since(backup.creation_time);
     let taken = time_text(backup.creation_time);
@@ -289,6 +301,7 @@ mod tests {
             edition: Some(Edition::Enterprise),
             creation_time: "2020-12-09T16:09:53Z".parse().unwrap(),
             content: Content::Database { size: Some(3), sha256: Some("a".repeat(64)) },
+            host: Some("11111111-2222-4333-8444-555555555555".to_owned()),
             failed: false,
         }
     }
@@ -300,6 +313,7 @@ mod tests {
             proxy: Some("MyTenant.teleport.sh:443"),
             now: "2020-12-10T16:09:53Z".parse().unwrap(),
             max_age: Duration::from_secs(2 * 86_400),
+            host: Some("11111111-2222-4333-8444-555555555555"),
             database_exists: true,
             trusted: None,
         }
@@ -365,6 +379,9 @@ mod tests {
         );
         assert_eq!(code(&backup(), Expect { proxy: None, ..expect() }), Err(Code::BackupInvalid));
         assert_eq!(code(&Backup { failed: true, ..backup() }, expect()), Err(Code::BackupInvalid));
+        assert_eq!(code(&backup(), Expect { host: Some("another"), ..expect() }), Err(Code::BackupInvalid));
+        assert_eq!(code(&backup(), Expect { host: None, ..expect() }), Ok(()));
+        assert_eq!(code(&Backup { host: None, ..backup() }, expect()), Ok(()));
         assert_eq!(code(&backup(), at("2020-12-11T16:09:52Z")), Ok(()));
         assert_eq!(code(&backup(), at("2020-12-11T16:09:53Z")), Err(Code::BackupExpired));
         let old = validity(&backup(), &at("2020-12-11T16:09:53Z")).unwrap_err();

@@ -31,6 +31,8 @@ pub struct Subject<'a> {
     pub proxy: &'a str,
     /// The version that last used the database.
     pub revision: &'a Revision,
+    /// The agent's `host_uuid`, if it has one.
+    pub host: Option<&'a str>,
     /// The present time.
     pub now: Timestamp,
     /// The version has failed: its snapshot is never restored by itself.
@@ -225,6 +227,7 @@ fn write(dir: &Path, subject: &Subject<'_>, content: Content, failed: bool) -> R
         edition: Some(subject.revision.edition),
         creation_time: subject.now,
         content,
+        host: subject.host.map(str::to_owned),
         failed,
     };
     backup.write(dir)?;

@@ -54,6 +54,7 @@ impl Bed {
         Subject {
             proxy: "p:443",
             revision: &self.revision,
+            host: None,
             now: "2026-01-02T03:04:05Z".parse().unwrap(),
             failed: false,
         }
@@ -538,6 +539,7 @@ fn a_snapshot_is_asked_for_its_files_before_it_is_trusted() {
         version: &bed.revision.version,
         edition: None,
         proxy: Some("p"),
+        host: None,
         now: "2026-01-03T00:00:00Z".parse().unwrap(),
         max_age: Duration::from_secs(365 * 86_400),
         database_exists: true,
@@ -644,6 +646,7 @@ fn size_and_digest_of_a_snapshot_are_each_asked_for_by_themselves() {
         version: &bed.revision.version,
         edition: None,
         proxy: Some("p"),
+        host: None,
         now: bed.subject().now,
         max_age: Duration::from_secs(86_400),
         database_exists: true,

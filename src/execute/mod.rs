@@ -82,6 +82,13 @@ pub fn run(
         journal.append(Record::Commit).map_err(plain)
     });
     if let Err(mut undone) = switched {
+        // An agent that the host's own shutdown stops, or keeps from starting, tells nothing about its version.
+        if undone.blame && !site.layout.is_image() && machine::is_going_down() {
+            undone = plain(
+                Error::new(Code::Interrupted, "the host is going down in the middle of the update")
+                    .advise("nothing; the boot finishes or undoes it, the next run tries again"),
+            );
+        }
         undone.recovery = undo(site, &mut journal, &undone.error, undone.blame).err();
         if undone.recovery.is_none() {
             regret(&journal);

@@ -9,7 +9,7 @@ use super::journal::{Journal, Note, Record};
 use crate::database::backup::DATABASE_FILE;
 use crate::database::{self, AtRest, Backup, Content, Pace, Subject, directory, restore};
 use crate::host::process::FileId;
-use crate::host::{durable, package, systemctl::Systemctl};
+use crate::host::{durable, mark, package, systemctl::Systemctl};
 use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
 use crate::release::Revision;
 use crate::report::{Code, Error, IoContext, Result};
@@ -247,7 +247,8 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool, failed: bool
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     let new = directory::new_in(&version_dir);
-    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), failed)?;
+    let host = mark::agent_uuid(&site.data_dir);
+    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let taken = if stopped {
         // A restore follows and replaces the live file: it may be linked.
@@ -277,9 +278,14 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool, failed: bool
     Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned) })
 }
 
-fn subject<'a>(site: &'a Site<'_>, revision: Option<&'a Revision>, failed: bool) -> Result<Subject<'a>> {
+fn subject<'a>(
+    site: &'a Site<'_>,
+    revision: Option<&'a Revision>,
+    host: Option<&'a str>,
+    failed: bool,
+) -> Result<Subject<'a>> {
     let revision = revision.ok_or_else(|| Error::new(Code::Io, "a snapshot needs a version"))?;
-    Ok(Subject { proxy: &site.proxy, revision, now: site.host.now(), failed })
+    Ok(Subject { proxy: &site.proxy, revision, host, now: site.host.now(), failed })
 }
 
 fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -> Result<()> {
@@ -426,7 +432,8 @@ pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
 fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let new = directory::new_in(&version_dir);
-    let subject = subject(site, plan.to.as_ref(), true)?;
+    let host = mark::agent_uuid(&site.data_dir);
+    let subject = subject(site, plan.to.as_ref(), host.as_deref(), true)?;
     let at_rest = AtRest { will_be_replaced: true, even_if_damaged: true };
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| false };
     if let Err(error) = database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace) {
@@ -476,8 +483,10 @@ fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
         files: std::slice::from_ref(&site.layout.agent_config),
         dirs: std::slice::from_ref(&site.data_dir),
         copies: &copies,
+        link_dir: &site.layout.link_dir,
     };
-    package::purge(&package, keep, root, PACKAGE_LOCK)
+    let wait = package::Wait { longest: PACKAGE_LOCK, tell: &|words| site.report.info(words) };
+    package::purge(&package, keep, root, wait)
 }
 
 /// The package manager may have deleted links or the unit that stood under its own names: made again at once. Its

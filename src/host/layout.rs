@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
 
+use super::machine;
 use crate::report::{Code, Error, Result};
 
 /// The agent's data directory unless `teleport.yaml` says otherwise, as seen from inside the root.
@@ -60,6 +61,12 @@ impl Layout {
                 format!("/etc/systemd/system/teleport_{suffix}.service"),
                 format!("teleport_{suffix}.service"),
             ),
+        };
+        // An image whose /usr is sealed, /usr/local included: a unit with another path is a file of its own anyway.
+        let is_sealed = || machine::mount(&resolve(&root, Path::new(&unit_file))).is_ok_and(|mount| mount.read_only);
+        let unit_file = match suffix {
+            None if link_dir.is_some() && is_sealed() => "/etc/systemd/system/teleport.service".to_owned(),
+            _ => unit_file,
         };
         let link_dir = link_dir.map_or_else(|| PathBuf::from(links), Path::to_owned);
         Ok(Self {

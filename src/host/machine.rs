@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
 
+use super::command::Command;
 use crate::report::{IoContext, Result};
 
 /// How the file system below a path is mounted.
@@ -19,6 +20,15 @@ pub struct Mount {
 /// True when systemd is PID 1, by systemd's own test, sd_booted(3).
 pub fn is_systemd_booted() -> bool {
     Path::new("/run/systemd/system").is_dir()
+}
+
+/// True while systemd shuts the host down or reboots it: services are stopped and cannot be started, whoever asks.
+pub fn is_going_down() -> bool {
+    is_systemd_booted()
+        && Command::new("systemctl")
+            .arg("is-system-running")
+            .run()
+            .is_ok_and(|output| output.stdout_text().trim() == "stopping")
 }
 
 /// True when our unit has made `/usr` read-only to us: in a name space of mounts that is not PID 1's. What must change

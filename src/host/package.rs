@@ -3,11 +3,14 @@
 //!
 //! Only `dpkg` and `rpm` themselves are called: they refuse to break dependents, while apt and dnf would remove more.
 
+mod busy;
 mod kept;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+pub use busy::Wait;
+use busy::Waiting;
 use kept::Kept;
 pub use kept::restore as restore_kept;
 
@@ -19,11 +22,9 @@ use crate::report::{Code, Error, Result};
 pub const NAMES: [&str; 3] = ["teleport", "teleport-ent", "teleport-ent-fips"];
 /// A purge with maintainer scripts that stop a service.
 const PURGE_TIMEOUT: Duration = Duration::from_secs(300);
-/// Between two tries while another package manager holds the lock.
-const LOCK_SLICE: Duration = Duration::from_millis(500);
 /// Maintainer scripts and status files are read up to this size, in bytes.
 const READ_LIMIT: u64 = 64 * 1024 * 1024;
-/// Where rpm keeps its database, by distribution; the first with something in it counts.
+/// Where rpm keeps its database in an image, by distribution; the first with something in it counts.
 const RPM_DATABASES: [&str; 3] = ["/usr/lib/sysimage/rpm", "/var/lib/rpm", "/usr/share/rpm"];
 /// dpkg's database.
 const DPKG_DATABASE: &str = "/var/lib/dpkg";
@@ -44,7 +45,7 @@ pub enum State {
     Installed,
     /// Removed but for its configuration files: a later `apt purge` would delete them.
     ConfigFiles,
-    /// An installation or removal was interrupted.
+    /// An installation or removal was interrupted; dpkg may even ask for the package anew before it removes it.
     Broken,
 }
 
@@ -72,6 +73,8 @@ pub struct Keep<'a> {
     pub dirs: &'a [PathBuf],
     /// A directory of the caller's for the copies, gone after success. After a crash: [`restore_kept`].
     pub copies: &'a Path,
+    /// Where the package's own scripts may have made links to its files: those that it leaves leading nowhere go.
+    pub link_dir: &'a Path,
 }
 
 /// The Teleport packages on the host, or in the image at `root`. Needs no lock and no root.
@@ -85,26 +88,34 @@ pub fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
 
 /// Purges `package`. Before its maintainer scripts run, `keep.files` are copied; afterwards what they lack or changed
 /// is put back, also after a failure. Scripts that run after the removal and could delete what is to be kept do not
-/// run. Waits at most `lock_wait` for another package manager.
+/// run. Another package manager at work is waited for as `wait` says.
 ///
 /// Whether its scripts stopped or disabled `teleport.service` is the caller's to look at.
 ///
 /// Errors ([`Code::PackageFailed`]): another package depends on it, files of it are in `keep.dirs`, or the package
 /// manager failed.
-pub fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, lock_wait: Duration) -> Result<()> {
+pub fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, wait: Wait<'_>) -> Result<()> {
     // A purge that was cut short has the only good copies.
     restore_kept(keep.copies)?;
     let tool = match package.manager {
+        // Half unpacked, it would have to be installed again first; what it lacks is ours by now.
+        Manager::Dpkg if package.state == State::Broken => dpkg(root).arg("--force-remove-reinstreq"),
         Manager::Dpkg => dpkg(root),
-        Manager::Rpm => rpm(root, lock_wait),
+        Manager::Rpm => rpm(root),
     };
-    refuse_shared_data(package, keep, root)?;
+    let files = files(package, root)?;
+    refuse_shared_data(package, &files, keep, root)?;
+    let links = links_to(&files, keep.link_dir);
     let (test, erase): (&[&str], &str) = match package.manager {
         Manager::Dpkg => (&["--no-act", "--purge"], "--purge"),
         Manager::Rpm => (&["-e", "--test"], "-e"),
     };
-    let deadline = Instant::now() + lock_wait;
-    run(&tool.clone().args(test).arg(&package.name), deadline)?;
+    let mut waiting = wait.start();
+    let mut run = |command: &Command| match package.manager {
+        Manager::Dpkg => run_dpkg(command, &mut waiting),
+        Manager::Rpm => run_rpm(command, root, &mut waiting),
+    };
+    run(&tool.clone().args(test).arg(&package.name))?;
 
     let kept = Kept::save(keep.files, keep.copies)?;
     let scripts = match package.manager {
@@ -117,13 +128,34 @@ pub fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, lock_wait: 
         Manager::Dpkg => tool,
         Manager::Rpm => tool.args(dangerous_sections(package, keep, root)?),
     };
-    let purged = run(&tool.arg(erase).arg(&package.name), deadline);
+    let purged = run(&tool.arg(erase).arg(&package.name));
     kept.put_back()?;
     if purged.is_err() {
         scripts.put_back()?;
     }
     durable::remove_tree(keep.copies)?;
-    purged.map(drop)
+    purged?;
+    // A script that was left out, or the package's own file that it calls, may have been the one to remove them.
+    let dead = |link: &&PathBuf| std::fs::read_link(link).is_ok_and(|target| !below(root, &target).exists());
+    links.iter().filter(dead).try_for_each(|link| durable::remove_file(link))
+}
+
+/// Every path of the package, as seen from inside the root.
+fn files(package: &Package, root: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let list = match package.manager {
+        Manager::Dpkg => {
+            let list = below(root, DPKG_DATABASE).join(format!("info/{}.list", package.name));
+            String::from_utf8_lossy(&durable::read_limited(&list, READ_LIMIT)?.unwrap_or_default()).into_owned()
+        }
+        Manager::Rpm => start(&rpm(root).args(["-ql", &package.name]))?.stdout_text(),
+    };
+    Ok(list.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect())
+}
+
+/// The links in `dir` that lead to one of `files`.
+fn links_to(files: &[PathBuf], dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| std::fs::read_link(path).is_ok_and(|target| files.contains(&target))).collect()
 }
 
 fn installed_dpkg(root: Option<&Path>) -> Result<Vec<Package>> {
@@ -179,7 +211,7 @@ fn installed_rpm(root: Option<&Path>) -> Result<Vec<Package>> {
         return Ok(Vec::new());
     }
     let format = "@%{NAME}\\t%{VERSION}-%{RELEASE}\\n";
-    let output = start(&rpm(root, Duration::ZERO).args(["-q", "--qf", format]).args(NAMES))?;
+    let output = start(&rpm(root).args(["-q", "--qf", format]).args(NAMES))?;
     // A name that is not installed is told on standard output, in the local language.
     Ok(output.stdout_text().lines().filter_map(|line| parse_rpm(line.strip_prefix('@')?)).collect())
 }
@@ -196,15 +228,8 @@ fn parse_rpm(line: &str) -> Option<Package> {
 }
 
 /// Refuses a package that has files where nothing may be removed; directories are only removed when empty.
-fn refuse_shared_data(package: &Package, keep: Keep<'_>, root: Option<&Path>) -> Result<()> {
-    let list = match package.manager {
-        Manager::Dpkg => {
-            let list = below(root, DPKG_DATABASE).join(format!("info/{}.list", package.name));
-            String::from_utf8_lossy(&durable::read_limited(&list, READ_LIMIT)?.unwrap_or_default()).into_owned()
-        }
-        Manager::Rpm => start(&rpm(root, Duration::ZERO).args(["-ql", &package.name]))?.stdout_text(),
-    };
-    let shared = list.lines().filter(|line| line.starts_with('/')).map(|line| below(root, line)).find(|path| {
+fn refuse_shared_data(package: &Package, files: &[PathBuf], keep: Keep<'_>, root: Option<&Path>) -> Result<()> {
+    let shared = files.iter().map(|file| below(root, file)).find(|path| {
         let inside = keep.dirs.iter().any(|dir| path.starts_with(dir));
         inside && path.symlink_metadata().is_ok_and(|found| !found.is_dir())
     });
@@ -234,7 +259,7 @@ fn dangerous_scripts(package: &Package, keep: Keep<'_>, root: Option<&Path>) -> 
 
 /// The flags that leave out the scriptlets of an rpm package that could delete what is to be kept.
 fn dangerous_sections(package: &Package, keep: Keep<'_>, root: Option<&Path>) -> Result<Vec<&'static str>> {
-    let text = start(&rpm(root, Duration::ZERO).args(["-q", "--scripts", &package.name]))?.stdout_text();
+    let text = start(&rpm(root).args(["-q", "--scripts", &package.name]))?.stdout_text();
     let flags = [("preuninstall", "--nopreun"), ("postuninstall", "--nopostun")];
     Ok(flags
         .into_iter()
@@ -291,30 +316,40 @@ fn dpkg(root: Option<&Path>) -> Command {
     }
 }
 
-/// rpm itself waits for its lock, without end: `lock_wait` goes into the time-out.
-fn rpm(root: Option<&Path>, lock_wait: Duration) -> Command {
-    let command = Command::new("rpm").timeout(PURGE_TIMEOUT + lock_wait);
+fn rpm(root: Option<&Path>) -> Command {
+    let command = Command::new("rpm").timeout(PURGE_TIMEOUT);
     let command = match root {
         None => command,
         Some(root) => command.arg("--root").arg(root),
     };
     // The image's distribution can keep it elsewhere than this host's.
     match rpm_database(root) {
-        Some(database) if root.is_some() => command.args(["--dbpath", database]),
+        Some(database) if root.is_some() => command.args(["--dbpath", &database]),
         _ => command,
     }
 }
 
-fn rpm_database(root: Option<&Path>) -> Option<&'static str> {
-    RPM_DATABASES
+/// Where rpm has its database, if there is one. This host's rpm is asked itself: on a Debian it is root's home.
+fn rpm_database(root: Option<&Path>) -> Option<String> {
+    let candidates = match root {
+        Some(_) => RPM_DATABASES.map(str::to_owned).to_vec(),
+        None if !is_installed("rpm") => return None,
+        None => {
+            let answer = Command::new("rpm").args(["--eval", "%{_dbpath}"]).run().ok().filter(Output::success)?;
+            vec![answer.stdout_text().trim().to_owned()]
+        }
+    };
+    candidates
         .into_iter()
+        .filter(|database| database.starts_with('/'))
         .find(|database| std::fs::read_dir(below(root, database)).is_ok_and(|mut entries| entries.next().is_some()))
 }
 
-fn below(root: Option<&Path>, inside: &str) -> PathBuf {
+fn below(root: Option<&Path>, inside: impl AsRef<Path>) -> PathBuf {
+    let inside = inside.as_ref();
     match root {
-        None => PathBuf::from(inside),
-        Some(root) => root.join(inside.trim_start_matches('/')),
+        None => inside.to_owned(),
+        Some(root) => root.join(inside.strip_prefix("/").unwrap_or(inside)),
     }
 }
 
@@ -322,25 +357,41 @@ fn start(command: &Command) -> Result<Output> {
     command.run().map_err(|error| Error { code: Code::PackageFailed, ..error })
 }
 
-/// Runs a package manager, again and again until `deadline` while another one holds the lock.
-fn run(command: &Command, deadline: Instant) -> Result<Output> {
+/// Runs dpkg, again and again while another package manager holds its lock.
+fn run_dpkg(command: &Command, waiting: &mut Waiting<'_>) -> Result<Output> {
     loop {
         let output = start(command)?;
-        if output.success() {
-            return Ok(output);
-        }
         let text = output.stderr_text();
         let locked = is_lock_message(&text);
-        if !locked || Instant::now() >= deadline {
-            let words: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
-            let error = Error::new(Code::PackageFailed, format!("`{}` failed: {}", output.line, words.join(" ")));
-            return Err(match locked {
-                true => error.advise("another package manager is at work, try again when it is done"),
-                false => error.advise("solve this with the package manager, then run the command again"),
-            });
+        if output.success() || !locked || !waiting.goes_on(text.lines().next().unwrap_or_default()) {
+            return judged(output, locked);
         }
-        std::thread::sleep(LOCK_SLICE.min(deadline.saturating_duration_since(Instant::now())));
     }
+}
+
+/// Runs rpm once nobody else is at work.
+fn run_rpm(command: &Command, root: Option<&Path>, waiting: &mut Waiting<'_>) -> Result<Output> {
+    if let Some(database) = rpm_database(root) {
+        waiting.for_rpm(root, &database)?;
+    }
+    let output = start(command)?;
+    let locked = is_lock_message(&output.stderr_text());
+    judged(output, locked)
+}
+
+fn judged(output: Output, locked: bool) -> Result<Output> {
+    if output.success() {
+        return Ok(output);
+    }
+    let text = output.stderr_text();
+    // A Debian's rpm has a word to say before the error.
+    let preface = text.lines().position(|line| line.starts_with("error:")).unwrap_or_default();
+    let words: Vec<&str> = text.lines().skip(preface).map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+    let error = Error::new(Code::PackageFailed, format!("`{}` failed: {}", output.line, words.join(" ")));
+    Err(match locked {
+        true => error.advise(busy::TRY_AGAIN),
+        false => error.advise("solve this with the package manager, then run the command again"),
+    })
 }
 
 fn is_lock_message(text: &str) -> bool {
@@ -354,8 +405,10 @@ fn is_lock_message(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    const AT_ONCE: Wait<'static> = Wait { longest: Duration::ZERO, tell: &|_| {} };
+
     fn keep_of<'a>(files: &'a [PathBuf], dirs: &'a [PathBuf]) -> Keep<'a> {
-        Keep { files, dirs, copies: Path::new("/nowhere") }
+        Keep { files, dirs, copies: Path::new("/nowhere"), link_dir: Path::new("/nowhere") }
     }
 
     #[test]
@@ -456,13 +509,13 @@ mod tests {
             dpkg(Some(&self.root())).arg("-i").arg(&deb).run().unwrap().or_fail(Code::Io).unwrap();
         }
 
-        fn purge(&self, wait: Duration) -> Result<()> {
+        fn purge(&self) -> Result<()> {
             let files = [self.path("/etc/teleport.yaml")];
             let dirs = [self.path("/var/lib/teleport")];
             let copies = self.dir.path().join("copies");
-            let keep = Keep { files: &files, dirs: &dirs, copies: &copies };
+            let keep = Keep { files: &files, dirs: &dirs, copies: &copies, link_dir: &self.path("/usr/local/bin") };
             let found = installed(Some(&self.root()))?;
-            purge(&found[0], keep, Some(&self.root()), wait)?;
+            purge(&found[0], keep, Some(&self.root()), AT_ONCE)?;
             assert!(!copies.exists());
             Ok(())
         }
@@ -486,7 +539,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].state, found[0].held, found[0].version.as_str()), (State::Installed, false, "1.2.3"));
 
-        image.purge(Duration::ZERO).unwrap();
+        image.purge().unwrap();
         assert_eq!(installed(Some(&image.root())).unwrap(), []);
         assert_eq!(std::fs::read(&config).unwrap(), b"mine\n");
         let kept = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&config).unwrap());
@@ -501,7 +554,7 @@ mod tests {
         let Some(image) = Image::new() else { return };
         image.install("teleport", "", &AGENT);
         image.install("needs-it", "Depends: teleport\n", &[]);
-        let error = image.purge(Duration::ZERO).unwrap_err();
+        let error = image.purge().unwrap_err();
         assert_eq!(error.code, Code::PackageFailed);
         assert!(error.what.contains("needs-it depends on teleport"), "{error}");
         assert!(image.path("/usr/local/bin/teleport").exists());
@@ -512,7 +565,7 @@ mod tests {
     fn a_package_with_files_in_the_data_directory_is_refused() {
         let Some(image) = Image::new() else { return };
         image.install("teleport", "", &[("var/lib/teleport/licence.pem", "x")]);
-        let error = image.purge(Duration::ZERO).unwrap_err();
+        let error = image.purge().unwrap_err();
         assert!(error.what.contains("licence.pem"), "{error}");
         assert!(image.path("/var/lib/teleport/licence.pem").exists());
     }
@@ -526,12 +579,12 @@ mod tests {
         let text = std::fs::read_to_string(&status).unwrap().replace("install ok installed", "hold ok installed");
         durable::write(&status, text.as_bytes(), 0o644).unwrap();
         assert!(installed(Some(&image.root())).unwrap()[0].held);
-        image.purge(Duration::ZERO).unwrap();
+        image.purge().unwrap();
 
         image.install("teleport", "", &AGENT[..3]);
         dpkg(Some(&image.root())).args(["--remove", "teleport"]).run().unwrap().or_fail(Code::Io).unwrap();
         assert_eq!(installed(Some(&image.root())).unwrap()[0].state, State::ConfigFiles);
-        image.purge(Duration::ZERO).unwrap();
+        image.purge().unwrap();
         assert!(image.path("/etc/teleport.yaml").exists());
         assert_eq!(installed(Some(&image.root())).unwrap(), []);
     }
@@ -543,10 +596,10 @@ mod tests {
         let lock = std::fs::OpenOptions::new().write(true).open(image.path("/var/lib/dpkg/lock-frontend")).unwrap();
         // dpkg's lock is fcntl's, which only another process is stopped by: dpkg is one.
         rustix::fs::fcntl_lock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
-        let error = image.purge(Duration::ZERO).unwrap_err();
+        let error = image.purge().unwrap_err();
         assert!(error.to_string().contains("another package manager is at work"), "{error}");
         drop(lock);
-        image.purge(Duration::ZERO).unwrap();
+        image.purge().unwrap();
     }
 
     #[test]
@@ -576,9 +629,9 @@ mod tests {
         assert_eq!((found.len(), found[0].version.as_str(), found[0].manager), (1, "1.2.3-1", Manager::Rpm));
         let (files, dirs) = (vec![config.clone()], vec![root.join("var/lib/teleport")]);
         let copies = dir.path().join("copies");
-        let keep = Keep { files: &files, dirs: &dirs, copies: &copies };
+        let keep = Keep { files: &files, dirs: &dirs, copies: &copies, link_dir: &root.join("usr/local/bin") };
         assert_eq!(dangerous_sections(&found[0], keep, Some(&root)).unwrap(), ["--nopostun"]);
-        purge(&found[0], keep, Some(&root), Duration::ZERO).unwrap();
+        purge(&found[0], keep, Some(&root), AT_ONCE).unwrap();
         assert_eq!(installed(Some(&root)).unwrap(), []);
         assert_eq!(std::fs::read(&config).unwrap(), b"mine\n");
         assert!(!root.join("etc/teleport.yaml.rpmsave").exists());

@@ -11,6 +11,7 @@
 #   bed.sh halt NAME                 an orderly shutdown; the disk stays
 #   bed.sh cut NAME                  SIGKILL of PID 1: everything dies at once; the disk (with the page cache) stays
 #   bed.sh boot NAME                 boots a halted or cut bed from the same disk
+#   bed.sh layer NAME DIR            copies what a halted bed changed to DIR: an image layer, see BED_LAYER
 #   bed.sh console NAME              what the bed wrote to its console
 #   bed.sh down NAME                 kills it and removes every trace
 #   bed.sh sweep                     takes down the beds whose owner (BED_OWNER at `up`) is dead
@@ -18,6 +19,7 @@
 #
 # Environment: TELEPORT_UPDATE_BEDS (cache and state directory), BED_ROOT (a root of root.sh, default bookworm),
 # BED_SIZE (size of the disk, default 2g, in memory), BED_DEADLINE (seconds until ready, default 60),
+# BED_LAYER (a directory laid over the root: what `bed.sh layer` took of another bed; the bed is then a host's first boot),
 # BED_OWNER (pid that the bed must not outlive), TELEPORT_UPDATE_NO_BEDS=1 (this machine shall host none).
 #
 # Beds share the host's network, so that servers of a test on 127.0.0.1 can be reached; `--private-network` after NAME
@@ -221,10 +223,12 @@ up() {
     echo "${BED_ROOT:-bookworm}" >"$bed/kind"
     mount -t tmpfs -o "size=${BED_SIZE:-2g},mode=755" "bed-$name" "$bed/disk"
     mkdir "$bed"/disk/{upper,work}
-    mount -t overlay -o "lowerdir=$base,upperdir=$bed/disk/upper,workdir=$bed/disk/work" "bed-$name" "$bed/root"
-    # A host that has booted before: no first-boot presets.
-    tr -d - </proc/sys/kernel/random/uuid >"$bed/root/etc/machine-id"
-    echo "$name" >"$bed/root/etc/hostname"
+    mount -t overlay -o "lowerdir=${BED_LAYER:+$BED_LAYER:}$base,upperdir=$bed/disk/upper,workdir=$bed/disk/work" "bed-$name" "$bed/root"
+    if [ -z "${BED_LAYER:-}" ]; then
+        # A host that has booted before: no first-boot presets.
+        tr -d - </proc/sys/kernel/random/uuid >"$bed/root/etc/machine-id"
+        echo "$name" >"$bed/root/etc/hostname"
+    fi
     start
 }
 
@@ -247,7 +251,7 @@ clean() {
 verb=${1:-}
 case $verb in
 can | sweep | clean) "$verb"; exit ;;
-up | root | run | exec | wait | reboot | halt | cut | boot | console | down) ;;
+up | root | run | exec | wait | reboot | halt | cut | boot | layer | console | down) ;;
 *) sed -n '2,/^set -e/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
 esac
 name=${2:-}
@@ -262,6 +266,11 @@ up) up "$@" ;;
 down) down ;;
 root) echo "$bed/root" ;;
 console) cat "$bed/console" ;;
+layer)
+    ! living "$bed/keeper.pid" >/dev/null || die "bed $name is running"
+    # With the overlay's marks of what was removed.
+    cp -a --no-target-directory "$bed/disk/upper" "$1"
+    ;;
 wait) ready ;;
 boot)
     ! living "$bed/keeper.pid" >/dev/null || die "bed $name is running"

@@ -45,6 +45,15 @@ impl Bed {
 
     /// Like [`Bed::up_with`], on a root of `root.sh`: `bullseye`, `bookworm-rpm`, ….
     pub fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Bed> {
+        Self::up_from(root, None, name, nspawn)
+    }
+
+    /// The first boot of a host whose disk is the image `layer`, see [`Bed::layer`], over `root`.
+    pub fn clone_of(root: &str, layer: &Path, name: &str, nspawn: &[&str]) -> Option<Bed> {
+        Self::up_from(root, Some(layer), name, nspawn)
+    }
+
+    fn up_from(root: &str, layer: Option<&Path>, name: &str, nspawn: &[&str]) -> Option<Bed> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let can = script(&["can"]);
         if can.status.code() == Some(77) {
@@ -59,7 +68,7 @@ impl Bed {
         let name = format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut args = vec!["up", &name];
         args.extend(nspawn);
-        succeed(&args, script_on(root, &args));
+        succeed(&args, script_on(root, layer, &args));
         // From here on Drop takes it down, also if the next line panics.
         let mut bed = Bed { name, root: PathBuf::new() };
         bed.root = PathBuf::from(bed.must("root").trim_end());
@@ -135,6 +144,12 @@ impl Bed {
         self.must("halt");
     }
 
+    /// Copies what a halted bed changed to the new directory `dir`: an image, for [`Bed::clone_of`].
+    pub fn layer(&self, dir: &Path) {
+        let args = ["layer", &self.name, dir.to_str().expect("a path of text")];
+        succeed(&args, script(&args));
+    }
+
     /// Polls a shell condition inside until it holds; panics, with its last output, after `deadline`.
     pub fn until(&self, condition: &str, deadline: Duration) {
         let end = Instant::now() + deadline;
@@ -190,13 +205,13 @@ pub fn checkout(path: &str) -> PathBuf {
 }
 
 fn script<S: AsRef<OsStr>>(args: &[S]) -> Output {
-    script_on("bookworm", args)
+    script_on("bookworm", None, args)
 }
 
-fn script_on<S: AsRef<OsStr>>(root: &str, args: &[S]) -> Output {
+fn script_on<S: AsRef<OsStr>>(root: &str, layer: Option<&Path>, args: &[S]) -> Output {
     let path = checkout("tests/beds/bed.sh");
     let mut command = Command::new(&path);
-    command.env("BED_ROOT", root);
+    command.env("BED_ROOT", root).env("BED_LAYER", layer.unwrap_or(Path::new("")));
     // Should this process be killed, the next bed sweeps up its own.
     if std::env::var_os("KEEP_BEDS").is_none() {
         command.env("BED_OWNER", std::process::id().to_string());

@@ -3,7 +3,7 @@
 # root.sh clean            removes every root that no bed is using.
 #
 # SUITE is Debian's (default bookworm: systemd 252; bullseye: 247; trixie: 257), or Ubuntu's where Debian's archive has
-# none so old (xenial: 229; bionic: 237). KINDs: `rpm` (with rpm and dnf), `cloud` (with cloud-init), `needrestart`,
+# none so old (xenial: 229; bionic: 237). KINDs: `rpm` (with rpm and dnf), `cloud` (with cloud-init, and what Ansible needs), `needrestart`,
 # `arm64` (runs under qemu-user; the caller sees to binfmt_misc).
 #
 # A root lives in $TELEPORT_UPDATE_BEDS (default ~/.cache/teleport-update-beds) under a name that holds a digest of
@@ -20,7 +20,7 @@ of_kind() {
     case $1 in
     '') ;;
     rpm) packages+=,rpm,dnf,createrepo-c ;;
-    cloud) packages+=,cloud-init ;;
+    cloud) packages+=,cloud-init,python3-apt ;;
     needrestart) packages+=,needrestart ;;
     arm64) architecture=arm64 ;;
     *) echo "root.sh: not a kind of root: $1" >&2; return 2 ;;
@@ -47,7 +47,7 @@ settle() {
 }
 
 # A root in use is the lower layer of a mounted overlay.
-in_use() { grep -qsF "lowerdir=$1," /proc/self/mountinfo; }
+in_use() { grep -qsE "lowerdir=([^,]*:)?$1," /proc/self/mountinfo; }
 
 clean() {
     local root

@@ -5,7 +5,10 @@
 
 #[path = "../beds/mod.rs"]
 pub mod beds;
+pub mod go;
 pub mod life;
+pub mod package;
+pub mod repository;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -268,14 +271,25 @@ impl Rig {
 
     /// Like [`Rig::up`], on a root of `root.sh`, with further arguments for `systemd-nspawn`.
     pub fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
-        let bed = Bed::up_on(root, name, nspawn)?;
-        let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::start(dir.path());
+        let rig = Self::bare_with(root, name, nspawn)?;
+        let bed = &rig.bed;
         bed.put(updater(), "/usr/lib/teleport-update/teleport-update");
         bed.sh("ln -sf ../lib/teleport-update/teleport-update /usr/bin/teleport-update");
         for unit in ["teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"] {
             bed.put(beds::checkout(&format!("systemd/{unit}")), format!("/usr/lib/systemd/system/{unit}"));
         }
+        Some(rig)
+    }
+
+    /// The same without the updater, on a root of `root.sh`.
+    pub fn bare(root: &str, name: &str) -> Option<Self> {
+        Self::bare_with(root, name, &[])
+    }
+
+    fn bare_with(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
+        let bed = Bed::up_on(root, name, nspawn)?;
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(dir.path());
         bed.write("/etc/hosts", "127.0.0.1 localhost\n", 0o644);
         bed.write("/root/ca.pem", cluster.ca_pem(), 0o644);
         bed.write("/etc/teleport.yaml", "teleport:\n  data_dir: /var/lib/teleport\n", 0o600);

@@ -69,7 +69,7 @@ impl Host {
             packages: Vec::new(),
             set_aside: Vec::new(),
             foreign_links: Vec::new(),
-            foreign_timer_active: false,
+            foreign_timer: None,
             masked_timer: None,
             open_path: None,
             closed_path: None,
@@ -114,6 +114,7 @@ impl Host {
             proxy: spec.proxy.as_deref(),
             now: self.now,
             max_age: spec.backup_max_age,
+            host: None,
             database_exists: !absent,
             trusted: trusted.filter(|&trusted| kept.backup.identity() == Some(trusted)),
         };

@@ -270,6 +270,7 @@ impl Host {
             edition: Some(revision.edition),
             creation_time: self.now,
             content,
+            host: None,
             failed,
         };
         Kept { backup, database: self.database.clone(), good: true, described: true }

@@ -50,6 +50,7 @@ fn assert_validity(backup: &Backup) {
         proxy: Some(&backup.proxy),
         now,
         max_age: MAX_AGE,
+        host: backup.host.as_deref(),
         database_exists: false,
         trusted: None,
     };

@@ -15,7 +15,7 @@ use crate::strings::assert_version;
 use crate::tree::is_line;
 
 /// What `spec` and the mappings in it know; everything else there is somebody else's.
-const SPEC: [&str; 26] = [
+const SPEC: [&str; 27] = [
     "proxy",
     "enabled",
     "active_version",
@@ -41,6 +41,7 @@ const SPEC: [&str; 26] = [
     "no_proxy",
     "service",
     "update_id",
+    "update_id_host",
     "",
 ];
 const HEALTH: [&str; 4] = ["stable", "without_readiness", "deadline", "version"];

@@ -1,0 +1,632 @@
+#!/bin/sh
+# install.sh - installs the package teleport-update on this host, and enables updates of its Teleport agent.
+#
+#   sh install.sh --url https://example.com/teleport-update --proxy example.teleport.sh      (--help lists the options)
+#
+# Exit status: 0 done, or nothing to do; 1 failed, and nothing was installed; 2 usage; else that of `enable`, which came
+# after the installation. Everything else of this host is left alone; what `enable` does about an older Teleport package
+# or updater is said before it is done.
+#
+# POSIX sh, for dash, busybox, ksh and bash. Downloads with curl, wget, python3, perl or openssl, whichever there is;
+# installs with dpkg or rpm themselves: they need no network, and touch no other package but teleport-ent-updater, which
+# this one replaces. Nothing runs before the last line has arrived.
+
+# Seconds that another package manager is waited for: unattended upgrades take minutes.
+LOCK_WAIT=300
+# Redirections that are followed.
+MAX_HOPS=3
+BOOTSTRAP=/usr/lib/teleport-update/teleport-update
+
+say() { printf '%s\n' "$*"; }
+fail() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
+misused() { printf 'install.sh: %s (--help lists the options)\n' "$*" >&2; exit 2; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+usage() {
+    cat <<'USAGE'
+usage: install.sh --url BASE | --file PACKAGE  [--version V] [--public-key FILE] [--ca-file FILE] [--insecure]
+                  [--proxy ADDR] [--group NAME] [--no-enable] [--dry-run] [--yes] [-- ENABLE-ARGUMENT...]
+
+Installs the package teleport-update and enables updates of this host's Teleport agent.
+
+  --url BASE          directory with the packages and SHA256SUMS: https://..., file:///..., or a path
+  --version V         this version; without it the newest release in SHA256SUMS
+  --file PACKAGE      a deb or rpm that is already here, instead of --url
+  --public-key FILE   PEM, ECDSA P-256: SHA256SUMS must carry its signature, SHA256SUMS.sig (base64)
+  --ca-file FILE      PEM, certificates that --url is checked against instead of the system's
+  --insecure          allow http://, and https:// without a check of the certificate
+  --proxy ADDR        for `teleport-update enable`: the Teleport proxy, where /etc/teleport.yaml does not name it
+  --group NAME        for `teleport-update enable`: the update group
+  --no-enable         only install
+  --dry-run           only say what would be done
+  --yes               do not ask (without a terminal nothing is asked)
+USAGE
+}
+
+# --- the host ---
+
+# Sets system (for people), format (deb, rpm), arch (as packages of that format name it).
+look_at_host() {
+    system='' ids=''
+    for file in /etc/os-release /usr/lib/os-release; do
+        if [ -r "$file" ]; then
+            # shellcheck disable=SC1090 # the host's own
+            system=$(. "$file" && printf '%s' "${PRETTY_NAME:-${NAME:-}}")
+            # shellcheck disable=SC1090
+            ids=$(. "$file" && printf '%s' " ${ID:-} ${ID_LIKE:-} ")
+            break
+        fi
+    done
+    # Older than os-release.
+    if [ -z "$ids" ]; then
+        if [ -e /etc/debian_version ]; then
+            ids=' debian ' system="Debian $(cat /etc/debian_version)"
+        else
+            for file in /etc/redhat-release /etc/system-release /etc/SuSE-release; do
+                if [ -e "$file" ]; then
+                    ids=' rhel '
+                    IFS= read -r system <"$file" || true
+                    break
+                fi
+            done
+        fi
+    fi
+    system=${system:-a Linux without os-release}
+    [ "$(uname -s)" = Linux ] || fail "this is $(uname -s): the Teleport agent updater is for Linux"
+    if [ -e /run/ostree-booted ]; then
+        fail "$system has a read-only /usr: install the rpm with \`rpm-ostree install\`, then run \`teleport-update enable\`"
+    fi
+    # A host can have the other family's tool as well.
+    case $ids in
+    *' debian '* | *' ubuntu '*) wanted='deb rpm' ;;
+    *' rhel '* | *' fedora '* | *' centos '* | *' suse '* | *' opensuse '* | *' sles '* | *' amzn '*) wanted='rpm deb' ;;
+    *) if [ -s /var/lib/dpkg/status ]; then wanted='deb rpm'; else wanted='rpm deb'; fi ;;
+    esac
+    format=''
+    for each in $wanted; do
+        case $each in deb) tool=dpkg ;; *) tool=rpm ;; esac
+        if has $tool; then
+            format=$each
+            break
+        fi
+    done
+    [ -n "$format" ] || fail "$system has neither dpkg nor rpm: see \"Without a package manager\" in docs/install.md"
+    # The userland's, which on a 64-bit kernel can be a 32-bit one.
+    machine=$(uname -m)
+    if [ "$format" = deb ]; then machine=$(dpkg --print-architecture); fi
+    case $machine in
+    x86_64 | amd64) arch=amd64 other=x86_64 ;;
+    aarch64 | arm64) arch=arm64 other=aarch64 ;;
+    *) fail "there is no package for $machine: only for amd64 (x86_64) and arm64 (aarch64)" ;;
+    esac
+    if [ "$format" = rpm ]; then arch=$other; fi
+}
+
+# Sets installed to the version of package $1, or to nothing.
+installed_version() {
+    installed=''
+    case $format in
+    deb)
+        # dpkg-query fails for a package that it never heard of.
+        # shellcheck disable=SC2016 # dpkg's own variables
+        found=$(dpkg-query -W -f '${Status} ${Version}' "$1" 2>/dev/null) || found=''
+        case $found in *' installed '*) installed=${found##* } ;; esac
+        ;;
+    rpm) installed=$(rpm -q --qf '%{VERSION}' "$1" 2>/dev/null) || installed='' ;;
+    esac
+}
+
+# --- versions: semver's order; packages write the hyphen before a pre-release as ~ ---
+
+# Sets order to -1, 0 or 1: dotted lists $1 and $2. What is missing comes first, numbers before words.
+compare_lists() {
+    a=$1 b=$2 order=0
+    while [ "$order" = 0 ] && [ -n "$a$b" ]; do
+        x=${a%%.*} y=${b%%.*}
+        case $a in *.*) a=${a#*.} ;; *) a='' ;; esac
+        case $b in *.*) b=${b#*.} ;; *) b='' ;; esac
+        if [ "$x" = "$y" ]; then continue; fi
+        kinds=''
+        for part in "$x" "$y"; do
+            case $part in '') kinds="${kinds}e" ;; *[!0-9]*) kinds="${kinds}w" ;; *) kinds="${kinds}n" ;; esac
+        done
+        case $kinds in
+        e* | nw) order=-1 ;;
+        ?e | wn) order=1 ;;
+        nn) if [ "$x" -lt "$y" ]; then order=-1; elif [ "$x" -gt "$y" ]; then order=1; fi ;;
+        *) if expr "x$x" '<' "x$y" >/dev/null; then order=-1; else order=1; fi ;;
+        esac
+    done
+}
+
+# True if version $1 comes after version $2.
+is_after() {
+    left=${1%%+*} right=${2%%+*}
+    left_pre='' right_pre=''
+    case $left in *[-~]*) left_pre=${left#*[-~]} ;; esac
+    case $right in *[-~]*) right_pre=${right#*[-~]} ;; esac
+    compare_lists "${left%%[-~]*}" "${right%%[-~]*}"
+    if [ "$order" = 0 ] && [ "$left_pre" != "$right_pre" ]; then
+        # A release comes after its pre-releases.
+        if [ -z "$left_pre" ]; then order=1
+        elif [ -z "$right_pre" ]; then order=-1
+        else compare_lists "$left_pre" "$right_pre"; fi
+    fi
+    [ "$order" = 1 ]
+}
+
+# --- downloads ---
+
+# Sets fetcher. busybox's wget does not look at certificates: what it brings must be signed.
+choose_fetcher() {
+    fetcher=''
+    if has curl; then fetcher=curl
+    elif has wget && wget --version 2>/dev/null | grep -q 'GNU Wget'; then fetcher=wget
+    elif has python3 && python3 -c 'import ssl, urllib.request' 2>/dev/null; then fetcher=python3
+    elif has perl && perl -MHTTP::Tiny -MIO::Socket::SSL -e 1 2>/dev/null; then fetcher=perl
+    elif has openssl && is_https "$url"; then fetcher=openssl
+    elif has wget; then
+        fetcher=busybox
+        if is_https "$url" && [ -z "$public_key" ] && [ -z "$insecure" ]; then
+            fail "this host's wget does not check certificates: give --public-key, or install curl, or copy the package here and use --file"
+        fi
+    fi
+    [ -n "$fetcher" ] || fail "no curl, wget, python3, perl or openssl to download with: copy the package here and use --file"
+}
+
+is_https() { case $1 in [Hh][Tt][Tt][Pp][Ss]://?*) true ;; *) false ;; esac; }
+
+check_scheme() {
+    is_https "$1" && return
+    case $1 in
+    [Hh][Tt][Tt][Pp]://?*) [ -n "$insecure" ] || fail "$1 is not https: use https, or add --insecure" ;;
+    *) fail "cannot download $1: neither https://, file:// nor a path" ;;
+    esac
+}
+
+# Downloads $1 to the file $2.
+download() {
+    say "downloading $1"
+    rm -f "$2"
+    case $1 in
+    file://*) cp "${1#file://}" "$2" 2>"$work/words" && return ;;
+    /*) cp "$1" "$2" 2>"$work/words" && return ;;
+    *)
+        hop=$1 hops=0
+        while :; do
+            check_scheme "$hop"
+            location=''
+            if fetch "$hop" "$2" 2>"$work/words"; then
+                if [ -z "$location" ]; then return; fi
+            fi
+            [ -n "$location" ] || break
+            case $location in
+            //*) location=${hop%%:*}:$location ;;
+            /*) location=$(expr "$hop" : '\([a-zA-Z]*://[^/]*\)')$location ;;
+            esac
+            if is_https "$hop" && ! is_https "$location"; then fail "$hop leads to $location, which is not https"; fi
+            hop=$location hops=$((hops + 1))
+            [ "$hops" -le "$MAX_HOPS" ] || fail "cannot download $1: more than $MAX_HOPS redirections"
+        done
+        ;;
+    esac
+    rm -f "$2"
+    words=''
+    while IFS= read -r line; do case $line in *[!\ ]*) words=$line ;; esac; done <"$work/words"
+    fail "cannot download $1: ${words:-$fetcher says nothing}"
+}
+
+# Downloads $1 to the file $2, or sets location to where it leads; what goes wrong is the last line on stderr.
+fetch() {
+    case $fetcher in
+    curl) fetch_curl "$@" ;;
+    wget) fetch_wget "$@" ;;
+    # Without -T: with it, the wget of busybox 1.35 crashes.
+    busybox) wget -q -O "$2" "$1" ;;
+    python3) fetch_python3 "$@" ;;
+    perl) fetch_perl "$@" ;;
+    openssl) fetch_openssl "$@" ;;
+    esac
+}
+
+fetch_curl() {
+    set -- -fsS --connect-timeout 30 --speed-limit 1000 --speed-time 60 -o "$2" "$1"
+    if [ -n "$ca_file" ]; then set -- --cacert "$ca_file" "$@"; fi
+    if [ -n "$insecure" ]; then set -- -k "$@"; fi
+    # Redirections are followed by `download`, which looks where they lead.
+    code=$(curl -w '%{http_code} %{redirect_url}' "$@") || return
+    location=${code#* }
+    case $code in 30*) ;; *) location='' ;; esac
+}
+
+fetch_wget() {
+    set -- -S --tries=2 --waitretry=2 --timeout=60 --max-redirect=0 -O "$2" "$1"
+    if [ -n "$ca_file" ]; then set -- --ca-certificate="$ca_file" "$@"; fi
+    if [ -n "$insecure" ]; then set -- --no-check-certificate "$@"; fi
+    wget "$@" 2>"$work/headers" && return
+    location=$(sed -n 's/^Location: \([^ ]*\).*/\1/p' "$work/headers" | tail -n 1)
+    grep -i 'error\|failed\|unable\|cannot\|no space' "$work/headers" >&2
+    return 1
+}
+
+fetch_python3() {
+    location=$(python3 - "$1" "$2" "$ca_file" "$insecure" <<'PYTHON'
+import shutil, ssl, sys, urllib.error, urllib.request
+url, path, ca, insecure = sys.argv[1:]
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+try:
+    context = ssl.create_default_context(cafile=ca or None)
+    if insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    opener = urllib.request.build_opener(Stay, urllib.request.HTTPSHandler(context=context))
+    with opener.open(url, timeout=60) as answer, open(path, "wb") as file:
+        shutil.copyfileobj(answer, file)
+        length = answer.headers.get("Content-Length")
+        if length and int(length) != file.tell():
+            sys.exit("the answer ended after %d of %s bytes" % (file.tell(), length))
+except urllib.error.HTTPError as error:
+    if error.code in (301, 302, 303, 307, 308):
+        print(error.headers["Location"])
+    else:
+        sys.exit(str(error))
+except Exception as error:
+    sys.exit(str(error))
+PYTHON
+    )
+}
+
+fetch_perl() {
+    # shellcheck disable=SC2016 # perl's own variables
+    location=$(perl -MHTTP::Tiny -e '
+        my ($url, $path, $ca, $insecure) = @ARGV;
+        my $http = HTTP::Tiny->new(verify_SSL => !$insecure, max_redirect => 0, timeout => 60,
+            $ca ? (SSL_options => { SSL_ca_file => $ca }) : ());
+        open(my $file, ">", $path) or die "$path: $!\n";
+        binmode $file;
+        my $answer = $http->get($url, { data_callback => sub { print {$file} $_[0] or die "$path: $!\n" } });
+        close($file) or die "$path: $!\n";
+        if ($answer->{status} =~ /^30[12378]$/) { print $answer->{headers}{location}; exit }
+        $answer->{success} or die "$answer->{status} $answer->{reason}"
+            . ($answer->{status} == 599 ? " $answer->{content}" : "") . "\n";
+        my $length = $answer->{headers}{"content-length"};
+        defined $length && $length != -s $path and die "the answer ended after " . (-s $path) . " of $length bytes\n";
+    ' "$1" "$2" "$ca_file" "$insecure")
+}
+
+# HTTP/1.0 by hand: the answer ends with the connection, and its length must be the one it says.
+fetch_openssl() {
+    rest=${1#*://} target=$2
+    authority=${rest%%/*} path=/${rest#*/}
+    host=${authority%:*} port=${authority##*:}
+    if [ "$host" = "$authority" ]; then port=443; fi
+    # A name goes into the hello, and the certificate must be for it; an address goes into none.
+    case $host in
+    *[!0-9.]*) set -- -servername "$host" && check=-verify_hostname ;;
+    *) set -- && check=-verify_ip ;;
+    esac
+    if [ -z "$insecure" ]; then set -- "$@" -verify_return_error "$check" "$host" ${ca_file:+-CAfile "$ca_file"}; fi
+    printf 'GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n' "$path" "$authority" |
+        openssl s_client -quiet -connect "$host:$port" "$@" >"$work/answer" 2>"$work/headers" || true
+    cr=$(printf '\r') size=0 length='' status='' complete=''
+    while IFS= read -r line; do
+        size=$((size + ${#line} + 1))
+        line=${line%"$cr"}
+        if [ -z "$line" ]; then complete=yes && break; fi
+        if [ -z "$status" ]; then status=$line; fi
+        case $line in
+        [Cc]ontent-[Ll]ength:*) length=${line#*:} && length=${length# } ;;
+        [Ll]ocation:*) location=${line#*:} && location=${location# } ;;
+        esac
+    done <"$work/answer"
+    case $status in
+    'HTTP/1.'?' 200'*) location='' ;;
+    'HTTP/1.'?' 30'[12378]*) return 1 ;;
+    *)
+        location=''
+        if [ -n "$status" ]; then say "$status" >&2; else tail -n 1 "$work/headers" >&2; fi
+        return 1
+        ;;
+    esac
+    tail -c "+$((size + 1))" "$work/answer" >"$target" || return
+    rm -f "$work/answer"
+    bytes=$(($(wc -c <"$target")))
+    if [ -z "$complete" ] || [ "$bytes" != "${length:-$bytes}" ]; then
+        say "the answer ended after $bytes of ${length:-?} bytes" >&2
+        return 1
+    fi
+}
+
+# --- checks ---
+
+# Prints the SHA-256 of the file $1, hex.
+digest() {
+    if has sha256sum; then sum=$(sha256sum <"$1")
+    elif has shasum; then sum=$(shasum -a 256 <"$1")
+    elif has openssl; then sum=$(openssl dgst -sha256 <"$1") && sum=${sum##* }
+    elif has busybox; then sum=$(busybox sha256sum <"$1")
+    elif has python3; then sum=$(python3 -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())' <"$1")
+    elif has perl; then sum=$(perl -MDigest::SHA -e 'print Digest::SHA->new(256)->addfile(*STDIN)->hexdigest' <"$1")
+    else return 1; fi && printf '%s' "${sum%% *}"
+}
+
+# $1 names the list, for people; it is in $work/SHA256SUMS, its signature in $work/SHA256SUMS.sig.
+check_signature() {
+    has openssl || fail "--public-key needs openssl, which is not installed"
+    tr -d ' \r\n' <"$work/SHA256SUMS.sig" >"$work/sig64"
+    if ! openssl base64 -d -A -in "$work/sig64" -out "$work/sig" 2>/dev/null ||
+        ! openssl dgst -sha256 -verify "$public_key" -signature "$work/sig" "$work/SHA256SUMS" >/dev/null 2>&1; then
+        fail "$1 does not carry a valid signature by $public_key: nothing was installed"
+    fi
+}
+
+# Sets name, version and sum from the list: of the version wanted, else of the newest release (else pre-release).
+choose_package() {
+    name='' sum='' found='' lines='' debian_wanted=''
+    case $wanted_version in *-*) debian_wanted=${wanted_version%%-*}~${wanted_version#*-} ;; esac
+    while read -r each_sum each_name; do
+        each_name=${each_name#\*}
+        case $each_sum in *[!0-9a-f]*) continue ;; esac
+        [ ${#each_sum} = 64 ] || continue
+        lines=yes
+        case $format:$each_name in
+        *[!A-Za-z0-9._~+:-]*) continue ;;
+        "deb:teleport-update_"*"_$arch.deb") each=${each_name#*_} && each=${each%_*} ;;
+        "rpm:teleport-update-"[0-9]*".$arch.rpm") each=${each_name#teleport-update-} && each=${each%-*} ;;
+        *) continue ;;
+        esac
+        if [ -n "$wanted_version" ]; then
+            [ "$each" = "$wanted_version" ] || [ "$each" = "$debian_wanted" ] || continue
+        elif [ -n "$found" ]; then
+            case $each:$found in
+            *[-~]*:*[-~]*) is_after "$each" "$found" || continue ;;
+            *[-~]*:*) continue ;;
+            *:*[-~]*) ;;
+            *) is_after "$each" "$found" || continue ;;
+            esac
+        fi
+        found=$each name=$each_name sum=$each_sum
+    done <"$work/SHA256SUMS"
+    [ -n "$lines" ] || fail "$url/SHA256SUMS is not a list of checksums (an error page?): is the address right?"
+    [ -n "$name" ] || fail "$url/SHA256SUMS names no ${wanted_version:+version $wanted_version of the }$format package for $arch"
+    version=$found
+}
+
+# The list of checksums, checked, in $work/SHA256SUMS.
+get_list() {
+    download "$url/SHA256SUMS" "$work/SHA256SUMS"
+    if [ -n "$public_key" ]; then
+        download "$url/SHA256SUMS.sig" "$work/SHA256SUMS.sig"
+        check_signature "$url/SHA256SUMS"
+    fi
+}
+
+# A local package: sets name, version, and sum if a list lies beside it.
+look_at_file() {
+    if [ ! -f "$file_given" ] || [ ! -r "$file_given" ]; then fail "cannot read $file_given"; fi
+    case $file_given in
+    *."$format") ;;
+    *) fail "$file_given is not a $format package, which $system takes" ;;
+    esac
+    name=${file_given##*/}
+    case $format in
+    deb) about=$(dpkg-deb -f "$file_given" Package Version Architecture 2>/dev/null | sed 's/.*: //' | tr '\n' ' ') ;;
+    rpm) about=$(rpm -qp --nosignature --qf '%{NAME} %{VERSION} %{ARCH} ' "$file_given" 2>/dev/null) ;;
+    esac || about=''
+    case $about in
+    "teleport-update "*" $arch ") version=${about#* } && version=${version%% *} ;;
+    '') fail "$file_given is damaged: $format package expected" ;;
+    *) fail "$file_given is not the package teleport-update for $arch" ;;
+    esac
+    sum=''
+    list=$(dirname "$file_given")/SHA256SUMS
+    if [ -r "$list" ]; then
+        cp "$list" "$work/SHA256SUMS"
+        while read -r each_sum each_name; do
+            if [ "${each_name#\*}" = "$name" ]; then sum=$each_sum; fi
+        done <"$work/SHA256SUMS"
+    fi
+    if [ -n "$public_key" ]; then
+        if [ -z "$sum" ] || [ ! -r "$list.sig" ]; then
+            fail "--public-key needs $list, which names $name, and $list.sig"
+        fi
+        cp "$list.sig" "$work/SHA256SUMS.sig"
+        check_signature "$list"
+    fi
+}
+
+# --- the plan, and what it says ---
+
+explain() {
+    say "On this host ($system, $arch) this script will"
+    if [ -n "$file_given" ]; then
+        how="not check $file_given: no SHA256SUMS beside it names it"
+        if [ -n "$sum" ]; then how="check $file_given against the SHA256SUMS beside it"; fi
+        say "  * $how${public_key:+, signed with $public_key}"
+    else
+        say "  * download $url/$name${fetcher:+ with $fetcher}, and check its SHA-256${public_key:+, of a list signed with $public_key}"
+    fi
+    case $format in deb) tool=dpkg ;; *) tool=rpm ;; esac
+    say "  * install teleport-update $version with $tool${present:+ over $present}"
+    installed_version teleport-ent-updater
+    if [ -n "$installed" ]; then
+        say "    (it replaces teleport-ent-updater $installed, whose timer ends with it)"
+    fi
+    if [ -n "$enables" ]; then explain_enable; else say "  * not enable updates: $why_not"; fi
+}
+
+explain_enable() {
+    say "  * run \`$enable_line\`, which installs the agent's version that the cluster names"
+    for each in teleport teleport-ent teleport-ent-fips; do
+        installed_version $each
+        if [ -n "$installed" ]; then
+            say "    and then removes the package $each $installed; /etc/teleport.yaml and the agent's data stay"
+        fi
+    done
+    if [ -e /opt/teleport/default/update.yaml ]; then
+        say "    and takes over from the updater in /opt/teleport/default (\`teleport-update uninstall\` gives it back)"
+    fi
+}
+
+# Sets enables and enable_line, or why_not.
+plan_enable() {
+    enables='' why_not='' enable_line="teleport-update enable${proxy:+ --proxy $proxy}${group:+ --group $group}${more:+ $more}"
+    if [ -n "$no_enable" ]; then
+        why_not="--no-enable"
+    elif [ -x "$BOOTSTRAP" ] && "$BOOTSTRAP" status 2>/dev/null | grep -q '"agent_updates_enabled": *true'; then
+        why_not="they are enabled already"
+    elif [ -z "$proxy" ] && [ ! -e /etc/teleport.yaml ] && [ ! -e /opt/teleport/default/update.yaml ]; then
+        why_not="no --proxy, and no /etc/teleport.yaml that names one; later: teleport-update enable --proxy ADDR"
+    else
+        enables=yes
+    fi
+}
+
+ask() {
+    if [ -n "$yes" ] || [ ! -t 0 ]; then return; fi
+    printf 'Go on? [y/N] '
+    answer=''
+    read -r answer || true
+    case $answer in [Yy] | [Yy][Ee][Ss]) ;; *) say "nothing was done" && exit 0 ;; esac
+}
+
+# --- the deed ---
+
+install_package() {
+    case $format in deb) set -- dpkg -i "$1" ;; *) set -- rpm -U --nosignature "$1" ;; esac
+    waited=0
+    while :; do
+        status=0
+        DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@" >"$work/words" 2>&1 </dev/null || status=$?
+        if [ $status = 0 ]; then return; fi
+        if ! grep -q 'locked by another process\|database area is locked' "$work/words"; then break; fi
+        [ "$waited" -lt "$LOCK_WAIT" ] || break
+        if [ "$waited" = 0 ]; then say "waiting for another package manager, at most $LOCK_WAIT s"; fi
+        sleep 2
+        waited=$((waited + 2))
+    done
+    cat "$work/words" >&2
+    fail "$1 could not install $name, see above: nothing is enabled"
+}
+
+# shellcheck disable=SC2317 # called by the trap
+clean_up() { if [ -n "$work" ]; then rm -rf "$work"; fi; }
+
+parse() {
+    url=${TELEPORT_UPDATE_URL:-} wanted_version='' file_given='' public_key='' ca_file='' insecure='' proxy='' group=''
+    no_enable='' dry_run='' yes='' more=''
+    while [ $# != 0 ]; do
+        case $1 in
+        --url | --version | --file | --public-key | --ca-file | --proxy | --group)
+            [ -n "${2:-}" ] || misused "$1 needs a value"
+            case $1 in
+            --url) url=$2 ;;
+            --version) wanted_version=${2#v} ;;
+            --file) file_given=$2 ;;
+            --public-key) public_key=$2 ;;
+            --ca-file) ca_file=$2 ;;
+            --proxy) proxy=$2 ;;
+            --group) group=$2 ;;
+            esac
+            shift
+            ;;
+        --insecure) insecure=yes ;;
+        --no-enable) no_enable=yes ;;
+        --dry-run) dry_run=yes ;;
+        --yes | -y) yes=yes ;;
+        --help | -h) usage && exit 0 ;;
+        --)
+            shift
+            more=$*
+            break
+            ;;
+        *) misused "unknown option $1" ;;
+        esac
+        shift
+    done
+    # What is left is for `enable`, word by word.
+    extra_count=$#
+    url=${url%/}
+    if [ -n "$file_given" ]; then url=''; fi
+    [ -n "$url$file_given" ] || misused "give --url or --file"
+    case $wanted_version in *[!A-Za-z0-9.~+-]*) misused "--version $wanted_version is no version" ;; esac
+    for file in "$public_key" "$ca_file"; do
+        [ -z "$file" ] || [ -r "$file" ] || fail "cannot read $file"
+    done
+    case $url in '' | /* | file://*) ;; *) check_scheme "$url" ;; esac
+}
+
+main() {
+    set -eu
+    umask 022
+    LC_ALL=C
+    export LC_ALL
+    work=''
+    parse "$@"
+    shift $(($# - extra_count))
+    if [ "$(id -u)" != 0 ] && [ -z "$dry_run" ]; then fail "only root can install packages: run it with sudo, or with --dry-run"; fi
+    look_at_host
+    trap clean_up EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    if has mktemp; then
+        work=$(mktemp -d "${TMPDIR:-/tmp}/teleport-update.XXXXXX") || fail "cannot make a directory in ${TMPDIR:-/tmp}"
+    else
+        (umask 077 && mkdir "${TMPDIR:-/tmp}/teleport-update.$$") || fail "cannot make a directory in ${TMPDIR:-/tmp}"
+        work=${TMPDIR:-/tmp}/teleport-update.$$
+    fi
+    fetcher=''
+    if [ -n "$file_given" ]; then
+        look_at_file
+    else
+        case $url in /* | file://*) ;; *) choose_fetcher ;; esac
+        if [ -n "$insecure" ]; then say "warning: --insecure: nobody vouches for what $url sends${public_key:+ but the signature}"; fi
+        get_list
+        choose_package
+    fi
+    installed_version teleport-update
+    present=$installed
+    plan_enable
+    if [ -n "$present" ] && ! is_after "$version" "$present"; then
+        say "teleport-update $present is installed, and $version is not newer"
+        if [ -z "$enables" ]; then
+            say "nothing to do (updates: ${why_not})"
+            return
+        fi
+        explain_enable
+        [ -z "$dry_run" ] || return 0
+        ask
+    else
+        explain
+        [ -z "$dry_run" ] || return 0
+        ask
+        if [ -n "$file_given" ]; then
+            package=$file_given
+        else
+            package=$work/$name
+            download "$url/$name" "$package"
+        fi
+        if [ -n "$sum" ]; then
+            actual=$(digest "$package") || fail "no sha256sum, shasum, openssl, busybox, python3 or perl to check $name with"
+            [ "$actual" = "$sum" ] || fail "$name has the SHA-256 $actual, not $sum as in SHA256SUMS: nothing was installed"
+        fi
+        install_package "$package"
+        say "installed teleport-update $version"
+    fi
+    if [ -z "$enables" ]; then return; fi
+    if [ -n "$group" ]; then set -- --group "$group" "$@"; fi
+    if [ -n "$proxy" ]; then set -- --proxy "$proxy" "$@"; fi
+    status=0
+    # By its full path: until then a program of that name of another updater can come first in PATH.
+    "$BOOTSTRAP" enable "$@" </dev/null || status=$?
+    if [ $status != 0 ]; then
+        say "install.sh: teleport-update is installed, but \`$enable_line\` failed, see above; it can be repeated" >&2
+        exit $status
+    fi
+}
+
+{ main "$@"; exit; }

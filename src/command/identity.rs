@@ -1,0 +1,64 @@
+//! `update_id`, this host's id towards the cluster: made here, and made anew where `updates.yaml` came with the copy of
+//! another host. Two hosts with one id would share one place in a rollout.
+
+use super::{Context, ask};
+use crate::config::Spec;
+use crate::host::mark::HostMark;
+use crate::report::Result;
+
+/// The id shown to the cluster: none in an image, none while `updates.yaml` still has another host's.
+pub fn shown(context: &Context, spec: &Spec) -> Result<Option<String>> {
+    if context.layout.is_image() || recorded(spec).is_of_another(&now(context)?) {
+        return Ok(None);
+    }
+    Ok(spec.update_id.clone())
+}
+
+/// Whether `updates.yaml` lacks an id or mark of this host; see [`settled`].
+pub fn is_due(context: &Context, spec: &Spec) -> Result<bool> {
+    if context.layout.is_image() {
+        return Ok(false);
+    }
+    let (recorded, now) = (recorded(spec), now(context)?);
+    Ok(spec.update_id.is_none() || recorded.is_of_another(&now) || recorded.refreshed(&now) != recorded)
+}
+
+/// The settings with an id and a mark that are this host's; `None` if they are already. Says when a copy is found.
+pub fn settled(context: &Context, spec: &Spec) -> Result<Option<Spec>> {
+    if !is_due(context, spec)? {
+        return Ok(None);
+    }
+    let (recorded, now) = (recorded(spec), now(context)?);
+    let is_copy = recorded.is_of_another(&now);
+    let mut spec = spec.clone();
+    if is_copy && spec.update_id.is_some() {
+        tell(context, recorded.has_the_agent_of(&now))?;
+    }
+    if is_copy || spec.update_id.is_none() {
+        spec.update_id = Some(uuid::Uuid::new_v4().to_string());
+    }
+    let mark = if is_copy { now } else { recorded.refreshed(&now) };
+    spec.update_id_host = Some(mark.to_string());
+    Ok(Some(spec))
+}
+
+fn tell(context: &Context, with_agent: bool) -> Result<()> {
+    context.report.notice("this host is a copy of another one: it gets an update_id of its own");
+    if with_agent {
+        let data_dir = context.data_dir()?;
+        let data_dir = data_dir.display();
+        context.report.warn(&format!(
+            "the agent's identity came along with the copy; if the other host is in use, both are one to the cluster: then \
+             stop the agent, remove {data_dir}/host_uuid and {data_dir}/proc, and let it join again"
+        ));
+    }
+    Ok(())
+}
+
+fn recorded(spec: &Spec) -> HostMark {
+    HostMark::parse(spec.update_id_host.as_deref().unwrap_or_default())
+}
+
+fn now(context: &Context) -> Result<HostMark> {
+    Ok(HostMark::of_this_host(ask::host_uuid(context)?.as_deref()))
+}

@@ -1,0 +1,360 @@
+//! The deb and the rpm: built, linted, installed, upgraded, downgraded, removed and purged by the real package managers.
+#![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
+
+mod support;
+
+use std::process::{Command, Stdio};
+
+use support::beds::checkout;
+use support::life::{SOON, VERSIONS};
+use support::package::{build, built, deb, install_deb, install_rpm, rpm};
+use support::{FAST, Ran, Rig, tree, updater};
+use test_cluster::archive::Archive;
+
+const UNITS: &str = "teleport-update.timer teleport-update-recover.service";
+
+/// Both formats in a bed: how each is installed and removed.
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Deb,
+    Rpm,
+}
+use Format::{Deb, Rpm};
+
+impl Format {
+    /// A bed with the package of `version`.
+    fn up(self, name: &str, version: &str) -> Option<Rig> {
+        match self {
+            Deb => Rig::with_deb("bookworm", name, version),
+            Rpm => Rig::with_rpm(name, version),
+        }
+    }
+
+    /// Installs, upgrades or downgrades.
+    fn install(self, rig: &Rig, version: &str) {
+        match self {
+            Deb => install_deb(&rig.bed, &deb(version).unwrap()),
+            Rpm => install_rpm(&rig.bed, &rpm(version).unwrap()),
+        }
+    }
+
+    fn remove(self) -> &'static str {
+        match self {
+            Deb => "dpkg --remove teleport-update",
+            Rpm => "rpm -e --force-debian teleport-update",
+        }
+    }
+
+    /// The installed version, empty without.
+    fn version(self, rig: &Rig) -> String {
+        rig.bed
+            .sh(match self {
+                Deb => "dpkg-query -s teleport-update 2>/dev/null | sed -n '/^Status: .* installed$/,$s/^Version: //p'",
+                Rpm => "rpm -q --qf '%{VERSION}\\n' teleport-update || true",
+            })
+            .trim_end()
+            .to_owned()
+    }
+}
+
+/// Whether the units are enabled, a word each.
+fn enabled(rig: &Rig) -> Vec<String> {
+    let output = rig.bed.run(&["sh", "-c", &format!("systemctl is-enabled {UNITS}")]);
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// What must outlive every change of the package, but for sockets and what a living agent writes.
+fn of_the_agent(rig: &Rig) -> Vec<String> {
+    let mut found: Vec<String> = ["/usr/local/bin", "/usr/local/lib/systemd", "/etc/systemd/system", VERSIONS]
+        .iter()
+        .flat_map(|dir| tree(&rig.path(dir)).into_iter().map(move |line| format!("{dir}/{line}")))
+        .filter(|line| !line.contains("teleport-update") && !line.contains("updates.yaml") && !line.contains(".lock"))
+        .collect();
+    found.push(std::fs::read_to_string(rig.path("/etc/teleport.yaml")).unwrap());
+    found
+}
+
+fn script(line: &str) -> Ran {
+    Ran::of(&Command::new("sh").args(["-c", line]).stdin(Stdio::null()).output().unwrap())
+}
+
+#[test]
+fn two_builds_of_the_same_give_the_same_bytes() {
+    let Some(first) = built("1.0.0") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let again = dir.path().join("elsewhere");
+    build("1.0.0", &updater(), &again);
+    for name in ["teleport-update_1.0.0_amd64.deb", "teleport-update-1.0.0-1.x86_64.rpm", "SHA256SUMS"] {
+        assert!(std::fs::read(first.join(name)).unwrap() == std::fs::read(again.join(name)).unwrap(), "{name} differs");
+    }
+    script(&format!("cd {} && sha256sum --check --strict SHA256SUMS", again.display())).ok();
+}
+
+#[test]
+fn the_distributions_checkers_find_nothing() {
+    let Some(dir) = built("1.0.0") else { return };
+    script(&format!("{} {}", checkout("packaging/lint.sh").display(), dir.display())).ok();
+}
+
+#[test]
+fn both_packages_hold_the_same_and_need_nothing() {
+    let Some(dir) = built("1.0.0") else { return };
+    let (deb, rpm) = (deb("1.0.0").unwrap(), rpm("1.0.0").unwrap());
+    let of_deb = script(&format!("dpkg-deb -c {} | sed -n 's/^[-l].* \\.\\(\\/[^ ]*\\).*/\\1/p'", deb.display())).ok();
+    let of_rpm = script(&format!("rpm -qlp {} 2>/dev/null", rpm.display())).ok();
+    // Documentation and zsh have places of their own in each distribution.
+    let common = |list: &str| {
+        let is_common =
+            |path: &&str| !["/doc/", "/licenses/", "/zsh/", "/lintian/"].iter().any(|part| path.contains(part));
+        let is_dir = |path: &&str| ["/usr/lib/teleport-update", "/usr/share/doc/teleport-update"].contains(path);
+        let mut paths: Vec<String> =
+            list.lines().filter(is_common).filter(|path| !is_dir(path)).map(str::to_owned).collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(common(&of_deb.stdout), common(&of_rpm.stdout));
+    assert!(of_deb.stdout.contains("/usr/lib/teleport-update/teleport-update\n"), "{of_deb:?} in {}", dir.display());
+    let depends = script(&format!("dpkg-deb -f {} Depends Pre-Depends", deb.display())).ok();
+    assert_eq!(depends.stdout, "");
+    let requires =
+        script(&format!("rpm -qRp {} 2>/dev/null | grep -v '^rpmlib(\\|^/bin/sh$\\|^config('", rpm.display()));
+    assert_eq!(requires.stdout, "");
+}
+
+fn an_installation_enables_the_units_and_nothing_else(format: Format) {
+    let Some(rig) = format.up("pk-install", "1.0.0") else { return };
+    assert_eq!(enabled(&rig), ["enabled", "enabled"]);
+    assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer"), "active\n");
+    assert_eq!(rig.bed.sh("systemctl list-timers --no-legend teleport-update.timer | wc -l"), "1\n");
+    let own = rig.bed.sh("readlink -f /usr/bin/teleport-update");
+    assert_eq!(own, "/usr/lib/teleport-update/teleport-update\n");
+    // Nobody has said `enable`: there is nothing to do, and no failed unit.
+    rig.bed.sh("systemctl start teleport-update.service; test -z \"$(systemctl --failed --no-legend)\"");
+    assert!(!rig.path("/usr/local/bin/teleport").exists());
+}
+
+#[test]
+fn installing_the_deb_enables_the_units_and_nothing_else() {
+    an_installation_enables_the_units_and_nothing_else(Deb);
+}
+
+#[test]
+fn installing_the_rpm_enables_the_units_and_nothing_else() {
+    an_installation_enables_the_units_and_nothing_else(Rpm);
+}
+
+fn an_agent_lives_through_upgrade_downgrade_removal_and_reinstallation(format: Format) {
+    let Some(rig) = format.up("pk-life", "1.0.0") else { return };
+    rig.release(&Archive::simple("2.0.0"));
+    rig.enable(&[]).ok();
+    rig.start_agent();
+    let (pid, files) = (rig.pid(), of_the_agent(&rig));
+    let unchanged = |when: &str| {
+        assert_eq!(rig.pid(), pid, "{when}");
+        assert_eq!(of_the_agent(&rig), files, "{when}");
+    };
+    format.install(&rig, "1.2.0");
+    unchanged("upgraded");
+    assert_eq!((format.version(&rig).as_str(), enabled(&rig)), ("1.2.0", vec!["enabled".into(), "enabled".into()]));
+    format.install(&rig, "1.1.0");
+    unchanged("downgraded");
+    assert_eq!(format.version(&rig), "1.1.0");
+    assert_eq!(enabled(&rig), ["enabled", "enabled"]);
+    assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer"), "active\n");
+
+    rig.bed.sh(format.remove());
+    unchanged("removed");
+    assert!(!rig.path("/usr/lib/teleport-update").exists() && !rig.path("/usr/bin/teleport-update").exists());
+    assert_eq!(rig.bed.sh("systemctl is-active teleport"), "active\n");
+    assert!(rig.bed.sh("systemctl --failed --no-legend").is_empty());
+    rig.bed.reboot();
+    assert_eq!(rig.bed.sh("systemctl is-active teleport"), "active\n");
+    assert!(rig.bed.sh("systemctl --failed --no-legend").is_empty());
+
+    format.install(&rig, "1.2.0");
+    assert_eq!(enabled(&rig), ["enabled", "enabled"]);
+    assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer"), "active\n");
+    rig.release(&Archive::simple("2.1.0"));
+    rig.bed.sh("systemctl start teleport-update.service");
+    assert_eq!(rig.status()["agent_version_running"], "2.1.0");
+}
+
+#[test]
+fn an_agent_lives_through_every_change_of_the_deb() {
+    an_agent_lives_through_upgrade_downgrade_removal_and_reinstallation(Deb);
+}
+
+#[test]
+fn an_agent_lives_through_every_change_of_the_rpm() {
+    an_agent_lives_through_upgrade_downgrade_removal_and_reinstallation(Rpm);
+}
+
+fn what_an_operator_disabled_stays_disabled(format: Format) {
+    let Some(rig) = format.up("pk-off", "1.0.0") else { return };
+    rig.bed.sh("systemctl disable --now teleport-update.timer");
+    rig.bed.sh("echo '# mine' >>/etc/needrestart/conf.d/80-teleport-agent.conf");
+    format.install(&rig, "1.2.0");
+    assert_eq!(enabled(&rig), ["disabled", "enabled"]);
+    assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer || true"), "inactive\n");
+    rig.bed.sh("grep -qx '# mine' /etc/needrestart/conf.d/80-teleport-agent.conf");
+}
+
+#[test]
+fn a_timer_that_was_disabled_stays_so_when_the_deb_is_upgraded() {
+    what_an_operator_disabled_stays_disabled(Deb);
+}
+
+#[test]
+fn a_timer_that_was_disabled_stays_so_when_the_rpm_is_upgraded() {
+    what_an_operator_disabled_stays_disabled(Rpm);
+}
+
+/// Sets up a run that is killed between its journal and its commit, by hand, and gives back the bed.
+fn interrupted(format: Format, name: &str) -> Option<Rig> {
+    let rig = format.up(name, "1.0.0")?;
+    rig.release(&Archive::simple("2.0.0"));
+    rig.enable(&[]).ok();
+    rig.start_agent();
+    rig.release(&Archive::simple("2.1.0"));
+    let killed = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:signal=KILL:when=8"])
+        .arg(checkout("tests/beds/bed.sh"))
+        .args(["exec", rig.bed.name(), "teleport-update", "update", "--now"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!killed.status.success(), "{killed:?}");
+    rig.bed.until(&format!("test -e {VERSIONS}/.journal"), SOON);
+    Some(rig)
+}
+
+fn removal_recovers_first(format: Format) {
+    let Some(rig) = interrupted(format, "pk-cut") else { return };
+    rig.bed.sh(format.remove());
+    assert!(!rig.path(&format!("{VERSIONS}/.journal")).exists());
+    assert_eq!(rig.link(), format!("{VERSIONS}/2.0.0/bin/teleport"));
+}
+
+#[test]
+fn removing_the_deb_recovers_an_interrupted_update_first() {
+    removal_recovers_first(Deb);
+}
+
+#[test]
+fn removing_the_rpm_recovers_an_interrupted_update_first() {
+    removal_recovers_first(Rpm);
+}
+
+#[test]
+fn an_interrupted_update_is_recovered_by_the_package_that_came_in_between() {
+    let Some(rig) = interrupted(Deb, "pk-between") else { return };
+    let writer = std::fs::read_to_string(rig.path(&format!("{VERSIONS}/.journal"))).unwrap();
+    assert!(writer.contains("/usr/lib/teleport-update/teleport-update"), "{writer}");
+    // The writer's path now holds another program.
+    let other = tempfile::tempdir().unwrap();
+    let padded = other.path().join("updater");
+    std::fs::copy(updater(), &padded).unwrap();
+    script(&format!("strip {0} && echo later >>{0}", padded.display())).ok();
+    build("1.3.0", &padded, &other.path().join("out"));
+    install_deb(&rig.bed, &other.path().join("out/teleport-update_1.3.0_amd64.deb"));
+    rig.bed.sh("systemctl start teleport-update.service");
+    assert!(!rig.path(&format!("{VERSIONS}/.journal")).exists());
+    assert_eq!(rig.status()["agent_version_running"], "2.1.0");
+}
+
+fn a_run_at_work_is_waited_for_or_named(format: Format) {
+    let Some(rig) = format.up("pk-busy", "1.0.0") else { return };
+    rig.bed.sh(&format!(
+        "systemd-run --quiet --unit=holder flock {VERSIONS}/.lock sleep 1000; \
+         until ! flock -n {VERSIONS}/.lock true; do sleep 0.05; done"
+    ));
+    let ran = Ran::of(&rig.bed.run(&["sh", "-c", format.remove()]));
+    assert_ne!(ran.status, 0, "{ran:?}");
+    assert!(format!("{}{}", ran.stderr, ran.stdout).contains("another run is at work"), "{ran:?}");
+    assert_eq!(format.version(&rig), "1.0.0");
+    if let Deb = format {
+        // dpkg calls postinst again: nothing is left switched off.
+        assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer"), "active\n");
+    }
+    rig.bed.sh("systemctl stop holder");
+    rig.bed.sh(format.remove());
+    assert_eq!(format.version(&rig), "");
+}
+
+#[test]
+fn the_deb_is_not_removed_under_a_run_at_work() {
+    a_run_at_work_is_waited_for_or_named(Deb);
+}
+
+#[test]
+fn a_purge_takes_the_settings_only_where_no_version_is_left() {
+    let Some(rig) = Rig::with_deb("bookworm", "pk-purge", "1.0.0") else { return };
+    rig.release(&Archive::simple("2.0.0"));
+    rig.enable(&[]).ok();
+    rig.start_agent();
+    let files = of_the_agent(&rig);
+    let purged = Ran::of(&rig.bed.run(&["dpkg", "--purge", "teleport-update"])).ok();
+    assert!(format!("{}{}", purged.stdout, purged.stderr).contains(&format!("kept {VERSIONS}")), "{purged:?}");
+    assert_eq!(of_the_agent(&rig), files);
+    assert!(rig.path(&format!("{VERSIONS}/updates.yaml")).exists());
+
+    install_deb(&rig.bed, &deb("1.0.0").unwrap());
+    rig.bed.sh("systemctl disable --now teleport; teleport-update uninstall");
+    rig.bed.sh("dpkg --purge teleport-update");
+    assert!(!rig.path(VERSIONS).exists(), "{:?}", tree(&rig.path(VERSIONS)));
+    assert!(rig.path("/var/lib/teleport/host_uuid").exists() && rig.path("/etc/teleport.yaml").exists());
+    let left = rig.bed.sh("find / -xdev -name '*teleport-update*' ! -path '/proc/*' ! -path '/root/*' ! -path '/var/log/*' ! -path '/tmp/*'");
+    assert_eq!(left, "");
+}
+
+#[test]
+fn other_systemds_take_the_package() {
+    for root in ["bullseye", "trixie"] {
+        let Some(rig) = Rig::with_deb(root, "pk-other", "1.0.0") else { return };
+        assert_eq!(enabled(&rig), ["enabled", "enabled"], "{root}");
+        assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer"), "active\n", "{root}");
+        rig.release(&Archive::simple("2.0.0"));
+        rig.enable(&[]).ok();
+        rig.start_agent();
+        rig.release(&Archive::simple("2.1.0"));
+        rig.bed.sh("systemctl start teleport-update.service");
+        assert_eq!(rig.status()["agent_version_running"], "2.1.0", "{root}");
+        rig.bed.sh("dpkg --purge teleport-update");
+        assert_eq!(rig.bed.sh("systemctl is-active teleport; systemctl --failed --no-legend"), "active\n", "{root}");
+    }
+}
+
+/// The road of SPEC §5: package 1.0, then a version that carries updater 1.1, then package 1.2, then that updater breaks.
+#[test]
+fn the_updater_updates_itself_and_the_package_stands_by() {
+    let Some(rig) = Rig::with_deb("bookworm", "pk-road", "1.0.0") else { return };
+    rig.configure(FAST);
+    let own = std::fs::read(updater()).unwrap();
+    rig.release(&Archive::simple("2.0.0").updater(&own));
+    rig.enable(&[]).ok();
+    rig.start_agent();
+    assert_eq!(
+        std::fs::read_link(rig.path("/usr/local/bin/teleport-update")).unwrap().to_str().unwrap(),
+        format!("{VERSIONS}/2.0.0/bin/teleport-update")
+    );
+    // What runs is not the package's any more, and no package changes that.
+    install_deb(&rig.bed, &deb("1.2.0").unwrap());
+    assert_eq!(rig.link(), format!("{VERSIONS}/2.0.0/bin/teleport"));
+    rig.release(&Archive::simple("2.1.0").updater(
+        b"#!/bin/sh\n[ \"$1\" = version ] || exit 70\n\
+        echo '{\"version\":\"9.9.9\",\"protocol\":\"rfd0169/1\"}'\n",
+    ));
+    rig.bed.sh("systemctl start teleport-update.service");
+    assert_eq!(rig.link(), format!("{VERSIONS}/2.1.0/bin/teleport"));
+    // The active version's updater now breaks at each call: the package's does the work.
+    rig.release(&Archive::simple("2.2.0").updater(&own));
+    rig.bed.sh("systemctl start teleport-update.service");
+    let log = rig.bed.sh("journalctl -u teleport-update -o cat");
+    assert!(log.contains("broke (exit status 70); this one (/usr/lib/teleport-update/teleport-update)"), "{log}");
+    assert_eq!(rig.status()["agent_version_running"], "2.2.0");
+    assert_eq!(
+        std::fs::read_link(rig.path("/usr/local/bin/teleport-update")).unwrap().to_str().unwrap(),
+        format!("{VERSIONS}/2.2.0/bin/teleport-update")
+    );
+}

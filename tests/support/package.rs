@@ -1,0 +1,109 @@
+//! The packages, built by `packaging/build.sh` out of the updater under test: once for all tests of a build.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::beds::{Bed, checkout};
+use super::{Rig, updater};
+use teleport_update::release::Digest;
+
+/// The Debian package of `version`; `None`, saying why, where its tools are missing.
+pub fn deb(version: &str) -> Option<PathBuf> {
+    Some(built(version)?.join(format!("teleport-update_{version}_amd64.deb")))
+}
+
+/// The rpm of `version`; `None`, saying why, where its tools are missing.
+pub fn rpm(version: &str) -> Option<PathBuf> {
+    Some(built(version)?.join(format!("teleport-update-{version}-1.x86_64.rpm")))
+}
+
+/// A directory with the packages of `version`, and SHA256SUMS. Its name tells from what they were built.
+pub fn built(version: &str) -> Option<PathBuf> {
+    for tool in ["dpkg-deb", "rpmbuild"] {
+        if !Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: {tool} is missing (make setup-packages)");
+            return None;
+        }
+    }
+    let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let dir = cache.join(format!("packages-{version}-{}", key()));
+    let lock = std::fs::File::create(cache.join("packages.lock")).unwrap();
+    lock.lock().unwrap();
+    if !dir.exists() {
+        let making = cache.join("packages.new");
+        std::fs::remove_dir_all(&making).ok();
+        build(version, &updater(), &making);
+        std::fs::rename(&making, &dir).unwrap();
+    }
+    Some(dir)
+}
+
+/// Runs `packaging/build.sh` for one binary (stripped: what a debugger wants would be most of the package).
+pub fn build(version: &str, binary: &Path, out: &Path) {
+    let stripped = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    succeed(Command::new("strip").arg("-o").arg(&stripped).arg(binary));
+    let mut named = std::ffi::OsString::from("amd64=");
+    named.push(&stripped);
+    let script = checkout("packaging/build.sh");
+    succeed(
+        Command::new(script).arg("--out").arg(out).args(["--version", version, "--level", "0", "--binary"]).arg(named),
+    );
+}
+
+/// Everything that goes into a package, as a short name.
+fn key() -> String {
+    let mut parts = vec![Digest::of(&std::fs::read(updater()).unwrap()).to_string()];
+    for top in ["packaging", "systemd", "selinux"] {
+        parts.extend(super::tree(&checkout(top)));
+    }
+    Digest::of(parts.join("\n").as_bytes()).to_string()[..16].to_owned()
+}
+
+fn succeed(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+impl Rig {
+    /// A bed on `root` with the package of `version` installed by dpkg.
+    pub fn with_deb(root: &str, name: &str, version: &str) -> Option<Self> {
+        let deb = deb(version)?;
+        let rig = Self::bare(root, name)?;
+        install_deb(&rig.bed, &deb);
+        Some(rig)
+    }
+
+    /// A bed with rpm in which the package of `version` is installed by rpm.
+    pub fn with_rpm(name: &str, version: &str) -> Option<Self> {
+        let rpm = rpm(version)?;
+        let rig = Self::bare("bookworm-rpm", name)?;
+        install_rpm(&rig.bed, &rpm);
+        Some(rig)
+    }
+}
+
+/// Installs, upgrades or downgrades.
+pub fn install_deb(bed: &Bed, deb: &Path) {
+    bed.put(deb, "/root/teleport-update.deb");
+    bed.sh("DEBIAN_FRONTEND=noninteractive dpkg -i /root/teleport-update.deb </dev/null");
+}
+
+/// Installs, upgrades or downgrades.
+pub fn install_rpm(bed: &Bed, rpm: &Path) {
+    bed.put(rpm, "/root/teleport-update.rpm");
+    // --nodeps: the bed's /bin/sh comes from dpkg.
+    bed.sh("rpm -U --oldpackage --nodeps --force-debian /root/teleport-update.rpm </dev/null");
+}
+
+/// A flat apt repository with `deb` in it, in the bed at `/srv/apt`, and no other one known to its apt.
+pub fn with_repository(bed: &Bed, deb: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let name = deb.file_name().unwrap();
+    std::fs::copy(deb, dir.path().join(name)).unwrap();
+    let packages = Command::new("dpkg-scanpackages").arg("--multiversion").arg(".").current_dir(dir.path()).output();
+    let packages = packages.expect("dpkg-scanpackages (make setup-packages)");
+    assert!(packages.status.success(), "{packages:?}");
+    bed.write("/srv/apt/Packages", packages.stdout, 0o644);
+    bed.put(deb, Path::new("/srv/apt").join(name));
+    bed.sh("rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*");
+}
