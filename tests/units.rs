@@ -11,7 +11,6 @@ use std::time::Duration;
 use support::beds::{Bed, checkout};
 use support::{FAST, Rig};
 use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
 
 const UNITS: [&str; 3] = ["teleport-update.service", "teleport-update-recover.service", "teleport-update.timer"];
 const BOOTSTRAP: &str = "/usr/lib/teleport-update/teleport-update";
