@@ -83,6 +83,27 @@ test: setup-beds setup-packages build ## All tests, black box and beds included 
 	        END { printf "%d passed, %d failed\n", passed, failed }'; \
 	fi
 
+# Each kind of bed lives a whole life; `make test` has those of apt and dnf. The arm64 one runs the release binary under qemu.
+E2E_ARM64 := $(TARGET_DIR)/e2e-arm64
+.PHONY: e2e
+e2e: export TEST_AGENT := $(TARGET_DIR)/$(NATIVE)/debug/toy-agent
+e2e: export TEST_UPDATER := $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
+e2e: export E2E_ARM64_PACKAGES := $(E2E_ARM64)
+e2e: export E2E_ARM64_AGENT := $(TARGET_DIR)/aarch64-unknown-linux-musl/debug/toy-agent
+e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package to purge, in every kind of bed; a matrix
+	PATH=$(ZIG)/bin:$$PATH cargo zigbuild --locked --target aarch64-unknown-linux-musl --package toy-agent
+	rm -rf $(E2E_ARM64) $(TARGET_DIR)/$(NATIVE)/tmp/e2e
+	for version in 1.0.0 1.2.0; do packaging/build.sh --out $(E2E_ARM64) --version $$version --level 0 \
+	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC)) >/dev/null; done
+	if tests/beds/bed.sh can; then tests/e2e/roots.sh; fi
+	cargo test $(CARGO_FLAGS) --test e2e -- --include-ignored --test-threads 1
+	tests/e2e/matrix.sh $(TARGET_DIR)/tmp/e2e
+
+# An enforcing SELinux machine under qemu, without KVM: some minutes.
+.PHONY: e2e-vm
+e2e-vm: setup-selinux build ## Every flow in an enforcing SELinux virtual machine: no denial, every label right, negative tests
+	tests/selinux/run.sh $(addprefix $(TARGET_DIR)/$(NATIVE)/debug/,teleport-update toy-agent test-cluster)
+
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 .PHONY: crash
 crash: setup-build setup-beds ## Crash suites, whole: each system call killed, each failing, power cuts; a table of each
@@ -119,11 +140,15 @@ fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, n
 PACKAGES := $(TARGET_DIR)/package
 VERSION := $(shell awk -F '"' '/^version = / {print $$2; exit}' Cargo.toml)
 .PHONY: package
-package: static setup-packages setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
+package: static setup-packages setup-selinux setup-arm64 setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
 	rm -rf $(PACKAGES)
-	packaging/build.sh --out $(PACKAGES) --version $(VERSION) \
+	mkdir -p $(PACKAGES)
+	selinux/build.sh $(TARGET_DIR)/teleport-update.pp
+	packaging/build.sh --out $(PACKAGES) --version $(VERSION) --selinux $(TARGET_DIR)/teleport-update.pp \
 	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC))
 	packaging/sbom.sh $(PACKAGES) $(TARGETS)
+	install -m 755 packaging/install.sh $(PACKAGES)
+	cd $(PACKAGES) && sha256sum -- install.sh >>SHA256SUMS
 	packaging/lint.sh $(PACKAGES)
 
 .PHONY: lint
@@ -145,6 +170,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds setup-packages setup-sbom setup-fuzz setup-mutants
-setup-build setup-lint setup-beds setup-packages setup-sbom setup-fuzz setup-mutants: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-packages setup-selinux setup-arm64 setup-sbom setup-fuzz setup-mutants
+setup-build setup-lint setup-beds setup-packages setup-selinux setup-arm64 setup-sbom setup-fuzz setup-mutants: setup-%:
 	@tests/setup.sh $*

@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, packages, sbom, fuzz, mutants) lacks, one line for each thing done; silent if none.
+# setup.sh GROUP..   installs what a group (build, lint, beds, packages, arm64, sbom, fuzz, mutants) lacks, one line for each thing done; silent if none.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -76,8 +76,22 @@ for group in "$@"; do
         needs lintian lintian
         needs rpmlint rpmlint
         ;;
+    arm64)
+        needs qemu-aarch64-static qemu-user-static
+        needs arch-test arch-test
+        ;;
     sbom)
         cargo_tool cargo-cyclonedx $cyclonedx
+        ;;
+    selinux)
+        needs checkmodule checkpolicy
+        needs semodule_package semodule-utils
+        needs setfiles policycoreutils
+        needs sesearch setools
+        needs m4 m4
+        needs make make
+        needs ssh openssh-client
+        [ -f /usr/share/selinux/devel/Makefile ] || packages+=(selinux-policy-dev)
         ;;
     fuzz)
         needs c++ g++
@@ -88,7 +102,7 @@ for group in "$@"; do
         cargo_tool cargo-mutants $mutants
         ;;
     *)
-        echo "usage: setup.sh build|lint|beds|packages|sbom|fuzz|mutants.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|arm64|sbom|fuzz|mutants.." >&2
         exit 2
         ;;
     esac

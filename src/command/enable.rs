@@ -8,7 +8,7 @@ use super::{Context, ask, identity, update};
 use crate::cli::Install;
 use crate::cluster::ProxyAddr;
 use crate::config::{Credentials, GoUpdater, Spec};
-use crate::host::{Layout, durable, lock, machine};
+use crate::host::{Layout, lock, machine};
 use crate::release::{BaseUrl, PublicKey, Revision, Version};
 use crate::report::{Code, Error, Result};
 
@@ -43,7 +43,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
     }
     let versions = context.layout.versions.clone();
     if credentials != before {
-        durable::create_dir_all(&versions)?;
+        context.make_versions()?;
         credentials.write(&versions)?;
     }
     let persist_insecure = context.global.insecure && wanted.public_key.is_some();

@@ -14,6 +14,7 @@ use crate::plan::facts::Facts;
 use crate::plan::{self, Database, Direction, Plan, ServiceAction, Snapshot, Step, Target};
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
+use crate::service::Service;
 
 /// Set in the transient unit: it is not left again.
 const SCOPE_GUARD: &str = "TELEPORT_UPDATE_SCOPE";
@@ -99,6 +100,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
         Planned::Go(plan, facts) => (*plan, *facts),
     };
     preflight(context, &plan)?;
+    refuse_masked(context, &updates, &plan)?;
     if !plan.prepare.is_empty() {
         match prepare(context, &updates, errand, &plan, &facts) {
             // A version on disk that is damaged is downloaded again.
@@ -301,6 +303,22 @@ fn settle_without_move(context: &Context, updates: &mut Updates, errand: &Errand
     }
     context.report.notice(&format!("{} is active, nothing to do", errand.target));
     Ok(())
+}
+
+/// A masked unit can run on, but systemd neither reloads nor starts it again: not the new version, and after a failure not
+/// the old one.
+fn refuse_masked(context: &Context, updates: &Updates, plan: &Plan) -> Result<()> {
+    if plan.service == ServiceAction::None {
+        return Ok(());
+    }
+    match context.service(updates)? {
+        Service::Systemd(systemd) if systemd.show()?.load_state == "masked" => {
+            let unit = &context.layout.unit;
+            Err(Error::new(Code::ServiceFailed, format!("{unit} is masked while the agent runs"))
+                .advise(format!("`systemctl unmask {unit}`, or stop the agent: then only files change")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Conditions that would stop the run half-way, found before its first step.

@@ -33,7 +33,7 @@ use crate::config::agent::AgentConfig;
 use crate::execute::Site;
 use crate::host::lock::Lock;
 use crate::host::signal::Signals;
-use crate::host::{Host, Layout, durable};
+use crate::host::{Host, Layout, durable, selinux};
 use crate::report::{Code, Format, Report, Result};
 use crate::service::commands::Commands;
 use crate::service::{HealthSettings, Service, StopProof};
@@ -151,9 +151,20 @@ impl Context {
         })
     }
 
+    /// Makes the versions directory if need be.
+    pub fn make_versions(&self) -> Result<()> {
+        let state = durable::parent(&self.layout.versions);
+        let is_new = !durable::exists(state)?;
+        durable::create_dir_all(&self.layout.versions)?;
+        if is_new {
+            selinux::label_state(state, &self.layout.versions);
+        }
+        Ok(())
+    }
+
     /// Takes the lock, making the versions directory if need be.
     pub fn lock(&self, command: &str) -> Result<Lock> {
-        durable::create_dir_all(&self.layout.versions)?;
+        self.make_versions()?;
         let wait = if command == "update" { TIMER_LOCK_WAIT } else { LOCK_WAIT };
         Lock::acquire(&self.layout.versions.join(".lock"), wait, command, &|| self.signals.cancelled())
     }

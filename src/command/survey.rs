@@ -58,7 +58,8 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let adopt = depth == Depth::Adopt;
     let set_aside = if adopt { set_aside(context)? } else { Vec::new() };
     let closed_path = if adopt { closed_path(context) } else { None };
-    let masks = set_aside.iter().any(|(path, _)| path.ends_with(FOREIGN_TIMER));
+    let foreign_timer = foreign_timer(context);
+    let masks = set_aside.iter().any(|(path, _)| path.ends_with(&foreign_timer));
     let root = layout.is_image().then_some(layout.root.as_path());
     Ok(Facts {
         now,
@@ -85,11 +86,11 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
             Vec::new()
         },
         foreign_links: if adopt { foreign_links(context)? } else { Vec::new() },
-        foreign_timer_active: masks
-            && !layout.is_image()
-            && machine::is_systemd_booted()
-            && Systemctl::host().show(FOREIGN_TIMER)?.is_active(),
-        masked_timer: (masks && has_own_timer(context)).then(|| FOREIGN_TIMER.to_owned()),
+        foreign_timer: match masks && !layout.is_image() && machine::is_systemd_booted() {
+            true => Systemctl::host().show(&foreign_timer)?.is_active().then_some(foreign_timer),
+            false => None,
+        },
+        masked_timer: (masks && layout.suffix.is_none() && has_own_timer(context)).then(|| FOREIGN_TIMER.to_owned()),
         set_aside,
         open_path: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
         closed_path: closed_path.and_then(|(path, opens)| (!opens).then_some(path)),
@@ -396,8 +397,29 @@ fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
             (path, layout.versions.join(TAKEN_OVER).join(kept))
         })
         .collect();
+    // A suffixed agent's unit has the same name as ours and makes way only when ours takes its place.
+    if layout.suffix.is_some() && is_foreign(layout, &layout.unit_file) {
+        let inside = layout.inside(&layout.unit_file);
+        let kept = layout.versions.join(TAKEN_OVER).join(inside.strip_prefix("/").unwrap_or(&inside));
+        found.push((layout.unit_file.clone(), kept));
+    }
     found.sort();
     Ok(found)
+}
+
+/// True for what carries the Go updater's own mark, and for a link that was made to enable such a file. In an image its
+/// target is a path inside.
+fn is_foreign(layout: &Layout, path: &Path) -> bool {
+    let file = std::fs::read_link(path).map_or_else(|_| path.to_owned(), |target| layout.real(&target));
+    std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(FOREIGN_MARK))
+}
+
+/// What the Go updater's timer for this installation is called, and ours.
+fn foreign_timer(context: &Context) -> String {
+    match &context.layout.suffix {
+        Some(suffix) => FOREIGN_TIMER.replace('.', &format!("_{suffix}.")),
+        None => FOREIGN_TIMER.to_owned(),
+    }
 }
 
 /// The package brought a timer, which a file in `/etc` masks.
@@ -407,28 +429,29 @@ fn has_own_timer(context: &Context) -> bool {
         .any(|dir| context.layout.real(&Path::new(dir).join(FOREIGN_TIMER)).exists())
 }
 
-/// The Go updater's units, which would mask ours of the same name (SPEC §5).
+/// The Go updater's units, which would mask ours of the same name, or stand in their place (SPEC §5).
 fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     let layout = &context.layout;
-    if layout.suffix.is_some() || GoUpdater::read(&GoUpdater::file(layout))?.is_none() {
+    if GoUpdater::read(&GoUpdater::file(layout))?.is_none() {
         return Ok(Vec::new());
     }
+    let (timer, agent) = (foreign_timer(context), &layout.unit);
+    let name = timer.trim_end_matches(".timer");
     let files = [
-        "/etc/systemd/system/teleport-update.timer",
-        "/etc/systemd/system/teleport-update.service",
-        "/etc/systemd/system/teleport.service.wants/teleport-update.timer",
-        "/etc/systemd/system/timers.target.wants/teleport-update.timer",
-        "/etc/systemd/system/teleport.service.d/teleport-update.conf",
+        timer.clone(),
+        format!("{name}.service"),
+        format!("{agent}.wants/{timer}"),
+        format!("timers.target.wants/{timer}"),
+        format!("{agent}.d/{name}.conf"),
     ];
     Ok(files
         .into_iter()
-        .map(|inside| (layout.real(Path::new(inside)), layout.versions.join(TAKEN_OVER).join(&inside[1..])))
-        .filter(|(path, _)| {
-            // Only what carries the Go updater's own mark; a link that enables such a file is made for it. In an image
-            // its target is a path inside.
-            let file = std::fs::read_link(path).map_or_else(|_| path.clone(), |target| layout.real(&target));
-            std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(FOREIGN_MARK))
+        .map(|file| Path::new("/etc/systemd/system").join(file))
+        .map(|inside| {
+            let kept = layout.versions.join(TAKEN_OVER).join(inside.strip_prefix("/").unwrap_or(&inside));
+            (layout.real(&inside), kept)
         })
+        .filter(|(path, _)| is_foreign(layout, path))
         .collect())
 }
 

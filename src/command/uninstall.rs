@@ -84,6 +84,8 @@ fn set_back(context: &Context, facts: &Facts, taken: &Path) -> Result<Vec<(PathB
         let Ok(inside) = kept.strip_prefix(taken) else { continue };
         let path = context.layout.real(&Path::new("/").join(inside));
         let ours = facts.names.iter().any(|name| name.ours && context.layout.link_dir.join(&name.name) == path);
+        // A suffixed installation's units stand where those that were set aside stood; the plan removes them first.
+        let ours = ours || facts.own_units.iter().any(|(unit, _, _)| *unit == path) || facts.unit.path == path;
         if ours || !durable::exists(&path)? {
             places.push((path, kept));
         }

@@ -17,6 +17,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::thread::{UnshareFlags, set_no_new_privs, set_thread_gid, set_thread_groups, set_thread_uid};
 
+use crate::host::selinux;
 use crate::host::signal::Signals;
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -214,10 +215,16 @@ impl Command {
             command.arg0(&self.program);
         }
         let descriptor = file.as_ref().map(AsRawFd::as_raw_fd);
+        // Asked for here: after fork nothing may be allocated.
+        let context = if self.unprivileged { selinux::check_context() } else { None };
         // SAFETY: after fork only async-signal-safe system calls are made, and no memory is allocated.
         unsafe {
             command.pre_exec(move || {
                 rustix::process::setsid()?;
+                // Before the ids: what is in /proc of a process that changed them is root's.
+                if let Some(context) = &context {
+                    selinux::set_exec_context(context)?;
+                }
                 if let Some(descriptor) = descriptor {
                     become_nobody(descriptor)?;
                 }

@@ -10,6 +10,7 @@ pub mod machine;
 pub mod mark;
 pub mod package;
 pub mod process;
+pub mod selinux;
 pub mod session;
 pub mod signal;
 pub mod systemctl;

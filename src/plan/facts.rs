@@ -43,10 +43,11 @@ pub struct Facts {
     pub packages: Vec<String>,
     /// Files of the Go updater to be set aside, with the place where they will be kept.
     pub set_aside: Vec<(PathBuf, PathBuf)>,
-    /// Links of the Go updater in the link directory, with the place where they will be kept.
+    /// What ours replaces of the Go updater's, with the place where it will be kept: links in the link directory, the
+    /// agent's unit of a suffixed installation.
     pub foreign_links: Vec<(PathBuf, PathBuf)>,
-    /// The Go updater's timer runs: it must not fire in the middle of its own end.
-    pub foreign_timer_active: bool,
+    /// The Go updater's timer, if it runs: it must not fire in the middle of its own end.
+    pub foreign_timer: Option<String>,
     /// The package's own timer, which the Go updater's masks.
     pub masked_timer: Option<String>,
     /// A closed directory above the versions that should get o+x.

@@ -208,9 +208,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     if restore {
         switch.push(Step::PrepareRestore { dir: to_dir.clone() });
     }
-    if facts.foreign_timer_active {
-        switch.push(Step::Quiet { unit: FOREIGN_TIMER.into() });
-    }
+    switch.extend(facts.foreign_timer.iter().map(|unit| Step::Quiet { unit: unit.clone() }));
     for (path, kept) in &facts.foreign_links {
         switch.push(Step::Remember { path: path.clone(), kept: kept.clone() });
     }
@@ -218,10 +216,13 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         switch.push(Step::SetAside { path: path.clone(), kept: kept.clone() });
     }
     switch.extend(places.iter().filter(|place| place.was != place.now).cloned().map(Step::Place));
+    // Where the Go updater's stood nothing stands by then.
+    let is_set_aside = |path: &PathBuf| facts.set_aside.iter().any(|(aside, _)| aside == path);
+    let was_there = |path, was: &Node| if is_set_aside(path) { Node::Absent } else { was.clone() };
     for (path, text, was) in &facts.own_units {
-        let now = Node::Text(text.clone());
-        if *was != now {
-            switch.push(Step::Place(Placement { path: path.clone(), was: was.clone(), now, part: Part::Unit }));
+        let (was, now) = (was_there(path, was), Node::Text(text.clone()));
+        if was != now {
+            switch.push(Step::Place(Placement { path: path.clone(), was, now, part: Part::Unit }));
         }
     }
     if switches {
@@ -283,7 +284,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     }
     after.extend(facts.own_units.iter().filter_map(|(path, _, was)| {
         let unit = path.file_name()?.to_string_lossy().into_owned();
-        (is_installable(&unit) && *was == Node::Absent).then_some(Step::EnableTimer { unit })
+        (is_installable(&unit) && was_there(path, was) == Node::Absent).then_some(Step::EnableTimer { unit })
     }));
     // What the Go updater's timer masked takes its place.
     after.extend(facts.masked_timer.iter().map(|unit| Step::EnableTimer { unit: unit.clone() }));
@@ -349,7 +350,10 @@ pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
             part: Part::Unit,
         }));
     }
-    for (path, was) in &facts.enablement {
+    // Links that enabled the unit which comes back under the same name stay.
+    let comes_back = set_back.iter().any(|(path, _)| *path == facts.unit.path);
+    let is_kept = |was: &Node| comes_back && matches!(was, Node::Link(target) if facts.dir_of_link(target).is_none());
+    for (path, was) in facts.enablement.iter().filter(|(_, was)| !is_kept(was)) {
         switch.push(Step::Place(Placement {
             path: path.clone(),
             was: was.clone(),

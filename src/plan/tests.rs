@@ -65,7 +65,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         packages: Vec::new(),
         set_aside: Vec::new(),
         foreign_links: Vec::new(),
-        foreign_timer_active: false,
+        foreign_timer: None,
         masked_timer: None,
         open_path: None,
         own_units: Vec::new(),

@@ -44,9 +44,18 @@ impl Host {
             Manager::Apt => package::deb(version),
             Manager::Dnf => package::rpm(version),
         };
-        let packages = [built("1.0.0")?, built("1.2.0")?];
+        Self::with(kind, manager, [built("1.0.0")?, built("1.2.0")?], None)
+    }
+
+    /// The same with these packages (1.0.0 and 1.2.0), and archives of another architecture.
+    pub fn with(
+        kind: &'static str,
+        manager: Manager,
+        packages: [PathBuf; 2],
+        agent: Option<(&'static str, Vec<u8>)>,
+    ) -> Option<Self> {
         let rig = Rig::bare(kind, "e2e")?;
-        Some(Self { rig, manager, kind, agent: None, packages, shim: tempfile::tempdir().unwrap() })
+        Some(Self { rig, manager, kind, agent, packages, shim: tempfile::tempdir().unwrap() })
     }
 
     /// From the package to the purge.

@@ -200,10 +200,11 @@ impl Desk {
         Ran::of(&self.command(&script(), args).output().unwrap())
     }
 
-    /// Runs another script.
+    /// Runs another script, on a host that knows where its packages are even without arguments.
     pub fn run_text(&self, text: &[u8], args: &[&str]) -> Ran {
         std::fs::write(self.at("cut.sh"), text).unwrap();
-        Ran::of(&self.command(&self.at("cut.sh"), args).output().unwrap())
+        let mut command = self.command(&self.at("cut.sh"), args);
+        Ran::of(&command.env("TELEPORT_UPDATE_URL", self.cluster.cdn()).output().unwrap())
     }
 
     /// As [`Desk::run`], without waiting.

@@ -8,7 +8,7 @@ mod hosts;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../old_packages/toys.rs"]
-#[allow(dead_code, reason = "of the toys only what builds packages is used here")]
+#[allow(dead_code, unused_imports, reason = "only some of the toys are used here")]
 mod toys;
 
 use desk::{Desk, FETCHERS, SHELLS};

@@ -224,6 +224,23 @@ fn apt_masked() {
     lives_on("aptmask", Apt, &Toy::new("teleport", OLD, Layout::Plain), Masked);
 }
 
+/// systemd would neither reload nor start such an agent again, whichever version it is.
+#[test]
+fn an_agent_that_was_masked_while_it_runs_is_left_alone_until_it_is_not() {
+    let Some(rig) = host("maskrun", Apt, &Toy::new("teleport", OLD, Layout::Plain), &[]) else { return };
+    EnabledRunning.set(&rig);
+    rig.bed.sh("systemctl mask teleport");
+    let before = (support::tree(&rig.path("/usr/local/bin")), rig.bed.sh("systemctl show -p MainPID teleport"));
+    enable(&rig).fails(1, "teleport.service is masked while the agent runs");
+    assert_eq!((support::tree(&rig.path("/usr/local/bin")), rig.bed.sh("systemctl show -p MainPID teleport")), before);
+    assert!(!Apt.is_gone(&rig, "teleport") && !rig.path("/var/lib/teleport/versions/.journal").exists());
+    rig.bed.sh("systemctl unmask teleport");
+    enable(&rig).ok();
+    rig.until_ready();
+    assert_eq!(exe(&rig), OURS);
+    assert!(Apt.is_gone(&rig, "teleport"));
+}
+
 #[test]
 fn dnf_enabled_and_running() {
     lives_on("dnfplain", Dnf, &Toy::new("teleport-ent", OLD, Layout::Plain), EnabledRunning);

@@ -55,6 +55,22 @@ fn a_real_dnf_at_work_is_waited_for() {
     at_work("dnfwork", Dnf);
 }
 
+/// yum claims a host for all of its run, long before it locks rpm's database. A pid that is left is nobody's claim.
+#[test]
+fn a_yum_that_claims_the_host_is_waited_for() {
+    let Some(rig) = host("yumpid", Dnf, &plain(), &[]) else { return };
+    EnabledRunning.set(&rig);
+    rig.bed.sh("cp /bin/sleep /root/yum; systemd-run --quiet --unit=yum /root/yum 1000");
+    rig.bed.sh("systemctl show -p MainPID --value yum >/run/yum.pid");
+    enable_in_background(&rig);
+    rig.bed
+        .until("journalctl -o cat -u enabling | grep -q 'at most .* s: /run/yum.pid names process .*/root/yum'", SOON);
+    assert!(!Dnf.is_gone(&rig, "teleport"));
+    rig.bed.sh("systemctl stop yum");
+    ended_well(&rig, "enabling");
+    assert!(Dnf.is_gone(&rig, "teleport"));
+}
+
 /// Killed while it waits, the removal is made up for by the next `enable`.
 #[test]
 fn an_enable_that_is_killed_while_it_waits_for_dnf_is_taken_up_by_the_next() {

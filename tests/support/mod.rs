@@ -5,6 +5,7 @@
 
 #[path = "../beds/mod.rs"]
 pub mod beds;
+pub mod go;
 pub mod life;
 pub mod package;
 pub mod repository;

@@ -69,7 +69,7 @@ impl Host {
             packages: Vec::new(),
             set_aside: Vec::new(),
             foreign_links: Vec::new(),
-            foreign_timer_active: false,
+            foreign_timer: None,
             masked_timer: None,
             open_path: None,
             closed_path: None,

@@ -118,6 +118,34 @@ mod tests {
         wait.start().for_rpm(Some(dir.path()), "/db").unwrap();
     }
 
+    /// The kernel's locks of this kind do not stop the process that holds them: another one must.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "it is to run beside us")]
+    fn a_locked_database_is_told_when_the_time_is_up() {
+        use std::io::Read;
+        use std::process::{Command, Stdio};
+        let dir = tempfile::tempdir().unwrap();
+        durable::create_dir_all(&dir.path().join("db")).unwrap();
+        let lock = dir.path().join("db/.rpm.lock");
+        let hold = "import fcntl, sys\nf = open(sys.argv[1], 'w')\nfcntl.lockf(f, fcntl.LOCK_EX)\nprint('x', flush=True)\n\
+                    sys.stdin.read()";
+        let mut holder = Command::new("python3");
+        holder.args(["-c", hold]).arg(&lock).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let Ok(mut holder) = holder.spawn() else {
+            eprintln!("skipped: no python3");
+            return;
+        };
+        holder.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+        let silent = |_: &str| {};
+        let wait = Wait { longest: Duration::ZERO, tell: &silent };
+        let error = wait.start().for_rpm(Some(dir.path()), "/db").unwrap_err();
+        assert_eq!(error.code, Code::PackageFailed);
+        assert_eq!(error.to_string(), format!("{} is locked; {TRY_AGAIN}", lock.display()));
+        drop(holder.stdin.take());
+        holder.wait().unwrap();
+        wait.start().for_rpm(Some(dir.path()), "/db").unwrap();
+    }
+
     #[test]
     fn the_wait_ends_in_time_and_is_told_once() {
         let told = RefCell::new(Vec::new());

@@ -1,0 +1,156 @@
+#!/bin/bash
+# guest.sh VERB..   the guest's part of run.sh; runs inside the virtual machine, which has this file on a disk at /mnt.
+set -uo pipefail
+
+seen=/root/domains-seen
+mark=/root/denials-seen
+paths=(/var/lib/teleport /var/lib/teleport_dev /usr/local /opt /usr/lib/teleport-update /usr/bin/teleport-update /etc/systemd /etc/teleport.yaml)
+
+# Denials that concern us since the last look. (Of Debian's own there are some at each boot.) Counted from the log's
+# beginning: a checkpoint of ausearch loses some.
+denials() {
+    local all
+    all=$(ausearch -m avc,user_avc,selinux_err --input-logs </dev/null 2>/dev/null |
+        grep -E '^type=(AVC|USER_AVC|SELINUX_ERR)' | grep teleport)
+    tail -n "+$(($(cat "$mark" 2>/dev/null || echo 0) + 1))" <<<"$all"
+    grep -c . <<<"$all" >"$mark"
+}
+
+case ${1:-} in
+setup)
+    # What the package leaves, by hand.
+    echo '10.0.2.2 localhost' >/etc/hosts
+    mkdir -p /usr/lib/teleport-update /usr/share/selinux/packages
+    cp /mnt/teleport-update /usr/lib/teleport-update/
+    ln -sf ../lib/teleport-update/teleport-update /usr/bin/teleport-update
+    cp /mnt/teleport-update*.service /mnt/teleport-update*.timer /usr/lib/systemd/system/
+    cp /mnt/teleport-update.pp /usr/share/selinux/packages/
+    cp /mnt/ca.pem /etc/cluster-ca.pem
+    echo secret >/root/secret
+    restorecon -R /usr/lib/systemd/system /etc/cluster-ca.pem /etc/hosts
+    # The image has the module already: the note that the script would have made.
+    mkdir -p /var/lib/teleport-update
+    sha256sum </usr/share/selinux/packages/teleport-update.pp >/var/lib/teleport-update/selinux-module
+    # shellcheck disable=SC1091 # the package's
+    . /mnt/scriptlets.sh
+    selinux_install
+    systemctl daemon-reload
+    systemctl -q enable teleport-update.timer teleport-update-recover.service
+    ;;
+prepare)
+    # Quick verdicts.
+    mkdir -p /var/lib/teleport/versions
+    printf 'version: v1\nkind: agent_versions\nspec:\n  watch: 2s\n  health:\n    stable: 2s\n    without_readiness: 4s\n    deadline: 60s\n' \
+        >/var/lib/teleport/versions/updates.yaml
+    printf 'teleport:\n  data_dir: /var/lib/teleport\n' >/etc/teleport.yaml
+    restorecon -R /etc/teleport.yaml
+    denials >/dev/null
+    rm -f "$seen"
+    ;;
+judge)
+    wanted=initrc_t
+    [ "$2" = off ] || wanted=teleport_t
+    found=$(denials)
+    if [ -n "$found" ]; then echo "$found"; fi
+    echo "denials $(grep -c . <<<"$found")"
+    there=()
+    for path in "${paths[@]}"; do if [ -e "$path" ]; then there+=("$path"); fi; done
+    found=$(restorecon -Rnv "${there[@]}" 2>&1)
+    if [ -n "$found" ]; then echo "$found"; fi
+    echo "labels $(grep -c . <<<"$found")"
+    running=$(ps -eo label,comm | awk '$2 == "teleport" { split($1, part, ":"); print part[3] }' | sort -u | tr '\n' ' ')
+    verdict=ok
+    case $running in '' | "$wanted ") ;; *) verdict=wrong ;; esac
+    echo "domains $verdict agent: ${running:-none }"
+    ;;
+runs)
+    # Until the running agent is this version's.
+    for ((i = 0; i < 300; i++)); do
+        for pid in $(pidof teleport); do
+            case $(readlink "/proc/$pid/exe") in */versions/$2/*) exit 0 ;; esac
+        done
+        sleep 0.1
+    done
+    echo "the agent is not $2: $(systemctl status --no-pager teleport | head -n 5)"
+    exit 1
+    ;;
+control)
+    # A denial is seen: without that, none seen would mean nothing.
+    bash "$0" probe teleport_update_exec_t 'echo x >>/etc/shadow'
+    found=$(denials)
+    grep -q 'denied.*teleport_update_t.*shadow_t' <<<"$found" || { echo "the denial is not in the log: $found"; exit 1; }
+    rm -rf /var/lib/teleport
+    ;;
+timer)
+    mkdir -p /etc/systemd/system/teleport-update.timer.d
+    printf '[Timer]\nOnBootSec=\nOnUnitInactiveSec=\nOnActiveSec=1s\nRandomizedDelaySec=0\nAccuracySec=100ms\n' \
+        >/etc/systemd/system/teleport-update.timer.d/now.conf
+    systemctl daemon-reload
+    before=$(readlink /usr/local/bin/teleport)
+    systemctl restart teleport-update.timer
+    for ((i = 0; i < 1200; i++)); do
+        ps -eo label,comm | awk '$2 ~ /^teleport-update/ { split($1, part, ":"); print part[3] }' >>"$seen"
+        case $(systemctl show -p ActiveState --value teleport-update.service) in
+        inactive) [ "$(readlink /usr/local/bin/teleport)" = "$before" ] || break ;;
+        failed) break ;;
+        esac
+        sleep 0.3
+    done
+    systemctl stop teleport-update.timer
+    rm -r /etc/systemd/system/teleport-update.timer.d
+    systemctl daemon-reload
+    systemctl is-failed -q teleport-update.service && exit 1
+    exit 0
+    ;;
+watch)
+    # Until a process in this domain was seen.
+    for ((i = 0; i < 600; i++)); do
+        if [[ $(ps -eo label) == *:"$2":* ]]; then
+            echo "$2" >>"$seen"
+            exit 0
+        fi
+        sleep 0.1
+    done
+    ;;
+saw)
+    # This domain.
+    grep -qx "$2" "$seen" || { echo "not seen in $2: $(sort "$seen" | uniq -c)"; exit 1; }
+    ;;
+until-journal)
+    # In the middle of the switch: the journal is there, and the agent's link leads to the new version.
+    for ((i = 0; i < 6000; i++)); do
+        if [ -s /var/lib/teleport/versions/.journal ]; then exit 0; fi
+        sleep 0.02
+    done
+    exit 1
+    ;;
+probe)
+    # probe TYPE LINE: LINE by a shell that init starts from a file of TYPE, so in the domain of that type.
+    type=$2 line=$3
+    mkdir -p /var/lib/teleport/versions/9.9.9/bin /var/lib/teleport/versions/9.9.9/backup /var/lib/teleport/proc
+    touch /var/lib/teleport/versions/updates.yaml /var/lib/teleport/versions/.credentials /var/lib/teleport/proc/sqlite.db \
+        /var/lib/teleport/versions/9.9.9/backup/sqlite.db
+    cp /bin/sh /var/lib/teleport/versions/9.9.9/bin/teleport
+    restorecon -R /var/lib/teleport
+    rm -f /usr/bin/planted /var/lib/teleport/versions/9.9.9/planted /usr/bin/probe
+    systemctl reset-failed 2>/dev/null
+    cp /bin/sh /usr/bin/probe
+    if [ "$type" = check ]; then
+        # As the updater does it: it asks for the domain, and runs the program.
+        chcon -t teleport_update_exec_t /usr/bin/probe
+        script="exec 9</dev/null; echo -n system_u:system_r:teleport_update_check_t:s0 >/proc/self/attr/exec && exec /var/lib/teleport/versions/9.9.9/bin/teleport -c \"\$1\""
+        systemd-run -q --wait --collect -p StandardOutput=null -p StandardError=null /usr/bin/probe -c "$script" probe "$line"
+    else
+        chcon -t "$type" /usr/bin/probe
+        systemd-run -q --wait --collect -p StandardOutput=null -p StandardError=null /usr/bin/probe -c "$line"
+    fi
+    status=$?
+    cp -p /etc/shadow- /etc/shadow 2>/dev/null
+    rm -f /usr/bin/planted /usr/bin/probe /var/lib/teleport/versions/9.9.9/planted
+    exit $status
+    ;;
+*)
+    echo "guest.sh: not a verb: ${1:-}" >&2
+    exit 2
+    ;;
+esac

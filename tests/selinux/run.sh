@@ -1,0 +1,212 @@
+#!/bin/bash
+# run.sh UPDATER AGENT CLUSTER [off] [on]   the updater's flows on a host that enforces SELinux, in a virtual machine.
+#
+# With teleport_agent_confined off and on (or only as named): install, enable, update, timer, downgrade, a broken release,
+# a release that hangs, a power cut in mid-update, repair, rollback, a further installation, uninstall. After each:
+# no denial in the audit log, nothing for restorecon to change, processes in their domains. Then what the domains must not
+# do, seen denied, and seen to work when SELinux only warns. Prints a table; ends with 0 only if all of it holds.
+#
+# UPDATER, AGENT, CLUSTER: the programs teleport-update, toy-agent (stands in for Teleport) and test-cluster. The cluster
+# runs here, the guest reaches it as 10.0.2.2. KEEP_VM=1 leaves the machine running.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+vm_sh=$here/../beds/vm.sh
+[ $# -ge 3 ] || { sed -n '2,/^set -e/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+updater=$(realpath "$1") agent=$(realpath "$2") cluster=$(realpath "$3")
+shift 3
+booleans=("$@")
+[ $# != 0 ] || booleans=(off on)
+name=selinux-$$
+table=()
+failures=0
+
+say() { printf '%s %s\n' "$(date +%T)" "$*"; }
+guest() { "$vm_sh" run "$name" "$@"; }
+
+take_down() {
+    trap '' INT TERM HUP
+    [ -n "${KEEP_VM:-}" ] || "$vm_sh" down "$name" 2>/dev/null || true
+    [ -z "${cluster_pid:-}" ] || kill "$cluster_pid" 2>/dev/null || true
+    rm -rf --one-file-system "$work"
+}
+
+# --- the cluster ---
+
+post() {
+    local answer
+    exec 4<>"/dev/tcp/127.0.0.1/$port"
+    printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' "$1" "${#2}" "$2" >&4
+    answer=$(cat <&4)
+    exec 4>&-
+    [[ $answer == "HTTP/1.1 200"* ]] || { echo "run.sh: the test cluster says: $answer" >&2; exit 1; }
+}
+
+# release VERSION SCHEMA BEHAVIOUR [true: with an updater]: published, and named from now on.
+release() {
+    post /control/publish "{\"version\":\"$1\",\"schema\":$2,\"behaviour\":\"$3\",\"arch\":\"amd64\",\"updater\":${4:-false}}"
+    name_version "$1"
+}
+name_version() { post /control/directive "{\"version\":\"$1\"}"; }
+
+start_cluster() {
+    local key value
+    exec 3< <(exec "$cluster" serve --dir "$work/cluster" --agent "$agent" --updater "$work/files/teleport-update")
+    cluster_pid=$!
+    while IFS='=' read -r key value <&3; do
+        case $key in
+        addr) addr=$value ;;
+        base_url) base_url=$value ;;
+        plain_base_url) port=${value#http://localhost:} port=${port%/cdn} && return ;;
+        esac
+    done
+    echo "run.sh: the test cluster did not start" >&2
+    exit 1
+}
+
+# --- judging ---
+
+# flow NAME EXPECTED-STATUS COMMAND: runs it in the guest and judges what it left.
+flow() {
+    local what=$1 wanted=$2 status=0 said
+    shift 2
+    guest "$*" >"$work/said" 2>&1 || status=$?
+    said=
+    [ "$status" = "$wanted" ] || said="status $status, not $wanted; $(tail -n 3 "$work/said" | tr '\n' ' ')"
+    judge "$what" "$said"
+}
+
+# judge NAME COMPLAINT: what the guest finds, and a complaint of the host's, as a line of the table.
+judge() {
+    local found denials labels domains complaint=$2 verdict=ok
+    found=$(guest bash /mnt/guest.sh judge "$boolean") || complaint="$complaint; the guest did not answer"
+    denials=$(sed -n 's/^denials //p' <<<"$found")
+    labels=$(sed -n 's/^labels //p' <<<"$found")
+    domains=$(sed -n 's/^domains //p' <<<"$found")
+    if [ -n "$complaint" ] || [ "$denials" != 0 ] || [ "$labels" != 0 ] || [ "${domains%% *}" != ok ]; then
+        verdict=FAILED
+        failures=$((failures + 1))
+        say "FAILED: $1 ($boolean): $complaint"
+        grep -v '^denials \|^labels ' <<<"$found" | head -n 40 || true
+    fi
+    table+=("$(printf '%-28s %-8s %8s %8s  %-40s %s' "$1" "$boolean" "$denials" "$labels" "$domains" "$verdict")")
+    say "${table[-1]}"
+}
+
+# negative NAME PROBE..: must fail enforcing, and succeed when SELinux only warns.
+negative() {
+    local what=$1 enforcing=0 permissive=0 verdict=ok
+    shift
+    guest bash /mnt/guest.sh probe "$@" >"$work/said" 2>&1 || enforcing=$?
+    guest setenforce 0
+    guest bash /mnt/guest.sh probe "$@" >>"$work/said" 2>&1 || permissive=$?
+    guest setenforce 1
+    if [ $enforcing = 0 ] || [ $permissive != 0 ]; then
+        verdict=FAILED
+        failures=$((failures + 1))
+        cat "$work/said"
+    fi
+    table+=("$(printf '%-66s enforcing: %-7s permissive: %-7s %s' "$what" "$([ $enforcing = 0 ] && echo works || echo denied)" \
+        "$([ $permissive = 0 ] && echo works || echo fails)" "$verdict")")
+    say "${table[-1]}"
+}
+
+# --- the flows ---
+
+flows() {
+    local service='systemctl start teleport-update.service'
+    guest "setsebool teleport_agent_confined $boolean"
+    flow "control: a denial is seen" 0 "bash /mnt/guest.sh control"
+    guest "bash /mnt/guest.sh prepare"
+    flow "package script again" 0 ". /mnt/scriptlets.sh; selinux_install"
+    release 1.0.0 1 healthy
+    flow "enable (by hand)" 0 "teleport-update enable --proxy $addr --base-url $base_url --ca-file /etc/cluster-ca.pem && systemctl enable --now teleport && bash /mnt/guest.sh runs 1.0.0"
+    release 2.0.0 2 healthy true
+    flow "update (unit)" 0 "$service && bash /mnt/guest.sh runs 2.0.0"
+    release 2.1.0 2 healthy true
+    # By the bootstrap, which hands over to 2.0.0's updater; by a timer that fires.
+    flow "update (timer, hand-over)" 0 "bash /mnt/guest.sh timer && bash /mnt/guest.sh runs 2.1.0 && bash /mnt/guest.sh saw teleport_update_t"
+    name_version 2.0.0
+    # As if the agent had first been started from a shell: the database's label has another user, which is kept.
+    flow "downgrade (unit)" 0 "chcon -u unconfined_u /var/lib/teleport/proc/sqlite.db && $service && ls -Z /var/lib/teleport/proc/sqlite.db | grep -q ^unconfined_u && bash /mnt/guest.sh runs 2.0.0"
+    release 3.0.0 3 crash-loop
+    flow "broken update, rolled back" 1 "$service; status=\$?; bash /mnt/guest.sh runs 2.0.0 || exit 99; exit \$status"
+    release 3.1.0 2 hangs-on-version
+    flow "hanging release, refused" 1 "bash /mnt/guest.sh watch teleport_update_check_t & $service; status=\$?; wait; bash /mnt/guest.sh saw teleport_update_check_t || exit 99; exit \$status"
+    release 4.0.0 4 healthy
+    guest "$service --no-block; bash /mnt/guest.sh until-journal; sync" >"$work/said" 2>&1 || say "no journal was seen: $(cat "$work/said")"
+    "$vm_sh" cut "$name"
+    guest "setsebool teleport_agent_confined $boolean; mount -o ro,context=system_u:object_r:bin_t:s0 /dev/vdb /mnt; systemctl restart teleport"
+    flow "power cut, boot, recovery" 0 "test ! -e /var/lib/teleport/versions/.journal && journalctl -b -u teleport-update-recover | grep -q . && bash /mnt/guest.sh runs 2.0.0"
+    flow "update after it (unit)" 0 "$service && bash /mnt/guest.sh runs 4.0.0"
+    flow "verify --repair (by hand)" 0 "echo x >>/var/lib/teleport/versions/4.0.0/bin/tsh; teleport-update verify --repair"
+    flow "rollback (by hand)" 0 "teleport-update rollback && bash /mnt/guest.sh runs 2.0.0"
+    flow "a further installation" 0 "teleport-update --install-suffix dev enable --proxy $addr --base-url $base_url --ca-file /etc/cluster-ca.pem"
+    flow "uninstall (both)" 0 "teleport-update --install-suffix dev uninstall && systemctl disable --now teleport && teleport-update uninstall"
+}
+
+negatives() {
+    negative "the updater writes /etc/shadow" teleport_update_exec_t 'echo x >>/etc/shadow'
+    negative "the updater writes /etc/teleport.yaml" teleport_update_exec_t 'echo "#" >>/etc/teleport.yaml'
+    negative "the updater makes a program in /usr/bin" teleport_update_exec_t 'echo >/usr/bin/planted'
+    negative "the updater reads root's home" teleport_update_exec_t 'cat /root/secret'
+    negative "a program being checked reads updates.yaml" check 'cat /var/lib/teleport/versions/updates.yaml'
+    negative "a program being checked writes a version" check 'echo >/var/lib/teleport/versions/9.9.9/planted'
+    negative "a program being checked reads the agent's database" check 'cat /var/lib/teleport/proc/sqlite.db'
+    negative "a program being checked runs another program" check '/usr/bin/id'
+    negative "the agent writes updates.yaml" teleport_exec_t 'echo "#" >>/var/lib/teleport/versions/updates.yaml'
+    negative "the agent makes a file in a version" teleport_exec_t 'echo >/var/lib/teleport/versions/9.9.9/planted'
+    negative "the agent changes its own program" teleport_exec_t 'echo >>/var/lib/teleport/versions/9.9.9/bin/teleport'
+    negative "the agent reads a copy of the database" teleport_exec_t 'cat /var/lib/teleport/versions/9.9.9/backup/sqlite.db'
+    negative "the agent reads the updater's credentials" teleport_exec_t 'cat /var/lib/teleport/versions/.credentials'
+    negative "the agent runs the updater" teleport_exec_t '/usr/lib/teleport-update/teleport-update version'
+    negative "the agent writes /etc/shadow" teleport_exec_t 'echo x >>/etc/shadow'
+    negative "another daemon (chronyd) reads the updater's credentials" chronyd_exec_t 'cat /var/lib/teleport/versions/.credentials'
+    negative "another daemon (chronyd) reads a copy of the database" chronyd_exec_t 'cat /var/lib/teleport/versions/9.9.9/backup/sqlite.db'
+    negative "another daemon (chronyd) reads the agent's data" chronyd_exec_t 'cat /var/lib/teleport/proc/sqlite.db'
+}
+
+# --- setting up ---
+
+main() {
+    work=$(mktemp -d)
+    trap take_down EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    "$vm_sh" can
+    mkdir "$work/files"
+    "$here/../../selinux/build.sh" "$work/files/teleport-update.pp"
+    cp "$here/guest.sh" "$here/../../selinux/scriptlets.sh" "$here"/../../systemd/teleport-update* "$work/files/"
+    for program in "$updater:teleport-update" "$agent:toy-agent"; do
+        cp "${program%:*}" "$work/files/${program#*:}"
+        # A debug build's symbols cost an emulated machine seconds.
+        strip "$work/files/${program#*:}" 2>/dev/null || true
+    done
+    start_cluster
+    cp "$work/cluster/ca.pem" "$work/files/"
+    "$vm_sh" files "$work/files" "$work/files.img"
+
+    first=yes
+    for boolean in "${booleans[@]}"; do
+        say "teleport_agent_confined $boolean"
+        BED_OWNER=$$ "$vm_sh" up "$name" "$work/files/teleport-update.pp" "$work/files.img"
+        guest "bash /mnt/guest.sh setup"
+        flows
+        if [ "$boolean" = on ]; then negatives; fi
+        if [ $first = yes ] && [ -z "${FAST:-}" ]; then
+            # Once: the module goes with the package, and comes by its script alone (minutes, emulated).
+            flow "module removed by its script" 0 ". /mnt/scriptlets.sh; selinux_remove; ! semodule -l | grep -qx teleport-update"
+        fi
+        first=no
+        [ -n "${KEEP_VM:-}" ] || "$vm_sh" down "$name"
+    done
+
+    printf '\n%-28s %-8s %8s %8s  %s\n' flow confined denials relabels 'domains seen'
+    printf '%s\n' "${table[@]}"
+    if [ $failures != 0 ]; then
+        echo "$failures failed"
+        exit 1
+    fi
+}
+
+main
