@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, packages, arm64, sbom, fuzz, mutants) lacks, one line for each thing done; silent if none.
+# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants) lacks, one line for each thing done; silent if none.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -41,6 +41,29 @@ cargo_tool() {
         CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
             CARGO_PROFILE_RELEASE_DEBUG=false cargo install --quiet --locked "$tool@$version"
     fi
+}
+
+# From backports where the suite's own does not fit what is installed: with package lists of its own, for this one command.
+qemu() {
+    local lists sources=/etc/apt/sources.list.d/debian.sources suite options
+    if [ "$(id -u)" != 0 ] || ! has apt-get || ! [ -f $sources ] ||
+        apt-get install -s --no-install-recommends qemu-system-x86 qemu-utils >/dev/null 2>&1; then
+        packages+=(qemu-system-x86)
+        return
+    fi
+    # shellcheck disable=SC1091 # the host's
+    suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    lists=$(mktemp -d)
+    mkdir "$lists/parts" "$lists/lists"
+    sed "s/^Suites: $suite\b/& $suite-backports/" $sources >"$lists/parts/backports.sources"
+    options=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$lists/parts" -o "Dir::State::lists=$lists/lists")
+    say "apt-get install qemu-system-x86 from $suite-backports"
+    if ! { apt-get "${options[@]}" update && DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install -y \
+        --no-install-recommends -t "$suite-backports" qemu-system-x86 qemu-utils; } </dev/null >"$lists/log" 2>&1; then
+        tail -n 20 "$lists/log" >&2
+        say "apt-get failed"
+    fi
+    rm -rf "$lists"
 }
 
 fatal=
@@ -93,12 +116,19 @@ for group in "$@"; do
     selinux)
         needs checkmodule checkpolicy
         needs semodule_package semodule-utils
-        needs setfiles policycoreutils
-        needs sesearch setools
+        needs matchpathcon selinux-utils
         needs m4 m4
-        needs make make
-        needs ssh openssh-client
         [ -f /usr/share/selinux/devel/Makefile ] || packages+=(selinux-policy-dev)
+        ;;
+    vm)
+        needs mmdebstrap mmdebstrap
+        needs setfiles policycoreutils
+        needs mke2fs e2fsprogs
+        needs ssh openssh-client
+        needs python3 python3-minimal
+        needs strip binutils
+        if ! has qemu-system-x86_64; then qemu; fi
+        needs qemu-img qemu-utils
         ;;
     fuzz)
         needs c++ g++
@@ -109,7 +139,7 @@ for group in "$@"; do
         cargo_tool cargo-mutants $mutants
         ;;
     *)
-        echo "usage: setup.sh build|lint|beds|packages|arm64|sbom|fuzz|mutants.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants.." >&2
         exit 2
         ;;
     esac

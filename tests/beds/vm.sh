@@ -50,7 +50,7 @@ can() {
     elif [ "$(uname -m)" != x86_64 ]; then why="not x86_64"
     else
         for tool in qemu-system-x86_64 qemu-img mmdebstrap setfiles mke2fs ssh scp python3 flock; do
-            if ! command -v $tool >/dev/null; then why="$tool is missing (tests/setup.sh beds selinux)"; break; fi
+            if ! command -v $tool >/dev/null; then why="$tool is missing (tests/setup.sh vm)"; break; fi
         done
     fi
     if [ -n "$why" ]; then echo "no virtual machines here: $why"; exit 77; fi

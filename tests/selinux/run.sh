@@ -1,10 +1,10 @@
 #!/bin/bash
-# run.sh UPDATER AGENT CLUSTER [off] [on]   the updater's flows on a host that enforces SELinux, in a virtual machine.
+# run.sh UPDATER AGENT CLUSTER [off] [on] [probes]   the updater's flows on a host that enforces SELinux, in a virtual machine.
 #
 # With teleport_agent_confined off and on (or only as named): install, enable, update, timer, downgrade, a broken release,
 # a release that hangs, a power cut in mid-update, repair, rollback, a further installation, uninstall. After each:
-# no denial in the audit log, nothing for restorecon to change, processes in their domains. Then what the domains must not
-# do, seen denied, and seen to work when SELinux only warns. Prints a table; ends with 0 only if all of it holds.
+# no denial in the audit log, nothing for restorecon to change, processes in their domains. Probes: what the domains must
+# not do, seen denied, and seen to work when SELinux only warns. Prints a table; ends with 0 only if all of it holds.
 #
 # UPDATER, AGENT, CLUSTER: the programs teleport-update, toy-agent (stands in for Teleport) and test-cluster. The cluster
 # runs here, the guest reaches it as 10.0.2.2. KEEP_VM=1 leaves the machine running.
@@ -16,7 +16,7 @@ vm_sh=$here/../beds/vm.sh
 updater=$(realpath "$1") agent=$(realpath "$2") cluster=$(realpath "$3")
 shift 3
 booleans=("$@")
-[ $# != 0 ] || booleans=(off on)
+[ $# != 0 ] || booleans=(off on probes)
 name=selinux-$$
 table=()
 failures=0
@@ -95,12 +95,13 @@ judge() {
 
 # negative NAME PROBE..: must fail enforcing, and succeed when SELinux only warns.
 negative() {
-    local what=$1 enforcing=0 permissive=0 verdict=ok
+    local what=$1 enforcing=0 permissive=0 verdict=ok probe
     shift
-    guest bash /mnt/guest.sh probe "$@" >"$work/said" 2>&1 || enforcing=$?
-    guest setenforce 0
-    guest bash /mnt/guest.sh probe "$@" >>"$work/said" 2>&1 || permissive=$?
-    guest setenforce 1
+    # For the guest's shell.
+    probe=$(printf '%q ' bash /mnt/guest.sh probe "$@")
+    guest "$probe" >"$work/said" 2>&1 || enforcing=$?
+    # One connection: they are slow.
+    guest "setenforce 0; $probe; status=\$?; setenforce 1; exit \$status" >>"$work/said" 2>&1 || permissive=$?
     if [ $enforcing = 0 ] || [ $permissive != 0 ]; then
         verdict=FAILED
         failures=$((failures + 1))
@@ -191,9 +192,13 @@ main() {
         say "teleport_agent_confined $boolean"
         BED_OWNER=$$ "$vm_sh" up "$name" "$work/files/teleport-update.pp" "$work/files.img"
         guest "bash /mnt/guest.sh setup"
-        flows
-        if [ "$boolean" = on ]; then negatives; fi
-        if [ $first = yes ] && [ -z "${FAST:-}" ]; then
+        if [ "$boolean" = probes ]; then
+            guest "setsebool teleport_agent_confined on; bash /mnt/guest.sh prepare"
+            negatives
+        else
+            flows
+        fi
+        if [ $first = yes ] && [ "$boolean" != probes ] && [ -z "${FAST:-}" ]; then
             # Once: the module goes with the package, and comes by its script alone (minutes, emulated).
             flow "module removed by its script" 0 ". /mnt/scriptlets.sh; selinux_remove; ! semodule -l | grep -qx teleport-update"
         fi
