@@ -21,7 +21,7 @@ ZIG_VERSIONS := cargo-zigbuild==0.24.0 ziglang==0.17.0
 ADVISORY_DB ?= $(wildcard ../shared/advisory-db)
 
 CARGO_FLAGS := --locked --target $(NATIVE)
-SCRIPTS := .ci/run $(shell find tests packaging -name '*.sh')
+SCRIPTS := .ci/run $(shell find tests packaging selinux -name '*.sh')
 
 .PHONY: help
 help: ## This list
@@ -68,12 +68,14 @@ demo: setup-beds build ## A host's life in a minute: install, update, a broken r
 	@tests/demo.sh $(DEMO)/teleport-update $(DEMO)/toy-agent $(DEMO)/test-cluster
 
 # nextest where it is installed: it runs tests in parallel and kills one that hangs. Its summary, or ours, is the last line.
+# systemd 229, 237, 247, 252, 257; rpm and dnf; cloud-init.
+ROOTS := bookworm bookworm-rpm bookworm-cloud bookworm-needrestart bullseye trixie bionic xenial
 .PHONY: test
 test: export TEST_AGENT := $(TARGET_DIR)/$(NATIVE)/debug/toy-agent
 test: export TEST_UPDATER := $(TARGET_DIR)/$(NATIVE)/debug/teleport-update
-test: setup-beds setup-packages build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
+test: setup-beds setup-packages setup-selinux build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
 	@# Before the tests, whose deadlines are for tests.
-	@if tests/beds/bed.sh can; then tests/beds/root.sh >/dev/null; fi
+	@tests/beds/roots.sh $(ROOTS)
 	@if cargo nextest --version >/dev/null 2>&1; then \
 	    (set -x; cargo test $(CARGO_FLAGS) --workspace --doc); \
 	    (set -x; cargo nextest run $(CARGO_FLAGS) --workspace --config-file tests/nextest.toml --no-fail-fast); \
@@ -95,9 +97,14 @@ e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package 
 	rm -rf $(E2E_ARM64) $(TARGET_DIR)/$(NATIVE)/tmp/e2e
 	for version in 1.0.0 1.2.0; do packaging/build.sh --out $(E2E_ARM64) --version $$version --level 0 \
 	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC)) >/dev/null; done
-	if tests/beds/bed.sh can; then tests/e2e/roots.sh; fi
+	tests/beds/roots.sh bookworm bookworm-rpm bullseye trixie bookworm-arm64
 	cargo test $(CARGO_FLAGS) --test e2e -- --include-ignored --test-threads 1
 	tests/e2e/matrix.sh $(TARGET_DIR)/tmp/e2e
+
+# An enforcing SELinux machine under qemu, without KVM: some minutes.
+.PHONY: e2e-vm
+e2e-vm: setup-selinux setup-vm build ## Every flow in an enforcing SELinux virtual machine: no denial, every label right, negative tests
+	tests/selinux/run.sh $(addprefix $(TARGET_DIR)/$(NATIVE)/debug/,teleport-update toy-agent test-cluster)
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 .PHONY: crash
@@ -135,11 +142,15 @@ fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, n
 PACKAGES := $(TARGET_DIR)/package
 VERSION := $(shell awk -F '"' '/^version = / {print $$2; exit}' Cargo.toml)
 .PHONY: package
-package: static setup-packages setup-arm64 setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
+package: static setup-packages setup-selinux setup-vm setup-arm64 setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
 	rm -rf $(PACKAGES)
-	packaging/build.sh --out $(PACKAGES) --version $(VERSION) \
+	mkdir -p $(PACKAGES)
+	selinux/build.sh $(TARGET_DIR)/teleport-update.pp
+	packaging/build.sh --out $(PACKAGES) --version $(VERSION) --selinux $(TARGET_DIR)/teleport-update.pp \
 	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC))
 	packaging/sbom.sh $(PACKAGES) $(TARGETS)
+	install -m 755 packaging/install.sh $(PACKAGES)
+	cd $(PACKAGES) && sha256sum -- install.sh >>SHA256SUMS
 	packaging/lint.sh $(PACKAGES)
 
 .PHONY: lint
@@ -161,6 +172,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds setup-packages setup-arm64 setup-sbom setup-fuzz setup-mutants
-setup-build setup-lint setup-beds setup-packages setup-arm64 setup-sbom setup-fuzz setup-mutants: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants
+setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants: setup-%:
 	@tests/setup.sh $*

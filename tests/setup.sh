@@ -92,6 +92,13 @@ for group in "$@"; do
         needs mkfs.xfs xfsprogs
         needs ansible-playbook ansible-core
         needs wget wget
+        needs curl curl
+        needs openssl openssl
+        needs busybox busybox
+        needs mksh mksh
+        needs perl perl
+        perl -MIO::Socket::SSL -e 1 2>/dev/null || packages+=(libio-socket-ssl-perl)
+        needs dpkg-scanpackages dpkg-dev
         ;;
     packages)
         needs dpkg-deb dpkg

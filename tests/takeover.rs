@@ -291,20 +291,25 @@ fn a_go_updaters_file_that_is_not_understood_stops_enable_with_its_name() {
     image.enable(&[]).fails(1, "/opt/teleport/default/update.yaml");
 }
 
-#[test]
-fn an_uninstall_killed_anywhere_never_loses_what_was_set_aside() {
+/// Kills `uninstall` at every point of a taken-over image; `suffix` are the arguments that name the installation, its home
+/// and link directory below the root.
+fn uninstall_killed_anywhere(image: &Image, suffix: &[&str], home: &str, link_dir: &str) {
     if Command::new("strace").arg("-V").output().is_err() {
         eprintln!("skipped: no strace");
         return;
     }
-    let image = Image::new("1.0.0");
-    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), false);
     for name in ["teleport", "tsh", "tctl", "tbot", "fdpass-teleport"] {
-        std::fs::write(image.path("/opt/teleport/default/versions/0.9.0/bin").join(name), name).unwrap();
+        std::fs::write(image.path(home).join("versions/0.9.0/bin").join(name), name).unwrap();
     }
     let before = of_go(&image.root());
-    image.enable(&[]).ok();
-    image.make_slim("1.0.0");
+    image.enable(suffix).ok();
+    let versions = match suffix {
+        [] => image.versions(),
+        _ => image.path("/var/lib/teleport_dev/versions"),
+    };
+    for entry in std::fs::read_dir(versions.join("1.0.0/bin")).unwrap() {
+        std::fs::write(entry.unwrap().path(), "slim").unwrap();
+    }
     let (mut undone, mut finished) = (0, 0);
     for call in ["fsync", "/^link"] {
         for nth in 1.. {
@@ -316,7 +321,9 @@ fn an_uninstall_killed_anywhere_never_loses_what_was_set_aside() {
                 .args(["-e", &format!("inject={call}:signal=KILL:when={nth}")])
                 .arg(updater())
                 .arg("--root")
-                .args([&root, Path::new("uninstall")])
+                .arg(&root)
+                .args(suffix)
+                .arg("uninstall")
                 .env_clear()
                 .output()
                 .unwrap();
@@ -324,11 +331,20 @@ fn an_uninstall_killed_anywhere_never_loses_what_was_set_aside() {
                 break;
             }
             let run = |args: &[&str]| {
-                Ran::of(&Command::new(updater()).env_clear().arg("--root").arg(&root).args(args).output().unwrap())
+                Ran::of(
+                    &Command::new(updater())
+                        .env_clear()
+                        .arg("--root")
+                        .arg(&root)
+                        .args(suffix)
+                        .args(args)
+                        .output()
+                        .unwrap(),
+                )
             };
             run(&["recover"]).ok();
-            let link = std::fs::read_link(root.join("usr/local/bin/teleport")).unwrap();
-            if link.starts_with("/var/lib/teleport/versions") {
+            let link = std::fs::read_link(root.join(link_dir).join("teleport")).unwrap();
+            if link.starts_with("/var/lib") {
                 undone += 1;
             } else {
                 assert_eq!(of_go(&root), before, "{call} {nth}");
@@ -339,6 +355,20 @@ fn an_uninstall_killed_anywhere_never_loses_what_was_set_aside() {
         }
     }
     assert!(undone > 5 && finished > 3, "{undone} undone, {finished} finished");
+}
+
+#[test]
+fn an_uninstall_killed_anywhere_never_loses_what_was_set_aside() {
+    let image = Image::new("1.0.0");
+    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), false);
+    uninstall_killed_anywhere(&image, &[], "/opt/teleport/default", "usr/local/bin");
+}
+
+#[test]
+fn an_uninstall_of_a_suffix_killed_anywhere_never_loses_what_was_set_aside() {
+    let image = Image::new("1.0.0");
+    go_suffix(&image.root(), &image.cluster.addr(), &image.cluster.base_url());
+    uninstall_killed_anywhere(&image, &["--install-suffix", "dev"], "/opt/teleport/dev", "opt/teleport/dev/bin");
 }
 
 // The packages `teleport` and `teleport-ent` of old.

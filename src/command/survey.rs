@@ -409,7 +409,7 @@ fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
 
 /// True for what carries the Go updater's own mark, and for a link that was made to enable such a file. In an image its
 /// target is a path inside.
-fn is_foreign(layout: &Layout, path: &Path) -> bool {
+pub fn is_foreign(layout: &Layout, path: &Path) -> bool {
     let file = std::fs::read_link(path).map_or_else(|_| path.to_owned(), |target| layout.real(&target));
     std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(FOREIGN_MARK))
 }

@@ -22,6 +22,7 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     let updates = context.open()?;
     recover::sweep(context)?;
     let mut facts = survey::facts(context, &updates, Depth::Move, None)?;
+    spare_foreign_units(context, &mut facts);
     let taken = context.layout.versions.join(TAKEN_OVER);
     if !is_anything_there(context, &facts, &taken)? {
         context.report.notice("nothing is installed");
@@ -46,6 +47,22 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     let config = context.layout.inside(&context.layout.agent_config);
     context.report.notice(&format!("uninstalled; {} and the agent's data are still there", config.display()));
     Ok(0)
+}
+
+/// What the Go updater has under the names of a suffixed installation's units is not ours to remove, be it that it was never
+/// taken over or that it has been given back.
+fn spare_foreign_units(context: &Context, facts: &mut Facts) {
+    let foreign = |path: &Path| survey::is_foreign(&context.layout, path);
+    for (path, _, was) in &mut facts.own_units {
+        if foreign(path) {
+            *was = Node::Absent;
+        }
+    }
+    if foreign(&facts.unit.path) {
+        facts.unit.node = Node::Absent;
+        let into_ours = |node: &Node| matches!(node, Node::Link(target) if target.starts_with(&facts.versions));
+        facts.enablement.retain(|(_, node)| into_ours(node));
+    }
 }
 
 /// Anything that [`plan::uninstall`] would remove or put back.

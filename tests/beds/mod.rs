@@ -68,7 +68,12 @@ impl Bed {
         let name = format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut args = vec!["up", &name];
         args.extend(nspawn);
-        succeed(&args, script_on(root, layer, &args));
+        let up = script_on(root, layer, &args);
+        if up.status.code() == Some(77) {
+            eprintln!("skipped: {}", text(&up.stderr).trim());
+            return None;
+        }
+        succeed(&args, up);
         // From here on Drop takes it down, also if the next line panics.
         let mut bed = Bed { name, root: PathBuf::new() };
         bed.root = PathBuf::from(bed.must("root").trim_end());

@@ -3,8 +3,8 @@
 # root.sh clean            removes every root that no bed is using.
 #
 # SUITE is Debian's (default bookworm: systemd 252; bullseye: 247; trixie: 257), or Ubuntu's where Debian's archive has
-# none so old (xenial: 229; bionic: 237). KINDs: `rpm` (with rpm and dnf), `cloud` (with cloud-init, and what Ansible needs), `needrestart`,
-# `arm64` (runs under qemu-user; the caller sees to binfmt_misc).
+# none so old (xenial: 229; bionic: 237). KINDs: `rpm` (with rpm and dnf), `cloud` (with cloud-init, and what Ansible needs),
+# `needrestart`, `arm64` (runs under qemu-user; the caller sees to binfmt_misc). 77: Ubuntu's archive cannot be reached from here.
 #
 # A root lives in $TELEPORT_UPDATE_BEDS (default ~/.cache/teleport-update-beds) under a name that holds a digest of
 # everything it was made from, so a changed package list is another root. It is built under a temporary name and renamed
@@ -98,7 +98,10 @@ keyring_sha256=c0763889cec4196839354d99b71f3c369dfa51ff17f59cabea87d1c7d55fe5e0
 
 bootstrap_ubuntu() {
     local suite=$1 temp=$2
-    /usr/lib/apt/apt-helper download-file "$ubuntu/$keyring" "$temp/keyring.deb" "SHA256:$keyring_sha256" || return
+    if ! /usr/lib/apt/apt-helper download-file "$ubuntu/$keyring" "$temp/keyring.deb" "SHA256:$keyring_sha256"; then
+        echo "no root $suite here: $ubuntu cannot be reached"
+        return 77
+    fi
     dpkg-deb -x "$temp/keyring.deb" "$temp/keyring" || return
     debootstrap --variant=minbase --include="$packages" \
         --keyring="$temp/keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$suite" "$temp/root" "$ubuntu" || return
@@ -114,10 +117,12 @@ build_ubuntu() {
     trap "rm -rf --one-file-system '$temp' '$log'" EXIT
     started=$SECONDS
     echo "root.sh: building $(basename "$root") (about a minute)" >&2
-    if ! bootstrap_ubuntu "$suite" "$temp" </dev/null >"$log" 2>&1; then
+    local status=0
+    bootstrap_ubuntu "$suite" "$temp" </dev/null >"$log" 2>&1 || status=$?
+    if [ $status != 0 ]; then
         tail -n 30 "$log" >&2
-        echo "root.sh: debootstrap failed for $suite" >&2
-        return 1
+        echo "root.sh: no root for $suite" >&2
+        return $status
     fi
     settle "$temp/root"
     mv -T "$temp/root" "$root"
