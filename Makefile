@@ -170,6 +170,7 @@ docs: build ## The crates' documentation (a broken link is an error) and the man
 .PHONY: clean-beds
 clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean
+	tests/beds/vm.sh clean
 	tests/beds/root.sh clean
 
 .PHONY: setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants
