@@ -1,7 +1,7 @@
 #!/bin/bash
 # run.sh UPDATER AGENT CLUSTER [off] [on] [probes]   the updater's flows on a host that enforces SELinux, in a virtual machine.
 #
-# With teleport_agent_confined off and on (or only as named): install, enable, update, timer, downgrade, a broken release,
+# Without names, all four. With teleport_agent_confined off and on: install, enable, update, timer, downgrade, a broken release,
 # a release that hangs, a power cut in mid-update, repair, rollback, a further installation, uninstall. After each:
 # no denial in the audit log, nothing for restorecon to change, processes in their domains. Probes: what the domains must
 # not do, seen denied, and seen to work when SELinux only warns. Prints a table; ends with 0 only if all of it holds.
@@ -146,6 +146,29 @@ flows() {
     flow "uninstall (both)" 0 "teleport-update --install-suffix dev uninstall && systemctl disable --now teleport && teleport-update uninstall"
 }
 
+# The real package on a machine that has never seen the module, and what docs/selinux.md tells an operator.
+package() {
+    boolean=off
+    guest "bash /mnt/guest.sh prepare"
+    flow "control: a denial is seen" 0 "bash /mnt/guest.sh control"
+    flow "dpkg -i" 0 "dpkg -i /mnt/teleport-update.deb && semodule -l --full | grep -q '^200 teleport-update ' && bash /mnt/guest.sh host"
+    release 1.0.0 1 healthy
+    flow "enable (by hand)" 0 "teleport-update enable --proxy $addr --base-url $base_url --ca-file /etc/cluster-ca.pem && systemctl enable --now teleport && bash /mnt/guest.sh runs 1.0.0"
+    release 2.0.0 2 healthy
+    flow "update (unit)" 0 "systemctl start teleport-update.service && bash /mnt/guest.sh runs 2.0.0"
+    flow "the page: denials, labels" 0 "ls -ZR /var/lib/teleport/versions >/dev/null && ! ausearch -m avc,user_avc,selinux_err -ts recent --input-logs </dev/null | grep -q teleport_update_t"
+    flow "the page: permissive domain" 0 "semanage permissive -a teleport_update_t && semanage permissive -d teleport_update_t"
+    flow "the page: data elsewhere" 0 "mkdir -p /srv/teleport/proc && semanage fcontext -a -e /var/lib/teleport /srv/teleport && restorecon -R /srv/teleport && ls -dZ /srv/teleport/proc | grep -q teleport_var_lib_t && semanage fcontext -d -e /var/lib/teleport /srv/teleport"
+    boolean=on
+    flow "the page: the agent confined" 0 "setsebool -P teleport_agent_confined on && systemctl restart teleport && bash /mnt/guest.sh runs 2.0.0"
+    boolean=off
+    flow "the page: and not" 0 "setsebool -P teleport_agent_confined off && systemctl restart teleport && bash /mnt/guest.sh runs 2.0.0"
+    flow "dpkg --remove, agent stays" 0 "dpkg --remove teleport-update && semodule -l | grep -qx teleport-update && bash /mnt/guest.sh runs 2.0.0"
+    flow "dpkg -i again, uninstall" 0 "dpkg -i /mnt/teleport-update.deb && systemctl disable --now teleport && teleport-update uninstall"
+    guest "dpkg --purge teleport-update && ! semodule -l | grep -qx teleport-update && ! restorecon -Rnv /usr/lib /var/lib/teleport | grep ." ||
+        { failures=$((failures + 1)); say "FAILED: dpkg --purge leaves the module or its labels"; }
+}
+
 negatives() {
     negative "the updater writes /etc/shadow" teleport_update_exec_t 'echo x >>/etc/shadow'
     negative "the updater writes /etc/teleport.yaml" teleport_update_exec_t 'echo "#" >>/etc/teleport.yaml'
@@ -183,6 +206,9 @@ main() {
         # A debug build's symbols cost an emulated machine seconds.
         strip "$work/files/${program#*:}" 2>/dev/null || true
     done
+    "$here/../../packaging/build.sh" --out "$work/package" --version 1.0.0 --level 0 \
+        --binary "amd64=$work/files/teleport-update" --selinux "$work/files/teleport-update.pp" >/dev/null
+    cp "$work"/package/*.deb "$work/files/teleport-update.deb"
     start_cluster
     cp "$work/cluster/ca.pem" "$work/files/"
     "$vm_sh" files "$work/files" "$work/files.img"
@@ -190,6 +216,12 @@ main() {
     first=yes
     for boolean in "${booleans[@]}"; do
         say "teleport_agent_confined $boolean"
+        if [ "$boolean" = package ]; then
+            BED_OWNER=$$ "$vm_sh" up "$name" '' "$work/files.img"
+            package
+            "$vm_sh" down "$name"
+            continue
+        fi
         BED_OWNER=$$ "$vm_sh" up "$name" "$work/files/teleport-update.pp" "$work/files.img"
         guest "bash /mnt/guest.sh setup"
         if [ "$boolean" = probes ]; then
