@@ -56,6 +56,8 @@ pub struct Process {
     pub comm: String,
     /// Its parent.
     pub ppid: u32,
+    /// The name below `/proc` of its program's file.
+    file: PathBuf,
 }
 
 impl Process {
@@ -63,8 +65,14 @@ impl Process {
     pub fn by_pid(pid: u32) -> Option<Self> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         let (comm, ppid, start_time) = parse_stat(&stat)?;
-        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok().map(without_deleted);
-        Some(Self { pid, start_time, exe, comm, ppid })
+        let file = PathBuf::from(format!("/proc/{pid}/exe"));
+        let exe = std::fs::read_link(&file).ok().map(without_deleted);
+        let guest = exe.as_deref().filter(|exe| is_emulator(exe)).and_then(|emulator| emulated(pid, emulator));
+        let (exe, file) = match guest {
+            Some((program, file)) => (Some(program), file),
+            None => (exe, file),
+        };
+        Some(Self { pid, start_time, exe, comm, ppid, file })
     }
 
     /// Number and start time.
@@ -74,13 +82,15 @@ impl Process {
 
     /// Device and inode of its program, also if that was removed or is in another mount namespace.
     pub fn exe_id(&self) -> Option<FileId> {
-        FileId::of(format!("/proc/{}/exe", self.pid))
+        FileId::of(&self.file)
     }
 
     /// Its arguments after the program's name.
     pub fn args(&self) -> Vec<Vec<u8>> {
         let line = std::fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
-        line.split(|byte| *byte == 0).skip(1).map(<[u8]>::to_vec).collect()
+        // An emulator is given the program's name before its arguments.
+        let names = if self.file.ends_with("exe") { 1 } else { 2 };
+        line.split(|byte| *byte == 0).skip(names).map(<[u8]>::to_vec).collect()
     }
 
     /// True when file names mean the same to it as to us.
@@ -227,6 +237,24 @@ fn parse_children_faults(stat: &[u8]) -> Option<u64> {
     tail.split_ascii_whitespace().nth(8)?.parse().ok()
 }
 
+/// True for a program that runs those of another architecture (containers on a foreign machine): it is what `/proc` then
+/// calls the process's program.
+fn is_emulator(exe: &Path) -> bool {
+    exe.file_name().is_some_and(|name| name.as_bytes().starts_with(b"qemu-") || name == "rosetta")
+}
+
+/// The program that `emulator` runs in a process, and its file's name below `/proc`: the first other file that is mapped.
+fn emulated(pid: u32, emulator: &Path) -> Option<(PathBuf, PathBuf)> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    maps.lines().find_map(|line| {
+        let program = without_deleted(PathBuf::from(&line[line.find('/')?..]));
+        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+        // Not padded there.
+        let range = format!("{}-{}", start.trim_start_matches('0'), end.trim_start_matches('0'));
+        (program != emulator).then(|| (program, PathBuf::from(format!("/proc/{pid}/map_files/{range}"))))
+    })
+}
+
 fn without_deleted(exe: PathBuf) -> PathBuf {
     let mut bytes = exe.into_os_string().into_vec();
     if bytes.ends_with(DELETED) {
@@ -303,6 +331,27 @@ pub(crate) mod tests {
         assert_eq!(parse_stat(b"42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"), None);
         assert_eq!(parse_stat(b""), None);
         assert_eq!(parse_children_faults(stat), Some(2));
+    }
+
+    #[test]
+    fn a_program_under_an_emulator_is_told_from_it() {
+        // A program of that name that maps another file, as an emulator does.
+        let dir = tempfile::tempdir().unwrap();
+        let emulator = dir.path().join("qemu-toy");
+        std::fs::copy("/bin/sleep", &emulator).unwrap();
+        let child = Child::start(&emulator, None);
+        assert!(is_emulator(&emulator) && !is_emulator(Path::new("/usr/bin/qemu/teleport")));
+        // What sleep maps besides itself is its libraries, once it has started.
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        loop {
+            let found = Process::by_pid(child.0.id()).unwrap();
+            let exe = found.exe.clone().unwrap_or_default();
+            if exe != emulator && found.exe_id().is_some() && found.exe_id() == FileId::of(&exe) {
+                return;
+            }
+            assert!(std::time::Instant::now() < end, "{found:?}");
+            std::thread::yield_now();
+        }
     }
 
     #[test]
