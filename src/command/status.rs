@@ -10,6 +10,7 @@ use super::{Context, ask, recover, survey, version};
 use crate::cli::{OutputFormat, Status as Args};
 use crate::cluster::Directive;
 use crate::config::Updates;
+use crate::host::process::Process;
 use crate::plan::decide::{self, Ask, Decision};
 use crate::release::Revision;
 use crate::report::{Code, Result};
@@ -180,7 +181,7 @@ fn running(context: &Context, updates: &Updates) -> Option<(bool, Option<String>
         return None;
     }
     let state = context.service(updates).ok()?.state(&context.stop_proof().ok()?).ok()?;
-    let exe = state.main_pid.and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok());
+    let exe = state.main_pid.and_then(Process::by_pid).and_then(|process| process.exe);
     let version = exe.and_then(|exe| {
         let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;
         version_in(context, dir.as_os_str().to_str()?)

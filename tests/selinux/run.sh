@@ -16,7 +16,7 @@ vm_sh=$here/../beds/vm.sh
 updater=$(realpath "$1") agent=$(realpath "$2") cluster=$(realpath "$3")
 shift 3
 booleans=("$@")
-[ $# != 0 ] || booleans=(off on probes)
+[ $# != 0 ] || booleans=(off on package probes)
 name=selinux-$$
 table=()
 failures=0
@@ -150,8 +150,8 @@ flows() {
 package() {
     boolean=off
     guest "bash /mnt/guest.sh prepare"
-    flow "control: a denial is seen" 0 "bash /mnt/guest.sh control"
     flow "dpkg -i" 0 "dpkg -i /mnt/teleport-update.deb && semodule -l --full | grep -q '^200 teleport-update ' && bash /mnt/guest.sh host"
+    flow "control: a denial is seen" 0 "bash /mnt/guest.sh control"
     release 1.0.0 1 healthy
     flow "enable (by hand)" 0 "teleport-update enable --proxy $addr --base-url $base_url --ca-file /etc/cluster-ca.pem && systemctl enable --now teleport && bash /mnt/guest.sh runs 1.0.0"
     release 2.0.0 2 healthy
