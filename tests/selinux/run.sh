@@ -150,7 +150,7 @@ flows() {
 package() {
     boolean=off
     guest "bash /mnt/guest.sh prepare"
-    flow "dpkg -i" 0 "dpkg -i /mnt/teleport-update.deb && semodule -l --full | grep -q '^200 teleport-update ' && bash /mnt/guest.sh host"
+    flow "dpkg -i" 0 "dpkg -i /mnt/teleport-update.deb && semodule -lfull | grep -q '^200 teleport-update ' && bash /mnt/guest.sh host"
     flow "control: a denial is seen" 0 "bash /mnt/guest.sh control"
     release 1.0.0 1 healthy
     flow "enable (by hand)" 0 "teleport-update enable --proxy $addr --base-url $base_url --ca-file /etc/cluster-ca.pem && systemctl enable --now teleport && bash /mnt/guest.sh runs 1.0.0"
