@@ -80,7 +80,7 @@ Description: $summary
 $(sed -e 's/^$/./' -e 's/^/ /' <<<"$description")
 EOF
     cp "$work/config-files" "$tree/DEBIAN/conffiles"
-    for each in postinst prerm postrm; do
+    for each in preinst postinst prerm postrm; do
         { printf '#!/bin/sh\nset -e\n' && script "$here/deb/$each"; } >"$tree/DEBIAN/$each"
         chmod 755 "$tree/DEBIAN/$each"
     done
