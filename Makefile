@@ -99,7 +99,7 @@ e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package 
 	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC)) >/dev/null; done
 	tests/beds/roots.sh bookworm bookworm-rpm bullseye trixie bookworm-arm64
 	cargo test $(CARGO_FLAGS) --test e2e -- --include-ignored --test-threads 1
-	tests/e2e/matrix.sh $(TARGET_DIR)/tmp/e2e
+	tests/e2e/matrix.sh $(TARGET_DIR)/$(NATIVE)/tmp/e2e
 
 # An enforcing SELinux machine under qemu, without KVM: some minutes.
 .PHONY: e2e-vm
