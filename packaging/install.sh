@@ -247,17 +247,17 @@ fetch() {
     esac
 }
 
-# Runs the words with our stdin for at most $TRANSFER_WAIT seconds. Not with timeout(1): not all have it, it was called
-# otherwise in older busyboxes, and Ctrl-C would have to wait for it.
+# Runs the words with our stdin for at most $TRANSFER_WAIT seconds; sets late if that was not enough. Not with
+# timeout(1): not all have it, it was called otherwise in older busyboxes, and Ctrl-C would have to wait for it.
 limited() {
     # A shell gives what runs in the background no stdin, unless it is told.
     { "$@" <&3 3<&- & } 3<&0
-    transfer=$! waited=0
+    transfer=$! waited=0 late=''
     while kill -0 "$transfer" 2>/dev/null; do
         if [ "$waited" -ge "$TRANSFER_WAIT" ]; then
             kill "$transfer" 2>/dev/null || true
             wait "$transfer" 2>/dev/null || true
-            transfer=''
+            transfer='' late=yes
             say "not done after $TRANSFER_WAIT s" >&2
             return 1
         fi
@@ -353,6 +353,10 @@ fetch_openssl() {
     printf 'GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n' "$path" "$authority" >"$work/request"
     limited openssl s_client -quiet -connect "$host:$port" "$@" \
         <"$work/request" >"$work/answer" 2>"$work/headers" || true
+    if [ -n "$late" ]; then
+        tail -n 1 "$work/headers" >&2
+        return 1
+    fi
     cr=$(printf '\r') size=0 length='' status='' complete=''
     while IFS= read -r line; do
         size=$((size + ${#line} + 1))
