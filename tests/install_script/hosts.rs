@@ -99,7 +99,7 @@ fn red_hat(rig: &Rig) {
     rig.bed.sh("rm /etc/os-release");
     rig.bed.write(
         "/etc/os-release",
-        "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nPRETTY_NAME=\"Rocky Linux 9\"\n",
+        "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nPRETTY_NAME=\"Rocky Linux 9\"\nodd (line $\n",
         0o644,
     );
     let dir = tempfile::tempdir().unwrap();

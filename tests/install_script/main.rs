@@ -11,6 +11,8 @@ mod support;
 #[allow(dead_code, unused_imports, reason = "only some of the toys are used here")]
 mod toys;
 
+use std::process::Command;
+
 use desk::{Desk, FETCHERS, SHELLS};
 use test_cluster::misbehaviour::Misbehaviour;
 use test_cluster::signature::Signer;
@@ -347,16 +349,21 @@ fn a_script_that_was_cut_off_on_its_way_does_nothing() {
 
 #[test]
 fn an_interrupted_run_leaves_nothing_behind() {
-    let Some(desk) = Desk::new(&["dash"], "curl") else { return };
-    desk.publish(&["1.10.0"]);
-    desk.cluster.misbehave(".deb$", Misbehaviour::Stall { after_bytes: 100 });
-    let mut child = desk.spawn(&[]);
-    desk.until("the download", || !desk.cluster.requests_to("deb").is_empty());
-    // As a terminal's Ctrl-C: to the whole group.
-    desk::interrupt(&child);
-    assert!(!child.wait().unwrap().success());
-    assert_eq!(desk.left(), Vec::<String>::new());
-    assert_eq!(desk.installed(), Vec::<String>::new());
+    // One that Ctrl-C reaches itself, and one in the background.
+    for fetcher in ["curl", "openssl"] {
+        let Some(desk) = Desk::new(&["dash"], fetcher) else { continue };
+        desk.publish(&["1.10.0"]);
+        desk.cluster.misbehave(".deb$", Misbehaviour::Stall { after_bytes: 100 });
+        let mut child = desk.spawn(&[]);
+        desk.until("the download", || !desk.cluster.requests_to("deb").is_empty());
+        // As a terminal's Ctrl-C: to the whole group.
+        desk::interrupt(&child);
+        assert!(!child.wait().unwrap().success());
+        let group = format!("-g{}", child.id());
+        desk.until("no process of it", || !Command::new("pgrep").arg(&group).status().unwrap().success());
+        assert_eq!(desk.left(), Vec::<String>::new(), "{fetcher}");
+        assert_eq!(desk.installed(), Vec::<String>::new(), "{fetcher}");
+    }
 }
 
 #[test]
