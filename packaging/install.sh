@@ -15,11 +15,14 @@
 LOCK_WAIT=300
 # Redirections that are followed.
 MAX_HOPS=3
+# Seconds for one download by a program that knows no time-out itself.
+TRANSFER_WAIT=120
 BOOTSTRAP=/usr/lib/teleport-update/teleport-update
 
-say() { printf '%s\n' "$*"; }
-fail() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
-misused() { printf 'install.sh: %s (--help lists the options)\n' "$*" >&2; exit 2; }
+# A password in an address is for the server alone, not for terminals and logs.
+say() { printf '%s\n' "$*" | sed 's#://[^/[:space:]]*@#://***@#g'; }
+fail() { say "install.sh: $*" >&2; exit 1; }
+misused() { say "install.sh: $* (--help lists the options)" >&2; exit 2; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
 usage() {
@@ -37,6 +40,8 @@ Installs the package teleport-update and enables updates of this host's Teleport
   --insecure          allow http://, and https:// without a check of the certificate
   --proxy ADDR        for `teleport-update enable`: the Teleport proxy, where /etc/teleport.yaml does not name it
   --group NAME        for `teleport-update enable`: the update group
+  -- ARGUMENT...      for `teleport-update enable`. Where updates are enabled already, or were disabled by somebody, it
+                      is run only if --proxy, --group or -- is given
   --no-enable         only install
   --dry-run           only say what would be done
   --yes               do not ask (without a terminal nothing is asked)
@@ -45,19 +50,25 @@ USAGE
 
 # --- the host ---
 
+# Prints the value of the key $2 in the os-release file $1. Not sourced: an odd line would end this script.
+os_value() {
+    value=$(tr -d '\r' <"$1" | sed -n -e 's/[[:space:]]*$//' -e "s/^$2=//p" | tail -n 1)
+    value=${value#[\"\']}
+    printf '%s' "${value%[\"\']}"
+}
+
 # Sets system (for people), format (deb, rpm), arch (as packages of that format name it).
 look_at_host() {
     system='' ids=''
     for file in /etc/os-release /usr/lib/os-release; do
         if [ -r "$file" ]; then
-            # shellcheck disable=SC1090 # the host's own
-            system=$(. "$file" && printf '%s' "${PRETTY_NAME:-${NAME:-}}")
-            # shellcheck disable=SC1090
-            ids=$(. "$file" && printf '%s' " ${ID:-} ${ID_LIKE:-} ")
+            system=$(os_value "$file" PRETTY_NAME)
+            ids=" $(os_value "$file" ID) $(os_value "$file" ID_LIKE) "
             break
         fi
     done
     # Older than os-release.
+    case $ids in *[!\ ]*) ;; *) ids='' ;; esac
     if [ -z "$ids" ]; then
         if [ -e /etc/debian_version ]; then
             ids=' debian ' system="Debian $(cat /etc/debian_version)"
@@ -157,13 +168,17 @@ is_after() {
 
 # --- downloads ---
 
+# -I and this: neither python3 nor an old perl loads modules from the current directory, which may be anybody's.
+# shellcheck disable=SC2016 # perl's own variables
+PERL_INC='BEGIN { @INC = grep { $_ ne "." } @INC }'
+
 # Sets fetcher. busybox's wget does not look at certificates: what it brings must be signed.
 choose_fetcher() {
     fetcher=''
     if has curl; then fetcher=curl
     elif has wget && wget --version 2>/dev/null | grep -q 'GNU Wget'; then fetcher=wget
-    elif has python3 && python3 -c 'import ssl, urllib.request' 2>/dev/null; then fetcher=python3
-    elif has perl && perl -MHTTP::Tiny -MIO::Socket::SSL -e 1 2>/dev/null; then fetcher=perl
+    elif has python3 && python3 -I -c 'import ssl, urllib.request' 2>/dev/null; then fetcher=python3
+    elif has perl && perl -e "$PERL_INC use HTTP::Tiny; use IO::Socket::SSL;" 2>/dev/null; then fetcher=perl
     elif has openssl && is_https "$url"; then fetcher=openssl
     elif has wget; then
         fetcher=busybox
@@ -188,9 +203,11 @@ check_scheme() {
 download() {
     say "downloading $1"
     rm -f "$2"
+    words=''
     case $1 in
-    file://*) cp "${1#file://}" "$2" 2>"$work/words" && return ;;
-    /*) cp "$1" "$2" 2>"$work/words" && return ;;
+    # Not by way of a file, for which there may be no space either.
+    file://*) words=$(cp "${1#file://}" "$2" 2>&1) && return ;;
+    /*) words=$(cp "$1" "$2" 2>&1) && return ;;
     *)
         hop=$1 hops=0
         while :; do
@@ -211,8 +228,9 @@ download() {
         ;;
     esac
     rm -f "$2"
-    words=''
-    while IFS= read -r line; do case $line in *[!\ ]*) words=$line ;; esac; done <"$work/words"
+    if [ -z "$words" ] && [ -e "$work/words" ]; then
+        while IFS= read -r line; do case $line in *[!\ ]*) words=$line ;; esac; done <"$work/words"
+    fi
     fail "cannot download $1: ${words:-$fetcher says nothing}"
 }
 
@@ -222,11 +240,34 @@ fetch() {
     curl) fetch_curl "$@" ;;
     wget) fetch_wget "$@" ;;
     # Without -T: with it, the wget of busybox 1.35 crashes.
-    busybox) wget -q -O "$2" "$1" ;;
+    busybox) limited wget -q -O "$2" "$1" </dev/null ;;
     python3) fetch_python3 "$@" ;;
     perl) fetch_perl "$@" ;;
     openssl) fetch_openssl "$@" ;;
     esac
+}
+
+# Runs the words with our stdin for at most $TRANSFER_WAIT seconds; sets late if that was not enough. Not with
+# timeout(1): not all have it, it was called otherwise in older busyboxes, and Ctrl-C would have to wait for it.
+limited() {
+    # A shell gives what runs in the background no stdin, unless it is told.
+    { "$@" <&3 3<&- & } 3<&0
+    transfer=$! waited=0 late=''
+    while kill -0 "$transfer" 2>/dev/null; do
+        if [ "$waited" -ge "$TRANSFER_WAIT" ]; then
+            kill "$transfer" 2>/dev/null || true
+            wait "$transfer" 2>/dev/null || true
+            transfer='' late=yes
+            say "not done after $TRANSFER_WAIT s" >&2
+            return 1
+        fi
+        sleep 1
+        waited=$((waited + 1))
+    done
+    status=0
+    wait "$transfer" || status=$?
+    transfer=''
+    return $status
 }
 
 fetch_curl() {
@@ -250,7 +291,7 @@ fetch_wget() {
 }
 
 fetch_python3() {
-    location=$(python3 - "$1" "$2" "$ca_file" "$insecure" <<'PYTHON'
+    location=$(python3 -I - "$1" "$2" "$ca_file" "$insecure" <<'PYTHON'
 import shutil, ssl, sys, urllib.error, urllib.request
 url, path, ca, insecure = sys.argv[1:]
 
@@ -281,7 +322,7 @@ PYTHON
 
 fetch_perl() {
     # shellcheck disable=SC2016 # perl's own variables
-    location=$(perl -MHTTP::Tiny -e '
+    location=$(perl -e "$PERL_INC"' use HTTP::Tiny;
         my ($url, $path, $ca, $insecure) = @ARGV;
         my $http = HTTP::Tiny->new(verify_SSL => !$insecure, max_redirect => 0, timeout => 60,
             $ca ? (SSL_options => { SSL_ca_file => $ca }) : ());
@@ -309,8 +350,13 @@ fetch_openssl() {
     *) set -- && check=-verify_ip ;;
     esac
     if [ -z "$insecure" ]; then set -- "$@" -verify_return_error "$check" "$host" ${ca_file:+-CAfile "$ca_file"}; fi
-    printf 'GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n' "$path" "$authority" |
-        openssl s_client -quiet -connect "$host:$port" "$@" >"$work/answer" 2>"$work/headers" || true
+    printf 'GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n' "$path" "$authority" >"$work/request"
+    limited openssl s_client -quiet -connect "$host:$port" "$@" \
+        <"$work/request" >"$work/answer" 2>"$work/headers" || true
+    if [ -n "$late" ]; then
+        tail -n 1 "$work/headers" >&2
+        return 1
+    fi
     cr=$(printf '\r') size=0 length='' status='' complete=''
     while IFS= read -r line; do
         size=$((size + ${#line} + 1))
@@ -327,7 +373,7 @@ fetch_openssl() {
     'HTTP/1.'?' 30'[12378]*) return 1 ;;
     *)
         location=''
-        if [ -n "$status" ]; then say "$status" >&2; else tail -n 1 "$work/headers" >&2; fi
+        if [ -n "$status" ]; then say "$status" >&2; elif [ -s "$work/headers" ]; then tail -n 1 "$work/headers" >&2; fi
         return 1
         ;;
     esac
@@ -348,8 +394,8 @@ digest() {
     elif has shasum; then sum=$(shasum -a 256 <"$1")
     elif has openssl; then sum=$(openssl dgst -sha256 <"$1") && sum=${sum##* }
     elif has busybox; then sum=$(busybox sha256sum <"$1")
-    elif has python3; then sum=$(python3 -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())' <"$1")
-    elif has perl; then sum=$(perl -MDigest::SHA -e 'print Digest::SHA->new(256)->addfile(*STDIN)->hexdigest' <"$1")
+    elif has python3; then sum=$(python3 -I -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())' <"$1")
+    elif has perl; then sum=$(perl -e "$PERL_INC"' use Digest::SHA; print Digest::SHA->new(256)->addfile(*STDIN)->hexdigest' <"$1")
     else return 1; fi && printf '%s' "${sum%% *}"
 }
 
@@ -363,33 +409,46 @@ check_signature() {
     fi
 }
 
+# As other tools than sha256sum write it: with CR, with ./ before names, in capitals, without the last line's end.
+# Calls $1 with the sum and the name of each line that is one of a list; what it sets stays set.
+each_line() {
+    tr -d '\r' <"$work/SHA256SUMS" >"$work/list"
+    while read -r each_sum each_name || [ -n "$each_sum" ]; do
+        each_name=${each_name#\*} && each_name=${each_name#./}
+        case $each_sum in *[!0-9A-Fa-f]*) continue ;; esac
+        if [ ${#each_sum} = 64 ]; then "$1"; fi
+    done <"$work/list"
+    sum=$(printf '%s' "$sum" | tr A-F a-f)
+}
+
+# One line of the list, for choose_package.
+# shellcheck disable=SC2317 # called by each_line
+consider() {
+    lines=yes
+    case $format:$each_name in
+    *[!A-Za-z0-9._~+:-]*) return 0 ;;
+    "deb:teleport-update_"*"_$arch.deb") each=${each_name#*_} && each=${each%_*} ;;
+    "rpm:teleport-update-"[0-9]*".$arch.rpm") each=${each_name#teleport-update-} && each=${each%-*} ;;
+    *) return 0 ;;
+    esac
+    if [ -n "$wanted_version" ]; then
+        [ "$each" = "$wanted_version" ] || [ "$each" = "$debian_wanted" ] || return 0
+    elif [ -n "$found" ]; then
+        case $each:$found in
+        *[-~]*:*[-~]*) is_after "$each" "$found" || return 0 ;;
+        *[-~]*:*) return 0 ;;
+        *:*[-~]*) ;;
+        *) is_after "$each" "$found" || return 0 ;;
+        esac
+    fi
+    found=$each name=$each_name sum=$each_sum
+}
+
 # Sets name, version and sum from the list: of the version wanted, else of the newest release (else pre-release).
 choose_package() {
     name='' sum='' found='' lines='' debian_wanted=''
     case $wanted_version in *-*) debian_wanted=${wanted_version%%-*}~${wanted_version#*-} ;; esac
-    while read -r each_sum each_name; do
-        each_name=${each_name#\*}
-        case $each_sum in *[!0-9a-f]*) continue ;; esac
-        [ ${#each_sum} = 64 ] || continue
-        lines=yes
-        case $format:$each_name in
-        *[!A-Za-z0-9._~+:-]*) continue ;;
-        "deb:teleport-update_"*"_$arch.deb") each=${each_name#*_} && each=${each%_*} ;;
-        "rpm:teleport-update-"[0-9]*".$arch.rpm") each=${each_name#teleport-update-} && each=${each%-*} ;;
-        *) continue ;;
-        esac
-        if [ -n "$wanted_version" ]; then
-            [ "$each" = "$wanted_version" ] || [ "$each" = "$debian_wanted" ] || continue
-        elif [ -n "$found" ]; then
-            case $each:$found in
-            *[-~]*:*[-~]*) is_after "$each" "$found" || continue ;;
-            *[-~]*:*) continue ;;
-            *:*[-~]*) ;;
-            *) is_after "$each" "$found" || continue ;;
-            esac
-        fi
-        found=$each name=$each_name sum=$each_sum
-    done <"$work/SHA256SUMS"
+    each_line consider
     [ -n "$lines" ] || fail "$url/SHA256SUMS is not a list of checksums (an error page?): is the address right?"
     [ -n "$name" ] || fail "$url/SHA256SUMS names no ${wanted_version:+version $wanted_version of the }$format package for $arch"
     version=$found
@@ -404,17 +463,28 @@ get_list() {
     fi
 }
 
-# A local package: sets name, version, and sum if a list lies beside it.
+# One line of the list, for look_at_file.
+# shellcheck disable=SC2317 # called by each_line
+is_it() { if [ "$each_name" = "$name" ]; then sum=$each_sum; fi; }
+
+# A local package: sets package, name, version, and sum if a list lies beside it.
 look_at_file() {
     if [ ! -f "$file_given" ] || [ ! -r "$file_given" ]; then fail "cannot read $file_given"; fi
     case $file_given in
     *."$format") ;;
     *) fail "$file_given is not a $format package, which $system takes" ;;
     esac
-    name=${file_given##*/}
+    name=${file_given##*/} package=$file_given
+    # rpm takes a name for a pattern, and either takes some for an option.
+    case $package in
+    -* | *[!A-Za-z0-9._~+/-]*)
+        package=$work/package.$format
+        words=$(cp -- "$file_given" "$package" 2>&1) || fail "cannot copy $file_given: $words"
+        ;;
+    esac
     case $format in
-    deb) about=$(dpkg-deb -f "$file_given" Package Version Architecture 2>/dev/null | sed 's/.*: //' | tr '\n' ' ') ;;
-    rpm) about=$(rpm -qp --nosignature --qf '%{NAME} %{VERSION} %{ARCH} ' "$file_given" 2>/dev/null) ;;
+    deb) about=$(dpkg-deb -f "$package" Package Version Architecture 2>/dev/null | sed 's/.*: //' | tr '\n' ' ') ;;
+    rpm) about=$(rpm -qp --nosignature --qf '%{NAME} %{VERSION} %{ARCH} ' "$package" 2>/dev/null) ;;
     esac || about=''
     case $about in
     "teleport-update "*" $arch ") version=${about#* } && version=${version%% *} ;;
@@ -422,12 +492,11 @@ look_at_file() {
     *) fail "$file_given is not the package teleport-update for $arch" ;;
     esac
     sum=''
-    list=$(dirname "$file_given")/SHA256SUMS
+    list=$(dirname -- "$file_given")/SHA256SUMS
     if [ -r "$list" ]; then
         cp "$list" "$work/SHA256SUMS"
-        while read -r each_sum each_name; do
-            if [ "${each_name#\*}" = "$name" ]; then sum=$each_sum; fi
-        done <"$work/SHA256SUMS"
+        each_line is_it
+        [ -n "$sum" ] || fail "$list does not name $name: add its line, or put the package into a directory without a list"
     fi
     if [ -n "$public_key" ]; then
         if [ -z "$sum" ] || [ ! -r "$list.sig" ]; then
@@ -459,7 +528,10 @@ explain() {
 }
 
 explain_enable() {
-    say "  * run \`$enable_line\`, which installs the agent's version that the cluster names"
+    case $state in
+    enabled) say "  * run \`$enable_line\`: updates are enabled already, these settings are new or stay" ;;
+    *) say "  * run \`$enable_line\`, which installs the agent's version that the cluster names" ;;
+    esac
     for each in teleport teleport-ent teleport-ent-fips; do
         installed_version $each
         if [ -n "$installed" ]; then
@@ -471,13 +543,30 @@ explain_enable() {
     fi
 }
 
+# Sets state to enabled, disabled (by an operator: an agent is installed), or nothing.
+look_at_updates() {
+    state=''
+    [ -x "$BOOTSTRAP" ] || return 0
+    status=$("$BOOTSTRAP" status --format json 2>/dev/null) || true
+    case $status in
+    *'"agent_updates_enabled": true'* | *'"agent_updates_enabled":true'*) state=enabled ;;
+    *'"agent_version_installed": "'* | *'"agent_version_installed":"'*) state=disabled ;;
+    esac
+}
+
 # Sets enables and enable_line, or why_not.
 plan_enable() {
     enables='' why_not='' enable_line="teleport-update enable${proxy:+ --proxy $proxy}${group:+ --group $group}${more:+ $more}"
+    look_at_updates
     if [ -n "$no_enable" ]; then
         why_not="--no-enable"
-    elif [ -x "$BOOTSTRAP" ] && "$BOOTSTRAP" status 2>/dev/null | grep -q '"agent_updates_enabled": *true'; then
+    elif [ -n "$asked" ]; then
+        # Also where they are enabled: settings that were given are not silently left out.
+        enables=yes
+    elif [ "$state" = enabled ]; then
         why_not="they are enabled already"
+    elif [ "$state" = disabled ]; then
+        why_not="somebody disabled them on this host; with --proxy, --group or -- they are enabled again"
     elif [ -z "$proxy" ] && [ ! -e /etc/teleport.yaml ] && [ ! -e /opt/teleport/default/update.yaml ]; then
         why_not="no --proxy, and no /etc/teleport.yaml that names one; later: teleport-update enable --proxy ADDR"
     else
@@ -496,13 +585,14 @@ ask() {
 # --- the deed ---
 
 install_package() {
-    case $format in deb) set -- dpkg -i "$1" ;; *) set -- rpm -U --nosignature "$1" ;; esac
+    # An operator's change of a configuration file stays: without a terminal dpkg's question about it would end half way.
+    case $format in deb) set -- dpkg -i --force-confdef --force-confold "$1" ;; *) set -- rpm -U --nosignature "$1" ;; esac
     waited=0
     while :; do
         status=0
         DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@" >"$work/words" 2>&1 </dev/null || status=$?
         if [ $status = 0 ]; then return; fi
-        if ! grep -q 'locked by another process\|database area is locked' "$work/words"; then break; fi
+        if ! grep -q 'locked by another process\|database area is locked\|can.t create transaction lock' "$work/words"; then break; fi
         [ "$waited" -lt "$LOCK_WAIT" ] || break
         if [ "$waited" = 0 ]; then say "waiting for another package manager, at most $LOCK_WAIT s"; fi
         sleep 2
@@ -512,12 +602,27 @@ install_package() {
     fail "$1 could not install $name, see above: nothing is enabled"
 }
 
+# An agent's package that came in only for teleport-ent-updater must not go with an `apt-get autoremove` before `enable`
+# has put another agent in its place.
+keep_agents() {
+    if [ "$format" != deb ] || ! has apt-mark; then return 0; fi
+    for each in $(apt-mark showauto teleport teleport-ent teleport-ent-fips 2>/dev/null); do
+        installed_version "$each"
+        if [ -n "$installed" ] && apt-mark manual "$each" >/dev/null 2>&1; then
+            say "marked $each as installed by hand: \`apt-get autoremove\` does not take it before \`enable\` does"
+        fi
+    done
+}
+
 # shellcheck disable=SC2317 # called by the trap
-clean_up() { if [ -n "$work" ]; then rm -rf "$work"; fi; }
+clean_up() {
+    if [ -n "$transfer" ]; then kill "$transfer" 2>/dev/null || true; fi
+    if [ -n "$work" ]; then rm -rf "$work"; fi
+}
 
 parse() {
     url=${TELEPORT_UPDATE_URL:-} wanted_version='' file_given='' public_key='' ca_file='' insecure='' proxy='' group=''
-    no_enable='' dry_run='' yes='' more=''
+    no_enable='' dry_run='' yes='' more='' asked=''
     while [ $# != 0 ]; do
         case $1 in
         --url | --version | --file | --public-key | --ca-file | --proxy | --group)
@@ -528,8 +633,8 @@ parse() {
             --file) file_given=$2 ;;
             --public-key) public_key=$2 ;;
             --ca-file) ca_file=$2 ;;
-            --proxy) proxy=$2 ;;
-            --group) group=$2 ;;
+            --proxy) proxy=$2 asked=yes ;;
+            --group) group=$2 asked=yes ;;
             esac
             shift
             ;;
@@ -540,7 +645,7 @@ parse() {
         --help | -h) usage && exit 0 ;;
         --)
             shift
-            more=$*
+            more=$* asked=yes
             break
             ;;
         *) misused "unknown option $1" ;;
@@ -549,6 +654,10 @@ parse() {
     done
     # What is left is for `enable`, word by word.
     extra_count=$#
+    case $url in
+    '' | /* | *://*) ;;
+    *) if [ -d "$url" ]; then url=$(unset CDPATH && cd -- "$url" && pwd); fi ;;
+    esac
     url=${url%/}
     if [ -n "$file_given" ]; then url=''; fi
     [ -n "$url$file_given" ] || misused "give --url or --file"
@@ -564,7 +673,7 @@ main() {
     umask 022
     LC_ALL=C
     export LC_ALL
-    work=''
+    work='' transfer=''
     parse "$@"
     shift $(($# - extra_count))
     if [ "$(id -u)" != 0 ] && [ -z "$dry_run" ]; then fail "only root can install packages: run it with sudo, or with --dry-run"; fi
@@ -604,9 +713,7 @@ main() {
         explain
         [ -z "$dry_run" ] || return 0
         ask
-        if [ -n "$file_given" ]; then
-            package=$file_given
-        else
+        if [ -z "$file_given" ]; then
             package=$work/$name
             download "$url/$name" "$package"
         fi
@@ -614,7 +721,10 @@ main() {
             actual=$(digest "$package") || fail "no sha256sum, shasum, openssl, busybox, python3 or perl to check $name with"
             [ "$actual" = "$sum" ] || fail "$name has the SHA-256 $actual, not $sum as in SHA256SUMS: nothing was installed"
         fi
+        installed_version teleport-ent-updater
+        replaced=$installed
         install_package "$package"
+        if [ "$format:$replaced" != "$format:" ]; then keep_agents; fi
         say "installed teleport-update $version"
     fi
     if [ -z "$enables" ]; then return; fi

@@ -204,6 +204,12 @@ impl Container {
         Some(path.strip_prefix(VERSIONS)?.split('/').nth(1)?.to_owned())
     }
 
+    /// How many processes of any version of the agent there are.
+    fn agents(&self) -> usize {
+        let output = self.exec(&["sh", "-c", "for each in /proc/[0-9]*; do readlink $each/exe; done"]);
+        String::from_utf8(output.stdout).unwrap().lines().filter(|line| line.ends_with("/bin/teleport")).count()
+    }
+
     fn until_running(&self, version: &str) {
         let end = Instant::now() + SOON + SOON;
         while self.running().as_deref() != Some(version) {
@@ -318,6 +324,17 @@ fn a_container_with_an_empty_volume_installs_at_its_start_and_one_that_was_kille
     let again = built.run("after", &volume);
     again.until_running("1.1.0");
     again.until("a tidy end", || !volume.join("versions/.journal").exists());
+    assert_eq!(again.agents(), 1, "{}", again.log());
+    // Killed when the new agent has been started already, and its health is being looked at.
+    built.cluster.publish(&Archive::simple("1.2.0").behaviour("slow-start"));
+    built.cluster.set_directive(Find::version("1.2.0"));
+    again.until("the new agent", || again.running().as_deref() == Some("1.2.0"));
+    assert!(volume.join("versions/.journal").exists());
+    drop(again);
+    let last = built.run("last", &volume);
+    last.until_running("1.2.0");
+    last.until("a tidy end", || !volume.join("versions/.journal").exists());
+    assert_eq!(last.agents(), 1, "{}", last.log());
 }
 
 // --- other file systems ---

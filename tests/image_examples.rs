@@ -255,6 +255,10 @@ fn what_is_wrong_at_the_source_never_gets_a_name_in_the_mirror() {
     ] {
         mirror.run(arguments).fails(2, what);
     }
+    // Before anything is fetched for the good ones among them.
+    mirror.cluster.forget_requests();
+    mirror.run(&["1.0.0", "--editions", "oss,gold"]).fails(2, "not an edition: gold");
+    assert!(mirror.cluster.requests().is_empty());
 }
 
 #[test]
@@ -289,4 +293,35 @@ fn a_connection_that_breaks_in_an_archive_is_taken_up_again() {
         std::fs::read(mirror.path().join(NAME)).unwrap(),
         std::fs::read(mirror.cluster.cdn().join(NAME)).unwrap()
     );
+}
+
+#[test]
+fn the_mirror_is_not_led_from_https_to_http() {
+    for fetcher in ["curl", "wget"] {
+        let mirror = Mirror::new();
+        mirror.cluster.publish(&Archive::simple("1.0.0"));
+        let copy = |base: String| Misbehaviour::Redirect(format!("{base}/copy.tar.gz"));
+        std::fs::copy(mirror.cluster.cdn().join(NAME), mirror.cluster.cdn().join("copy.tar.gz")).unwrap();
+        mirror.cluster.misbehave(&format!("{NAME}$"), copy(mirror.cluster.plain_base_url()));
+        mirror.run_by("sh", fetcher, &["--editions", "oss", "1.0.0"]).fails(1, "cannot fetch");
+        assert!(!mirror.path().join(NAME).exists(), "{fetcher}");
+        mirror.cluster.behave();
+        mirror.cluster.misbehave(&format!("{NAME}$"), copy(mirror.cluster.base_url()));
+        mirror.run_by("sh", fetcher, &["--editions", "oss", "1.0.0"]).ok();
+        assert!(mirror.path().join(NAME).exists(), "{fetcher}");
+    }
+}
+
+#[test]
+fn two_runs_of_the_mirror_do_not_meet_in_one_directory() {
+    let mirror = Mirror::new();
+    mirror.cluster.publish(&Archive::simple("1.0.0"));
+    std::fs::create_dir(mirror.path()).unwrap();
+    let other = std::fs::File::open(mirror.path()).unwrap();
+    other.lock().unwrap();
+    mirror.run(&["--editions", "oss", "1.0.0"]).fails(1, "another run is at work in");
+    assert!(mirror.cluster.requests().is_empty());
+    drop(other);
+    mirror.run(&["--editions", "oss", "1.0.0"]).ok();
+    assert!(mirror.path().join(NAME).exists());
 }

@@ -113,7 +113,7 @@ fn dnf() {
 #[test]
 fn script() {
     let Some(mut host) = Host::up("bookworm", "script") else { return };
-    assert!(host.next().contains("nothing to do (updates: they are enabled already)"));
+    assert!(host.next().contains("updates are enabled already, these settings are new or stay"));
     host.rig.start_agent();
     host.is_ours();
     host.next();
@@ -163,6 +163,10 @@ fn bare() {
     host.rig
         .bed
         .sh("systemctl is-active teleport-update.timer && systemctl is-enabled teleport-update-recover.service");
+    host.next();
+    for gone in ["usr/lib/teleport-update", "usr/bin/teleport-update", "lib/systemd/system/teleport-update.timer"] {
+        assert!(!host.rig.path(&format!("/{gone}")).exists(), "{gone}");
+    }
     // The directories of the host keep their modes.
     assert_eq!(host.rig.bed.sh("stat -c %a:%U / /etc /usr /usr/bin"), "755:root\n755:root\n755:root\n755:root\n");
     host.done();

@@ -101,8 +101,9 @@ impl Desk {
         desk.fake(
             "dpkg",
             &format!(
-                "if [ \"$1\" = --print-architecture ]; then echo amd64; exit; fi\n\
-                 printf '%s\\n' \"$1\" \"${{2##*/}}\" >>{}\ncp \"$2\" {}",
+                "if [ \"$1\" = --print-architecture ]; then echo amd64; exit; fi\necho \"$*\" >{}\n\
+                 for last; do :; done\nprintf '%s\\n' \"$1\" \"${{last##*/}}\" >>{}\ncp \"$last\" {}",
+                desk.at("words").display(),
                 notes.display(),
                 desk.at("given").display()
             ),
@@ -111,7 +112,8 @@ impl Desk {
         Some(desk)
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    /// A path in the directory that the script is run in.
+    pub fn at(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 

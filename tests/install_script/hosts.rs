@@ -58,7 +58,7 @@ fn story(rig: &Rig, old: &str, version_of_ours: &str) {
 
     let before = pid(rig);
     let ran = install(rig, &[]).ok();
-    assert!(ran.stdout.contains("nothing to do (updates: they are enabled already)"), "{ran:#?}");
+    assert!(ran.stdout.contains("updates are enabled already, these settings are new or stay"), "{ran:#?}");
     publish(rig, "1.1.0").unwrap();
     let ran = install(rig, &[]).ok();
     assert!(ran.stdout.contains("over 1.0.0"), "{ran:#?}");
@@ -99,7 +99,7 @@ fn red_hat(rig: &Rig) {
     rig.bed.sh("rm /etc/os-release");
     rig.bed.write(
         "/etc/os-release",
-        "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nPRETTY_NAME=\"Rocky Linux 9\"\n",
+        "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nPRETTY_NAME=\"Rocky Linux 9\"\nodd (line $\n",
         0o644,
     );
     let dir = tempfile::tempdir().unwrap();
@@ -146,4 +146,30 @@ fn an_enable_that_fails_is_told_and_can_be_repeated() {
     let ran = install(&rig, &[]).ok();
     assert!(ran.stdout.contains("is installed, and 1.0.0 is not newer"), "{ran:#?}");
     assert_eq!(rig.status()["agent_updates_enabled"], true);
+}
+
+#[test]
+fn what_an_operator_disabled_stays_so_and_settings_are_applied_where_they_are_given() {
+    let Some(rig) = Rig::bare("bookworm", "scriptoff") else { return };
+    if publish(&rig, "1.0.0").is_none() {
+        return;
+    }
+    rig.release(&Archive::simple("1.0.0"));
+    install(&rig, &[]).ok();
+    let url = rig.cluster.base_url();
+    let plain = |more: &[&str]| {
+        let words = ["sh", "/root/install.sh", "--url", &url, "--ca-file", "/root/ca.pem"];
+        Ran::of(&rig.bed.run(&[&words[..], more].concat())).ok()
+    };
+    assert!(plain(&[]).stdout.contains("nothing to do (updates: they are enabled already)"));
+    plain(&["--group", "blue"]);
+    assert_eq!(rig.status()["group"], "blue");
+    rig.updater(&["disable"]).ok();
+    let ran = plain(&[]);
+    assert!(ran.stdout.contains("nothing to do (updates: somebody disabled them"), "{ran:#?}");
+    publish(&rig, "1.1.0").unwrap();
+    plain(&[]);
+    assert_eq!(rig.status()["agent_updates_enabled"], false);
+    plain(&["--"]);
+    assert_eq!((&rig.status()["agent_updates_enabled"], &rig.status()["group"]), (&true.into(), &"blue".into()));
 }

@@ -11,6 +11,8 @@ mod support;
 #[allow(dead_code, unused_imports, reason = "only some of the toys are used here")]
 mod toys;
 
+use std::process::Command;
+
 use desk::{Desk, FETCHERS, SHELLS};
 use test_cluster::misbehaviour::Misbehaviour;
 use test_cluster::signature::Signer;
@@ -293,6 +295,18 @@ fn a_package_manager_that_is_at_work_is_waited_for_and_one_that_fails_is_heard()
     let ran = desk.run(&[]).ok();
     assert_eq!(ran.stdout.matches("waiting for another package manager").count(), 1, "{ran:#?}");
     assert_eq!(std::fs::read_to_string(&count).unwrap().lines().count(), 3);
+    // rpm's words.
+    std::fs::write(&count, "").unwrap();
+    let theirs = "error: can't create transaction lock on /var/lib/rpm/.rpm.lock (Resource temporarily unavailable)";
+    desk.fake(
+        "dpkg",
+        &format!(
+            "[ \"$1\" = -i ] || {{ echo amd64; exit; }}\necho x >>{count}\n\
+             [ $(wc -l <{count}) -ge 3 ] || {{ echo \"{theirs}\" >&2; exit 1; }}"
+        ),
+    );
+    desk.run(&[]).ok();
+    assert_eq!(std::fs::read_to_string(&count).unwrap().lines().count(), 3);
     desk.fake("dpkg", "[ \"$1\" = -i ] || { echo amd64; exit; }\necho 'no space left on device' >&2; exit 1");
     let ran = desk.run(&[]).fails(1, "dpkg could not install");
     assert!(ran.stderr.contains("no space left on device"), "{ran:#?}");
@@ -309,6 +323,9 @@ fn no_space_for_the_download_is_told_and_nothing_is_installed() {
         assert_eq!(ran.stderr.lines().count(), 1, "{fetcher}: {ran:#?}");
         assert_eq!(desk.installed(), Vec::<String>::new());
         assert_eq!(desk.left(), Vec::<String>::new(), "{fetcher}");
+        let directory = desk.cluster.cdn().display().to_string();
+        let ran = desk.run_with(&["--url", &directory, "--no-enable"]).fails(1, "No space left on device");
+        assert_eq!(ran.stderr.lines().count(), 1, "{fetcher}: {ran:#?}");
     }
 }
 
@@ -332,14 +349,163 @@ fn a_script_that_was_cut_off_on_its_way_does_nothing() {
 
 #[test]
 fn an_interrupted_run_leaves_nothing_behind() {
+    // One that Ctrl-C reaches itself, and one in the background.
+    for fetcher in ["curl", "openssl"] {
+        let Some(desk) = Desk::new(&["dash"], fetcher) else { continue };
+        desk.publish(&["1.10.0"]);
+        desk.cluster.misbehave(".deb$", Misbehaviour::Stall { after_bytes: 100 });
+        let mut child = desk.spawn(&[]);
+        desk.until("the download", || !desk.cluster.requests_to("deb").is_empty());
+        // As a terminal's Ctrl-C: to the whole group.
+        desk::interrupt(&child);
+        assert!(!child.wait().unwrap().success());
+        let group = format!("-g{}", child.id());
+        desk.until("no process of it", || !Command::new("pgrep").arg(&group).status().unwrap().success());
+        assert_eq!(desk.left(), Vec::<String>::new(), "{fetcher}");
+        assert_eq!(desk.installed(), Vec::<String>::new(), "{fetcher}");
+    }
+}
+
+#[test]
+fn nothing_is_loaded_from_the_directory_that_root_happens_to_be_in() {
+    for fetcher in ["python3", "perl"] {
+        let Some(desk) = Desk::new(&["dash"], fetcher) else { continue };
+        desk.publish(&["1.10.0"]);
+        let mark = desk.at("was-run");
+        let mark = mark.display();
+        for name in ["ssl.py", "shutil.py", "hashlib.py", "urllib.py"] {
+            desk.file(name, &format!("open('{mark}', 'w')\nraise SystemExit\n"));
+        }
+        std::fs::create_dir_all(desk.at("HTTP")).unwrap();
+        desk.file("HTTP/Tiny.pm", &format!("BEGIN {{ open(my $f, '>', '{mark}'); exit }} 1;\n"));
+        if fetcher == "perl" {
+            // A perl as before 5.26, with the current directory in @INC; first, where it shadows everything.
+            let real = std::fs::read_link(desk.bin("perl")).unwrap();
+            desk.fake("perl", &format!("exec {} -I. \"$@\"", real.display()));
+        } else {
+            // The digest by it, too.
+            std::fs::remove_file(desk.bin("sha256sum")).unwrap();
+        }
+        desk.run(&[]).ok();
+        assert_eq!(desk.installed(), ["-i", NEWEST], "{fetcher}");
+        assert!(!desk.at("was-run").exists(), "{fetcher}");
+    }
+}
+
+#[test]
+fn a_configuration_file_that_was_changed_on_the_host_is_no_question() {
     let Some(desk) = Desk::new(&["dash"], "curl") else { return };
     desk.publish(&["1.10.0"]);
-    desk.cluster.misbehave(".deb$", Misbehaviour::Stall { after_bytes: 100 });
-    let mut child = desk.spawn(&[]);
-    desk.until("the download", || !desk.cluster.requests_to("deb").is_empty());
-    // As a terminal's Ctrl-C: to the whole group.
-    desk::interrupt(&child);
-    assert!(!child.wait().unwrap().success());
+    desk.run(&[]).ok();
+    let words = std::fs::read_to_string(desk.at("words")).unwrap();
+    assert!(words.starts_with("-i --force-confdef --force-confold /"), "{words}");
+}
+
+#[test]
+fn a_list_of_checksums_may_be_written_by_other_tools() {
+    for shell in SHELLS {
+        let Some(desk) = Desk::new(shell, "curl") else { continue };
+        desk.publish(&["1.10.0"]);
+        let package = desk.cluster.cdn().join(NEWEST);
+        let sum = teleport_update::release::Digest::of(&std::fs::read(&package).unwrap()).to_string();
+        let capital = sum.to_uppercase();
+        for tool in ["dpkg-deb", "tar"] {
+            desk.link(tool);
+        }
+        for text in [
+            format!("{sum}  {NEWEST}"),
+            format!("{sum}  {NEWEST}\r\n"),
+            format!("{sum}  ./{NEWEST}\n"),
+            format!("{sum} *./{NEWEST}\r\n"),
+            format!("{capital}  {NEWEST}\n"),
+        ] {
+            std::fs::write(desk.cluster.cdn().join("SHA256SUMS"), &text).unwrap();
+            desk.run(&[]).ok();
+            let ran = desk.run_with(&["--file", package.to_str().unwrap(), "--no-enable"]).ok();
+            assert!(ran.stdout.contains("against the SHA256SUMS beside it"), "{shell:?} {text:?} {ran:#?}");
+        }
+        assert_eq!(desk.installed().len(), 2 * 2 * 5);
+        std::fs::write(desk.cluster.cdn().join("SHA256SUMS"), format!("{sum}  other.deb\n")).unwrap();
+        let ran = desk.run_with(&["--file", package.to_str().unwrap(), "--no-enable"]);
+        let ran = ran.fails(1, &format!("SHA256SUMS does not name {NEWEST}"));
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:#?}");
+        assert_eq!(desk.installed().len(), 2 * 2 * 5);
+    }
+}
+
+#[test]
+fn a_server_that_says_no_more_is_not_waited_for_without_end() {
+    for (fetcher, shells) in [("openssl", &SHELLS[..]), ("busybox", &SHELLS[..1])] {
+        for shell in shells {
+            let Some(desk) = Desk::new(shell, fetcher) else { continue };
+            desk.publish(&["1.10.0"]);
+            desk.fake("sleep", "exit 0");
+            desk.cluster.misbehave("SHA256SUMS$", Misbehaviour::Stall { after_bytes: 10 });
+            let url = if fetcher == "busybox" { desk.cluster.plain_base_url() } else { desk.url() };
+            let ran = desk.run_with(&["--url", &url, "--ca-file", &desk.ca(), "--insecure", "--no-enable"]);
+            let ran = ran.fails(1, "cannot download");
+            assert!(ran.stderr.contains("not done after 120 s"), "{fetcher} {shell:?}: {ran:#?}");
+            assert_eq!(ran.stderr.lines().count(), 1, "{fetcher} {shell:?}: {ran:#?}");
+            assert_eq!(desk.left(), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn a_directory_may_be_given_by_a_relative_path() {
+    let Some(desk) = Desk::new(&["dash"], "curl") else { return };
+    desk.publish(&["1.10.0"]);
+    let relative = desk.cluster.cdn().strip_prefix(desk.at("")).unwrap().display().to_string();
+    for url in [relative.clone(), format!("./{relative}/")] {
+        desk.run_with(&["--url", &url, "--no-enable"]).ok();
+    }
+    assert_eq!(desk.installed(), ["-i", NEWEST].repeat(2));
+    desk.run_with(&["--url", "nowhere/at/all", "--no-enable"]).fails(1, "neither https://, file:// nor a path");
+}
+
+#[test]
+fn a_password_in_an_address_is_not_shown() {
+    let Some(desk) = Desk::new(&["dash"], "curl") else { return };
+    desk.publish(&["1.10.0"]);
+    let url = desk.url().replace("://", "://me:secret@");
+    let more = ["--", "--base-url", &url];
+    let ran =
+        desk.run_with(&[&["--url", &url, "--ca-file", &desk.ca(), "--proxy", "p", "--dry-run"], &more[..]].concat());
+    let ran = ran.ok();
+    assert!(ran.stdout.contains("://***@") && !ran.stdout.contains("secret"), "{ran:#?}");
+    let ran = desk.run_with(&["--url", &format!("{url}/nowhere"), "--ca-file", &desk.ca(), "--no-enable"]);
+    let ran = ran.fails(1, "cannot download https://***@");
+    assert!(!format!("{ran:?}").contains("secret"), "{ran:#?}");
+}
+
+#[test]
+fn a_path_that_looks_like_a_pattern_or_an_option_is_given_to_the_package_manager_under_another_name() {
+    let Some(desk) = Desk::new(&["dash"], "curl") else { return };
+    desk.publish(&["1.10.0"]);
+    for tool in ["dpkg-deb", "tar"] {
+        desk.link(tool);
+    }
+    let bytes = std::fs::read(desk.cluster.cdn().join(NEWEST)).unwrap();
+    for name in ["a[1] *.deb", "-i.deb"] {
+        std::fs::write(desk.at(name), &bytes).unwrap();
+        desk.run_with(&["--file", name, "--no-enable"]).ok();
+        assert!(desk.installed().ends_with(&["-i".to_owned(), "package.deb".to_owned()]), "{:?}", desk.installed());
+        assert!(desk.installed_bytes() == bytes);
+    }
     assert_eq!(desk.left(), Vec::<String>::new());
-    assert_eq!(desk.installed(), Vec::<String>::new());
+}
+
+#[test]
+fn an_agent_that_came_in_by_itself_is_kept_from_autoremove() {
+    let Some(desk) = Desk::new(&["dash"], "curl") else { return };
+    desk.publish(&["1.10.0"]);
+    desk.fake(
+        "dpkg-query",
+        "for last; do :; done\ncase $last in teleport-ent*) printf 'install ok installed 17.0.0' ;; *) exit 1 ;; esac",
+    );
+    let marked = desk.file("marked", "");
+    desk.fake("apt-mark", &format!("case $1 in showauto) echo teleport-ent ;; *) echo \"$*\" >>{marked} ;; esac"));
+    let ran = desk.run(&[]).ok();
+    assert!(ran.stdout.contains("marked teleport-ent as installed by hand"), "{ran:#?}");
+    assert_eq!(std::fs::read_to_string(marked).unwrap(), "manual teleport-ent\n");
 }

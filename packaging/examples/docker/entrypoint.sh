@@ -37,8 +37,11 @@ end() {
 trap end TERM INT
 
 rm -f "$pid_file"
-# What a container that was killed in an update left. Then the volume may be new and empty.
-"$updater" recover
+# What a container that was killed in an update left: --boot puts files in order and leaves the agent, which is started
+# below, alone; the first run of the updater does the rest. Then the volume may be new and empty.
+if ! "$updater" recover --boot; then
+    echo "teleport-container: the recovery has failed (see above); going on with the agent that is linked" >&2
+fi
 if ! [ -x "$teleport" ]; then
     "$updater" enable --path /var/lib/teleport/bin ${TELEPORT_PROXY:+--proxy "$TELEPORT_PROXY"} || exit 1
 fi

@@ -12,6 +12,8 @@
 # anything fails. What is there already and right is not fetched again, and an interrupted download goes on where it
 # ended. Exit status: 0 all there, 1 something is missing or wrong (one line each on stderr), 2 usage.
 #
+# Two runs at once in one DIR: the second one ends with 1.
+#
 # Agents use it by:   teleport-update enable --base-url https://mirror.example.com/teleport
 # Needs curl or wget, and sha256sum. CURL and WGET in the environment name other programs, or add options to them.
 set -eu
@@ -60,15 +62,42 @@ if [ -n "$key" ]; then
     [ -r "$key" ] || usage "$key cannot be read"
     command -v openssl >/dev/null || { echo "mirror.sh: openssl is missing, and --public-key needs it" >&2; exit 1; }
 fi
+for edition in $(echo "$editions" | tr , ' '); do
+    case $edition in oss | enterprise | enterprise-fips) ;; *) usage "not an edition: $edition" ;; esac
+done
+for arch in $(echo "$archs" | tr , ' '); do
+    case $arch in amd64 | arm64 | arm | 386) ;; *) usage "not an architecture: $arch" ;; esac
+done
 command -v sha256sum >/dev/null || { echo "mirror.sh: sha256sum is missing (coreutils)" >&2; exit 1; }
 
 # get URL FILE: fetches, going on from what FILE holds. 0, or 1 with the program's own words on stderr.
+# From https it never leads to http.
+case $from in [Hh][Tt][Tt][Pp][Ss]://*) https_only=yes ;; *) https_only= ;; esac
 if command -v "${curl%% *}" >/dev/null; then
     # shellcheck disable=SC2086 # options of the caller
-    get() { $curl --fail --silent --show-error --location --retry 3 --continue-at - --output "$2" "$1"; }
+    get() { $curl ${https_only:+--proto-redir =https} --fail --silent --show-error --location --retry 3 --continue-at - --output "$2" "$1"; }
 elif command -v "${wget%% *}" >/dev/null; then
     # shellcheck disable=SC2086 # options of the caller
-    get() { $wget --quiet --tries=3 --continue --output-document="$2" "$1"; }
+    get() {
+        if [ -z "$https_only" ]; then
+            $wget --quiet --tries=3 --continue --output-document="$2" "$1"
+            return
+        fi
+        # wget's --https-only is for recursion alone, so redirections are followed one by one.
+        hop=$1 hops=0
+        # shellcheck disable=SC2086 # options of the caller
+        until LC_ALL=C $wget --tries=3 --continue --max-redirect=0 --output-document="$2" "$hop" 2>"$work/wget"; do
+            next=$(sed -n 's/^Location: \([^ ]*\).*/\1/p' "$work/wget" | tail -n 1)
+            hops=$((hops + 1))
+            case $hops:$next in
+            *:) grep -i 'error\|failed\|unable\|cannot\|no space' "$work/wget" >&2 || cat "$work/wget" >&2 ;;
+            5:*) echo "more than 4 redirections from $1" >&2 ;;
+            *:[Hh][Tt][Tt][Pp][Ss]://*) hop=$next && continue ;;
+            *) echo "$hop leads to $next, which is not https" >&2 ;;
+            esac
+            return 1
+        done
+    }
 else
     echo "mirror.sh: neither curl nor wget is there" >&2
     exit 1
@@ -158,21 +187,31 @@ mirror() {
     fi
 }
 
-mkdir -p "$to/.partial"
+mkdir -p "$to"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+lock=
+trap 'rm -rf "$work"; if [ -n "$lock" ]; then rmdir "$lock"; fi' EXIT
 trap 'exit 130' INT TERM HUP
+if command -v flock >/dev/null; then
+    # On the directory itself: nothing is left behind, whatever ends this run.
+    exec 9<"$to"
+    flock -n 9 || { echo "mirror.sh: another run is at work in $to" >&2; exit 1; }
+elif mkdir "$to/.lock" 2>/dev/null; then
+    lock=$to/.lock
+else
+    echo "mirror.sh: another run is at work in $to (if none is: rmdir $to/.lock)" >&2
+    exit 1
+fi
+mkdir -p "$to/.partial"
 failed=
 for version in $versions; do
     for edition in $(echo "$editions" | tr , ' '); do
         case $edition in
         oss) head=teleport tail='' ;;
         enterprise) head=teleport-ent tail='' ;;
-        enterprise-fips) head=teleport-ent tail=-fips ;;
-        *) usage "not an edition: $edition" ;;
+        *) head=teleport-ent tail=-fips ;;
         esac
         for arch in $(echo "$archs" | tr , ' '); do
-            case $arch in amd64 | arm64 | arm | 386) ;; *) usage "not an architecture: $arch" ;; esac
             mirror "$head-v$version-linux-$arch$tail-bin.tar.gz"
         done
     done
