@@ -79,7 +79,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         },
         refused: status.refused.iter().map(super::record::refusal).collect(),
         keep: spec.keep,
-        in_use: if layout.is_image() { Vec::new() } else { in_use(&layout.versions) },
+        in_use: if layout.is_image() { Vec::new() } else { in_use(&layout.versions, &installed) },
         packages: if adopt && layout.suffix.is_none() {
             package::installed(root)?.into_iter().map(|package| package.name).collect()
         } else {
@@ -366,9 +366,15 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     Ok(found)
 }
 
-fn in_use(versions: &Path) -> Vec<String> {
+/// The versions that processes run; all of them where root may not see what some process runs. (Others see little, and
+/// remove nothing.)
+fn in_use(versions: &Path, installed: &[Installed]) -> Vec<String> {
     let real = versions.canonicalize().unwrap_or_else(|_| versions.to_owned());
-    let mut dirs: Vec<String> = process::all()
+    let all = process::all();
+    if machine::is_root() && all.iter().any(|process| process.hidden) {
+        return installed.iter().map(|installed| installed.dir.clone()).collect();
+    }
+    let mut dirs: Vec<String> = all
         .iter()
         .filter_map(|process| process.exe.as_deref()?.strip_prefix(&real).ok()?.components().next())
         .map(|part| part.as_os_str().to_string_lossy().into_owned())
