@@ -367,11 +367,20 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
 }
 
 /// The versions that processes run; all of them where root may not see what some process runs. (Others see little, and
-/// remove nothing.)
+/// remove nothing; and of what shields itself although no capability is missing, the name tells.)
 fn in_use(versions: &Path, installed: &[Installed]) -> Vec<String> {
     let real = versions.canonicalize().unwrap_or_else(|_| versions.to_owned());
     let all = process::all();
-    if machine::is_root() && all.iter().any(|process| process.hidden) {
+    let is_ours = |process: &&process::Process| {
+        let binaries = || installed.iter().flat_map(|installed| &installed.binaries);
+        // The kernel cuts names at 15 bytes.
+        binaries().any(|name| !process.comm.is_empty() && name.starts_with(&process.comm))
+    };
+    let mut hidden = all.iter().filter(|process| process.hidden).peekable();
+    if machine::is_root()
+        && hidden.peek().is_some()
+        && (!process::may_see_all() || hidden.any(|process| is_ours(&process)))
+    {
         return installed.iter().map(|installed| installed.dir.clone()).collect();
     }
     let mut dirs: Vec<String> = all

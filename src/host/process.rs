@@ -213,11 +213,14 @@ pub fn all() -> Vec<Process> {
     listed.chain(unlisted.then(|| Process::unseen(FIRST))).collect()
 }
 
-/// True when we have the capability to see what every process runs and has open.
+/// True when we have the capabilities to see what every process runs and has open. What is hidden nevertheless is so by
+/// a guard (a security module, an endpoint protection that shields itself), or is outside of our user name space.
 pub fn may_see_all() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|set| set & SYS_PTRACE != 0)
+    effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .is_some_and(|set| set & SYS_PTRACE != 0 && set & ANY_FILE != 0)
 }
 
 /// True while the process `pid` that started at `start_time` (clock ticks since boot) lives.

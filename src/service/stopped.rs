@@ -80,9 +80,11 @@ impl StopProof {
         Ok(all)
     }
 
-    /// At boot, before the agent starts, the name alone tells.
+    /// Where no capability is missing, only what shields itself is hidden, and at boot the agent has not been started: there
+    /// the name alone tells.
     fn is_believed(&self, process: &Process) -> bool {
-        self.at_boot && !process.comm.is_empty() && process.comm != AGENT
+        let is_other = !process.comm.is_empty() && process.comm != AGENT;
+        is_other && (self.at_boot || process::may_see_all())
     }
 
     fn open(&self, all: &[Process]) -> Result<Vec<Process>> {
@@ -131,7 +133,7 @@ fn not_stopped(left: &[Process]) -> Error {
 /// What cannot be looked at is never taken for somebody else's.
 pub(super) fn hidden(process: &Process) -> Error {
     let why = match process::may_see_all() {
-        true => "SELinux or another guard forbids it",
+        true => "a security module forbids it",
         false => "CAP_SYS_PTRACE is missing in this unit or container",
     };
     let what = format!("cannot see what {} runs: {why}", named(std::slice::from_ref(process)));
