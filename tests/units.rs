@@ -239,6 +239,102 @@ fn a_second_installation_is_updated_and_downgraded_by_its_own_confined_unit() {
     assert!(shown.contains("/usr") && shown.contains("PrivateDevices=yes"), "{shown}");
 }
 
+/// A container without CAP_SYS_PTRACE, as Docker and Podman make them: the kernel does not show the confined unit what the
+/// agent runs and has open, for the agent may do more than the unit.
+fn up_without_ptrace(name: &str) -> Option<Rig> {
+    let rig = Rig::up_on("bookworm", name, &["--drop-capability=CAP_SYS_PTRACE"])?;
+    rig.release(&Archive::simple("1.0.0").schema(1));
+    rig.enable(&[]).ok();
+    rig.start_agent();
+    Some(rig)
+}
+
+/// Runs the unit, which must fail with the one line about what cannot be seen, and change and refuse nothing.
+fn fails_for_what_it_cannot_see(rig: &Rig) {
+    let before = rig.footprint();
+    rig.bed.sh("journalctl --rotate --vacuum-time=1s >/dev/null 2>&1 || true");
+    assert!(!rig.bed.run(&["systemctl", "start", "teleport-update.service"]).status.success());
+    let said = rig.bed.sh("journalctl -o cat -n 20 -u teleport-update");
+    assert!(said.contains("cannot see what pid "), "{said}");
+    assert!(said.contains("CAP_SYS_PTRACE is missing in this unit or container"), "{said}");
+    assert!(said.contains("docs/units.md"), "{said}");
+    let status = rig.status();
+    assert_eq!(status["last_result"]["error_code"], "permission", "{status:#}");
+    assert_eq!(status["refused"], serde_json::json!([]), "{status:#}");
+    assert_eq!(status["recovery_pending"], false, "{status:#}");
+    assert_eq!(rig.footprint(), before);
+}
+
+#[test]
+fn an_update_by_a_unit_that_cannot_see_the_agent_changes_nothing_and_the_guides_drop_in_makes_it_work() {
+    let Some(rig) = up_without_ptrace("unit-no-ptrace") else { return };
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    fails_for_what_it_cannot_see(&rig);
+    assert_eq!(rig.running(), "1.0.0");
+    // Readers that see nothing still answer.
+    for command in ["status --format json", "verify"] {
+        rig.bed.sh(&format!("setpriv --reuid=65534 --regid=65534 --clear-groups teleport-update {command}"));
+    }
+
+    // The guide's drop-in, word for word.
+    let guide = guide();
+    let text = guide.split("service.d/processes.conf`").nth(1).expect("a drop-in for processes");
+    let lines: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("    "))
+        .take_while(|line| line.starts_with("    "))
+        .map(str::trim)
+        .collect();
+    assert_eq!(lines[0], "[Service]");
+    rig.bed.write("/etc/systemd/system/teleport-update.service.d/processes.conf", lines.join("\n"), 0o644);
+    rig.bed.sh("systemctl daemon-reload; systemctl start teleport-update.service");
+    assert_eq!(rig.running(), "2.0.0");
+    rig.wish("1.0.0");
+    rig.bed.sh("systemctl start teleport-update.service");
+    assert_eq!(rig.running(), "1.0.0");
+    assert_eq!(rig.sql("PRAGMA user_version"), ["1"]);
+}
+
+#[test]
+fn by_hand_an_update_works_without_the_capability_beside_processes_of_other_users() {
+    let Some(rig) = up_without_ptrace("hand-no-ptrace") else { return };
+    rig.bed.sh("systemd-run --quiet --unit=other -p User=nobody sleep 1000");
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update", "--now"]).ok();
+    assert_eq!(rig.running(), "2.0.0");
+    rig.wish("1.0.0");
+    rig.updater(&["update", "--now"]).ok();
+    assert_eq!(rig.running(), "1.0.0");
+    // Of the other user's process it cannot be seen what it runs, and so no version may go.
+    for version in ["3.0.0", "4.0.0"] {
+        rig.release(&Archive::simple(version).schema(1));
+        rig.updater(&["update", "--now"]).ok();
+    }
+    for version in ["1.0.0", "2.0.0", "3.0.0", "4.0.0"] {
+        assert!(rig.path(&format!("/var/lib/teleport/versions/{version}")).exists(), "{version} was removed");
+    }
+}
+
+#[test]
+fn a_downgrade_by_a_unit_that_cannot_see_an_agent_run_by_hand_leaves_its_database_alone() {
+    let Some(rig) = up_without_ptrace("unit-blind") else { return };
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update", "--now"]).ok();
+    rig.bed.sh("systemctl stop teleport");
+    rig.bed.sh("rm -f /run/teleport.pid");
+    rig.bed.sh("systemd-run --quiet --unit=by-hand /usr/local/bin/teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid");
+    rig.until_ready();
+    rig.note("of the live agent");
+    rig.wish("1.0.0");
+    fails_for_what_it_cannot_see(&rig);
+    assert!(rig.has_note("of the live agent"));
+    assert_eq!(rig.sql("PRAGMA user_version"), ["2"]);
+    // The live agent's file is the one that stands there.
+    let seen = rig.bed.sh("ls -l /proc/$(cat /run/teleport.pid)/fd");
+    assert!(seen.contains("/var/lib/teleport/proc/sqlite.db"), "{seen}");
+    assert!(!seen.contains("sqlite.db (deleted)"), "{seen}");
+}
+
 #[test]
 fn the_preset_enables_timer_and_recovery_and_nothing_else() {
     let Some(bed) = bed_with_units("bookworm", "preset") else { return };

@@ -65,6 +65,10 @@ pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Res
         Decision::Go => {}
     }
     let plan = replan(context, updates, errand, &facts)?;
+    // A look at the processes that fails half-way would be taken for a fault of the new version's.
+    if !context.layout.is_image() && !plan.is_empty() {
+        context.stop_proof()?.check_sight()?;
+    }
     Ok(Planned::Go(Box::new(plan), Box::new(facts)))
 }
 

@@ -109,6 +109,7 @@ impl Context {
             versions_dir: self.layout.versions.clone(),
             plain_binary: Some(self.layout.link_dir.join("teleport")),
             database: self.data_dir()?.join("proc/sqlite.db"),
+            at_boot: false,
         })
     }
 

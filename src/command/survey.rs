@@ -79,7 +79,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         },
         refused: status.refused.iter().map(super::record::refusal).collect(),
         keep: spec.keep,
-        in_use: if layout.is_image() { Vec::new() } else { in_use(&layout.versions) },
+        in_use: if layout.is_image() { Vec::new() } else { in_use(&layout.versions, &installed) },
         packages: if adopt && layout.suffix.is_none() {
             package::installed(root)?.into_iter().map(|package| package.name).collect()
         } else {
@@ -366,9 +366,24 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     Ok(found)
 }
 
-fn in_use(versions: &Path) -> Vec<String> {
+/// The versions that processes run; all of them where root may not see what some process runs. (Others see little, and
+/// remove nothing; and of what shields itself although no capability is missing, the name tells.)
+fn in_use(versions: &Path, installed: &[Installed]) -> Vec<String> {
     let real = versions.canonicalize().unwrap_or_else(|_| versions.to_owned());
-    let mut dirs: Vec<String> = process::all()
+    let all = process::all();
+    let is_ours = |process: &&process::Process| {
+        let binaries = || installed.iter().flat_map(|installed| &installed.binaries);
+        // The kernel cuts names at 15 bytes.
+        binaries().any(|name| !process.comm.is_empty() && name.starts_with(&process.comm))
+    };
+    let mut hidden = all.iter().filter(|process| process.hidden).peekable();
+    if machine::is_root()
+        && hidden.peek().is_some()
+        && (!process::may_see_all() || hidden.any(|process| is_ours(&process)))
+    {
+        return installed.iter().map(|installed| installed.dir.clone()).collect();
+    }
+    let mut dirs: Vec<String> = all
         .iter()
         .filter_map(|process| process.exe.as_deref()?.strip_prefix(&real).ok()?.components().next())
         .map(|part| part.as_os_str().to_string_lossy().into_owned())

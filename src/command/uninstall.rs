@@ -35,6 +35,9 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
         return Err(Error::new(Code::AgentNotStopped, "the agent is running")
             .advise(format!("stop it first (`systemctl disable --now {unit}`), or add --force")));
     }
+    if !context.layout.is_image() {
+        context.stop_proof()?.check_sight()?;
+    }
     let plan = plan::uninstall(&facts, &set_back(context, &facts, &taken)?);
     let site = context.site(&updates, false)?;
     execute::run(&site, &plan, "uninstall", &mut |_| Ok(None), &mut |_| {})

@@ -49,6 +49,7 @@ impl Site<'_> {
             versions_dir: self.layout.versions.clone(),
             plain_binary: Some(self.layout.link_dir.join("teleport")),
             database: self.database(),
+            at_boot: self.boot,
         }
     }
 

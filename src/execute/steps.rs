@@ -68,7 +68,7 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         Step::Switch { place, .. } if is_untouched(site, journal, place)? => {
             put(place, &place.was)?;
             // Nobody may have started the new version between the look and the link.
-            if runs_new(site, place) { Err(new_version_runs(site)) } else { Ok(()) }
+            if runs_new(site, place)? { Err(new_version_runs(site)) } else { Ok(()) }
         }
         Step::Switch { place, evidence } => {
             // A disk that is full or read-only by now is found while the agent still works.
@@ -321,14 +321,14 @@ fn stop_for_undo(site: &Site<'_>) -> Result<()> {
 fn is_untouched(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result<bool> {
     let plan = &journal.opening()?.plan;
     let ours_to_stop = plan.service != ServiceAction::None || plan.database == Database::Restore;
-    Ok(!ours_to_stop && !site.stop_proof().leftovers().is_empty() && !runs_new(site, place))
+    Ok(!ours_to_stop && !site.stop_proof().leftovers()?.is_empty() && !runs_new(site, place)?)
 }
 
 /// Whether a process runs the binary that `place` leads to now.
-fn runs_new(site: &Site<'_>, place: &Placement) -> bool {
-    let Node::Link(target) = &place.now else { return false };
+fn runs_new(site: &Site<'_>, place: &Placement) -> Result<bool> {
+    let Node::Link(target) = &place.now else { return Ok(false) };
     let new = FileId::of(site.real(target));
-    new.is_some() && site.stop_proof().leftovers().iter().any(|process| process.exe_id() == new)
+    Ok(new.is_some() && site.stop_proof().leftovers()?.iter().any(|process| process.exe_id() == new))
 }
 
 fn new_version_runs(site: &Site<'_>) -> Error {

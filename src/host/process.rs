@@ -1,5 +1,8 @@
 //! A look at `/proc`: who runs what, and who has a file open. Our own process is never listed, nor are zombies.
 //!
+//! What may not be looked at is listed as [hidden](Process::hidden), never left out: without CAP_SYS_PTRACE the kernel
+//! shows neither program nor open files of a process that has another user or a capability that we lack.
+//!
 //! Files are compared by device and inode, which also holds for renamed files and for processes in containers; names
 //! only count for processes that see the same file system as we do.
 
@@ -13,6 +16,15 @@ use std::path::{Path, PathBuf};
 const DELETED: &[u8] = b" (deleted)";
 /// What SQLite keeps beside a database while it is open.
 const DATABASE_SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+
+/// Bit of a kernel thread in the flags of `/proc/PID/stat`, PF_KTHREAD.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+/// CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: files of any owner.
+const ANY_FILE: u64 = 1 << 1 | 1 << 2;
+/// The bit of CAP_SYS_PTRACE.
+const SYS_PTRACE: u64 = 1 << 19;
+/// The first process, which every `/proc` lists unless it hides what is others' (`hidepid=2`).
+const FIRST: u32 = 1;
 
 /// The kernel's USER_HZ, part of its ABI and 100 on every architecture we have.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -50,9 +62,11 @@ pub struct Process {
     pub pid: u32,
     /// Start, in clock ticks since boot.
     pub start_time: u64,
-    /// Its program, as it names it itself, without the kernel's "(deleted)"; `None` for kernel threads.
+    /// Its program, as it names it itself, without the kernel's "(deleted)"; `None` for kernel threads and hidden ones.
     pub exe: Option<PathBuf>,
-    /// The kernel's short name for it, at most 15 bytes.
+    /// We may not see what it runs and has open.
+    pub hidden: bool,
+    /// The kernel's short name for it, at most 15 bytes; empty where even that is hidden.
     pub comm: String,
     /// Its parent.
     pub ppid: u32,
@@ -63,16 +77,50 @@ pub struct Process {
 impl Process {
     /// The living process with this number.
     pub fn by_pid(pid: u32) -> Option<Self> {
-        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let read_stat = || std::fs::read(format!("/proc/{pid}/stat"));
+        let stat = match read_stat() {
+            Err(error) if is_denied(&error) => return Some(Self::unseen(pid)),
+            stat => stat.ok()?,
+        };
         let (comm, ppid, start_time) = parse_stat(&stat)?;
         let file = PathBuf::from(format!("/proc/{pid}/exe"));
-        let exe = std::fs::read_link(&file).ok().map(without_deleted);
+        let exe = std::fs::read_link(&file).map(without_deleted);
+        let hidden = exe.as_ref().is_err_and(is_denied) && !is_kernel_thread(&stat);
+        if hidden {
+            // One that has just ended is denied as well.
+            parse_stat(&read_stat().ok()?)?;
+        }
+        let exe = exe.ok();
         let guest = exe.as_deref().filter(|exe| is_emulator(exe)).and_then(|emulator| emulated(pid, emulator));
         let (exe, file) = match guest {
             Some((program, file)) => (Some(program), file),
             None => (exe, file),
         };
-        Some(Self { pid, start_time, exe, comm, ppid, file })
+        Some(Self { pid, start_time, exe, hidden, comm, ppid, file })
+    }
+
+    /// The process with this number, of which nothing else can be known.
+    fn unseen(pid: u32) -> Self {
+        let file = PathBuf::from(format!("/proc/{pid}/exe"));
+        Self { pid, start_time: 0, exe: None, hidden: true, comm: String::new(), ppid: 0, file }
+    }
+
+    /// Whether this hidden process might run a program called `name`, or have open what `reach` tells. Not so an
+    /// unprivileged process of another user and another name, such as a container's message bus.
+    pub fn may_concern(&self, name: &str, reach: &Reach) -> bool {
+        if !self.hidden || self.comm == name || is_emulator(Path::new(&self.comm)) || reach.anybody {
+            return self.hidden;
+        }
+        match std::fs::read_to_string(format!("/proc/{}/status", self.pid)) {
+            // It has ended since; the first one never does.
+            Err(error) => is_denied(&error) || self.pid == FIRST,
+            Ok(status) => {
+                let (users, capabilities) = parse_status(&status);
+                users.is_empty()
+                    || users.iter().any(|user| *user == 0 || reach.owners.contains(user))
+                    || capabilities.is_none_or(|capabilities| capabilities & ANY_FILE != 0)
+            }
+        }
     }
 
     /// Number and start time.
@@ -100,6 +148,27 @@ impl Process {
         ours.is_some()
             && ours == namespace(&self.pid.to_string())
             && FileId::of(format!("/proc/{}/root", self.pid)) == FileId::of("/proc/self/root")
+    }
+}
+
+/// Who can have a database open.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reach {
+    /// Users that own it or its directory.
+    pub owners: BTreeSet<u32>,
+    /// It is for others to write, too.
+    pub anybody: bool,
+}
+
+impl Reach {
+    /// For `database`, which need not be there.
+    pub fn of(database: &Path) -> Self {
+        let file = std::fs::metadata(database).ok();
+        let dir = database.parent().and_then(|dir| std::fs::metadata(dir).ok());
+        Self {
+            owners: [&file, &dir].into_iter().flatten().map(MetadataExt::uid).collect(),
+            anybody: file.is_some_and(|file| file.mode() & 0o022 != 0),
+        }
     }
 }
 
@@ -134,15 +203,24 @@ impl Reaper {
     }
 }
 
-/// Every living process but ours.
+/// Every living process but ours. Where `/proc` does not list those of others, the first one stands for them, hidden.
 pub fn all() -> Vec<Process> {
     let own = std::process::id();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid| *pid != own)
-        .filter_map(Process::by_pid)
-        .collect()
+    let pids: Vec<u32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    let unlisted = !pids.is_empty() && !pids.contains(&FIRST);
+    let listed = pids.into_iter().filter(|pid| *pid != own).filter_map(Process::by_pid);
+    listed.chain(unlisted.then(|| Process::unseen(FIRST))).collect()
+}
+
+/// True when we have the capabilities to see what every process runs and has open. What is hidden nevertheless is so by
+/// a guard (a security module, an endpoint protection that shields itself), or is outside of our user name space.
+pub fn may_see_all() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .is_some_and(|set| set & SYS_PTRACE != 0 && set & ANY_FILE != 0)
 }
 
 /// True while the process `pid` that started at `start_time` (clock ticks since boot) lives.
@@ -150,8 +228,17 @@ pub fn alive(pid: u32, start_time: u64) -> bool {
     Process::by_pid(pid).is_some_and(|process| process.start_time == start_time)
 }
 
-/// The processes that have `database`, its `-wal` or its `-shm` open or mapped (SPEC §6, stopped).
-pub fn with_open(database: &Path) -> Vec<u32> {
+/// The processes that have a database open.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Open {
+    /// These have it.
+    pub by: Vec<Process>,
+    /// Of these it cannot be seen, though their programs can.
+    pub unknown: Vec<Process>,
+}
+
+/// Those of `all` that have `database`, its `-wal` or its `-shm` open or mapped (SPEC §6, stopped).
+pub fn with_open(all: &[Process], database: &Path) -> Open {
     let names: Vec<PathBuf> = DATABASE_SUFFIXES
         .iter()
         .map(|suffix| {
@@ -161,38 +248,44 @@ pub fn with_open(database: &Path) -> Vec<u32> {
         })
         .collect();
     let files: BTreeSet<FileId> = names.iter().filter_map(FileId::of).collect();
-    all().iter().filter(|process| has_open(process, &names, &files)).map(|process| process.pid).collect()
+    let mut open = Open::default();
+    for process in all {
+        match has_open(process, &names, &files) {
+            Some(true) => open.by.push(process.clone()),
+            None if !process.hidden => open.unknown.push(process.clone()),
+            _ => {}
+        }
+    }
+    open
 }
 
-/// The processes that run a file called `file_name` somewhere below `dir`, or that run one of the files
+/// Those of `all` that run a file called `file_name` somewhere below `dir`, or that run one of the files
 /// `<dir>/*/bin/<file_name>` under another name.
-pub fn running_below(dir: &Path, file_name: &str) -> Vec<Process> {
+pub fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Vec<Process> {
     let files: BTreeSet<FileId> = std::fs::read_dir(dir)
         .into_iter()
         .flatten()
         .filter_map(|entry| FileId::of(entry.ok()?.path().join("bin").join(file_name)))
         .collect();
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-    let mut found = all();
-    found.retain(|process| {
+    let runs = |process: &&Process| {
         let named = process
             .exe
             .as_ref()
             .is_some_and(|exe| exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir));
         (named && process.shares_our_files()) || process.exe_id().is_some_and(|id| files.contains(&id))
-    });
-    found
+    };
+    all.iter().filter(runs).cloned().collect()
 }
 
-/// The processes that run the file at `path`, or ran it before it was replaced there.
-pub fn running_file(path: &Path) -> Vec<Process> {
+/// Those of `all` that run the file at `path`, or ran it before it was replaced there.
+pub fn running_file(all: &[Process], path: &Path) -> Vec<Process> {
     let file = FileId::of(path);
-    let mut found = all();
-    found.retain(|process| {
+    let runs = |process: &&Process| {
         let same = file.is_some() && process.exe_id() == file;
         same || (process.exe.as_deref() == Some(path) && process.shares_our_files())
-    });
-    found
+    };
+    all.iter().filter(runs).cloned().collect()
 }
 
 /// How long the process has been running; `None` if it is gone.
@@ -230,6 +323,26 @@ fn parse_stat(stat: &[u8]) -> Option<(String, u32, u64)> {
     Some((comm, ppid, start_time))
 }
 
+/// Denied, in place of gone.
+fn is_denied(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::PermissionDenied
+}
+
+/// Field 9 of proc(5), `flags`.
+fn is_kernel_thread(stat: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(stat);
+    let flags = text.rsplit_once(')').and_then(|(_, tail)| tail.split_ascii_whitespace().nth(6)?.parse().ok());
+    flags.is_some_and(|flags: u64| flags & KERNEL_THREAD != 0)
+}
+
+/// The users (real, effective, saved, of the file system) and permitted capabilities in `/proc/PID/status`.
+fn parse_status(status: &str) -> (Vec<u32>, Option<u64>) {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let users = field("Uid:").unwrap_or_default().split_ascii_whitespace();
+    let capabilities = field("CapPrm:").and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    (users.filter_map(|user| user.parse().ok()).collect(), capabilities)
+}
+
 /// Field 11 of proc(5), `cminflt`.
 fn parse_children_faults(stat: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(stat);
@@ -263,7 +376,11 @@ fn without_deleted(exe: PathBuf) -> PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> bool {
+/// `None` where that may not be seen.
+fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> Option<bool> {
+    if process.hidden {
+        return None;
+    }
     let here = process.shares_our_files();
     let is_ours = |link: &Path| {
         let by_name = || {
@@ -273,10 +390,13 @@ fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> b
         FileId::of(link).is_some_and(|id| files.contains(&id)) || by_name()
     };
     // What is mapped and no longer open is in map_files, which takes root to read.
-    ["fd", "map_files"].iter().any(|kind| {
+    let mut denied = false;
+    let is_open = ["fd", "map_files"].iter().any(|kind| {
         let links = std::fs::read_dir(format!("/proc/{}/{kind}", process.pid));
+        denied |= *kind == "fd" && links.as_ref().is_err_and(is_denied);
         links.into_iter().flatten().flatten().any(|link| is_ours(&link.path()))
-    }) || (here && maps_names(process.pid, names))
+    }) || (here && maps_names(process.pid, names));
+    (is_open || !denied).then_some(is_open)
 }
 
 fn maps_names(pid: u32, names: &[PathBuf]) -> bool {
@@ -324,6 +444,10 @@ pub(crate) mod tests {
         found.iter().map(|process| process.pid).collect()
     }
 
+    fn open_in(database: &Path) -> Vec<u32> {
+        pids(&with_open(&all(), database).by)
+    }
+
     #[test]
     fn a_name_with_parentheses_and_spaces_is_read() {
         let stat = b"42 (a) R (b) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0";
@@ -331,6 +455,56 @@ pub(crate) mod tests {
         assert_eq!(parse_stat(b"42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"), None);
         assert_eq!(parse_stat(b""), None);
         assert_eq!(parse_children_faults(stat), Some(2));
+    }
+
+    /// With status and name of its own; not a living one, so that nothing is read of it.
+    fn hidden(comm: &str) -> Process {
+        Process { comm: comm.to_owned(), ..Process::unseen(u32::MAX) }
+    }
+
+    #[test]
+    fn a_kernel_thread_is_told_by_its_flags() {
+        let kthreadd = b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 12 0 0";
+        assert!(is_kernel_thread(kthreadd));
+        assert!(!is_kernel_thread(b"42 (a) R (b) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"));
+        assert!(!is_kernel_thread(b""));
+    }
+
+    #[test]
+    fn users_and_capabilities_are_read() {
+        let status = "Name:\tx\nUid:\t0\t1\t2\t3\nGid:\t9\t9\t9\t9\nCapInh:\t0\nCapPrm:\t00000000a80425fb\n";
+        assert_eq!(parse_status(status), (vec![0, 1, 2, 3], Some(0xa804_25fb)));
+        assert_eq!(parse_status(""), (vec![], None));
+    }
+
+    #[test]
+    fn denied_is_hidden_and_gone_is_not() {
+        let of = |code| is_denied(&std::io::Error::from_raw_os_error(code));
+        // EPERM, EACCES; ENOENT, ESRCH.
+        assert!(of(1) && of(13) && !of(2) && !of(3));
+        assert!(!Process::by_pid(std::process::id()).unwrap().hidden);
+        assert!(Process::by_pid(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn a_hidden_process_concerns_us_by_its_name_user_or_rights_and_a_seen_one_never() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("sqlite.db");
+        let closed = Reach { owners: BTreeSet::from([0]), anybody: false };
+        assert!(hidden("teleport").may_concern("teleport", &closed));
+        assert!(hidden("qemu-aarch64").may_concern("teleport", &closed));
+        // It has ended.
+        assert!(!hidden("dbus-daemon").may_concern("teleport", &closed));
+        assert!(hidden("dbus-daemon").may_concern("teleport", &Reach { anybody: true, ..closed.clone() }));
+        let own = Process { hidden: true, comm: "other".into(), ..Process::by_pid(std::process::id()).unwrap() };
+        let owned = {
+            crate::host::durable::write(&database, b"", 0o600).unwrap();
+            Reach::of(&database)
+        };
+        assert!(own.may_concern("teleport", &owned) && !owned.anybody);
+        assert!(!Process { hidden: false, ..own }.may_concern("teleport", &owned));
+        std::fs::set_permissions(&database, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        assert!(Reach::of(&database).anybody);
     }
 
     #[test]
@@ -379,13 +553,13 @@ pub(crate) mod tests {
         let wal = dir.path().join("sqlite.db-wal");
         crate::host::durable::write(&wal, b"", 0o600).unwrap();
         crate::host::durable::write(&database, b"", 0o600).unwrap();
-        assert!(with_open(&database).is_empty());
+        assert!(open_in(&database).is_empty());
         let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&wal).unwrap()));
-        assert_eq!(with_open(&database), [child.0.id()]);
+        assert_eq!(open_in(&database), [child.0.id()]);
         let moved = dir.path().join("moved");
         crate::host::durable::rename(&wal, &dir.path().join("moved-wal")).unwrap();
         crate::host::durable::rename(&database, &moved).unwrap();
-        assert_eq!(with_open(&moved), [child.0.id()]);
+        assert_eq!(open_in(&moved), [child.0.id()]);
     }
 
     #[test]
@@ -395,7 +569,7 @@ pub(crate) mod tests {
         crate::host::durable::write(&database, b"", 0o600).unwrap();
         let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&database).unwrap()));
         std::fs::remove_file(&database).unwrap();
-        assert_eq!(with_open(&database), [child.0.id()]);
+        assert_eq!(open_in(&database), [child.0.id()]);
     }
 
     #[test]
@@ -409,14 +583,14 @@ pub(crate) mod tests {
         std::fs::hard_link(&binary, &plain).unwrap();
 
         let by_inode = Child::start(&plain, None);
-        assert_eq!(pids(&running_below(dir.path(), "teleport")), [by_inode.0.id()]);
-        assert_eq!(pids(&running_file(&plain)), [by_inode.0.id()]);
-        assert!(running_below(dir.path(), "tsh").is_empty());
+        assert_eq!(pids(&running_below(&all(), dir.path(), "teleport")), [by_inode.0.id()]);
+        assert_eq!(pids(&running_file(&all(), &plain)), [by_inode.0.id()]);
+        assert!(running_below(&all(), dir.path(), "tsh").is_empty());
         drop(by_inode);
 
         let by_name = Child::start(&binary, None);
         std::fs::remove_file(&binary).unwrap();
-        let found = running_below(dir.path(), "teleport");
+        let found = running_below(&all(), dir.path(), "teleport");
         assert_eq!(pids(&found), [by_name.0.id()]);
         assert_eq!(found[0].exe.as_deref(), Some(binary.as_path()));
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::judge::{HealthSettings, Judge, Main, Sample, UnitSample, Verdict};
 use super::readiness::{self, Readiness};
 use super::watch::Watcher;
-use super::{MainHint, Service, pid_file_process, systemd};
+use super::{MainHint, Service, pid_file_process, stopped, systemd};
 use crate::host::process::{self, FileId, Process, ProcessId, Reaper};
 use crate::report::{Code, Error, Result};
 
@@ -41,7 +41,8 @@ pub struct Probe<'a> {
 /// `served_before`: the agent answered on its socket before the update ([`Readiness::is_served`]).
 /// `baseline_failing`: it was failing before; then the verdict is never `Failed`.
 ///
-/// Errors: [`Code::Interrupted`] when `cancelled` says so; [`Code::Damaged`] when the new binary is not there.
+/// Errors: [`Code::Interrupted`] when `cancelled` says so; [`Code::Damaged`] when the new binary is not there;
+/// [`Code::Permission`] when it cannot be seen what the main process runs.
 pub fn observe(
     probe: &Probe<'_>,
     settings: HealthSettings,
@@ -68,7 +69,7 @@ fn follow(
 ) -> Result<Verdict> {
     let mut sampler = Sampler::new(probe)?;
     loop {
-        let sample = sampler.sample();
+        let sample = sampler.sample()?;
         if let Some(verdict) = feed(&sample) {
             return Ok(verdict);
         }
@@ -128,10 +129,12 @@ impl<'a> Sampler<'a> {
         })
     }
 
-    fn sample(&mut self) -> Sample {
+    fn sample(&mut self) -> Result<Sample> {
         let (unit, hint) = self.look_at_unit();
         let main = self.main(&hint);
         match &main {
+            // Which version it is of cannot be told, and so nothing be said against the new one.
+            Some(unseen) if unseen.hidden => return Err(stopped::hidden(unseen)),
             Some(process) if self.is_new(process) => drop(self.known.insert(process.id())),
             Some(old) => self.known.extend(self.successors(old)),
             None => {}
@@ -143,7 +146,7 @@ impl<'a> Sampler<'a> {
             self.readiness.value.clone().unwrap_or(Readiness::NoSocket)
         });
         let reaped = self.before_reload.is_some_and(|old| old.has_reaped());
-        Sample { at: self.start.elapsed(), main, new_alive: self.known.clone(), reaped, unit, readiness }
+        Ok(Sample { at: self.start.elapsed(), main, new_alive: self.known.clone(), reaped, unit, readiness })
     }
 
     fn look_at_unit(&mut self) -> (Option<UnitSample>, MainHint) {
@@ -237,6 +240,7 @@ mod tests {
                 versions_dir: dir.path().join("versions"),
                 plain_binary: Some(link),
                 database: dir.path().join("sqlite.db"),
+                at_boot: false,
             };
             Self { dir, service, proof }
         }
@@ -267,7 +271,7 @@ mod tests {
 
     impl Drop for Bed {
         fn drop(&mut self) {
-            for left in self.proof.leftovers() {
+            for left in self.proof.leftovers().unwrap_or_default() {
                 let pid = rustix::process::Pid::from_raw(left.pid as i32).unwrap();
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }

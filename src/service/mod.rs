@@ -103,7 +103,7 @@ impl Service {
     pub fn wait_for_strangers(&self, proof: &StopProof, timeout: Duration, cancelled: &dyn Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + timeout;
         loop {
-            let mut strangers = proof.strangers();
+            let mut strangers = proof.strangers()?;
             strangers.retain(|process| !matches!(self, Self::Systemd(systemd) if systemd.contains(process.pid)));
             if strangers.is_empty() {
                 return Ok(());
@@ -191,8 +191,10 @@ impl Service {
 /// The living agent that a pid file names. A process that is called otherwise has got a dead agent's number: it must
 /// neither be believed nor signalled.
 fn pid_file_process(path: &std::path::Path) -> Option<Process> {
-    Process::by_pid(process::pid_in_file(path)?)
-        .filter(|process| process.exe.as_ref().is_some_and(|exe| exe.file_name() == Some(stopped::AGENT.as_ref())))
+    Process::by_pid(process::pid_in_file(path)?).filter(|process| match &process.exe {
+        Some(exe) => exe.file_name() == Some(stopped::AGENT.as_ref()),
+        None => process.hidden && process.comm == stopped::AGENT,
+    })
 }
 
 /// Where the main process is found.

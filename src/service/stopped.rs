@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::host::process::{self, Process};
+use crate::host::machine;
+use crate::host::process::{self, Open, Process, Reach};
 use crate::host::session::unit_of;
 use crate::report::{Code, Error, Result};
 
@@ -24,40 +25,83 @@ pub struct StopProof {
     pub plain_binary: Option<PathBuf>,
     /// The agent's database: nobody has it open.
     pub database: PathBuf,
+    /// The look is the boot-time recovery's: of what cannot be seen the name counts, or nothing could be undone before the
+    /// agent starts.
+    pub at_boot: bool,
 }
 
 impl StopProof {
     /// The processes that run a binary of ours or have the database open.
-    pub fn leftovers(&self) -> Vec<Process> {
-        let mut found: BTreeMap<u32, Process> = self.running().into_iter().map(|found| (found.pid, found)).collect();
-        for process in process::with_open(&self.database).into_iter().filter_map(Process::by_pid) {
-            found.insert(process.pid, process);
-        }
-        found.into_values().collect()
+    ///
+    /// Errors: [`Code::Permission`] where that cannot be seen.
+    pub fn leftovers(&self) -> Result<Vec<Process>> {
+        let all = self.look()?;
+        let mut found: BTreeMap<u32, Process> =
+            self.running(&all).into_iter().map(|found| (found.pid, found)).collect();
+        found.extend(self.open(&all)?.into_iter().map(|process| (process.pid, process)));
+        Ok(found.into_values().collect())
     }
 
     /// The processes that have the database open and are neither ours nor children of ours, such as a `sqlite3` shell.
-    pub(super) fn strangers(&self) -> Vec<Process> {
-        let ours: Vec<u32> = self.running().iter().map(|process| process.pid).collect();
+    pub(super) fn strangers(&self) -> Result<Vec<Process>> {
+        let all = self.look()?;
+        let ours: Vec<u32> = self.running(&all).iter().map(|process| process.pid).collect();
         let is_ours = |process: &Process| ours.contains(&process.pid) || ours.contains(&process.ppid);
-        let open = process::with_open(&self.database).into_iter().filter_map(Process::by_pid);
-        open.filter(|process| !is_ours(process)).collect()
+        let mut open = self.open(&all)?;
+        open.retain(|process| !is_ours(process));
+        Ok(open)
     }
 
-    /// The agents among the processes that run a binary of ours.
+    /// The agents among the processes that can be seen to run a binary of ours.
     pub fn agents(&self) -> Vec<Process> {
-        let mut found = self.running();
+        let mut found = self.running(&process::all());
         found.retain(|process| process.args().first().is_some_and(|verb| verb == AGENT_VERB));
         found
+    }
+
+    /// Whether every process that might be ours or have the database open can be looked at; asked before a run whose
+    /// proof would need it.
+    ///
+    /// Errors: [`Code::Permission`] naming one that cannot.
+    pub fn check_sight(&self) -> Result<()> {
+        self.look().map(|_| ())
+    }
+
+    /// Every process, if all that matter can be seen. Others than root see little, and change nothing.
+    fn look(&self) -> Result<Vec<Process>> {
+        let all = process::all();
+        if machine::is_root() && all.iter().any(|process| process.hidden) {
+            let reach = Reach::of(&self.database);
+            let concerns = |process: &&Process| process.may_concern(AGENT, &reach) && !self.is_believed(process);
+            if let Some(process) = all.iter().find(concerns) {
+                return Err(hidden(process));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Where no capability is missing, only what shields itself is hidden, and at boot the agent has not been started: there
+    /// the name alone tells.
+    fn is_believed(&self, process: &Process) -> bool {
+        let is_other = !process.comm.is_empty() && process.comm != AGENT;
+        is_other && (self.at_boot || process::may_see_all())
+    }
+
+    fn open(&self, all: &[Process]) -> Result<Vec<Process>> {
+        let Open { by, unknown } = process::with_open(all, &self.database);
+        match unknown.first() {
+            Some(process) if machine::is_root() && !self.is_believed(process) => Err(hidden(process)),
+            _ => Ok(by),
+        }
     }
 
     /// Waits until nothing is left and `is_inactive` agrees, at most `timeout`, looking at least once.
     pub(super) fn wait(&self, timeout: Duration, is_inactive: &dyn Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + timeout;
         loop {
-            let left = self.leftovers();
+            let left = self.leftovers()?;
             // The manager is asked second: it could start the agent again after the look.
-            if left.is_empty() && is_inactive() && self.leftovers().is_empty() {
+            if left.is_empty() && is_inactive() && self.leftovers()?.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -67,10 +111,10 @@ impl StopProof {
         }
     }
 
-    fn running(&self) -> Vec<Process> {
-        let mut found = process::running_below(&self.versions_dir, AGENT);
+    fn running(&self, all: &[Process]) -> Vec<Process> {
+        let mut found = process::running_below(all, &self.versions_dir, AGENT);
         if let Some(plain) = &self.plain_binary {
-            found.extend(process::running_file(plain));
+            found.extend(process::running_file(all, plain));
         }
         found.sort_by_key(|process| process.pid);
         found.dedup_by_key(|process| process.pid);
@@ -86,12 +130,24 @@ fn not_stopped(left: &[Process]) -> Error {
     Error::new(Code::AgentNotStopped, what).advise("end what still runs and try again")
 }
 
+/// What cannot be looked at is never taken for somebody else's.
+pub(super) fn hidden(process: &Process) -> Error {
+    let why = match process::may_see_all() {
+        true => "a security module forbids it",
+        false => "CAP_SYS_PTRACE is missing in this unit or container",
+    };
+    let what = format!("cannot see what {} runs: {why}", named(std::slice::from_ref(process)));
+    Error::new(Code::Permission, what)
+        .advise("nothing is replaced unseen: add it, or see \"Containers\" in docs/units.md")
+}
+
 /// Processes for a message, each with its number, name and unit.
 pub(super) fn named(processes: &[Process]) -> String {
     let name = |process: &Process| {
         let cgroup = process::cgroup(process.pid).unwrap_or_default();
         match unit_of(&cgroup) {
             Some(unit) => format!("pid {} ({}, {unit})", process.pid, process.comm),
+            None if process.comm.is_empty() => format!("pid {}", process.pid),
             None => format!("pid {} ({})", process.pid, process.comm),
         }
     };

@@ -159,10 +159,19 @@ ready() {
 
 # inside PID CMD..: nsenter keeps the capabilities of the host, and the clock is not namespaced: drop first.
 inside() {
-    local pid=$1
+    local pid=$1 bounds i fewer=()
     shift
+    bounds=$(sed -n 's/^CapBnd:\t//p' "/proc/$pid/status")
+    # A bed without CAP_SYS_PTRACE (19) would not see what a process of more capabilities does: none from here has more.
+    if ! ((0x$bounds >> 19 & 1)); then
+        fewer=(setpriv --inh-caps=-all --bounding-set=-sys_ptrace)
+        for ((i = 0; i <= $(cat /proc/sys/kernel/cap_last_cap); i++)); do
+            ((0x$bounds >> i & 1)) || fewer[2]+=,-cap_$i
+        done
+        fewer+=(--)
+    fi
     setpriv --inh-caps=-all --bounding-set=-sys_time,-sys_module,-sys_rawio,-sys_boot,-syslog,-wake_alarm,-bpf,-perfmon -- \
-        nsenter -t "$pid" -m -u -i -n -p -r -w -- \
+        nsenter -t "$pid" -m -u -i -n -p -r -w -- "${fewer[@]}" \
         env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@"
 }
 
