@@ -19,7 +19,11 @@ const ALL: &str = "all";
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
-    install(context, args, "enable", &|spec| spec.enabled = true)
+    let status = install(context, args, "enable", &|spec| spec.enabled = true)?;
+    if let Some(why) = survey::silent_timer(context) {
+        context.report.warn(&why);
+    }
+    Ok(status)
 }
 
 /// What `enable` and `pin` share: the settings from flags, files and environment, the target, the errand.

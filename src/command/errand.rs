@@ -167,6 +167,7 @@ fn prepare(context: &Context, updates: &Updates, errand: &Errand<'_>, plan: &Pla
 }
 
 fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Facts) -> Result<Plan> {
+    refuse_moved(context, updates, facts)?;
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     let url = ask::base_url(context, &spec)?.join(&errand.target.archive_name(ask::arch(context)));
@@ -307,6 +308,33 @@ fn settle_without_move(context: &Context, updates: &mut Updates, errand: &Errand
     }
     context.report.notice(&format!("{} is active, nothing to do", errand.target));
     Ok(())
+}
+
+/// A running agent was started from the link directory used before, and starts each new binary of its own from there: its
+/// links cannot be taken away, nor the unit that it runs under. What starts the next one must know the new directory.
+fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) -> Result<()> {
+    let layout = &context.layout;
+    let moved = facts.moved_links.first().map(|(path, _)| durable::parent(path));
+    let to = layout.inside(&layout.link_dir);
+    let unit = layout.unit.trim_end_matches(".service");
+    if facts.agent.running && (moved.is_some() || plan::masking_links(facts).next().is_some()) {
+        let from = moved.map_or_else(|| "another directory".to_owned(), |dir| layout.inside(dir).display().to_string());
+        let what = format!("the agent runs from {from}, and its links belong in {}", to.display());
+        let how = match updates.spec().service {
+            None => format!(" (`systemctl stop {unit}`)"),
+            Some(_) => String::new(),
+        };
+        return Err(Error::new(Code::AgentNotStopped, what)
+            .advise(format!("stop it{how}, run this again, and start it: see `path` in the operator's guide")));
+    }
+    match survey::starts_elsewhere(context).first() {
+        Some((file, program)) if moved.is_some() => Err(Error::new(
+            Code::PathTaken,
+            format!("{} starts {}, and that link would go to {}", file.display(), program.display(), to.display()),
+        )
+        .advise(format!("let it start {} first", to.join("teleport").display()))),
+        _ => Ok(()),
+    }
 }
 
 /// A masked unit can run on, but systemd neither reloads nor starts it again: not the new version, and after a failure not

@@ -47,7 +47,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let text = match format {
         OutputFormat::Json => format!("{status:#}\n"),
         OutputFormat::Yaml => yaml(&status),
-        OutputFormat::Text => text(&status),
+        OutputFormat::Text => {
+            let silent = || survey::silent_timer(context);
+            text(&status, updates.spec().enabled.then(silent).flatten())
+        }
     };
     version::print(text.as_bytes())?;
     Ok(if args.err_if_should_update_now && due { UPDATE_DUE } else { 0 })
@@ -241,7 +244,8 @@ pub fn yaml(value: &Value) -> String {
     out
 }
 
-fn text(status: &Value) -> String {
+/// `silent`: why no update comes by itself.
+fn text(status: &Value, silent: Option<String>) -> String {
     let get = |key: &str| match &status[key] {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
@@ -315,6 +319,7 @@ fn text(status: &Value) -> String {
     if status["recovery_pending"] == true {
         rows.push(("Attention", "an interrupted run waits for `teleport-update recover`".into()));
     }
+    rows.extend(silent.map(|why| ("Attention", why)));
     rows.push(("Updater", get("updater_version")));
     rows.into_iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect()
 }

@@ -23,6 +23,10 @@ const MAX_UNIT: u64 = 64 * 1024;
 /// Ours among the drop-ins of the service; early, so that an operator's comes after it.
 const PATHS_DROP_IN: &str = "10-teleport-update-paths.conf";
 
+/// Where systemd looks for units, the first first, down to where ours is.
+const UNIT_DIRS: [&str; 4] =
+    ["/etc/systemd/system.control", "/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system"];
+
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
@@ -339,7 +343,8 @@ fn unit(context: &Context) -> Result<UnitFact> {
         edits.push(("/run/teleport.pid".into(), format!("/run/teleport_{suffix}.pid")));
         edits.push(("/etc/default/teleport".into(), format!("/etc/default/teleport_{suffix}")));
     }
-    Ok(UnitFact { path, node, linked, edits, managed: !layout.is_image() && machine::is_systemd_booted() })
+    let inside = layout.inside(&path);
+    Ok(UnitFact { path, inside, node, linked, edits, managed: !layout.is_image() && machine::is_systemd_booted() })
 }
 
 /// Links below `/etc/systemd/system` that lead to our unit or to a version's unit file, made by `systemctl enable`.
@@ -437,6 +442,22 @@ fn foreign_timer(context: &Context) -> String {
     }
 }
 
+/// Why updates do not come by themselves on this running host, and what to do; none where the timer is as it should be,
+/// and where nothing is known of it.
+pub fn silent_timer(context: &Context) -> Option<String> {
+    if context.layout.is_image() || !machine::is_systemd_booted() {
+        return None;
+    }
+    let timer = foreign_timer(context);
+    let state = Systemctl::host().show(&timer).ok()?.unit_file_state;
+    let unmask = match state.as_str() {
+        "masked" | "masked-runtime" => format!("systemctl unmask {timer}; "),
+        "disabled" => String::new(),
+        _ => return None,
+    };
+    Some(format!("{timer} is {state}, updates will not come by themselves: `{unmask}systemctl enable --now {timer}`"))
+}
+
 /// The package brought a timer, which a file in `/etc` masks.
 fn has_own_timer(context: &Context) -> bool {
     ["/usr/lib/systemd/system", "/lib/systemd/system"]
@@ -476,10 +497,19 @@ fn moved_links(context: &Context, versions: &Path) -> Result<Vec<(PathBuf, Node)
     // The file, not the settings of this run, which may be about to change it.
     let known = Updates::read(&layout.config_file())?.spec().path.clone();
     let before = Layout::new(&layout.root, layout.suffix.as_deref(), known.as_deref())?.link_dir;
-    if before == layout.link_dir {
-        return Ok(Vec::new());
-    }
-    let mut found: Vec<(PathBuf, Node)> = std::fs::read_dir(before)
+    Ok(if before == layout.link_dir { Vec::new() } else { links_into(&before, versions) })
+}
+
+/// Links of ours in the usual link directory, where the settings name another one: nothing but `uninstall` looks there.
+pub fn links_in_usual_dir(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
+    let layout = &context.layout;
+    let usual = Layout::new(&layout.root, layout.suffix.as_deref(), None)?.link_dir;
+    let versions = layout.inside(&layout.versions);
+    Ok(if usual == layout.link_dir { Vec::new() } else { links_into(&usual, &versions) })
+}
+
+fn links_into(dir: &Path, versions: &Path) -> Vec<(PathBuf, Node)> {
+    let mut found: Vec<(PathBuf, Node)> = std::fs::read_dir(dir)
         .into_iter()
         .flatten()
         .flatten()
@@ -488,7 +518,50 @@ fn moved_links(context: &Context, versions: &Path) -> Result<Vec<(PathBuf, Node)
         .map(|(path, target)| (path, Node::Link(target)))
         .collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
+    found
+}
+
+/// Unit files and drop-ins of others that start the agent from another directory than the one with our links: where they
+/// are, and the program that they start. A unit that starts something else, a wrapper say, is the operator's business.
+pub fn starts_elsewhere(context: &Context) -> Vec<(PathBuf, PathBuf)> {
+    let layout = &context.layout;
+    let versions = layout.inside(&layout.versions);
+    let real_dir = |dir: &Path| durable::parent(&layout.real(&dir.join("x"))).to_owned();
+    let link_dir = real_dir(&layout.inside(&layout.link_dir));
+    let dirs = UNIT_DIRS.map(|dir| layout.real(&Path::new(dir).join("x")));
+    let dirs: Vec<&Path> = dirs.iter().map(|path| durable::parent(path)).collect();
+    let mut files = Vec::new();
+    // The first one counts; links into our versions and the unit's own place are the plan's.
+    for path in dirs.iter().map(|dir| dir.join(&layout.unit)) {
+        match std::fs::read_link(&path) {
+            Ok(target) if target.starts_with(&versions) => continue,
+            _ if path == layout.unit_file => break,
+            _ if std::fs::symlink_metadata(&path).is_err() => continue,
+            _ => {}
+        }
+        files.push(path);
+        break;
+    }
+    for dir in dirs.iter().map(|dir| dir.join(format!("{}.d", layout.unit))) {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "conf")));
+    }
+    files.sort();
+    files.dedup();
+    let program = |path: &PathBuf| {
+        let file = std::fs::read_link(path).map_or_else(|_| path.clone(), |target| layout.real(&target));
+        let text = durable::read_limited(&file, MAX_UNIT).ok()??;
+        let program = started(&String::from_utf8_lossy(&text))?;
+        (program.file_name()? == "teleport" && real_dir(program.parent()?) != link_dir).then_some(program)
+    };
+    files.into_iter().filter_map(|path| program(&path).map(|program| (path, program))).collect()
+}
+
+/// The program of the last `ExecStart=` in a unit's text.
+fn started(text: &str) -> Option<PathBuf> {
+    let value = text.lines().rev().find_map(|line| line.trim().strip_prefix("ExecStart="))?;
+    let word = value.trim().trim_start_matches(['@', '-', ':', '+', '!']).split_whitespace().next()?;
+    Some(PathBuf::from(word.trim_matches(['"', '\''])))
 }
 
 /// The agent's directory, if it is closed to others; true if nothing else in it would be opened by o+x (SPEC §1).

@@ -22,6 +22,7 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     let updates = context.open()?;
     recover::sweep(context)?;
     let mut facts = survey::facts(context, &updates, Depth::Move, None)?;
+    facts.moved_links = survey::links_in_usual_dir(context)?;
     spare_foreign_units(context, &mut facts);
     let taken = context.layout.versions.join(TAKEN_OVER);
     if !is_anything_there(context, &facts, &taken)? {

@@ -18,6 +18,10 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
     let updates = context.open()?;
     let mut differences = differences(context, &updates)?;
     differences.extend(snapshots(context, &updates)?);
+    // No damage, and not repaired: that is the operator's word.
+    if let Some(why) = survey::silent_timer(context).filter(|_| updates.spec().enabled) {
+        context.report.warn(&why);
+    }
     if differences.is_empty() {
         context.report.notice("everything is as it was installed");
         return Ok(0);
@@ -97,6 +101,15 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
             };
             found.push(format!("{} {is}{wanted}", place.path.display()));
         }
+    }
+    for (file, program) in survey::starts_elsewhere(context) {
+        let links = context.layout.inside(&context.layout.link_dir);
+        found.push(format!(
+            "{} starts {}, and the links are in {}",
+            file.display(),
+            program.display(),
+            links.display()
+        ));
     }
     Ok(found)
 }

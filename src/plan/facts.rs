@@ -54,7 +54,7 @@ pub struct Facts {
     pub open_path: Option<PathBuf>,
     /// A closed directory above the versions that stays closed, because o+x would open more than ours.
     pub closed_path: Option<PathBuf>,
-    /// Links of ours in a link directory used before this one.
+    /// Links of ours in a link directory used before this one; they go with the next plan, while the agent is stopped.
     pub moved_links: Vec<(PathBuf, Node)>,
     /// Our own timer files for a suffixed installation: path, wanted text, what stands there.
     pub own_units: Vec<(PathBuf, String, Node)>,
@@ -112,6 +112,8 @@ pub struct Name {
 pub struct UnitFact {
     /// Real path.
     pub path: PathBuf,
+    /// The same as a program on the host sees it.
+    pub inside: PathBuf,
     /// What stands there.
     pub node: Node,
     /// True when it is a link to the version's file; false when it is generated with other paths in it.

@@ -8,7 +8,7 @@ pub mod step;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -273,15 +273,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
             path.display()
         ));
     }
-    if facts.agent.running && !facts.moved_links.is_empty() {
-        // A running agent reloads by the name it was started under.
-        notes.push("the links in the directory used before stay until an `enable` while the agent is stopped".into());
-    } else {
-        after.extend(facts.moved_links.iter().map(|(path, was)| {
-            let part = Part::Helper;
-            Step::Place(Placement { path: path.clone(), was: was.clone(), now: Node::Absent, part })
-        }));
-    }
+    after.extend(facts.moved_links.iter().map(removal).map(Step::Place));
     after.extend(facts.own_units.iter().filter_map(|(path, _, was)| {
         let unit = path.file_name()?.to_string_lossy().into_owned();
         (is_installable(&unit) && was_there(path, was) == Node::Absent).then_some(Step::EnableTimer { unit })
@@ -316,6 +308,12 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     })
 }
 
+/// A link of ours in another link directory goes.
+fn removal((path, was): &(PathBuf, Node)) -> Placement {
+    let part = path.file_name().map_or(Part::Helper, |name| part_of(&name.to_string_lossy()));
+    Placement { path: path.clone(), was: was.clone(), now: Node::Absent, part }
+}
+
 /// A unit of ours that is enabled: the service is started by its timer alone.
 fn is_installable(unit: &str) -> bool {
     unit.ends_with(".timer") || unit.starts_with("teleport-update-recover")
@@ -337,6 +335,7 @@ pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
         };
         switch.push(Step::Place(place));
     }
+    switch.extend(facts.moved_links.iter().map(removal).map(Step::Place));
     let unit_is_ours = match &facts.unit.node {
         Node::Link(target) => facts.dir_of_link(target).is_some(),
         Node::Text(_) => !facts.unit.linked,
@@ -542,18 +541,44 @@ fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(String, Node)> {
     names.into_iter().map(|name| (name, target.clone())).collect()
 }
 
-/// Links that enable the unit follow the version, as the unit itself does.
+/// Links that enable the unit follow the version, as the unit itself does. Where the unit is a file with other paths in
+/// it they lead to that file, and one in a directory of units goes: it would have systemd load the version's own unit.
 fn enablement_placements<'a>(
     facts: &'a Facts,
     to_dir: &str,
     installed: Option<&Installed>,
 ) -> impl Iterator<Item = Placement> + 'a {
-    let now = Node::Link(facts.target(to_dir, UNIT));
+    let target = if facts.unit.linked { facts.target(to_dir, UNIT) } else { facts.unit.inside.clone() };
+    let now_of = move |path: &PathBuf| match facts.unit.linked || !is_unit_itself(path) {
+        true => Node::Link(target.clone()),
+        false => Node::Absent,
+    };
     let has_unit = installed.is_none_or(|installed| installed.unit.is_some());
     // One that leads to the unit's own place stays right.
     let leads_to_version = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
     let moves = facts.enablement.iter().filter(move |(_, was)| has_unit && leads_to_version(was));
-    moves.map(move |(path, was)| Placement { path: path.clone(), was: was.clone(), now: now.clone(), part: Part::Unit })
+    moves.map(move |(path, was)| Placement {
+        path: path.clone(),
+        was: was.clone(),
+        now: now_of(path),
+        part: Part::Unit,
+    })
+}
+
+/// Whether systemd loads the unit by `path`; a link in `*.wants` only names it.
+fn is_unit_itself(path: &Path) -> bool {
+    let extension = path.parent().and_then(Path::extension);
+    !extension.is_some_and(|extension| extension == "wants" || extension == "requires")
+}
+
+/// Links to a version's own unit that systemd would load in place of the file with the paths of this installation.
+pub fn masking_links(facts: &Facts) -> impl Iterator<Item = &PathBuf> {
+    let leads_to_version = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
+    facts
+        .enablement
+        .iter()
+        .filter(move |(path, was)| !facts.unit.linked && is_unit_itself(path) && leads_to_version(was))
+        .map(|(path, _)| path)
 }
 
 fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Placement> {

@@ -51,6 +51,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         names: vec![link("tbot"), link("teleport"), link("tsh")],
         unit: UnitFact {
             path: "/units/teleport.service".into(),
+            inside: "/units/teleport.service".into(),
             node: Node::Link(PathBuf::from(format!("/v/{active}/etc/systemd/teleport.service"))),
             linked: true,
             edits: Vec::new(),

@@ -44,6 +44,7 @@ impl Host {
             names: self.names(&installed),
             unit: UnitFact {
                 path: UNIT_FILE.into(),
+                inside: UNIT_FILE.into(),
                 node: node_of(unit, "teleport.service"),
                 linked: true,
                 edits: Vec::new(),
