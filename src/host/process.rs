@@ -508,6 +508,7 @@ pub(crate) mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a file of the test")]
     fn a_program_under_an_emulator_is_told_from_it() {
         // A program of that name that maps another file, as an emulator does.
         let dir = tempfile::tempdir().unwrap();
