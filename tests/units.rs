@@ -90,6 +90,13 @@ fn a_life_with_systemd_257() {
 }
 
 #[test]
+fn a_reload_does_not_end_the_runs_of_an_old_systemd_nor_of_a_new_one() {
+    for (root, _) in ROOTS {
+        a_reload_does_not_end_the_runs(root);
+    }
+}
+
+#[test]
 fn a_run_can_write_its_own_places_and_not_the_rest_of_the_system() {
     let Some(bed) = bed_with_units("bookworm", "confined") else { return };
     bed.write("/opt/x/kept", "", 0o644);
@@ -441,7 +448,8 @@ fn life(root: &str) {
     // Minutes become tenths of seconds; the kinds of timer stay the unit's own. This machine has been up for longer than
     // OnBootSec=: a package that has just been installed needs no reboot.
     let timer = std::fs::read_to_string(checkout("systemd/teleport-update.timer")).unwrap();
-    let fast = timer.replace("=2min", "=100ms").replace("=10min", "=300ms").replace("=30s", "=1ms");
+    let fast =
+        timer.replace("=2min", "=100ms").replace("=12min", "=3s").replace("=10min", "=300ms").replace("=30s", "=1ms");
     rig.bed.write("/etc/systemd/system/teleport-update.timer", fast, 0o644);
     rig.release(&Archive::simple("2.0.0").schema(2));
     rig.bed.sh("systemctl daemon-reload; systemctl enable --now teleport-update.timer teleport-update-recover.service");
@@ -478,6 +486,21 @@ fn life(root: &str) {
     rig.release(&Archive::simple("5.0.0").schema(5));
     running("5.0.0");
     rig.updater(&["verify"]).ok();
+}
+
+/// A reload of systemd (any package's installation) between the time after boot and the end of its random delay.
+fn a_reload_does_not_end_the_runs(root: &str) {
+    let Some(bed) = bed_with_units(root, "timer-reload") else { return };
+    // The first time has passed, its delay has not.
+    let timer = std::fs::read_to_string(checkout("systemd/teleport-update.timer")).unwrap();
+    let first = timer.replacen("=2min", "=1ms", 1).replace("RandomizedDelaySec=2min", "RandomizedDelaySec=1000h");
+    assert_ne!(first, timer);
+    bed.write("/etc/systemd/system/teleport-update.timer", first, 0o644);
+    let state = "systemctl show -p SubState teleport-update.timer";
+    bed.sh("systemctl daemon-reload; systemctl restart teleport-update.timer");
+    assert_eq!(bed.sh(state), "SubState=waiting\n");
+    bed.sh("systemctl daemon-reload");
+    assert_eq!(bed.sh(state), "SubState=waiting\n");
 }
 
 fn ignores_what_is_younger(root: &str) {

@@ -90,7 +90,7 @@ fn shell(line: &str) -> Result<()> {
     }
 }
 
-fn signal(agent: &Process, signal: Signal) -> Result<()> {
+pub(super) fn signal(agent: &Process, signal: Signal) -> Result<()> {
     let pid = i32::try_from(agent.pid).ok().and_then(Pid::from_raw);
     pid.map_or(Ok(()), |pid| kill_process(pid, signal)).at("cannot signal", format!("process {}", agent.pid))
 }

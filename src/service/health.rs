@@ -217,10 +217,10 @@ mod tests {
         /// An agent that starts its successor on SIGHUP, as Teleport does; with a file `broken` beside it the successor
         /// dies.
         fn forking() -> Self {
-            let bed = Self::running("/bin/sh", "agent.sh start");
+            let bed = Self::running("/bin/sh", "start");
             let script = "cd $(dirname $0)\n[ -e broken ] && sleep 0.2 && exit 1\necho $$ >pid\n\
-                          trap './teleport agent.sh start &' HUP\nwhile :; do sleep 1 & wait $!; done\n";
-            durable::write(&bed.dir.path().join("agent.sh"), script.as_bytes(), 0o755).unwrap();
+                          trap './teleport start &' HUP\nwhile :; do sleep 1 & wait $!; done\n";
+            durable::write(&bed.dir.path().join("start"), script.as_bytes(), 0o755).unwrap();
             bed
         }
 
@@ -398,6 +398,55 @@ mod tests {
             asked.get() > 2
         });
         assert_eq!(error.unwrap_err().code, Code::Interrupted);
+    }
+
+    /// An agent under `stop` that can be reloaded, and its number.
+    fn running_forking(stop: Option<&str>) -> (Bed, u32) {
+        let mut bed = Bed::forking();
+        if let (Some(line), Service::Commands(commands)) = (stop, &mut bed.service) {
+            commands.stop = Some(format!("cd {}; {line}", bed.dir.path().display()));
+        }
+        bed.link("1.0.0");
+        bed.service.start().unwrap();
+        let pid = bed.main_pid();
+        wait_for_trap(pid);
+        (bed, pid)
+    }
+
+    #[test]
+    fn a_predecessor_that_still_serves_its_connections_is_stopped_with_its_successor() {
+        let (bed, old) = running_forking(None);
+        assert_eq!(bed.service.reload().unwrap(), Reloaded::Reloaded);
+        while bed.service.main_pid() == Some(old) {
+            std::thread::yield_now();
+        }
+        assert!(Process::by_pid(old).is_some());
+        bed.service.stop(&bed.proof, Duration::from_secs(10)).unwrap();
+        assert!(Process::by_pid(old).is_none());
+    }
+
+    #[test]
+    fn a_successor_that_takes_over_while_the_agent_is_stopped_is_stopped_too() {
+        // The reload comes to its end in the middle of the command, which then removes the successor's pid file.
+        let stop = "p=$(cat pid); kill -HUP $p; while [ $(cat pid) = $p ]; do :; done; kill $p; rm pid";
+        let (bed, _) = running_forking(Some(stop));
+        bed.service.stop(&bed.proof, Duration::from_secs(10)).unwrap();
+        assert_eq!(bed.proof.agents(), []);
+    }
+
+    #[test]
+    fn an_agent_that_is_no_kin_of_the_stopped_one_is_left_alone_and_told() {
+        let bed = Bed::forking();
+        bed.link("1.0.0");
+        bed.service.start().unwrap();
+        let by_hand = bed.main_pid();
+        bed.service.start().unwrap();
+        while matches!(bed.service.main_pid(), Some(pid) if pid == by_hand) {
+            std::thread::yield_now();
+        }
+        let error = bed.service.stop(&bed.proof, Duration::from_millis(500)).unwrap_err();
+        assert!(error.what.contains(&format!("pid {by_hand} (teleport")), "{error}");
+        assert!(Process::by_pid(by_hand).is_some());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! believed; whether a version is healthy is judged in [`health`].
 
 pub mod commands;
+mod family;
 pub mod health;
 pub mod judge;
 pub mod readiness;
@@ -17,6 +18,8 @@ pub use health::Probe;
 pub use judge::{HealthSettings, Verdict};
 pub use stopped::StopProof;
 pub use systemd::Systemd;
+
+use family::Family;
 
 use crate::host::machine;
 use crate::host::process::{self, Process, Reaper};
@@ -124,13 +127,22 @@ impl Service {
     ///
     /// Errors: [`Code::AgentNotStopped`] naming the processes that are left.
     pub fn stop(&self, proof: &StopProof, timeout: Duration) -> Result<()> {
+        let mut family = None;
         let asked = match self {
             Self::Systemd(systemd) => systemd.stop(),
-            Self::Commands(commands) => commands.stop(),
+            Self::Commands(commands) => {
+                family = Some(Family::of(commands.main_pid(), &proof.agents()));
+                commands.stop()
+            }
             Self::None => Ok(()),
         };
+        let mut end_family = |left: &[Process]| {
+            if let Some(family) = &mut family {
+                family.end(left);
+            }
+        };
         // The look at /proc decides, but why the manager did not help is worth telling.
-        proof.wait(timeout, &|| self.is_inactive()).map_err(|error| match asked {
+        proof.wait(timeout, &|| self.is_inactive(), &mut end_family).map_err(|error| match asked {
             Err(reason) => Error { what: format!("{} ({})", error.what, reason.what), ..error },
             Ok(()) => error,
         })

@@ -55,7 +55,7 @@ impl StopProof {
     /// The agents among the processes that can be seen to run a binary of ours.
     pub fn agents(&self) -> Vec<Process> {
         let mut found = self.running(&process::all());
-        found.retain(|process| process.args().first().is_some_and(|verb| verb == AGENT_VERB));
+        found.retain(is_agent);
         found
     }
 
@@ -95,8 +95,14 @@ impl StopProof {
         }
     }
 
-    /// Waits until nothing is left and `is_inactive` agrees, at most `timeout`, looking at least once.
-    pub(super) fn wait(&self, timeout: Duration, is_inactive: &dyn Fn() -> bool) -> Result<()> {
+    /// Waits until nothing is left and `is_inactive` agrees, at most `timeout`, looking at least once. `see` is told what
+    /// each look finds.
+    pub(super) fn wait(
+        &self,
+        timeout: Duration,
+        is_inactive: &dyn Fn() -> bool,
+        see: &mut dyn FnMut(&[Process]),
+    ) -> Result<()> {
         let deadline = Instant::now() + timeout;
         loop {
             let left = self.leftovers()?;
@@ -107,6 +113,7 @@ impl StopProof {
             if Instant::now() >= deadline {
                 return Err(not_stopped(&left));
             }
+            see(&left);
             std::thread::sleep(SLICE);
         }
     }
@@ -120,6 +127,11 @@ impl StopProof {
         found.dedup_by_key(|process| process.pid);
         found
     }
+}
+
+/// Whether a process that runs a binary of ours is an agent.
+pub(super) fn is_agent(process: &Process) -> bool {
+    process.args().first().is_some_and(|verb| verb == AGENT_VERB)
 }
 
 fn not_stopped(left: &[Process]) -> Error {

@@ -1,0 +1,44 @@
+//! The processes of an agent that reloads: each is started by its predecessor, which serves its own connections to their end.
+//!
+//! systemd stops them together, by their control group. A command stops the one that the pid file names, and a reload that
+//! comes to its end meanwhile leaves a successor of which no pid file tells any more.
+
+use rustix::process::Signal;
+
+use super::commands::signal;
+use super::stopped::is_agent;
+use crate::host::process::{Process, ProcessId};
+
+/// Which agents a stop by a command has to end besides the one that the command is for.
+#[derive(Debug)]
+pub(super) struct Family {
+    /// The one that the command is for, those that have nothing to do with it, and those that have been told.
+    spared: Vec<ProcessId>,
+}
+
+impl Family {
+    /// The family of the main process among `agents`, and whoever appears from now on.
+    pub(super) fn of(main_pid: Option<u32>, agents: &[Process]) -> Self {
+        let mut family: Vec<u32> = main_pid.into_iter().collect();
+        let is_kin = |agent: &Process, family: &[u32]| {
+            let is_parent = agents.iter().any(|child| child.ppid == agent.pid && family.contains(&child.pid));
+            !family.contains(&agent.pid) && (is_parent || family.contains(&agent.ppid))
+        };
+        while let Some(kin) = agents.iter().find(|agent| is_kin(agent, &family)) {
+            family.push(kin.pid);
+        }
+        let is_spared = |agent: &&Process| Some(agent.pid) == main_pid || !family.contains(&agent.pid);
+        Self { spared: agents.iter().filter(is_spared).map(Process::id).collect() }
+    }
+
+    /// SIGTERM, once, to those of `left` that are of the family.
+    pub(super) fn end(&mut self, left: &[Process]) {
+        for agent in left.iter().filter(|process| is_agent(process)) {
+            if !self.spared.contains(&agent.id()) {
+                self.spared.push(agent.id());
+                // One that has ended since is what is wanted; the next look tells.
+                let _ = signal(agent, Signal::TERM);
+            }
+        }
+    }
+}
