@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use support::Image;
 use test_cluster::archive::Archive;
@@ -20,10 +20,16 @@ fn agent_link(image: &Image) -> String {
 
 /// The names in the versions directory that do not begin with a dot, but for `updates.yaml`.
 fn versions(image: &Image) -> Vec<String> {
-    let entries = std::fs::read_dir(image.versions()).unwrap();
+    let mut names = names(image, "/var/lib/teleport/versions");
+    names.retain(|name| !name.starts_with('.') && name != "updates.yaml");
+    names
+}
+
+/// The names in a directory of the image.
+fn names(image: &Image, dir: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(image.path(dir)).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
-    names.retain(|name| !name.starts_with('.') && name != "updates.yaml");
     names.sort();
     names
 }
@@ -245,14 +251,7 @@ fn keep_says_how_many_versions_stay() {
 fn only_the_components_asked_for_are_unpacked_and_linked() {
     let image = Image::new("1.0.0");
     image.enable(&["--components", "tsh, tbot"]).ok();
-    let names = |dir: &str| {
-        let mut names: Vec<String> = std::fs::read_dir(image.path(dir))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-            .collect();
-        names.sort();
-        names
-    };
+    let names = |dir: &str| names(&image, dir);
     assert_eq!(names("/var/lib/teleport/versions/1.0.0/bin"), ["tbot", "teleport", "tsh"]);
     assert_eq!(names("/usr/local/bin"), ["tbot", "teleport", "tsh"]);
     image.run(&["verify"]).ok();
@@ -267,6 +266,43 @@ fn only_the_components_asked_for_are_unpacked_and_linked() {
     image.release("4.0.0");
     image.enable(&["--components", "tctl"]).ok();
     assert_eq!(names("/usr/local/bin"), ["tctl", "teleport"]);
+    image.run(&["verify"]).ok();
+}
+
+#[test]
+fn another_selection_of_components_holds_for_the_installed_version_too() {
+    let image = Image::new("1.0.0");
+    let linked = || names(&image, "/usr/local/bin");
+    let archives = || image.cluster.requests().iter().filter(|request| request.path.ends_with(".tar.gz")).count();
+    image.enable(&["--components", "tbot"]).ok();
+    let agent = || std::fs::metadata(image.path("/var/lib/teleport/versions/1.0.0/bin/teleport")).unwrap().ino();
+    let first = agent();
+    image.enable(&["--components", "tbot,tsh"]).ok();
+    assert_eq!(linked(), ["tbot", "teleport", "tsh"]);
+    assert_eq!(agent(), first, "the agent runs from this file");
+    image.run(&["verify"]).ok();
+
+    let asked = archives();
+    image.enable(&["--components", "tsh"]).ok();
+    assert_eq!(linked(), ["teleport", "tsh"]);
+    assert_eq!(names(&image, "/var/lib/teleport/versions/1.0.0/bin"), ["tbot", "teleport", "tsh"]);
+    image.run(&["verify"]).ok();
+    assert_eq!(archives(), asked, "nothing is fetched for less");
+
+    image.release("2.0.0");
+    image.enable(&["--components", "all"]).ok();
+    let all = ["fdpass-teleport", "tbot", "tctl", "teleport", "tsh"];
+    assert_eq!(linked(), all);
+    // The way back asks nobody, and takes what is there; the rest comes once the host stays.
+    let asked = archives();
+    image.run(&["rollback"]).ok();
+    assert_eq!(archives(), asked);
+    assert_eq!(linked(), ["tbot", "teleport", "tsh"]);
+    image.run(&["verify"]).ok();
+    image.release("1.0.0");
+    image.run(&["update", "--now"]).ok();
+    assert_eq!(linked(), all);
+    assert_eq!(agent(), first);
     image.run(&["verify"]).ok();
 }
 

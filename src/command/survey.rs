@@ -82,6 +82,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
             controllable: !foreign && service != Service::None,
         },
         refused: status.refused.iter().map(super::record::refusal).collect(),
+        components: spec.components.clone(),
         keep: spec.keep,
         in_use: if layout.is_image() { Vec::new() } else { in_use(&layout.versions, &installed) },
         packages: if adopt && layout.suffix.is_none() {
@@ -218,6 +219,7 @@ fn installed(
             marker: marker.map(|digest| digest.to_string()),
             intact,
             binaries: files.iter().filter_map(|file| file.path.strip_prefix("bin/").map(str::to_owned)).collect(),
+            components: manifest.as_ref().and_then(|manifest| manifest.components.clone()),
             updater: manifest
                 .as_ref()
                 .and_then(|manifest| manifest.updater.as_ref())

@@ -8,7 +8,7 @@ use super::{Context, ask, identity, recover, survey, watch};
 use crate::cli::Update;
 use crate::config::Updates;
 use crate::host::http;
-use crate::plan::decide;
+use crate::plan::{decide, facts::lacks};
 use crate::release::Revision;
 use crate::report::{Code, Result};
 use crate::store::manifest::{self, Manifest};
@@ -113,17 +113,20 @@ fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     };
     let plain = target.version.to_string();
     let versions = context.layout.inside(&context.layout.versions);
-    [plain.clone(), format!("{plain}_{}", target.edition)]
-        .iter()
-        .any(|dir| link == versions.join(dir).join("bin/teleport") && is_whole(&context.layout.versions.join(dir)))
+    [plain.clone(), format!("{plain}_{}", target.edition)].iter().any(|dir| {
+        let is_linked = link == versions.join(dir).join("bin/teleport");
+        is_linked && is_whole(&context.layout.versions.join(dir), &updates.spec().components)
+    })
 }
 
-/// The marker is there, and every file has its size and mode: a dozen looks, no reading.
-fn is_whole(version_dir: &std::path::Path) -> bool {
+/// The marker is there, no component is missing, and every file has its size and mode: a dozen looks, no reading.
+fn is_whole(version_dir: &std::path::Path, components: &[String]) -> bool {
+    let in_order = |manifest: &Manifest| {
+        !lacks(manifest.components.as_deref(), components)
+            && manifest.quick_check(version_dir).is_ok_and(|differences| differences.is_empty())
+    };
     manifest::read_marker(version_dir).is_ok_and(|marker| marker.is_some())
-        && Manifest::read(version_dir)
-            .and_then(|manifest| manifest.quick_check(version_dir))
-            .is_ok_and(|differences| differences.is_empty())
+        && Manifest::read(version_dir).is_ok_and(|manifest| in_order(&manifest))
 }
 
 fn is_move(updates: &Updates, target: &Revision) -> bool {

@@ -4,6 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -232,6 +233,14 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 /// Syncs a file that others wrote.
 pub fn sync_file(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).at("cannot sync", path)
+}
+
+/// Has the kernel begin to write `length` bytes of `file` from `offset` on, and does not wait: less is left for its sync,
+/// which alone makes them durable and tells of failures.
+pub fn start_writeback(file: &File, offset: u64, length: u64) {
+    let (Ok(offset), Ok(length)) = (offset.try_into(), length.try_into()) else { return };
+    // SAFETY: a call on an open descriptor that touches no memory of ours. Where it fails the sync does all the work.
+    let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
 /// Gives `path` (not followed) to `uid` and `gid`.

@@ -35,6 +35,8 @@ pub struct Facts {
     pub agent: Agent,
     /// Refused versions.
     pub refused: Vec<Refusal>,
+    /// The executables to be unpacked and linked besides the agent and an updater; all if empty.
+    pub components: Vec<String>,
     /// Kept beside the current and last working ones.
     pub keep: u32,
     /// Directories (names below the versions directory) that live processes run from.
@@ -73,6 +75,8 @@ pub struct Installed {
     pub intact: bool,
     /// File names in `bin/`.
     pub binaries: Vec<String>,
+    /// The selection of components that it was unpacked with; `None`: all.
+    pub components: Option<Vec<String>>,
     /// The binary (relative to the version's directory) of an updater that speaks our protocol.
     pub updater: Option<String>,
     /// The unit that it brings, as text.
@@ -152,7 +156,17 @@ pub struct Refusal {
     pub reason: String,
 }
 
+/// Whether a version that was unpacked with the selection `has` (`None`: all) lacks something of `wanted` (all if empty).
+pub fn lacks(has: Option<&[String]>, wanted: &[String]) -> bool {
+    has.is_some_and(|has| wanted.is_empty() || wanted.iter().any(|name| !has.contains(name)))
+}
+
 impl Facts {
+    /// Whether the executable `name` is to be linked; the agent's and an updater's links have rules of their own.
+    pub fn is_component(&self, name: &str) -> bool {
+        self.components.is_empty() || self.components.iter().any(|component| component == name)
+    }
+
     /// The installed version that is `revision`.
     pub fn find(&self, revision: &Revision) -> Option<&Installed> {
         self.installed.iter().find(|installed| &installed.revision == revision)

@@ -17,7 +17,7 @@ pub use step::{Node, Part, Placement, Step};
 
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
-use facts::{Installed, Name, is_updater_name, part_of};
+use facts::{Installed, Name, is_updater_name, lacks, part_of};
 
 /// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
 pub const UNMANAGED: &str = ".unmanaged";
@@ -171,9 +171,13 @@ impl Plan {
 pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let to = &target.revision;
     let to_dir = facts.dir_for(to);
-    let installed = facts.find(to).filter(|installed| installed.marker.is_some() && installed.intact);
     let from = facts.active.as_ref().and_then(|active| facts.find(active));
     let direction = direction(facts.active.as_ref(), to);
+    // A move to what is on disk asks nobody: what its selection left out is fetched once the host stays there.
+    let is_short = |installed: &Installed| {
+        direction == Direction::Same && lacks(installed.components.as_deref(), &facts.components)
+    };
+    let installed = facts.find(to).filter(|known| known.marker.is_some() && known.intact && !is_short(known));
     let mut notes = Vec::new();
     let database = database_move(facts, direction, to, target.trust_snapshot, &mut notes)?;
 
@@ -482,7 +486,7 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
     };
     let mut wanted: Vec<(String, Node)> = binaries
         .iter()
-        .filter(|name| name.as_str() != "teleport" && !is_updater_name(name))
+        .filter(|name| name.as_str() != "teleport" && !is_updater_name(name) && facts.is_component(name))
         .map(|name| (name.clone(), Node::Link(facts.target(to_dir, &format!("bin/{name}")))))
         .collect();
     if installed.is_some() {

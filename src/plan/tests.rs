@@ -26,6 +26,7 @@ fn installed(version: &str, snapshot: Snapshot) -> Installed {
         marker: Some("0".repeat(64)),
         intact: true,
         binaries: vec!["tbot".into(), "teleport".into(), "tsh".into()],
+        components: None,
         updater: None,
         unit: Some("[Service]\nExecStart=/usr/local/bin/teleport start --config /etc/teleport.yaml\n".into()),
         size: 1000,
@@ -61,6 +62,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         database: true,
         agent: Agent { running: true, enabled: true, failed: false, served: true, controllable: true },
         refused: Vec::new(),
+        components: Vec::new(),
         keep: 2,
         in_use: Vec::new(),
         packages: Vec::new(),
@@ -257,6 +259,30 @@ fn links_to_names_that_the_new_version_lacks_go() {
         .iter()
         .any(|step| matches!(step, Step::Place(place) if place.path.ends_with("tbot") && place.now == Node::Absent));
     assert!(gone, "{:?}", order(&plan));
+}
+
+#[test]
+fn a_smaller_selection_takes_links_of_the_installed_version_away_and_fetches_nothing() {
+    let mut facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
+    facts.components = vec!["tsh".into()];
+    assert_eq!(
+        order(&move_to(&facts, &target("1.0.0")).unwrap()),
+        ["hold", "place /bin/tbot", "daemon_reload"],
+        "the agent runs on"
+    );
+}
+
+#[test]
+fn a_larger_selection_fetches_the_version_that_stays_again_but_a_move_asks_nobody() {
+    let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
+    for version in &mut facts.installed {
+        version.components = Some(vec!["tbot".into(), "tsh".into()]);
+    }
+    for (wanted, fetches) in [(&["tsh"][..], false), (&["tbot", "tctl"], true), (&[], true)] {
+        facts.components = wanted.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(move_to(&facts, &target("1.0.0")).unwrap().fetches(), fetches, "{wanted:?}");
+        assert!(!move_to(&facts, &target("2.0.0")).unwrap().fetches(), "{wanted:?}");
+    }
 }
 
 #[test]

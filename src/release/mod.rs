@@ -15,6 +15,7 @@ pub mod space;
 pub mod stage;
 mod tree;
 mod unpack;
+mod writer;
 
 pub use digest::Digest;
 pub use name::{Arch, Edition, Revision, Version};

@@ -160,8 +160,9 @@ pub fn stage(
         let Revision { version, edition } = request.revision.clone();
         let updater = UPDATERS.iter().map(|name| format!("bin/{name}"));
         let updater = updater.into_iter().find(|path| unpacked.files.iter().any(|file| file.path == *path));
-        let manifest =
-            Manifest::new(version, edition, request.arch, fetched.digest, source_url, request.now, unpacked.files);
+        let (digest, files) = (fetched.digest, unpacked.files);
+        let mut manifest = Manifest::new(version, edition, request.arch, digest, source_url, request.now, files);
+        manifest.components = request.components.map(<[String]>::to_vec);
         manifest.write(request.staging_dir)?;
         Ok(Staged {
             dir: request.staging_dir.to_owned(),

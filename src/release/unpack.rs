@@ -2,32 +2,26 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Read};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::AtomicU64;
 
-use sha2::Digest as _;
 use tar::EntryType;
 
+use super::Edition;
 use super::archive_path::ArchivePath;
 use super::gunzip::Gunzip;
 use super::place::{AGENT, Place, place};
 use super::stage::Limits;
 use super::tree::Tree;
-use super::{Digest, Edition};
+use super::writer::Writer;
 use crate::report::{Code, Error, IoContext, Result};
 use crate::store::manifest::FileEntry;
 
-/// Bytes moved at a time: large enough for the disk, small enough to stay in the second-level cache.
-const BUFFER: usize = 128 << 10;
+/// Bytes moved at a time where nothing is kept.
+const BUFFER: usize = 64 << 10;
 /// Most bytes of headers between two files: long names and PAX records are read into memory.
 const MAX_HEADER: u64 = 1 << 20;
-/// Written bytes after which a file's writeback is started: less is left to wait for at its end.
-const WRITEBACK: u64 = 32 << 20;
-/// Files waiting for their sync: bounds open descriptors and unwritten pages.
-const SYNC_QUEUE: usize = 8;
 /// Set-id, sticky and the write bits of others never land (SPEC §4).
 const MODE_MASK: u32 = 0o755;
 
@@ -53,26 +47,17 @@ pub(super) struct Unpacked {
 pub(super) fn unpack(raw: impl BufRead, tree: Tree, rules: &Rules, written: &AtomicU64) -> Result<Unpacked> {
     let budget = Rc::new(Cell::new(MAX_HEADER));
     let inflated = Guard { inner: Gunzip::new(raw), budget: budget.clone(), left: rules.limits.max_total };
-    let (to_sync, queue) = sync_channel(SYNC_QUEUE);
     std::thread::scope(|scope| {
-        let syncer = scope.spawn(move || sync_all(&queue));
-        let mut run = Run {
-            rules,
-            budget,
-            written,
-            to_sync,
-            tree,
-            seen: BTreeMap::new(),
-            unpacked: Vec::new(),
-            notes: Vec::new(),
-        };
+        let writer = Writer::start(scope, written);
+        let mut run = Run { rules, budget, writer, tree, seen: BTreeMap::new(), landed: Vec::new(), notes: Vec::new() };
         let outcome = run.entries(inflated);
-        let Run { to_sync, tree, unpacked: files, notes, .. } = run;
-        drop(to_sync);
-        let synced = syncer.join().unwrap_or_else(|_| Err(Error::new(Code::Io, "cannot sync the unpacked files")));
+        let Run { writer, tree, landed, notes, .. } = run;
+        // A failure to write is why nothing more could be unpacked.
+        let digests = writer.finish()?;
         outcome?;
-        synced?;
         tree.finish()?;
+        let files = landed.into_iter().zip(digests);
+        let files = files.map(|(Landed { path, size, mode }, sha256)| FileEntry { path, size, mode, sha256 }).collect();
         Ok(Unpacked { files, notes })
     })
 }
@@ -84,18 +69,24 @@ enum Kind {
     Link,
 }
 
-struct Run<'a> {
+/// A file that was handed to the writer, whose digest follows.
+struct Landed {
+    path: String,
+    size: u64,
+    mode: u32,
+}
+
+struct Run<'a, 'scope> {
     rules: &'a Rules,
     budget: Rc<Cell<u64>>,
-    written: &'a AtomicU64,
-    to_sync: SyncSender<Job>,
+    writer: Writer<'scope>,
     tree: Tree,
     seen: BTreeMap<ArchivePath, Kind>,
-    unpacked: Vec<FileEntry>,
+    landed: Vec<Landed>,
     notes: Vec<String>,
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn entries<R: Read>(&mut self, mut inflated: Guard<R>) -> Result<()> {
         {
             let mut archive = tar::Archive::new(&mut inflated);
@@ -118,7 +109,7 @@ impl Run<'_> {
                 return Err(Error::new(Code::ArchiveInvalid, "the archive goes on after its end"));
             }
         }
-        if self.unpacked.iter().any(|file| file.path.strip_prefix("bin/") == Some(AGENT)) {
+        if self.landed.iter().any(|file| file.path.strip_prefix("bin/") == Some(AGENT)) {
             Ok(())
         } else {
             Err(Error::new(Code::ArchiveInvalid, "the archive contains no executable teleport"))
@@ -206,50 +197,16 @@ impl Run<'_> {
             let read = io::copy(entry, &mut io::sink()).map_err(damaged)?;
             return whole(read, size);
         };
-        if self.unpacked.iter().any(|file| file.path == to) {
+        if self.landed.iter().any(|file| file.path == to) {
             return Err(hostile(&format!("{to} is there in two layouts")));
         }
         let full = self.tree.full(&to);
-        let mut file = self.tree.create_file(&to, mode).at("cannot write", &full)?;
-        let mut hasher = sha2::Sha256::new();
-        let mut buffer = vec![0; BUFFER];
-        let (mut done, mut unsynced) = (0, 0);
-        loop {
-            let count = entry.read(&mut buffer).map_err(damaged)?;
-            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
-            file.write_all(bytes).at("cannot write", &full)?;
-            hasher.update(bytes);
-            done += count as u64;
-            unsynced += count as u64;
-            self.written.fetch_add(count as u64, Ordering::Relaxed);
-            if unsynced >= WRITEBACK {
-                unsynced = 0;
-                let again = file.try_clone().at("cannot write", &full)?;
-                // A queue that is full means that the disk is busy already.
-                if let Err(TrySendError::Disconnected(_)) =
-                    self.to_sync.try_send(Job { file: again, path: full.clone() })
-                {
-                    break;
-                }
-            }
-        }
-        whole(done, size)?;
-        self.unpacked.push(FileEntry { path: to, size, mode, sha256: Digest(hasher.finalize().into()) });
-        // Refused only after a failed sync, which the caller reports.
-        let _ = self.to_sync.send(Job { file, path: full });
+        let file = self.tree.create_file(&to, mode).at("cannot write", &full)?;
+        let read = self.writer.copy(entry, file, &full).map_err(damaged)?;
+        whole(read, size)?;
+        self.landed.push(Landed { path: to, size, mode });
         Ok(())
     }
-}
-
-struct Job {
-    file: File,
-    path: std::path::PathBuf,
-}
-
-/// Syncs beside the inflating thread, so that the disk works from the first file on. Stops at the first failure: it
-/// is fatal, and never retried on the same pages.
-fn sync_all(queue: &Receiver<Job>) -> Result<()> {
-    queue.iter().try_for_each(|job| job.file.sync_all().at("cannot sync", &job.path))
 }
 
 /// The path below the prefix; the prefix itself and what lies above it may only be folders.

@@ -46,6 +46,9 @@ pub struct Manifest {
     pub source_url: String,
     /// When it was unpacked.
     pub install_time: Timestamp,
+    /// The only executables that were unpacked besides the agent and an updater; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub components: Option<Vec<String>>,
     /// The compatible updater in it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updater: Option<UpdaterInfo>,
@@ -76,6 +79,15 @@ pub struct FileEntry {
     pub sha256: Digest,
 }
 
+impl FileEntry {
+    /// Whether the file at `path` is this one, content included. One that cannot be read is not.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let is_like_it =
+            |meta: std::fs::Metadata| meta.is_file() && meta.len() == self.size && meta.mode() & 0o7777 == self.mode;
+        std::fs::symlink_metadata(path).is_ok_and(is_like_it) && hash(path).is_ok_and(|found| found == self.sha256)
+    }
+}
+
 impl Manifest {
     /// A record of today's format without an updater.
     pub fn new(
@@ -95,6 +107,7 @@ impl Manifest {
             archive_sha256,
             source_url,
             install_time,
+            components: None,
             updater: None,
             files,
         }

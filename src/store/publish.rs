@@ -14,8 +14,9 @@ pub const RETIRED_PREFIX: &str = ".retired-";
 
 /// Publishes `staging` as `version_dir`. Everything in `staging` has been synced, the manifest included.
 ///
-/// A directory that is already there (damaged, or without a marker) gets file by file what the manifest lists, each
-/// by rename, and keeps its `backup/`; its marker goes first and comes last.
+/// A directory that is already there (damaged, without a marker, or with fewer components) gets file by file what the
+/// manifest lists and it does not have just so, each by rename, and keeps its `backup/`; the marker of another archive goes
+/// first, and the new one comes last.
 pub fn publish(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> {
     if durable::exists(version_dir)? {
         graft(staging, version_dir, manifest)?;
@@ -32,6 +33,10 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
     let mut changed = std::collections::BTreeSet::new();
     for file in &manifest.files {
         let to = version_dir.join(&file.path);
+        // A program that is in order and runs stays the file that it runs from.
+        if file.is_at(&to) {
+            continue;
+        }
         durable::create_dir_all(durable::parent(&to))?;
         if std::fs::symlink_metadata(&to).is_ok_and(|there| there.is_dir()) {
             durable::remove_tree(&to)?;
@@ -169,6 +174,20 @@ mod tests {
         publish(&bed.staging(), &bed.version(), &bed.manifest).unwrap();
         bed.assert_whole();
         assert_eq!(std::fs::read(bed.version().join("backup/sqlite.db")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn what_is_in_order_stays_the_very_file() {
+        use std::os::unix::fs::MetadataExt as _;
+        let bed = Bed::new();
+        publish(&bed.staging(), &bed.version(), &bed.manifest).unwrap();
+        let inodes = || FILES.map(|path| std::fs::metadata(bed.version().join(path)).unwrap().ino());
+        let before = inodes();
+        bed.write("1.0.0/etc/unit", "ETC/UNIT");
+        publish(&bed.staging(), &bed.version(), &bed.manifest).unwrap();
+        bed.assert_whole();
+        assert_eq!(before[0], inodes()[0]);
+        assert_ne!(before[1], inodes()[1], "same size, other bytes");
     }
 
     #[test]
