@@ -67,35 +67,11 @@ print("runs %s, rows %s, refused %s" % (status["agent_version_running"], " ".joi
 
 # --- the cluster ---
 
-# post PATH JSON
-post() {
-    local answer
-    exec 4<>"/dev/tcp/127.0.0.1/$port"
-    printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' "$1" "${#2}" "$2" >&4
-    answer=$(cat <&4)
-    exec 4>&-
-    [[ $answer == "HTTP/1.1 200"* ]] || fail "the test cluster says: $answer"
-}
+# shellcheck source=cluster.sh
+. "$here/cluster.sh"
 
 # release VERSION SCHEMA BEHAVIOUR: published, and named by the cluster from now on.
-release() {
-    post /control/publish "{\"version\":\"$1\",\"schema\":$2,\"behaviour\":\"$3\",\"arch\":\"$arch\"}"
-    post /control/directive "{\"version\":\"$1\"}"
-}
-
-start_cluster() {
-    local key value
-    exec 3< <(exec "$cluster" serve --dir "$work/cluster" --agent "$agent" --updater "$updater")
-    cluster_pid=$!
-    while IFS='=' read -r key value <&3; do
-        case $key in
-        addr) addr=$value ;;
-        base_url) base_url=$value ;;
-        plain_base_url) port=${value#http://localhost:} port=${port%/cdn} && return ;;
-        esac
-    done
-    fail "the test cluster did not start"
-}
+release() { publish "$1" "$2" "$3" "$arch"; }
 
 # --- the host ---
 
@@ -247,7 +223,7 @@ walk() {
 take_down() {
     trap '' INT TERM HUP
     [ -z "${bed:-}" ] || "$here/beds/bed.sh" down "$bed"
-    [ -z "${cluster_pid:-}" ] || kill "$cluster_pid" 2>/dev/null || true
+    stop_cluster
     # With it goes its child, the PID 1 of the sandbox, and with that everything in there.
     [ -z "${sandbox_pid:-}" ] || { kill -KILL "$sandbox_pid" && wait "$sandbox_pid"; } 2>/dev/null || true
     [ -z "${work:-}" ] || rm -rf --one-file-system "$work"
@@ -293,7 +269,7 @@ main() {
             return
         fi
     fi
-    start_cluster
+    start_cluster "$cluster" "$agent" "$updater" "$work/cluster"
     "make_$mode"
     walk
 }

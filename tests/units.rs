@@ -169,6 +169,15 @@ fn the_package_that_a_killed_enable_left_is_removed_by_the_next_run_of_the_unit(
     assert_eq!(rig.status()["agent_version_installed"], "1.0.0");
 }
 
+fn up_and_back_by_the_unit(rig: &Rig) {
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.bed.sh("systemctl start teleport-update.service");
+    assert_eq!(rig.status()["agent_version_running"], "2.0.0");
+    rig.wish("1.0.0");
+    rig.bed.sh("systemctl start teleport-update.service");
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+}
+
 #[test]
 fn links_and_data_where_the_unit_may_not_write_get_a_drop_in() {
     let Some(rig) = Rig::up_on("bookworm", "unit-paths", &[]) else { return };
@@ -182,12 +191,7 @@ fn links_and_data_where_the_unit_may_not_write_get_a_drop_in() {
     assert_eq!(rig.bed.sh("systemd-analyze verify --man=no teleport-update.service 2>&1"), "");
     rig.bed.sh("systemctl enable --now teleport");
     rig.bed.until("test -S /home/agent/data/debug.sock", SOON);
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.bed.sh("systemctl start teleport-update.service");
-    assert_eq!(rig.status()["agent_version_running"], "2.0.0");
-    rig.wish("1.0.0");
-    rig.bed.sh("systemctl start teleport-update.service");
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    up_and_back_by_the_unit(&rig);
     assert_eq!(rig.bed.sh("readlink /usr/sbin/teleport"), "/var/lib/teleport/versions/1.0.0/bin/teleport\n");
 
     // Without it nothing is begun, and the message says what helps.
@@ -213,12 +217,7 @@ fn an_own_file_system_for_the_agents_directory_is_no_hindrance_to_the_unit() {
     rig.enable(&["--path", "/opt/x/bin"]).ok();
     rig.bed.sh("systemctl daemon-reload; systemctl enable --now teleport");
     rig.bed.until("test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid", SOON);
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.bed.sh("systemctl start teleport-update.service");
-    assert_eq!(rig.status()["agent_version_running"], "2.0.0");
-    rig.wish("1.0.0");
-    rig.bed.sh("systemctl start teleport-update.service");
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    up_and_back_by_the_unit(&rig);
     assert_eq!(rig.bed.sh("readlink /opt/x/bin/teleport"), "/var/lib/teleport/versions/1.0.0/bin/teleport\n");
 }
 

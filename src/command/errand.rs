@@ -103,7 +103,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
         }
         Planned::Go(plan, facts) => (*plan, *facts),
     };
-    preflight(context, &plan)?;
+    preflight(context)?;
     refuse_masked(context, &updates, &plan)?;
     if !plan.prepare.is_empty() {
         match prepare(context, &updates, errand, &plan, &facts) {
@@ -354,7 +354,7 @@ fn refuse_masked(context: &Context, updates: &Updates, plan: &Plan) -> Result<()
 }
 
 /// Conditions that would stop the run half-way, found before its first step.
-fn preflight(context: &Context, plan: &Plan) -> Result<()> {
+fn preflight(context: &Context) -> Result<()> {
     let layout = &context.layout;
     for dir in [&layout.versions, &layout.link_dir, durable::parent(&layout.unit_file)] {
         let mount = machine::mount(dir)?;
@@ -378,7 +378,6 @@ fn preflight(context: &Context, plan: &Plan) -> Result<()> {
         return Err(Error::new(Code::Permission, format!("cannot change {}: not root", layout.versions.display()))
             .advise("run as root, for example with sudo"));
     }
-    let _ = plan;
     Ok(())
 }
 

@@ -34,23 +34,8 @@ deadline=${BED_DEADLINE:-60}
 
 die() { echo "bed.sh: $*" >&2; exit 1; }
 
-# --- processes, by pid *and* start time: a pid alone may have been given to a stranger since ---
-
-start_time() { local s; s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1; s=${s##*) }; cut -d' ' -f20 <<<"$s"; }
-
-# remember FILE PID
-remember() { echo "$2 $(start_time "$2" || echo gone)" >"$1.new" && mv "$1.new" "$1"; }
-
-# Prints the pid kept in FILE if that very process still lives (a zombie does not).
-living() {
-    local pid start stat
-    { read -r pid start <"$1"; } 2>/dev/null || return 1
-    [ "$(start_time "$pid" || true)" = "$start" ] || return 1
-    stat=$(cat "/proc/$pid/stat" 2>/dev/null) || return 1
-    stat=${stat##*) }
-    [ "${stat:0:1}" != Z ] || return 1
-    echo "$pid"
-}
+# shellcheck source=processes.sh
+. "$here/processes.sh"
 
 # The bed's PID 1 as the host numbers it. nspawn's first child can still be on the way in: only a pid 1 of a namespace
 # of its own counts, else nsenter would join the host.
@@ -241,21 +226,7 @@ up() {
     start
 }
 
-sweep() {
-    local each
-    for each in "$run_dir"/*/; do
-        [ -f "$each/owner.pid" ] || continue
-        living "$each/owner.pid" >/dev/null || "$0" down "$(basename "$each")" || true
-    done
-}
-
-clean() {
-    local each
-    for each in "$run_dir"/*/; do
-        [ -d "$each" ] || continue
-        "$0" down "$(basename "$each")"
-    done
-}
+clean() { down_all; }
 
 verb=${1:-}
 case $verb in

@@ -43,6 +43,9 @@ append='root=/dev/vda rw console=ttyS0 panic=-1 lsm=landlock,lockdown,yama,integ
 
 die() { echo "vm.sh: $*" >&2; exit 1; }
 
+# shellcheck source=processes.sh
+. "$(dirname "${BASH_SOURCE[0]}")/processes.sh"
+
 can() {
     local why='' tool
     if [ -n "${TELEPORT_UPDATE_NO_BEDS:-}" ]; then why="switched off by TELEPORT_UPDATE_NO_BEDS"
@@ -161,15 +164,6 @@ build_image() {
 }
 
 # --- a running machine; $vm is its state directory ---
-
-start_time() { local s; s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1; s=${s##*) }; cut -d' ' -f20 <<<"$s"; }
-remember() { echo "$2 $(start_time "$2" || echo gone)" >"$1.new" && mv "$1.new" "$1"; }
-living() {
-    local pid start
-    { read -r pid start <"$1"; } 2>/dev/null || return 1
-    [ "$(start_time "$pid" || true)" = "$start" ] || return 1
-    echo "$pid"
-}
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
@@ -298,20 +292,8 @@ reboot() {
     die "the machine did not reboot within $deadline s"
 }
 
-sweep() {
-    local each
-    for each in "$run_dir"/*/; do
-        [ -f "$each/owner.pid" ] || continue
-        living "$each/owner.pid" >/dev/null || "$0" down "$(basename "$each")" || true
-    done
-}
-
 clean() {
-    local each
-    for each in "$run_dir"/*/; do
-        [ -d "$each" ] || continue
-        "$0" down "$(basename "$each")"
-    done
+    down_all
     rm -rf --one-file-system "$home"/vm-root-* "$home"/vm-image-*
 }
 

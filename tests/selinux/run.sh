@@ -27,42 +27,18 @@ guest() { "$vm_sh" run "$name" "$@"; }
 take_down() {
     trap '' INT TERM HUP
     [ -n "${KEEP_VM:-}" ] || "$vm_sh" down "$name" 2>/dev/null || true
-    [ -z "${cluster_pid:-}" ] || kill "$cluster_pid" 2>/dev/null || true
+    stop_cluster
     rm -rf --one-file-system "$work"
 }
 
 # --- the cluster ---
 
-post() {
-    local answer
-    exec 4<>"/dev/tcp/127.0.0.1/$port"
-    printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' "$1" "${#2}" "$2" >&4
-    answer=$(cat <&4)
-    exec 4>&-
-    [[ $answer == "HTTP/1.1 200"* ]] || { echo "run.sh: the test cluster says: $answer" >&2; exit 1; }
-}
+fail() { echo "run.sh: $*" >&2; exit 1; }
+# shellcheck source=../cluster.sh
+. "$here/../cluster.sh"
 
 # release VERSION SCHEMA BEHAVIOUR [true: with an updater]: published, and named from now on.
-release() {
-    post /control/publish "{\"version\":\"$1\",\"schema\":$2,\"behaviour\":\"$3\",\"arch\":\"amd64\",\"updater\":${4:-false}}"
-    name_version "$1"
-}
-name_version() { post /control/directive "{\"version\":\"$1\"}"; }
-
-start_cluster() {
-    local key value
-    exec 3< <(exec "$cluster" serve --dir "$work/cluster" --agent "$agent" --updater "$work/files/teleport-update")
-    cluster_pid=$!
-    while IFS='=' read -r key value <&3; do
-        case $key in
-        addr) addr=$value ;;
-        base_url) base_url=$value ;;
-        plain_base_url) port=${value#http://localhost:} port=${port%/cdn} && return ;;
-        esac
-    done
-    echo "run.sh: the test cluster did not start" >&2
-    exit 1
-}
+release() { publish "$1" "$2" "$3" amd64 "${4:-false}"; }
 
 # --- judging ---
 
@@ -209,7 +185,7 @@ main() {
     "$here/../../packaging/build.sh" --out "$work/package" --version 1.0.0 --level 0 \
         --binary "amd64=$work/files/teleport-update" --selinux "$work/files/teleport-update.pp" >/dev/null
     cp "$work"/package/*.deb "$work/files/teleport-update.deb"
-    start_cluster
+    start_cluster "$cluster" "$agent" "$work/files/teleport-update" "$work/cluster"
     cp "$work/cluster/ca.pem" "$work/files/"
     "$vm_sh" files "$work/files" "$work/files.img"
 
