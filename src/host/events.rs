@@ -1,7 +1,7 @@
 //! What wakes one who waits for other processes: their ends, new names in directories, the use of a program's file.
 //!
-//! Events are hints and no evidence: whoever is woken looks for himself, and looks now and then without being woken, for
-//! there are kernels (pidfds came with 5.3), file systems and limits under which nothing is heard.
+//! Events are hints and no evidence: whoever is woken looks for himself, and looks now and then without being woken,
+//! for there are kernels (pidfds came with 5.3), file systems and limits under which nothing is heard.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsString};

@@ -13,8 +13,8 @@ use crate::host::events;
 use crate::host::process::Reaper;
 use crate::report::{Code, Error, Result};
 
-/// How often to look. After something happened more is to be expected, so the time to the next look is half of the quiet
-/// since, within these bounds: that finds soon what gives no event, and costs little where nothing happens.
+/// How often to look. After something happened more is to be expected, so the time to the next look is half of the
+/// quiet since, within these bounds: that finds soon what gives no event, and costs little where nothing happens.
 struct Pace {
     /// Shortest time between two looks, also where events come in crowds.
     shortest: Duration,
@@ -57,7 +57,7 @@ pub struct Probe<'a> {
 }
 
 /// Judges the new version after the service action that just ended (SPEC §6, health). Takes some seconds for a verdict
-/// on a good version, at most `deadline` plus `without_readiness` of the settings.
+/// on a good version, at most `deadline` plus `without_readiness` of the settings, and 2 s.
 ///
 /// `served_before`: the agent answered on its socket before the update ([`Readiness::is_served`]).
 /// `baseline_failing`: it was failing before; then the verdict is never `Failed`.

@@ -15,11 +15,12 @@ const RESTARTS: u32 = 2;
 /// After the last new process vanished another may follow (RestartSec= is 100 ms by default); after this none is coming
 /// soon, and the verdict on a process that exits at once is still given within 5 s.
 const SUCCESSOR_WAIT: Duration = Duration::from_secs(2);
-/// When the manager says that it will start the ended agent again after [`SUCCESSOR_WAIT`] only, there is nothing to wait
-/// for but a start that was queued and not begun (an agent that was restarting when we came): a turn of systemd's loop.
+/// When the manager says that it will start the ended agent again after [`SUCCESSOR_WAIT`] only, there is nothing to
+/// wait for but a start that was queued and not begun (an agent that was restarting when we came): a turn of systemd's
+/// loop.
 const DOOMED_WAIT: Duration = Duration::from_millis(500);
-/// A process that took over, or got ready, must go on for this long, however old it is: what ends a process at that point
-/// ends it at once.
+/// A process that took over, or got ready, must go on for this long, however old it is: what goes wrong at that point
+/// does so at once. A version that is ready within 4 s is still believed within 6 s.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Without any main process for so long, nothing was started at all.
 const START_WAIT: Duration = Duration::from_secs(4);
@@ -661,7 +662,9 @@ mod tests {
                         sample.readiness, Some(Readiness::Ready { pid }) if pid.is_none_or(|pid| pid == main.id.pid)
                     );
                     let so_far = &samples[..=index];
-                    let has_stood = |is: &dyn Fn(&Sample) -> bool| so_far.iter().rev().take_while(|sample| is(sample)).count() - 1;
+                    let has_stood = |is: &dyn Fn(&Sample) -> bool| {
+                        so_far.iter().rev().take_while(|sample| is(sample)).count() - 1
+                    };
                     let first = so_far.iter().position(|sample| sample.new_alive.contains(&main.id)).unwrap();
                     let stood = has_stood(&|sample| sample.main == Some(main));
                     if is_ready(sample) {
