@@ -7,7 +7,7 @@
 mod support;
 
 use support::life::{SOON, VERSIONS};
-use support::{FAST, Rig};
+use support::{FAST, Ran, Rig};
 use test_cluster::archive::Archive;
 
 /// Long enough to see an agent die that was ready for a second.
@@ -173,6 +173,25 @@ fn an_agent_that_was_failing_before_cannot_make_the_new_version_bad() {
     rig.updater(&["update"]).ok();
     let status = rig.status();
     assert_eq!((&status["agent_version_installed"], &status["refused"]), (&"2.0.0".into(), &serde_json::json!([])));
+}
+
+#[test]
+fn where_the_kernel_tells_of_no_event_looks_alone_find_out() {
+    let Some(rig) = Rig::living("deaf", FAST, &Archive::simple("1.0.0")) else { return };
+    // As before Linux 5.3, and where all inotify instances are taken.
+    let deaf = |args: &[&str]| {
+        let filter = ["-p", "SystemCallFilter=~inotify_init1 pidfd_open", "-p", "SystemCallErrorNumber=ENOSYS"];
+        let unit = ["systemd-run", "--quiet", "--wait", "--pipe"].into_iter().chain(filter).chain(["teleport-update"]);
+        Ran::of(&rig.bed.run(&unit.chain(args.iter().copied()).collect::<Vec<_>>()))
+    };
+    rig.release(&Archive::simple("2.0.0"));
+    deaf(&["update"]).ok();
+    assert_eq!(rig.running(), "2.0.0");
+    rig.release(&Archive::simple("3.0.0").schema(2).behaviour("exit-at-once"));
+    let ran = deaf(&["update"]).fails(1, "rolled back to 2.0.0");
+    assert!(GONE.iter().any(|reason| ran.stderr.contains(reason)), "{ran:#?}");
+    rig.until_ready();
+    assert_eq!(rig.running(), "2.0.0");
 }
 
 // The watch.

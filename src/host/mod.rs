@@ -3,6 +3,7 @@
 pub mod cage;
 pub mod command;
 pub mod durable;
+pub mod events;
 pub mod http;
 pub mod layout;
 pub mod lock;

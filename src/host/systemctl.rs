@@ -11,7 +11,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 /// Everything else only waits for the manager or for an ExecReload= that sends a signal.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The properties read; a systemd that does not know one leaves its line out.
-const PROPERTIES: [&str; 12] = [
+const PROPERTIES: [&str; 13] = [
     "LoadState",
     "ActiveState",
     "SubState",
@@ -24,6 +24,7 @@ const PROPERTIES: [&str; 12] = [
     "NeedDaemonReload",
     "ExecMainStartTimestampMonotonic",
     "PIDFile",
+    "RestartUSec",
 ];
 
 /// The service manager of the running host, or the unit files of an image.
@@ -60,6 +61,8 @@ pub struct UnitState {
     pub exec_main_start: u64,
     /// PIDFile= of the unit.
     pub pid_file: Option<PathBuf>,
+    /// RestartSec= of the unit: between an end and the next automatic start; `None` for `infinity`.
+    pub restart_after: Option<Duration>,
 }
 
 impl UnitState {
@@ -189,10 +192,29 @@ fn parse_show(text: &str) -> UnitState {
             "NeedDaemonReload" => state.need_daemon_reload = value == "yes",
             "ExecMainStartTimestampMonotonic" => state.exec_main_start = value.parse().unwrap_or(0),
             "PIDFile" => state.pid_file = path(),
+            "RestartUSec" => state.restart_after = parse_span(value),
             _ => {}
         }
     }
     state
+}
+
+/// A span of time as systemd shows it (systemd.time(7)): `100ms`, `1min 30s`, `0`.
+fn parse_span(text: &str) -> Option<Duration> {
+    text.split_ascii_whitespace().try_fold(Duration::ZERO, |sum, part| {
+        let digits = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
+        let (number, unit) = part.split_at(digits);
+        let micros = match unit {
+            "us" | "" => 1,
+            "ms" => 1_000,
+            "s" => 1_000_000,
+            "min" => 60_000_000,
+            "h" => 3_600_000_000,
+            "d" => 86_400_000_000,
+            _ => return None,
+        };
+        Some(sum + Duration::from_micros(number.parse::<u64>().ok()?.checked_mul(micros)?))
+    })
 }
 
 #[cfg(test)]
@@ -210,6 +232,17 @@ mod tests {
         assert!(state.is_loaded() && state.is_active() && state.is_enabled() && state.can_reload);
         assert_eq!((state.main_pid, state.n_restarts, state.exec_main_start), (Some(4711), Some(2), 812_345));
         assert_eq!(state.pid_file.as_deref(), Some(Path::new("/run/teleport.pid")));
+    }
+
+    #[test]
+    fn a_span_of_time_is_read_as_systemd_writes_it() {
+        let spans = [("100ms", 100), ("5s", 5_000), ("1min 30s", 90_000), ("2h 1s 500ms", 7_201_500), ("0", 0)];
+        for (text, millis) in spans {
+            assert_eq!(parse_span(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        assert_eq!(parse_span("1.5s"), None);
+        assert_eq!(parse_span("infinity"), None);
+        assert_eq!(parse_span("1w"), None);
     }
 
     #[test]

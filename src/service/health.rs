@@ -1,26 +1,47 @@
-//! Looks at the agent after a service action and asks [`super::judge`] or [`super::watch`] until there is a verdict.
+//! Follows the agent after a service action until [`super::judge`] or [`super::watch`] has a verdict: looks when
+//! something happened, when a rule's time is up, and now and then.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use super::judge::{HealthSettings, Judge, Main, Sample, UnitSample, Verdict};
-use super::readiness::{self, Readiness};
+use super::Service;
+use super::judge::{HealthSettings, Judge, Sample, Verdict};
+use super::sampler::Sampler;
 use super::watch::Watcher;
-use super::{MainHint, Service, pid_file_process, stopped, systemd};
-use crate::host::process::{self, FileId, Process, ProcessId, Reaper};
+use crate::host::events;
+use crate::host::process::Reaper;
 use crate::report::{Code, Error, Result};
 
-/// Between two looks at `/proc`.
-const SLICE: Duration = Duration::from_millis(100);
-/// Between two looks at first: a successor that dies at once lives for some tens of milliseconds.
-const FIRST_SLICE: Duration = Duration::from_millis(25);
-/// How long looks are that close together.
-const FIRST: Duration = Duration::from_secs(3);
-/// Between two runs of systemctl, which cost a process each.
-const UNIT_EVERY: Duration = Duration::from_millis(500);
-/// Between two questions to the agent.
-const READINESS_EVERY: Duration = Duration::from_millis(250);
+/// How often to look. After something happened more is to be expected, so the time to the next look is half of the
+/// quiet since, within these bounds: that finds soon what gives no event, and costs little where nothing happens.
+struct Pace {
+    /// Shortest time between two looks, also where events come in crowds.
+    shortest: Duration,
+    /// Longest: what is found later if every event is lost.
+    longest: Duration,
+    /// Longest time between two runs of systemctl, which cost a process each.
+    unit: Duration,
+    /// Executions of the new binary make another look worth while. Later on sessions of the agent execute it as well.
+    starts: bool,
+}
+
+/// For a verdict. A successor that dies at once lives for some tens of milliseconds; readiness comes without an event.
+const JUDGING: Pace = Pace {
+    shortest: Duration::from_millis(25),
+    longest: Duration::from_millis(250),
+    unit: Duration::from_secs(2),
+    starts: true,
+};
+/// For the later watch, whose rules wait 10 s at least and count restarts that systemd counts too.
+const WATCHING: Pace = Pace {
+    shortest: Duration::from_millis(250),
+    longest: Duration::from_secs(5),
+    unit: Duration::from_secs(10),
+    starts: false,
+};
+/// Shortest time between two runs of systemctl: systemd itself needs some to take note of a death.
+const UNIT_SHORTEST: Duration = Duration::from_millis(50);
 
 /// Whom to look at.
 #[derive(Debug, Clone)]
@@ -36,7 +57,7 @@ pub struct Probe<'a> {
 }
 
 /// Judges the new version after the service action that just ended (SPEC §6, health). Takes some seconds for a verdict
-/// on a good version, at most `deadline` plus `without_readiness` of the settings.
+/// on a good version, at most `deadline` plus `without_readiness` of the settings, and 2 s.
 ///
 /// `served_before`: the agent answered on its socket before the update ([`Readiness::is_served`]).
 /// `baseline_failing`: it was failing before; then the verdict is never `Failed`.
@@ -51,7 +72,10 @@ pub fn observe(
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Verdict> {
     let mut judge = Judge::new(settings, served_before, baseline_failing);
-    follow(probe, cancelled, |sample| judge.feed(sample))
+    follow(probe, &JUDGING, cancelled, |sample| match judge.feed(sample) {
+        Some(verdict) => ControlFlow::Break(verdict),
+        None => ControlFlow::Continue(judge.due(sample.at)),
+    })
 }
 
 /// Watches a version that was found healthy for another `settings.watch`; needs no lock (SPEC §6).
@@ -59,148 +83,61 @@ pub fn observe(
 /// Errors as for [`observe`].
 pub fn watch(probe: &Probe<'_>, settings: HealthSettings, cancelled: &dyn Fn() -> bool) -> Result<Verdict> {
     let mut watcher = Watcher::new(settings.watch);
-    follow(probe, cancelled, |sample| watcher.feed(sample))
+    follow(probe, &WATCHING, cancelled, |sample| match watcher.feed(sample) {
+        Some(verdict) => ControlFlow::Break(verdict),
+        None => ControlFlow::Continue(watcher.due(sample.at)),
+    })
 }
 
+/// `feed` answers with a verdict, or with when there can be one although nothing happens.
 fn follow(
     probe: &Probe<'_>,
+    pace: &Pace,
     cancelled: &dyn Fn() -> bool,
-    mut feed: impl FnMut(&Sample) -> Option<Verdict>,
+    mut feed: impl FnMut(&Sample) -> ControlFlow<Verdict, Duration>,
 ) -> Result<Verdict> {
-    let mut sampler = Sampler::new(probe)?;
-    loop {
-        let sample = sampler.sample()?;
-        if let Some(verdict) = feed(&sample) {
-            return Ok(verdict);
+    let mut sampler = Sampler::new(probe, pace.starts)?;
+    let mut last: Option<Sample> = None;
+    let (mut happened, mut due) = (Duration::ZERO, Duration::ZERO);
+    while !cancelled() {
+        let at = sampler.now();
+        // A verdict that time alone brings is given on fresh evidence.
+        let unit_age = if at >= due { Duration::ZERO } else { (at - happened).clamp(UNIT_SHORTEST, pace.unit) };
+        let sample = sampler.look(at, unit_age)?;
+        match feed(&sample) {
+            ControlFlow::Break(verdict) => return Ok(verdict),
+            ControlFlow::Continue(next) => due = next,
         }
-        if cancelled() {
-            return Err(Error::new(Code::Interrupted, "interrupted while watching the new version"));
+        if last.as_ref().is_some_and(|last| differ(last, &sample)) {
+            happened = at;
         }
-        std::thread::sleep(if sample.at < FIRST { FIRST_SLICE } else { SLICE });
+        last = Some(sample);
+        let now = sampler.now();
+        let rest = ((now - happened) / 2).clamp(pace.shortest, pace.longest).min(due.saturating_sub(now));
+        if !cancelled() && sampler.wait(rest) {
+            happened = sampler.now();
+            events::pause((at + pace.shortest).saturating_sub(happened));
+        }
     }
+    Err(Error::new(Code::Interrupted, "interrupted while watching the new version"))
 }
 
-/// A value that is asked for anew only after a while.
-#[derive(Debug)]
-struct Cached<T> {
-    value: Option<T>,
-    asked: Option<Instant>,
-}
-
-impl<T> Cached<T> {
-    fn empty() -> Self {
-        Self { value: None, asked: None }
-    }
-
-    /// Keeps the last value when `ask` has none.
-    fn refresh(&mut self, every: Duration, ask: impl FnOnce() -> Option<T>) {
-        if self.asked.is_none_or(|asked| asked.elapsed() >= every) {
-            self.value = ask().or_else(|| self.value.take());
-            self.asked = Some(Instant::now());
-        }
-    }
-}
-
-struct Sampler<'a> {
-    service: &'a Service,
-    data_dir: &'a Path,
-    before_reload: Option<Reaper>,
-    new_file: FileId,
-    start: Instant,
-    unit: Cached<(UnitSample, MainHint)>,
-    readiness: Cached<Readiness>,
-    /// Every process of the new binary that was or wanted to become the main process.
-    known: BTreeSet<ProcessId>,
-}
-
-impl<'a> Sampler<'a> {
-    fn new(probe: &'a Probe<'a>) -> Result<Self> {
-        let new_file = FileId::of(&probe.new_binary)
-            .ok_or_else(|| Error::new(Code::Damaged, format!("{} is not there", probe.new_binary.display())))?;
-        Ok(Self {
-            service: probe.service,
-            data_dir: &probe.data_dir,
-            before_reload: probe.before_reload,
-            new_file,
-            start: Instant::now(),
-            unit: Cached::empty(),
-            readiness: Cached::empty(),
-            known: BTreeSet::new(),
-        })
-    }
-
-    fn sample(&mut self) -> Result<Sample> {
-        let (unit, hint) = self.look_at_unit();
-        let main = self.main(&hint);
-        match &main {
-            // Which version it is of cannot be told, and so nothing be said against the new one.
-            Some(unseen) if unseen.hidden => return Err(stopped::hidden(unseen)),
-            Some(process) if self.is_new(process) => drop(self.known.insert(process.id())),
-            Some(old) => self.known.extend(self.successors(old)),
-            None => {}
-        }
-        self.known.retain(|id| id.is_alive());
-        let main = main.map(|process| Main { id: process.id(), is_new: self.known.contains(&process.id()) });
-        let readiness = main.is_some_and(|main| main.is_new).then(|| {
-            self.readiness.refresh(READINESS_EVERY, || Some(readiness::ask(self.data_dir)));
-            self.readiness.value.clone().unwrap_or(Readiness::NoSocket)
-        });
-        let reaped = self.before_reload.is_some_and(|old| old.has_reaped());
-        Ok(Sample { at: self.start.elapsed(), main, new_alive: self.known.clone(), reaped, unit, readiness })
-    }
-
-    fn look_at_unit(&mut self) -> (Option<UnitSample>, MainHint) {
-        match self.service {
-            Service::Systemd(systemd) => {
-                self.unit.refresh(UNIT_EVERY, || {
-                    let state = systemd.show().ok()?;
-                    let sample = UnitSample {
-                        failed: state.is_failed().then(|| state.result.clone()),
-                        auto_restart: state.is_auto_restart(),
-                        active: state.is_active(),
-                        restarts: state.n_restarts,
-                        stopped: state.active_state == "inactive" && state.result == "success",
-                    };
-                    Some((sample, systemd::hint(&state)))
-                });
-                self.unit.value.clone().map_or_else(Default::default, |(sample, hint)| (Some(sample), hint))
-            }
-            Service::Commands(commands) => {
-                // Its stop command removes the pid file, a crash leaves it.
-                let sample = UnitSample { stopped: !commands.pid_file.exists(), ..UnitSample::default() };
-                (Some(sample), MainHint { pid_file: Some(commands.pid_file.clone()), main_pid: None })
-            }
-            Service::None => Default::default(),
-        }
-    }
-
-    /// The pid file's process if it is the new one: systemd learns of a successor only when the old main process ends.
-    fn main(&self, hint: &MainHint) -> Option<Process> {
-        let by_file = hint.pid_file.as_deref().and_then(pid_file_process);
-        match by_file {
-            Some(process) if self.is_new(&process) || hint.main_pid.is_none() => Some(process),
-            _ => hint.main_pid.and_then(Process::by_pid),
-        }
-    }
-
-    /// Children of the old main process that run the new binary in the same way: not the helpers of a session.
-    fn successors(&self, old: &Process) -> Vec<ProcessId> {
-        let children = process::all().into_iter().filter(|process| process.ppid == old.pid && self.is_new(process));
-        children.filter(|process| process.args() == old.args()).map(|process| process.id()).collect()
-    }
-
-    fn is_new(&self, process: &Process) -> bool {
-        process.exe_id() == Some(self.new_file)
-    }
+/// Whether something happened between two looks.
+fn differ(one: &Sample, other: &Sample) -> bool {
+    *one != Sample { at: one.at, ..other.clone() }
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::io::Write;
+    use std::path::Path;
+    use std::time::Instant;
 
     use super::super::{Commands, Reloaded, StopProof};
     use super::*;
     use crate::host::durable;
+    use crate::host::process::Process;
 
     /// Two versions of an agent that only sleeps, run by commands.
     struct Bed {
@@ -252,11 +189,16 @@ mod tests {
 
         /// Once the shell that started it has become the agent.
         fn main_pid(&self) -> u32 {
+            self.main_pid_after(0)
+        }
+
+        /// Once another process than `before` is the agent: between the two the pid file names nobody.
+        fn main_pid_after(&self, before: u32) -> u32 {
             let deadline = Instant::now() + Duration::from_secs(10);
             loop {
                 match self.service.main_pid() {
-                    Some(pid) => return pid,
-                    None => assert!(Instant::now() < deadline),
+                    Some(pid) if pid != before => return pid,
+                    _ => assert!(Instant::now() < deadline),
                 }
                 std::thread::yield_now();
             }
@@ -388,6 +330,30 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_of_commands_that_has_not_written_its_pid_file_yet_is_seen_to_be_there() {
+        let bed = Bed::running("/bin/sh", "start");
+        durable::write(&bed.dir.path().join("start"), b"exec 3<>fifo; read x <&3; read y <&3", 0o755).unwrap();
+        let Service::Commands(commands) = &bed.service else { unreachable!() };
+        let fifo = bed.dir.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        bed.link("2.0.0");
+        bed.service.start().unwrap();
+        bed.main_pid();
+        durable::remove_file(&commands.pid_file).unwrap();
+        let probe = bed.probe("2.0.0");
+        let mut sampler = Sampler::new(&probe, true).unwrap();
+        let sample = sampler.look(Duration::ZERO, Duration::ZERO).unwrap();
+        assert_eq!((sample.main, sample.new_alive.len()), (None, 1));
+        // Its next line ends it, and that is heard.
+        std::fs::OpenOptions::new().write(true).open(&fifo).unwrap().write_all(b"x\ny\n").unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !sampler.look(Duration::ZERO, Duration::ZERO).unwrap().new_alive.is_empty() {
+            assert!(Instant::now() < deadline);
+            sampler.wait(Duration::from_secs(10));
+        }
+    }
+
+    #[test]
     fn a_cancelled_judgement_ends() {
         let bed = Bed::new();
         bed.link("1.0.0");
@@ -417,9 +383,7 @@ mod tests {
     fn a_predecessor_that_still_serves_its_connections_is_stopped_with_its_successor() {
         let (bed, old) = running_forking(None);
         assert_eq!(bed.service.reload().unwrap(), Reloaded::Reloaded);
-        while bed.service.main_pid() == Some(old) {
-            std::thread::yield_now();
-        }
+        bed.main_pid_after(old);
         assert!(Process::by_pid(old).is_some());
         bed.service.stop(&bed.proof, Duration::from_secs(10)).unwrap();
         assert!(Process::by_pid(old).is_none());
@@ -441,9 +405,7 @@ mod tests {
         bed.service.start().unwrap();
         let by_hand = bed.main_pid();
         bed.service.start().unwrap();
-        while matches!(bed.service.main_pid(), Some(pid) if pid == by_hand) {
-            std::thread::yield_now();
-        }
+        bed.main_pid_after(by_hand);
         let error = bed.service.stop(&bed.proof, Duration::from_millis(500)).unwrap_err();
         assert!(error.what.contains(&format!("pid {by_hand} (teleport")), "{error}");
         assert!(Process::by_pid(by_hand).is_some());

@@ -2,7 +2,7 @@
 //!
 //! It reads no clock and no `/proc`: [`super::health`] feeds it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::readiness::Readiness;
@@ -15,6 +15,13 @@ const RESTARTS: u32 = 2;
 /// After the last new process vanished another may follow (RestartSec= is 100 ms by default); after this none is coming
 /// soon, and the verdict on a process that exits at once is still given within 5 s.
 const SUCCESSOR_WAIT: Duration = Duration::from_secs(2);
+/// When the manager says that it will start the ended agent again after [`SUCCESSOR_WAIT`] only, there is nothing to
+/// wait for but a start that was queued and not begun (an agent that was restarting when we came): a turn of systemd's
+/// loop.
+const DOOMED_WAIT: Duration = Duration::from_millis(500);
+/// A process that took over, or got ready, must go on for this long, however old it is: what goes wrong at that point
+/// does so at once. A version that is ready within 4 s is still believed within 6 s.
+const SETTLE: Duration = Duration::from_secs(2);
 /// Without any main process for so long, nothing was started at all.
 const START_WAIT: Duration = Duration::from_secs(4);
 /// The successor is forked as soon as the signal comes: when a child was reaped and no other came in this time, that was
@@ -24,9 +31,9 @@ const FORK_WAIT: Duration = Duration::from_secs(4);
 /// How long to look, all configurable (SPEC §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HealthSettings {
-    /// The main process must have stood this long.
+    /// The process must have stood this long.
     pub stable: Duration,
-    /// Where the agent does not serve readiness, it must have stood this long instead.
+    /// Where the agent does not serve readiness, it must have stood this long as the main process instead.
     pub without_readiness: Duration,
     /// By then the new version must be the main process, and ready.
     pub deadline: Duration,
@@ -78,6 +85,8 @@ pub struct UnitSample {
     pub failed: Option<String>,
     /// Ended, and waiting for its next start.
     pub auto_restart: bool,
+    /// How long it waits for that; `None` where the manager does not tell.
+    pub restart_after: Option<Duration>,
     /// Something of it runs, if only a preparation.
     pub active: bool,
     /// Automatic restarts; `None` before systemd 235.
@@ -113,8 +122,12 @@ pub struct Judge {
     baseline_failing: bool,
     readiness_served: bool,
     first_restarts: Option<u32>,
-    seen: BTreeSet<ProcessId>,
+    /// Every new process, and when it was seen first.
+    seen: BTreeMap<ProcessId, Duration>,
+    /// The main process if it is a new one, and since when it is that.
     standing: Option<(ProcessId, Duration)>,
+    /// Since when that process answers that it is ready.
+    ready_since: Option<Duration>,
     none_since: Option<Duration>,
     down_since: Option<Duration>,
     last_word: Option<String>,
@@ -129,8 +142,9 @@ impl Judge {
             baseline_failing,
             readiness_served: served_before,
             first_restarts: None,
-            seen: BTreeSet::new(),
+            seen: BTreeMap::new(),
             standing: None,
+            ready_since: None,
             none_since: None,
             down_since: None,
             last_word: None,
@@ -150,14 +164,18 @@ impl Judge {
     }
 
     fn remember(&mut self, sample: &Sample) {
-        self.seen.extend(&sample.new_alive);
         let new_main = sample.main.filter(|main| main.is_new).map(|main| main.id);
-        self.seen.extend(new_main);
-        self.standing = new_main.map(|id| match self.standing {
-            Some((same, since)) if same == id => (same, since),
-            _ => (id, sample.at),
-        });
+        for id in sample.new_alive.iter().copied().chain(new_main) {
+            self.seen.entry(id).or_insert(sample.at);
+        }
         let since = |condition: bool, since: Option<Duration>| condition.then(|| since.unwrap_or(sample.at));
+        let same = self.standing.filter(|(id, _)| Some(*id) == new_main);
+        self.standing = same.or(new_main.map(|id| (id, sample.at)));
+        let is_ready = new_main.is_some_and(|id| match &sample.readiness {
+            Some(Readiness::Ready { pid }) => pid.is_none_or(|pid| pid == id.pid),
+            _ => false,
+        });
+        self.ready_since = since(is_ready, self.ready_since.filter(|_| same.is_some()));
         self.none_since = since(sample.new_alive.is_empty() && new_main.is_none(), self.none_since);
         self.down_since = since(sample.main.is_none() && sample.new_alive.is_empty(), self.down_since);
         match &sample.readiness {
@@ -194,7 +212,7 @@ impl Judge {
             return Some(format!("the service failed ({result})"));
         }
         let main = sample.main.map(|main| main.id);
-        let dead = self.seen.iter().filter(|id| !sample.new_alive.contains(id) && Some(**id) != main).count();
+        let dead = self.seen.keys().filter(|id| !sample.new_alive.contains(id) && Some(**id) != main).count();
         let restarts = unit.restarts.unwrap_or(0).saturating_sub(self.first_restarts.unwrap_or(0));
         if dead > DEATHS || restarts > RESTARTS {
             return Some("the new version ends again and again soon after its start".to_owned());
@@ -209,7 +227,7 @@ impl Judge {
         if self.seen.is_empty() && sample.reaped && main.is_some() && sample.at >= FORK_WAIT {
             return Some("the new version died at once after the reload, the old one runs on".to_owned());
         }
-        if unit.auto_restart && passed(self.down_since, SUCCESSOR_WAIT) {
+        if unit.auto_restart && passed(self.down_since, restart_wait(&unit)) {
             return Some("the agent ended soon after its start".to_owned());
         }
         if !unit.active && passed(self.down_since, START_WAIT) {
@@ -224,7 +242,8 @@ impl Judge {
             // A new process that came late is given its time to stand, whatever the deadline.
             Some((_, since)) if since < deadline => {
                 let needed = if self.readiness_served { self.settings.stable } else { self.settings.without_readiness };
-                sample.at >= deadline.max(since + needed) && !self.is_healthy(sample)
+                // One that is ready has only to go on.
+                sample.at >= deadline.max(since + needed) && self.ready_since.is_none() && !self.is_healthy(sample)
             }
             _ => sample.at >= deadline,
         }
@@ -241,12 +260,43 @@ impl Judge {
     }
 
     fn is_healthy(&self, sample: &Sample) -> bool {
-        let Some((id, since)) = self.standing else { return false };
-        let stood = sample.at.saturating_sub(since);
-        match &sample.readiness {
-            Some(Readiness::Ready { pid }) if pid.is_none_or(|pid| pid == id.pid) => stood >= self.settings.stable,
-            _ => !self.readiness_served && stood >= self.settings.without_readiness.max(self.settings.stable),
+        self.healthy_at().is_some_and(|healthy| sample.at >= healthy)
+    }
+
+    /// When the present main process will have stood long enough; `None` if standing is not enough.
+    fn healthy_at(&self) -> Option<Duration> {
+        let HealthSettings { stable, without_readiness, .. } = self.settings;
+        let (id, since) = self.standing?;
+        match self.ready_since {
+            Some(ready) => Some((*self.seen.get(&id)? + stable).max(ready + SETTLE.min(stable))),
+            None => (!self.readiness_served).then(|| since + without_readiness.max(stable)),
         }
+    }
+
+    /// The earliest time after `at`, the last sample's, at which there can be a verdict if nothing happens until then.
+    pub fn due(&self, at: Duration) -> Duration {
+        let HealthSettings { stable, without_readiness, deadline, .. } = self.settings;
+        let standing = self.standing.map(|(_, since)| since);
+        let times = [
+            self.healthy_at(),
+            self.none_since.map(|since| since + SUCCESSOR_WAIT),
+            self.down_since.map(|since| since + DOOMED_WAIT),
+            self.down_since.map(|since| since + SUCCESSOR_WAIT),
+            self.down_since.map(|since| since + START_WAIT),
+            Some(FORK_WAIT),
+            Some(deadline),
+            standing.map(|since| since + stable),
+            standing.map(|since| since + without_readiness),
+        ];
+        times.into_iter().flatten().filter(|time| *time > at).min().unwrap_or(at + deadline)
+    }
+}
+
+/// How long a unit that waits for its restart must have been down.
+fn restart_wait(unit: &UnitSample) -> Duration {
+    match unit.restart_after {
+        Some(wait) if wait >= SUCCESSOR_WAIT => DOOMED_WAIT,
+        _ => SUCCESSOR_WAIT,
     }
 }
 
@@ -294,14 +344,32 @@ mod tests {
     }
 
     /// Feeds samples each 100 ms until a verdict; at most two minutes.
-    fn judge(mut judge: Judge, sample: impl Fn(f64) -> Sample) -> (f64, Verdict) {
-        for tenth in 0..1200 {
-            let at = f64::from(tenth) / 10.0;
-            if let Some(verdict) = judge.feed(&sample(at)) {
-                return (at, verdict);
+    fn judge(judge: Judge, sample: impl Fn(f64) -> Sample) -> (f64, Verdict) {
+        let samples: Vec<Sample> = (0..1200).map(|tenth| sample(f64::from(tenth) / 10.0)).collect();
+        let (at, verdict) = densely(judge.clone(), &samples).expect("no verdict in two minutes");
+        assert_eq!(sparsely(judge, &samples), Some((at, verdict.clone())));
+        (at.as_millis() as f64 / 1000.0, verdict)
+    }
+
+    /// Feeds all of them until a verdict.
+    fn densely(mut judge: Judge, samples: &[Sample]) -> Option<(Duration, Verdict)> {
+        samples.iter().find_map(|sample| Some((sample.at, judge.feed(sample)?)))
+    }
+
+    /// Feeds those in which something happened, and those that are due.
+    fn sparsely(mut judge: Judge, samples: &[Sample]) -> Option<(Duration, Verdict)> {
+        let mut due = Duration::ZERO;
+        let mut last: Option<Sample> = None;
+        samples.iter().find_map(|sample| {
+            let quiet = last.as_ref().is_some_and(|last| *sample == Sample { at: sample.at, ..last.clone() });
+            if quiet && sample.at < due {
+                return None;
             }
-        }
-        panic!("no verdict in two minutes");
+            last = Some(sample.clone());
+            let verdict = judge.feed(sample);
+            due = judge.due(sample.at);
+            Some((sample.at, verdict?))
+        })
     }
 
     fn fresh() -> Judge {
@@ -390,7 +458,7 @@ mod tests {
             at if at < 6.0 => Sample { reaped: true, new_alive: [new(7)].into(), ..old_main(at) },
             at => new_main(at, 7, ready(7)),
         });
-        assert_eq!((at, verdict), (11.0, Verdict::Healthy { after: secs(11.0) }));
+        assert_eq!((at, verdict), (8.0, Verdict::Healthy { after: secs(8.0) }));
         let (at, _) = judge(fresh(), |at| match at {
             at if at < 3.0 => Sample { reaped: true, ..old_main(at) },
             at => new_main(at, 7, ready(7)),
@@ -404,7 +472,61 @@ mod tests {
             at if at < 20.0 => Sample { new_alive: [new(7)].into(), ..old_main(at) },
             at => new_main(at, 7, ready(7)),
         });
-        assert_eq!((at, verdict), (25.0, Verdict::Healthy { after: secs(25.0) }));
+        assert_eq!((at, verdict), (22.0, Verdict::Healthy { after: secs(22.0) }));
+    }
+
+    #[test]
+    fn one_that_took_over_late_must_go_on_for_a_moment_and_be_ready_all_that_time() {
+        let (at, verdict) = judge(fresh(), |at| match at {
+            at if at < 20.0 => Sample { new_alive: [new(7)].into(), ..old_main(at) },
+            at if at < 21.0 => new_main(at, 7, ready(7)),
+            at if at < 21.5 => new_main(at, 7, Readiness::Broken),
+            at => new_main(at, 7, ready(7)),
+        });
+        assert_eq!((at, verdict), (23.5, Verdict::Healthy { after: secs(23.5) }));
+        let (at, verdict) = judge(fresh(), |at| match at {
+            at if at < 20.0 => Sample { new_alive: [new(7)].into(), ..old_main(at) },
+            at if at < 21.9 => new_main(at, 7, ready(7)),
+            at => old_main(at),
+        });
+        assert_eq!(at, 23.9);
+        assert!(reason(verdict).contains("the old one runs on"));
+    }
+
+    #[test]
+    fn one_that_gets_ready_just_before_the_deadline_is_waited_for() {
+        let not_ready = Readiness::NotReady { pid: Some(7), text: "not joined".to_owned() };
+        let readiness = |at: f64| if at < 59.0 { not_ready.clone() } else { ready(7) };
+        let (at, verdict) = judge(fresh(), |at| new_main(at, 7, readiness(at)));
+        assert_eq!((at, verdict), (61.0, Verdict::Healthy { after: secs(61.0) }));
+        let (at, _) = judge(fresh(), |at| new_main(at, 7, if at < 60.5 { readiness(at) } else { not_ready.clone() }));
+        assert_eq!(at, 60.5);
+    }
+
+    #[test]
+    fn an_ended_agent_that_is_not_started_again_soon_is_not_waited_for() {
+        let waits = |seconds: f64| UnitSample {
+            auto_restart: true,
+            restart_after: Some(secs(seconds)),
+            restarts: Some(0),
+            ..UnitSample::default()
+        };
+        let died = |after: f64| {
+            move |at: f64| match at {
+                at if at < 0.3 => new_main(at, 7, Readiness::NoSocket),
+                at => Sample { unit: Some(waits(after)), ..down(at) },
+            }
+        };
+        for (after, expected) in [(5.0, 0.8), (2.0, 0.8), (1.9, 2.3), (0.1, 2.3)] {
+            let (at, verdict) = judge(fresh(), died(after));
+            assert_eq!((at, reason(verdict).contains("ended soon")), (expected, true), "{after}");
+        }
+        // It was restarting when we came, and our start is just being taken up.
+        let (at, verdict) = judge(fresh(), |at| match at {
+            at if at < 0.4 => Sample { unit: Some(waits(5.0)), ..down(at) },
+            at => new_main(at, 7, ready(7)),
+        });
+        assert_eq!((at, verdict), (5.4, Verdict::Healthy { after: secs(5.4) }));
     }
 
     #[test]
@@ -495,21 +617,24 @@ mod tests {
             (0..4_u32).prop_map(|pid| Some(Readiness::Ready { pid: (pid > 0).then_some(pid) })),
             (1..4_u32).prop_map(|pid| Some(Readiness::NotReady { pid: Some(pid), text: String::new() })),
         ];
+        let pids = || prop::collection::btree_set(1..4_u32, 0..2);
         let main = prop_oneof![
-            Just(None),
-            (1..4_u32).prop_map(|pid| Some(Main { id: new(pid), is_new: true })),
-            Just(Some(Main { id: OLD, is_new: false })),
+            pids().prop_map(|alive| (None, alive)),
+            (1..4_u32).prop_map(|pid| (Some(Main { id: new(pid), is_new: true }), [pid].into())),
+            pids().prop_map(|alive| (Some(Main { id: OLD, is_new: false }), alive)),
         ];
-        let one = (main, readiness, any::<bool>(), 1..80_u32);
+        let after = prop_oneof![Just(None), (1..6_u32).prop_map(|half| Some(secs(f64::from(half) / 2.0)))];
+        let unit = (any::<bool>(), any::<bool>(), after, prop::option::of(0..2_u32));
+        let one = (main, readiness, unit, any::<bool>(), 1..80_u32);
         prop::collection::vec(one, 1..60).prop_map(|steps| {
             let mut samples = Vec::new();
             let mut at = 0;
-            for (main, readiness, active, repeat) in steps {
+            for ((main, alive), readiness, (active, auto_restart, restart_after, restarts), reaped, repeat) in steps {
+                let unit = UnitSample { active, auto_restart, restart_after, restarts, ..UnitSample::default() };
+                let readiness = readiness.filter(|_| main.is_some_and(|main| main.is_new));
                 for _ in 0..repeat {
-                    let new_alive = main.iter().filter(|main| main.is_new).map(|main| main.id).collect();
-                    let unit = Some(UnitSample { active, ..UnitSample::default() });
-                    let readiness = readiness.clone();
-                    let reaped = false;
+                    let new_alive = alive.iter().copied().map(new).collect();
+                    let (unit, readiness) = (Some(unit.clone()), readiness.clone());
                     samples.push(Sample { at: Duration::from_millis(at), main, new_alive, reaped, unit, readiness });
                     at += 100;
                 }
@@ -527,20 +652,38 @@ mod tests {
                 let verdict = judge.feed(sample);
                 let has_failed = matches!(verdict, Some(Verdict::Failed { .. }));
                 prop_assert!(!failing || !has_failed);
-                prop_assert!(verdict.is_some() || sample.at <= settings.deadline + settings.without_readiness);
+                let longest = settings.deadline + settings.without_readiness + SETTLE;
+                prop_assert!(verdict.is_some() || sample.at <= longest);
                 let Some(verdict) = verdict else { continue };
                 if let Verdict::Healthy { .. } = verdict {
                     let main = sample.main.unwrap();
                     prop_assert!(main.is_new);
-                    let stood = samples[..=index].iter().rev().take_while(|earlier| earlier.main == Some(main)).count() - 1;
-                    let is_ready = matches!(
+                    let is_ready = |sample: &Sample| matches!(
                         sample.readiness, Some(Readiness::Ready { pid }) if pid.is_none_or(|pid| pid == main.id.pid)
                     );
-                    prop_assert!(stood >= 50);
-                    prop_assert!(is_ready || (stood >= 300 && !served));
+                    let so_far = &samples[..=index];
+                    let has_stood = |is: &dyn Fn(&Sample) -> bool| {
+                        so_far.iter().rev().take_while(|sample| is(sample)).count() - 1
+                    };
+                    let first = so_far.iter().position(|sample| sample.new_alive.contains(&main.id)).unwrap();
+                    let stood = has_stood(&|sample| sample.main == Some(main));
+                    if is_ready(sample) {
+                        prop_assert!(index - first >= 50);
+                        prop_assert!(has_stood(&|sample| sample.main == Some(main) && is_ready(sample)) >= 20);
+                    } else {
+                        prop_assert!(stood >= 300 && !served);
+                    }
                 }
                 break;
             }
+        }
+
+        #[test]
+        fn who_looks_when_something_happened_or_is_due_finds_what_a_steady_look_finds(
+            samples in samples(), served: bool, failing: bool,
+        ) {
+            let judge = Judge::new(HealthSettings::default(), served, failing);
+            prop_assert_eq!(sparsely(judge.clone(), &samples), densely(judge, &samples));
         }
     }
 }

@@ -6,6 +6,7 @@ mod family;
 pub mod health;
 pub mod judge;
 pub mod readiness;
+mod sampler;
 pub mod stopped;
 pub mod systemd;
 pub mod watch;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::judge::UnitSample;
 use super::{AgentState, MainHint, Reloaded};
 use crate::host::process;
 use crate::host::session;
@@ -95,4 +96,16 @@ impl Systemd {
 /// Where to find the main process of a unit in this state.
 pub(super) fn hint(unit: &UnitState) -> MainHint {
     MainHint { pid_file: unit.pid_file.clone(), main_pid: unit.main_pid }
+}
+
+/// What a unit in this state tells of its health.
+pub(super) fn sample(unit: &UnitState) -> UnitSample {
+    UnitSample {
+        failed: unit.is_failed().then(|| unit.result.clone()),
+        auto_restart: unit.is_auto_restart(),
+        restart_after: unit.restart_after,
+        active: unit.is_active(),
+        restarts: unit.n_restarts,
+        stopped: unit.active_state == "inactive" && unit.result == "success",
+    }
 }

@@ -49,6 +49,14 @@ impl Watcher {
         (sample.at >= self.length).then_some(Verdict::Healthy { after: sample.at })
     }
 
+    /// The earliest time after `at`, the last sample's, at which there can be a verdict if nothing happens until then.
+    pub fn due(&self, at: Duration) -> Duration {
+        let down = self.down_since.map(|since| since + DOWN_WAIT);
+        let not_ready = self.not_ready_since.map(|since| since + NOT_READY_WAIT);
+        let times = [down, not_ready].into_iter().flatten();
+        times.filter(|time| *time > at).min().unwrap_or(self.length).min(self.length)
+    }
+
     fn remember(&mut self, sample: &Sample) {
         let since = |condition: bool, since: Option<Duration>| condition.then(|| since.unwrap_or(sample.at));
         let stopped = sample.unit.as_ref().is_some_and(|unit| unit.stopped);
@@ -108,14 +116,26 @@ mod tests {
     const READY: Readiness = Readiness::Ready { pid: None };
 
     fn watched(sample: impl Fn(f64) -> Sample) -> (f64, bool) {
+        let samples: Vec<Sample> = (0..=600).map(|tenth| sample(f64::from(tenth) / 10.0)).collect();
+        let (at, verdict) = fed(&samples, false).expect("no verdict");
+        assert_eq!(fed(&samples, true), Some((at, verdict.clone())));
+        (at.as_millis() as f64 / 1000.0, matches!(verdict, Verdict::Healthy { .. }))
+    }
+
+    /// Feeds the samples, or those of them in which something happened or that are due.
+    fn fed(samples: &[Sample], sparsely: bool) -> Option<(Duration, Verdict)> {
         let mut watcher = Watcher::new(Duration::from_secs(60));
-        for tenth in 0..=600 {
-            let at = f64::from(tenth) / 10.0;
-            if let Some(verdict) = watcher.feed(&sample(at)) {
-                return (at, matches!(verdict, Verdict::Healthy { .. }));
+        let (mut due, mut last) = (Duration::ZERO, samples[0].clone());
+        samples.iter().find_map(|sample| {
+            let quiet = *sample == Sample { at: sample.at, ..last.clone() };
+            if sparsely && quiet && sample.at < due {
+                return None;
             }
-        }
-        panic!("no verdict");
+            last = sample.clone();
+            let verdict = watcher.feed(sample);
+            due = watcher.due(sample.at);
+            Some((sample.at, verdict?))
+        })
     }
 
     #[test]
