@@ -1,4 +1,4 @@
-//! The clap tree; no logic.
+//! The clap tree; no logic. The build script (`build/`) reads it too: nothing of this crate is used here.
 
 use std::path::PathBuf;
 
@@ -76,6 +76,26 @@ pub enum OutputFormat {
     Yaml,
 }
 
+/// Shells with a completion script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// GNU's
+    #[value(help = NO_HELP)]
+    Bash,
+    /// Elvish
+    #[value(help = NO_HELP)]
+    Elvish,
+    /// Fish
+    #[value(help = NO_HELP)]
+    Fish,
+    /// PowerShell
+    #[value(help = NO_HELP)]
+    Powershell,
+    /// Z shell
+    #[value(help = NO_HELP)]
+    Zsh,
+}
+
 /// The commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
@@ -105,7 +125,7 @@ pub enum Command {
     Completion {
         /// The shell
         #[arg(value_enum)]
-        shell: clap_complete::Shell,
+        shell: Shell,
     },
     /// Print this program's version
     Version(Version),

@@ -74,8 +74,9 @@ fn authorization(userinfo: &str) -> String {
 /// Asks the cluster that `spec` names.
 pub fn directive(context: &Context, spec: &Spec, client: &Client, deadline: Option<Duration>) -> Result<Directive> {
     let proxy: ProxyAddr = proxy(spec)?.parse()?;
-    let update_id = identity::shown(context, spec)?;
-    let question = Question { host_uuid: host_uuid(context)?, group: spec.group.clone(), update_id };
+    let host_uuid = host_uuid(context)?;
+    let update_id = identity::shown(context, spec, host_uuid.as_deref());
+    let question = Question { host_uuid, group: spec.group.clone(), update_id };
     cluster::find(client, &proxy, &question, deadline, &|| context.signals.cancelled())
 }
 

@@ -1,94 +1,37 @@
-//! `completion` and the manual page: both from the same clap tree.
+//! `completion` and the manual page. Both are rendered from the same clap tree by the build script (`build/`).
 
-use std::io::Write;
+use std::io::Read;
 
-use clap::CommandFactory;
+use flate2::read::DeflateDecoder;
 
-use crate::cli::Cli;
+use crate::cli::Shell;
 use crate::report::{IoContext, Result};
 
+/// A text that the build script has rendered and deflated.
+macro_rules! rendered {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name))
+    };
+}
+
 /// Prints the completion script for `shell`.
-pub fn run(shell: clap_complete::Shell) -> Result<u8> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "teleport-update", &mut script);
-    super::version::print(&script)
+pub fn run(shell: Shell) -> Result<u8> {
+    print(match shell {
+        Shell::Bash => rendered!("bash"),
+        Shell::Elvish => rendered!("elvish"),
+        Shell::Fish => rendered!("fish"),
+        Shell::Powershell => rendered!("powershell"),
+        Shell::Zsh => rendered!("zsh"),
+    })
 }
 
-/// Prints the manual page: section 8 (what root runs), one page, a section a command.
+/// Prints the manual page.
 pub fn man() -> Result<u8> {
-    let mut page = Vec::new();
-    render_man(&mut page).at("cannot render", "the manual page")?;
-    super::version::print(&page)
+    print(rendered!("man"))
 }
 
-fn render_man(page: &mut Vec<u8>) -> std::io::Result<()> {
-    let command = Cli::command();
-    let man = clap_mangen::Man::new(command.clone()).section("8").manual("System Administration");
-    man.render_title(page)?;
-    man.render_name_section(page)?;
-    page.write_all(SYNOPSIS.as_bytes())?;
-    man.render_options_section(page)?;
-    writeln!(page, ".SH COMMANDS")?;
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        writeln!(page, ".SS {}", sub.get_name())?;
-        // The sections' own titles are for a page each.
-        let mut body = Vec::new();
-        let man = clap_mangen::Man::new(sub.clone().disable_help_flag(true));
-        man.render_description_section(&mut body)?;
-        man.render_options_section(&mut body)?;
-        let body = String::from_utf8_lossy(&body);
-        for line in body.lines().filter(|line| !line.starts_with(".SH")) {
-            writeln!(page, "{line}")?;
-        }
-    }
-    writeln!(page, ".SH ENVIRONMENT\nInstead of the flags of \\fBenable\\fR and \\fBpin\\fR:")?;
-    for argument in command.find_subcommand("enable").into_iter().flat_map(clap::Command::get_arguments) {
-        if let (Some(name), Some(flag)) = (argument.get_env(), argument.get_long()) {
-            writeln!(page, ".TP\n.B {}\n\\-\\-{}", name.to_string_lossy(), flag.replace('-', "\\-"))?;
-        }
-    }
-    page.write_all(TAIL.as_bytes())
+fn print(deflated: &[u8]) -> Result<u8> {
+    let mut text = Vec::new();
+    DeflateDecoder::new(deflated).read_to_end(&mut text).at("cannot unpack", "what this program was built with")?;
+    super::version::print(&text)
 }
-
-/// One line in place of every global flag.
-const SYNOPSIS: &str = r#".SH SYNOPSIS
-\fBteleport\-update\fR [\fIGLOBAL OPTIONS\fR] \fICOMMAND\fR [\fIOPTIONS\fR]
-"#;
-
-/// What the manual page has behind the commands.
-const TAIL: &str = r#".SH "EXIT STATUS"
-.TP
-0
-Done, or nothing to do (also: a refused version is still in its waiting time).
-.TP
-1
-Failed, refused or rolled back.
-.TP
-2
-Usage.
-.TP
-3
-An update is due (\fBstatus \-\-err\-if\-should\-update\-now\fR only).
-.TP
-70
-The updater itself broke; the older one takes over.
-.TP
-75
-Another run holds the lock.
-.SH FILES
-.TP
-/var/lib/teleport/versions/updates.yaml
-Settings, and what happened.
-.TP
-/var/lib/teleport/versions/\fIVERSION\fR
-One installed version: bin, etc/systemd, share, backup, manifest.json, sha256.
-.TP
-/etc/teleport.yaml
-The agent's configuration; only read.
-.TP
-/usr/lib/teleport\-update/teleport\-update
-The package's own copy of this program, which the units run.
-.SH "SEE ALSO"
-.BR systemctl (1),
-.BR journalctl (1)
-"#;

@@ -6,12 +6,13 @@ use crate::config::Spec;
 use crate::host::mark::HostMark;
 use crate::report::Result;
 
-/// The id shown to the cluster: none in an image, none while `updates.yaml` still has another host's.
-pub fn shown(context: &Context, spec: &Spec) -> Result<Option<String>> {
-    if context.layout.is_image() || recorded(spec).is_of_another(&now(context)?) {
-        return Ok(None);
+/// The id shown to the cluster: none in an image, none while `updates.yaml` still has another host's. `host_uuid` is the
+/// agent's.
+pub fn shown(context: &Context, spec: &Spec, host_uuid: Option<&str>) -> Option<String> {
+    if context.layout.is_image() || recorded(spec).is_of_another(&HostMark::of_this_host(host_uuid)) {
+        return None;
     }
-    Ok(spec.update_id.clone())
+    spec.update_id.clone()
 }
 
 /// Whether `updates.yaml` lacks an id or mark of this host; see [`settled`].

@@ -14,6 +14,9 @@ use crate::host::{durable, lock, machine};
 use crate::report::{IoContext, Result};
 use crate::store::publish;
 
+/// Set by systemd (232 and later) for `ExecStopPost=`: how the run ended (systemd.exec(5)).
+const SERVICE_RESULT: &str = "SERVICE_RESULT";
+
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
     if !context.layout.versions.is_dir() {
@@ -21,6 +24,10 @@ pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
     }
     if !args.boot && !context.layout.is_image() && machine::is_going_down() {
         context.report.info("the host is going down: recovery is left to the boot");
+        return Ok(0);
+    }
+    // `ExecStopPost=` after a run that ended by itself, every ten minutes: that run has cleaned up, nothing needs the lock.
+    if !args.boot && context.host.var(SERVICE_RESULT) == Some("success") && !is_needed(context) {
         return Ok(0);
     }
     // A child that finishes its own journal works under its parent's lock.

@@ -1,5 +1,6 @@
 //! Gathering the facts that a plan is made from. Reads only; works without root as far as files are readable.
 
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -136,9 +137,11 @@ pub fn linked(context: &Context) -> Option<(Version, Option<Edition>)> {
         Some(target.strip_prefix(&versions).ok()?.components().next()?.as_os_str().to_string_lossy().into_owned())
     };
     let agent = dir_of(&layout.link_dir.join("teleport"))?;
-    let links = std::fs::read_dir(&layout.link_dir).ok()?.flatten();
-    let helpers =
-        links.filter(|entry| !is_updater_name(&entry.file_name().to_string_lossy())).map(|entry| entry.path());
+    let entries = std::fs::read_dir(&layout.link_dir).ok()?.flatten();
+    // The directory itself says which of its entries are links.
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let is_other = |name: &OsStr| name != "teleport" && !is_updater_name(&name.to_string_lossy());
+    let helpers = links.filter(|entry| is_other(&entry.file_name())).map(|entry| entry.path());
     if helpers.chain([layout.unit_file.clone()]).filter_map(|path| dir_of(&path)).any(|dir| dir != agent) {
         return None;
     }

@@ -29,7 +29,8 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
     if let Some(status) = watch::resume(context, &updates)? {
         return Ok(status);
     }
-    let updates = context.open()?;
+    // Only a watch that ended here has changed the file.
+    let updates = if updates.status().watch.is_some() { context.open()? } else { updates };
     if updates.spec().pinned {
         context.report.info("a version is pinned: the cluster is not followed");
         return Ok(0);

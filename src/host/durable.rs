@@ -219,10 +219,12 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).at("cannot read", path),
     };
-    if !file.metadata().at("cannot read", path)?.is_file() {
+    let known = file.metadata().at("cannot read", path)?;
+    if !known.is_file() {
         return Err(io::Error::other("not a regular file")).at("cannot read", path);
     }
-    let mut bytes = Vec::new();
+    // Room for all of it and for seeing its end: two reads, not ten that feel their way.
+    let mut bytes = Vec::with_capacity(usize::try_from(known.len().min(limit)).unwrap_or(0) + 1);
     file.take(limit + 1).read_to_end(&mut bytes).at("cannot read", path)?;
     if bytes.len() as u64 > limit {
         return Err(io::Error::other(format!("larger than {limit} bytes"))).at("cannot read", path);

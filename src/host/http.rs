@@ -6,6 +6,7 @@
 mod route;
 #[cfg(test)]
 pub(crate) mod test_server;
+mod trust;
 
 use std::fmt;
 use std::io::Read;
@@ -15,11 +16,12 @@ use std::time::{Duration, Instant};
 
 use ureq::Agent;
 use ureq::http::{HeaderMap, Uri, header};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::host::Host;
 use crate::report::{Code, Error, Result};
 pub use route::Proxies;
+use trust::Places;
 
 /// Most bytes of a small answer (SPEC §3): a find answer has a few hundred.
 pub const SMALL_BODY: u64 = 1 << 20;
@@ -219,7 +221,10 @@ pub struct Client {
 struct Inner {
     settings: HttpSettings,
     own_roots: Vec<Certificate<'static>>,
+    /// Believes the system's bundle.
     agent: OnceLock<Result<Agent>>,
+    /// Believes everything that the system believes: made when a server's authority was not in the bundle.
+    thorough: OnceLock<Result<Agent>>,
 }
 
 struct Failure {
@@ -244,8 +249,9 @@ impl Client {
     /// Errors: [`Code::ConfigInvalid`] for a proxy address or `ca_pem` that cannot be used.
     pub fn new(settings: &HttpSettings) -> Result<Self> {
         settings.proxies.check()?;
-        let own_roots = settings.ca_pem.as_deref().map_or(Ok(Vec::new()), certificates)?;
-        Ok(Self { inner: Arc::new(Inner { settings: settings.clone(), own_roots, agent: OnceLock::new() }) })
+        let own_roots = settings.ca_pem.as_deref().map_or(Ok(Vec::new()), trust::certificates)?;
+        let (agent, thorough) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { inner: Arc::new(Inner { settings: settings.clone(), own_roots, agent, thorough }) })
     }
 
     /// Whether `--insecure` holds.
@@ -413,40 +419,54 @@ impl Client {
                 ));
             }
         }
-        let agent = self.inner.agent.get_or_init(|| self.inner.agent()).clone().map_err(Failure::lasting)?;
-        let request = if ask.head { agent.head(url) } else { agent.get(url) };
-        let mut request = request.header(header::ACCEPT_ENCODING, "identity");
-        for (name, value) in &ask.headers {
-            request = request.header(*name, value);
-        }
-        if let Some(credentials) = &settings.credentials
-            && is_at_home
-            && credentials.fit(&uri)
-        {
-            request = request.header(header::AUTHORIZATION, &credentials.header);
-        }
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let proxy = settings.proxies.route(&uri).map_err(Failure::lasting)?;
         let way = proxy
             .as_ref()
             .map_or_else(String::new, |proxy| format!(" through the HTTP proxy {}:{}", proxy.host(), proxy.port()));
-        let response = request
-            .config()
-            .proxy(proxy)
-            .timeout_global(left)
-            .build()
-            .call()
-            .map_err(|error| failure(error, url, &way))?;
+        let send = |agent: &Agent| {
+            let request = if ask.head { agent.head(url) } else { agent.get(url) };
+            let mut request = request.header(header::ACCEPT_ENCODING, "identity");
+            for (name, value) in &ask.headers {
+                request = request.header(*name, value);
+            }
+            if let Some(credentials) = &settings.credentials
+                && is_at_home
+                && credentials.fit(&uri)
+            {
+                request = request.header(header::AUTHORIZATION, &credentials.header);
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            request.config().proxy(proxy.clone()).timeout_global(left).build().call()
+        };
+        let mut answer = send(&self.inner.agent().map_err(Failure::lasting)?);
+        if let Err(error) = &answer
+            && trust::is_refusal(error)
+            && let Some(thorough) = self.inner.more_trusting()
+        {
+            answer = send(&thorough.map_err(Failure::lasting)?);
+        }
+        let response = answer.map_err(|error| failure(error, url, &way))?;
         Ok((response, uri))
     }
 }
 
 impl Inner {
+    /// The agent that believes most of those made so far.
     fn agent(&self) -> Result<Agent> {
+        self.thorough.get().unwrap_or_else(|| self.agent.get_or_init(|| self.agent_with(Places::Bundle))).clone()
+    }
+
+    /// An agent that believes more than [`Inner::agent`] did; `None` if there is nobody more to believe.
+    fn more_trusting(&self) -> Option<Result<Agent>> {
+        let is_used_up = self.thorough.get().is_some() || !trust::are_systems(&self.settings);
+        (!is_used_up).then(|| self.thorough.get_or_init(|| self.agent_with(Places::Everywhere)).clone())
+    }
+
+    fn agent_with(&self, places: Places) -> Result<Agent> {
         let settings = &self.settings;
         let mut roots = self.own_roots.clone();
         if !settings.insecure {
-            roots.extend(self.system_roots());
+            roots.extend(trust::system_roots(settings, places));
             if roots.is_empty() {
                 return Err(Error::new(Code::ConfigInvalid, "this system has no trusted certificate authorities")
                     .advise("install ca-certificates, set SSL_CERT_FILE, or use --ca-file"));
@@ -456,7 +476,7 @@ impl Inner {
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::new_with_certs(&roots))
             .disable_verification(settings.insecure)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .unversioned_rustls_crypto_provider(Arc::new(trust::provider()))
             .build();
         Ok(Agent::config_builder()
             .tls_config(tls)
@@ -474,47 +494,11 @@ impl Inner {
             .build()
             .new_agent())
     }
-
-    /// Certificates that cannot be read are left out, as in other programs: one bad file must not stop all updates.
-    fn system_roots(&self) -> Vec<Certificate<'static>> {
-        let settings = &self.settings;
-        let mut found = Vec::new();
-        if settings.cert_file.is_none() && settings.cert_dirs.is_empty() {
-            found = rustls_native_certs::load_native_certs().certs;
-        }
-        if let Some(file) = &settings.cert_file {
-            found.extend(rustls_native_certs::load_certs_from_paths(Some(file), None).certs);
-        }
-        for dir in &settings.cert_dirs {
-            found.extend(rustls_native_certs::load_certs_from_paths(None, Some(dir)).certs);
-        }
-        found.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
-    }
-}
-
-fn certificates(pem: &str) -> Result<Vec<Certificate<'static>>> {
-    let invalid = || {
-        Error::new(Code::ConfigInvalid, "the CA file holds no PEM certificate")
-            .advise("give --ca-file a file with -----BEGIN CERTIFICATE----- blocks")
-    };
-    let mut found = Vec::new();
-    for item in ureq::tls::parse_pem(pem.as_bytes()) {
-        if let PemItem::Certificate(certificate) = item.map_err(|_| invalid())? {
-            found.push(certificate);
-        }
-    }
-    if found.is_empty() { Err(invalid()) } else { Ok(found) }
 }
 
 fn failure(error: ureq::Error, url: &str, way: &str) -> Failure {
     let told = Error::new(Code::Network, format!("cannot reach {}{way}: {}", shown(url), redact(&error.to_string())));
-    let is_certificate = match &error {
-        ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
-        ureq::Error::Io(error) => error
-            .get_ref()
-            .is_some_and(|inner| matches!(inner.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))),
-        _ => false,
-    };
+    let is_certificate = matches!(error, ureq::Error::Rustls(_) | ureq::Error::Tls(_)) || trust::is_refusal(&error);
     if is_certificate {
         return Failure::lasting(told.advise("check the clock, or name the issuing authority with --ca-file"));
     }

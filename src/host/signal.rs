@@ -1,5 +1,7 @@
 //! SIGINT, SIGTERM and the SIGHUP of a lost terminal become a flag that is asked at safe points (SPEC §7).
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -7,6 +9,9 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::report::{IoContext, Result};
+
+/// Room for `/proc/self/status`, bytes: it has about 1500.
+const STATUS: usize = 4096;
 
 /// The signals that this run received. Clones share the same flag.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +70,9 @@ impl Signals {
 
 /// Whether this process was started with `signal` ignored (proc(5), `SigIgn`: signal n is bit n-1).
 fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // Its size is not told beforehand: room for all of it, so that it is one read.
+    let mut status = String::with_capacity(STATUS);
+    let _ = File::open("/proc/self/status").and_then(|mut file| file.read_to_string(&mut status));
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
     mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

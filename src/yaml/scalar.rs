@@ -66,7 +66,8 @@ pub fn duration_text(length: Duration) -> String {
 
 /// A time as RFC 3339 in UTC with whole seconds, in the RFD's spelling: `2020-12-09T16:09:53+00:00`.
 pub fn time_text(time: jiff::Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%S+00:00").to_string()
+    let whole = jiff::Timestamp::from_second(time.as_second()).unwrap_or(time);
+    whole.display_with_offset(jiff::tz::Offset::UTC).to_string()
 }
 
 /// True if a text needs no quotes to be read as this very string by YAML 1.1 and 1.2 readers. Cautious: what looks
