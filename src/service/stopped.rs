@@ -11,6 +11,9 @@ use crate::report::{Code, Error, Result};
 
 /// Between two looks: a look costs some milliseconds on a busy host.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
+/// Between the first two looks after a stop, milliseconds: most agents are gone by then, and someone waits for them. The
+/// pauses double up to [`SLICE`].
+const FIRST_SLICE: Duration = Duration::from_millis(3);
 /// The agent's file name in a version.
 pub(super) const AGENT: &str = "teleport";
 /// The argument that makes a `teleport` process an agent, and not a `teleport version` by hand.
@@ -104,17 +107,20 @@ impl StopProof {
         see: &mut dyn FnMut(&[Process]),
     ) -> Result<()> {
         let deadline = Instant::now() + timeout;
+        let mut slice = FIRST_SLICE;
         loop {
+            // The manager is asked first: what it has started by then is seen.
+            let inactive = is_inactive();
             let left = self.leftovers()?;
-            // The manager is asked second: it could start the agent again after the look.
-            if left.is_empty() && is_inactive() && self.leftovers()?.is_empty() {
+            if inactive && left.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= deadline {
                 return Err(not_stopped(&left));
             }
             see(&left);
-            std::thread::sleep(SLICE);
+            std::thread::sleep(slice);
+            slice = SLICE.min(slice * 2);
         }
     }
 
