@@ -134,6 +134,21 @@ planted: setup-build setup-beds ## Plants faults in copies of the source, and re
 	cargo build $(CARGO_FLAGS) --package test-crash --package toy-agent
 	tests/crash/planted/run.sh $(TARGET_DIR) $(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CARGO_FLAGS)
 
+# Side by side on this machine, best with nothing else on it. BENCH=quick: a smaller run, which leaves the page alone.
+BENCH ?=
+BENCH_WORK := $(TARGET_DIR)/bench
+BENCH_RELEASE := cargo build --locked --release --target $(NATIVE) --package
+.PHONY: bench
+bench: setup-build setup-beds setup-bench ## Measure beside curl, tar, systemd-sysupdate; makes docs/performance.md (a quarter of an hour; BENCH=quick)
+	cargo build $(RELEASE) --target $(NATIVE)
+	$(BENCH_RELEASE) test-cluster
+	$(BENCH_RELEASE) test-limit
+	cargo build $(CARGO_FLAGS) --package test-bench --package toy-agent
+	@tests/beds/roots.sh bookworm trixie-sysupdate
+	$(TARGET_DIR)/$(NATIVE)/debug/test-bench $(if $(BENCH),--$(BENCH)) --work $(BENCH_WORK) \
+	    --out $(if $(BENCH),$(BENCH_WORK),docs) $(TARGET_DIR)/$(NATIVE)/release/teleport-update \
+	    $(TARGET_DIR)/$(NATIVE)/debug/toy-agent $(addprefix $(TARGET_DIR)/$(NATIVE)/release/,test-cluster test-limit)
+
 .PHONY: fuzz
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
 	@tests/fuzz.sh $(FUZZ_TARGETS)
@@ -173,6 +188,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/vm.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants
-setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants setup-bench
+setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants setup-bench: setup-%:
 	@tests/setup.sh $*
