@@ -14,6 +14,11 @@ const SETTINGS: &str = "  watch: 0s\n";
 /// A systemd unit without `ExecReload=` is stopped and started.
 const NO_RELOAD: &str = "[Service]\nExecReload=\n";
 
+/// Reloads the agent and waits until its successor has taken over.
+const RELOAD: &str = "old=$(cat /run/teleport.pid); systemctl reload teleport; n=0; \
+                      until test -s /run/teleport.pid && test \"$(cat /run/teleport.pid)\" != \"$old\"; \
+                      do n=$((n+1)); test $n -lt 2000; sleep 0.01; done";
+
 /// What was measured with databases of one size.
 #[derive(Debug, Clone, Default)]
 pub struct Downtimes {
@@ -21,6 +26,8 @@ pub struct Downtimes {
     pub megabytes: u64,
     /// Seconds without an answer in an upgrade (reload).
     pub upgrade: Vec<f64>,
+    /// The same in a `systemctl reload` after it, of the same agent.
+    pub reload: Vec<f64>,
     /// The same in the downgrade of the same round.
     pub downgrade: Vec<f64>,
     /// The same in a `systemctl restart` after it, of the same agent with the same database.
@@ -63,6 +70,9 @@ pub fn measure(lab: &Lab, sizes: &[u64], rounds: usize) -> io::Result<Option<(Ve
             let (gap, verdict) = update(lab, &bed, &next)?;
             found.upgrade.push(gap);
             verdicts.healthy.extend(verdict);
+            let probe = Probe::start(bed.data())?;
+            bed.exec(&["sh", "-ec", RELOAD])?;
+            found.reload.push(after_an_answer(probe)?);
             let (gap, verdict) = update(lab, &bed, "1.0.0")?;
             found.downgrade.push(gap);
             verdicts.healthy_start.extend(verdict);

@@ -1,5 +1,5 @@
-//! The host that the updater works on: a cell, in which it runs as from its timer, without `--root`. No agent runs there,
-//! so that no verdict is waited for: what is measured is the update itself, from the question to the last sync.
+//! The host that the updater works on: a cell, in which it runs as from its timer, without `--root`. No agent runs in
+//! it, so that no verdict is waited for: what is measured is the update itself, from the question to the last sync.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -91,14 +91,15 @@ pub fn render(results: &Results) -> String {
     let minutes = results.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64() / 60.0);
     let sysupdate = match &results.sysupdate {
         Ok(version) => format!(
-            "{version} of Debian 13, a `url-tar` transfer into a directory, digests verified, GnuPG's signature not asked \
-             for; in a mount namespace on the same disk."
+            "{version} of Debian 13, a `url-tar` transfer into a directory, digests verified, GnuPG's signature\n  not \
+             asked for; in a mount namespace on the same disk."
         ),
         Err(why) => format!("not measured: {}.", why.lines().last().unwrap_or_default().trim_end_matches('.')),
     };
     let places = [
         ("date", machine::today()),
-        ("minutes", format!("{minutes:.0}{}", if results.quick { " (quick)" } else { "" })),
+        ("command", if results.quick { "make bench BENCH=quick" } else { "make bench" }.to_owned()),
+        ("minutes", format!("{minutes:.0}")),
         ("machine", results.machine.clone()),
         ("targets", targets(results)),
         ("update_plot", "![Seconds of each way, for each archive](performance/update.svg)".to_owned()),
@@ -271,19 +272,21 @@ fn needs(results: &Results) -> String {
 
 fn downtime(results: &Results) -> String {
     let Some((sizes, _)) = &results.downtime else { return "Not measured: no bed can be had here.".to_owned() };
-    let mut rows =
-        "| database | upgrade (reload) | downgrade (database restored) | bare `systemctl restart` | downgrade ÷ \
-                    restart |\n|---|---:|---:|---:|---:|\n"
-            .to_owned();
+    let mut rows = "| database | upgrade (reload) | bare `systemctl reload` | downgrade (database restored) | bare \
+                    `systemctl restart` | downgrade ÷ restart | longer by |\n|---|---:|---:|---:|---:|---:|---:|\n"
+        .to_owned();
     for found in sizes {
         let ratio = Summary::of_ratios(&found.downgrade, &found.restart).map(|found| spread(&found, ""));
+        let longer: Vec<f64> = found.downgrade.iter().zip(&found.restart).map(|(ours, bare)| ours - bare).collect();
         rows += &format!(
-            "| {} MB | {} | {} | {} | {} |\n",
+            "| {} MB | {} | {} | {} | {} | {} | {} |\n",
             found.megabytes,
             cell(Some(&found.upgrade), " s"),
+            cell(Some(&found.reload), " s"),
             cell(Some(&found.downgrade), " s"),
             cell(Some(&found.restart), " s"),
-            ratio.unwrap_or_default()
+            ratio.unwrap_or_default(),
+            cell(Some(&longer), " s")
         );
     }
     rows.trim_end().to_owned()
@@ -380,6 +383,7 @@ mod tests {
         let downtimes = Downtimes {
             megabytes: 1000,
             upgrade: vec![0.001],
+            reload: vec![0.001],
             downgrade: vec![0.2, 0.9, 0.2],
             restart: vec![0.2, 0.2, 0.2],
         };

@@ -78,8 +78,8 @@ fn used(path: &Path) -> io::Result<u64> {
     Ok((found.f_blocks - found.f_bfree) * found.f_frsize)
 }
 
-/// The peak resident memory of the process and of each of its living descendants, bytes. The kernel counts it per program:
-/// what a process was before its `execve` is not in it.
+/// The peak resident memory of the process and of each of its living descendants, bytes. The kernel counts it per
+/// program: what a process was before its `execve` is not in it.
 fn peaks(pid: u32) -> HashMap<u32, u64> {
     let mut found = HashMap::new();
     let mut left = vec![pid];

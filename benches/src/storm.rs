@@ -114,10 +114,20 @@ impl Load {
         load
     }
 
+    /// Gbit/s in the busiest second.
+    pub fn gigabits(&self) -> f64 {
+        f64::from(peak(&self.concurrent)) * RATE / 1e9
+    }
+
     /// The second in which the last host has reloaded.
     pub fn end(&self) -> usize {
         self.reloads.iter().rposition(|&hosts| hosts > 0).unwrap_or(0)
     }
+}
+
+/// The busiest second of one kind.
+fn peak(of: &[u32]) -> u32 {
+    of.iter().copied().max().unwrap_or(0)
 }
 
 /// The rows of the table: a start and a jitter, and the busiest second of each kind.
@@ -129,14 +139,13 @@ pub fn table(hosts: usize) -> String {
     for start in Start::ALL {
         for jitter in JITTERS {
             let load = Load::simulate(start, jitter, hosts);
-            let peak = |of: &[u32]| of.iter().copied().max().unwrap_or(0);
-            let at_a_time = peak(&load.concurrent);
             rows += &format!(
-                "| {} | {jitter} | {} | {} | {at_a_time} | {:.0} | {} | {:.0} |\n",
+                "| {} | {jitter} | {} | {} | {} | {:.0} | {} | {:.0} |\n",
                 start.describe(),
                 peak(&load.asks),
                 peak(&load.downloads),
-                f64::from(at_a_time) * RATE / 1e9,
+                peak(&load.concurrent),
+                load.gigabits(),
                 peak(&load.reloads),
                 load.end() as f64 / 60.0,
             );
@@ -218,7 +227,7 @@ mod tests {
     fn every_host_downloads_and_reloads_once_and_a_longer_jitter_is_a_flatter_curve() {
         let hosts = 2000;
         for start in Start::ALL {
-            let mut last = u32::MAX;
+            let mut last = hosts as u32;
             for jitter in JITTERS {
                 let load = Load::simulate(start, jitter, hosts);
                 let sum = |of: &[u32]| of.iter().sum::<u32>() as usize;
@@ -228,6 +237,24 @@ mod tests {
                 assert!(most <= last + last / 4, "{start:?} {jitter}: {most} after {last}");
                 last = most;
             }
+        }
+    }
+
+    #[test]
+    fn the_guides_table_is_the_simulations() {
+        let guide = include_str!("../../docs/operators-guide.md");
+        for jitter in JITTERS {
+            let [up, boot] = [Start::Steady, Start::Boot].map(|start| Load::simulate(start, jitter, FLEET));
+            let row = format!(
+                "| {jitter} | {:.0} | {} | {:.0} min | {:.0} | {} | {:.0} min |",
+                up.gigabits(),
+                peak(&up.reloads),
+                up.end() as f64 / 60.0,
+                boot.gigabits(),
+                peak(&boot.reloads),
+                boot.end() as f64 / 60.0,
+            );
+            assert!(guide.contains(&row), "not in the guide: {row}");
         }
     }
 }

@@ -94,13 +94,19 @@ pub fn lines(title: &str, across: &str, panels: &[(String, Vec<Line>)]) -> Strin
         for (at, (_, points)) in lines.iter().enumerate() {
             let mut path = String::new();
             for (index, point) in points.iter().enumerate() {
+                // Within a level stretch no point is needed.
+                let is_level = |other: Option<&(f64, f64)>| other.is_some_and(|other| other.1 == point.1);
+                if index > 0 && is_level(points.get(index - 1)) && is_level(points.get(index + 1)) {
+                    continue;
+                }
                 let _ = write!(path, "{}{:.1} {:.1}", if index == 0 { 'M' } else { 'L' }, x(point.0), y(point.1));
             }
             let _ = writeln!(svg, "<path d='{path}' fill='none' stroke='{}' stroke-width='1.6'/>", COLOURS[at]);
         }
-        for part in 0..=6 {
-            let value = widest * f64::from(part) / 6.0;
-            text(&mut svg, (x(value), y_bottom + 14.0), 11, "middle", &short(value));
+        let step = round_up(widest / 8.0);
+        for part in 0..=(widest / step) as u32 {
+            let value = f64::from(part) * step;
+            text(&mut svg, (x(value), y_bottom + 14.0), 11, "middle", &format!("{value:.0}"));
         }
     }
     text(&mut svg, ((left + right) / 2.0, height - 8.0), 12, "middle", &escape(across));

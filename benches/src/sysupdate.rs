@@ -1,5 +1,5 @@
-//! The updater of systemd itself, for the same bytes: a `url-tar` transfer into a directory. It is not packaged for every
-//! Debian, so it runs in a mount namespace over a root of `tests/beds/root.sh` that has it, on the same disk.
+//! The updater of systemd itself, for the same bytes: a `url-tar` transfer into a directory. Not every Debian has it,
+//! so it runs in a mount namespace over a root of `tests/beds/root.sh` that does, on the same disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ const PROGRAM: &str = "/usr/lib/systemd/systemd-sysupdate";
 /// Where the host's own tree is within the namespace: paths of runs are the same in there.
 const HOST: &str = "/host";
 
-/// Keeps the mounts until it is killed, and says when they are made. `$1`: the root, which nobody writes to; `$2`: an empty
-/// directory; `$3`: the cluster's authority.
+/// Keeps the mounts until it is killed, and says when they are made. `$1`: the root, which nobody writes to; `$2`: an
+/// empty directory; `$3`: the cluster's authority.
 const MOUNTS: &str = r#"
 set -eu
 mount --make-rprivate /

@@ -26,8 +26,8 @@ pub enum Way {
     Write,
 }
 
-/// Today's updater, as shell: archive to disk, digest, size unpacked, unpacking. The archive goes before the sync, which
-/// need not write what is gone: that is in its favour.
+/// Today's updater, as shell: archive to disk, digest, size unpacked, unpacking. The archive goes before the sync, so
+/// that it need not be written: that is in its favour.
 const PASSES: &str = r#"
 curl -fsS --cacert "$CA" -o archive "$URL"
 curl -fsS --cacert "$CA" "$URL.sha256" | sed 's/ .*/  archive/' | sha256sum -c --quiet

@@ -1,5 +1,5 @@
-//! The limit of an update, alone and optimised: it cannot be done faster than its archive is inflated, nor than its files
-//! are written. A program of its own, because it is built as the delivered one is and shares nothing with it.
+//! The limit of an update, alone and optimised: it cannot be done faster than its archive is inflated, nor than its
+//! files are written. A program of its own, because it is built as the delivered one is and shares nothing with it.
 #![allow(clippy::disallowed_methods, reason = "these files are measured, not kept")]
 
 use std::fs::File;
