@@ -255,7 +255,8 @@ fn needs(results: &Results) -> String {
         .to_owned();
     for found in &results.updates {
         for way in Way::ALL {
-            let (Some(needs), Some(calls)) = (found.needs.get(&way), found.calls.get(&way)) else { continue };
+            let Some(needs) = found.needs.get(&way) else { continue };
+            let calls = found.calls.get(&way).map_or_else(|| "-".to_owned(), u64::to_string);
             // The first process of the others is a shell.
             let own = if way == Way::Update { format!("{:.1}", needs.own_memory as f64 / MIB) } else { String::new() };
             rows += &format!(
