@@ -44,13 +44,13 @@ LEAN := -C link-arg=-Wl,-T,$(CURDIR)/build/unwind.ld
 # A position-independent program relocates itself; as a bitmap (RELR, which musl reads since 1.2.4) that is 128 KB less. zig's
 # linker does not know the option.
 LEAN_$(NATIVE) := -C link-arg=-Wl,-z,pack-relative-relocs
-static crash package: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
+static crash package native: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
     $(REMAP_RUST) $(LEAN) $(LEAN_x86_64-unknown-linux-musl)
 # Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
-static crash package: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
+static crash package native: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
     $(REMAP_RUST) $(LEAN) $(LEAN_aarch64-unknown-linux-musl) -C relocation-model=pic -C link-arg=-pie
-static crash package: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
-static crash package: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+static crash package native: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+static crash package native: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
 
 .PHONY: static
 static: export PATH := $(ZIG)/bin:$(PATH)
@@ -140,6 +140,25 @@ planted: setup-build setup-beds ## Plants faults in copies of the source, and re
 	cargo build $(CARGO_FLAGS) --package test-crash --package toy-agent
 	tests/crash/planted/run.sh $(TARGET_DIR) $(TARGET_DIR)/$(NATIVE)/debug/test-crash $(CARGO_FLAGS)
 
+# Side by side on this machine, best with nothing else on it. BENCH=quick: a smaller run, which leaves the page alone.
+BENCH ?=
+BENCH_WORK := $(TARGET_DIR)/bench
+
+# Optimised: the updater as it ships, and what must not be slower than it.
+.PHONY: native
+native: setup-build
+	cargo build $(RELEASE) --target $(NATIVE)
+	cargo build --locked --release --target $(NATIVE) --package test-cluster
+	cargo build --locked --release --target $(NATIVE) --package test-limit
+
+.PHONY: bench
+bench: setup-build setup-beds setup-bench native ## Measure beside curl, tar, systemd-sysupdate; makes docs/performance.md (a quarter of an hour; BENCH=quick)
+	cargo build $(CARGO_FLAGS) --package test-bench --package toy-agent
+	@tests/beds/roots.sh bookworm trixie-sysupdate
+	$(TARGET_DIR)/$(NATIVE)/debug/test-bench $(if $(BENCH),--$(BENCH)) --work $(BENCH_WORK) \
+	    --out $(if $(BENCH),$(BENCH_WORK),docs) $(TARGET_DIR)/$(NATIVE)/release/teleport-update \
+	    $(TARGET_DIR)/$(NATIVE)/debug/toy-agent $(addprefix $(TARGET_DIR)/$(NATIVE)/release/,test-cluster test-limit)
+
 .PHONY: fuzz
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
 	@tests/fuzz.sh $(FUZZ_TARGETS)
@@ -179,6 +198,6 @@ clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/vm.sh clean
 	tests/beds/root.sh clean
 
-.PHONY: setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants
-setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants: setup-%:
+.PHONY: setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants setup-bench
+setup-build setup-lint setup-beds setup-packages setup-selinux setup-vm setup-arm64 setup-sbom setup-fuzz setup-mutants setup-bench: setup-%:
 	@tests/setup.sh $*

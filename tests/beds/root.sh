@@ -4,7 +4,7 @@
 #
 # SUITE is Debian's (default bookworm: systemd 252; bullseye: 247; trixie: 257), or Ubuntu's where Debian's archive has
 # none so old (xenial: 229; bionic: 237). KINDs: `rpm` (with rpm and dnf), `cloud` (with cloud-init, and what Ansible needs),
-# `needrestart`, `arm64` (runs under qemu-user; the caller sees to binfmt_misc). 77: Ubuntu's archive cannot be reached from here.
+# `needrestart`, `sysupdate` (systemd's own updater), `arm64` (runs under qemu-user; the caller sees to binfmt_misc). 77: Ubuntu's archive cannot be reached from here.
 #
 # A root lives in $TELEPORT_UPDATE_BEDS (default ~/.cache/teleport-update-beds) under a name that holds a digest of
 # everything it was made from, so a changed package list is another root. It is built under a temporary name and renamed
@@ -22,6 +22,7 @@ of_kind() {
     rpm) packages+=,rpm,dnf,createrepo-c ;;
     cloud) packages+=,cloud-init,python3-apt ;;
     needrestart) packages+=,needrestart ;;
+    sysupdate) packages+=,systemd-container ;;
     arm64) architecture=arm64 ;;
     *) echo "root.sh: not a kind of root: $1" >&2; return 2 ;;
     esac

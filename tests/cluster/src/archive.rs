@@ -154,7 +154,8 @@ impl Archive {
         self
     }
 
-    /// Makes the archive about `compressed` bytes longer; unpacked that is [`RATIO`] times as much, in `tsh`.
+    /// Makes the archive about `compressed` bytes longer; unpacked that is [`RATIO`] times as much, shared by the large
+    /// binaries about as in a real release.
     pub fn padding(mut self, compressed: u64) -> Self {
         self.padding = (compressed as f64 * RATIO) as u64;
         self
@@ -240,7 +241,7 @@ impl Archive {
                 path: format!("{prefix}/{bin}{name}"),
                 mode: 0o755,
                 head: Arc::clone(&self.agent),
-                padding: if name == "tsh" { self.padding } else { 0 },
+                padding: (self.padding as f64 * padding_share(name)) as u64,
                 tail: Arc::clone(&trailer),
             });
         }
@@ -308,6 +309,15 @@ impl Entry {
 
     fn file(path: String, mode: u32, contents: Arc<[u8]>) -> Self {
         Self { path, mode, head: contents, padding: 0, tail: Arc::new([]) }
+    }
+}
+
+/// The part of the padding that a binary gets.
+fn padding_share(name: &str) -> f64 {
+    match name {
+        "teleport" => 0.4,
+        "tsh" | "tctl" | "tbot" => 0.2,
+        _ => 0.0,
     }
 }
 

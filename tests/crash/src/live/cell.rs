@@ -90,7 +90,11 @@ impl Cell {
 
     /// A running cell with a copy of the files in `template`.
     pub fn copy_of(template: &Path, updater: &Updater) -> io::Result<Self> {
-        let dir = scratch()?;
+        Self::copy_in(scratch()?, template, updater)
+    }
+
+    /// The same in the new directory `dir`, where it is not all the same what lies below the files.
+    pub fn copy_in(dir: TempDir, template: &Path, updater: &Updater) -> io::Result<Self> {
         copy_to(template, dir.path())?;
         let mut cell = Self { dir, updater: updater.clone(), init: None };
         cell.init = Some(cell.start_init()?);
