@@ -26,8 +26,9 @@ pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
         context.report.info("the host is going down: recovery is left to the boot");
         return Ok(0);
     }
-    // `ExecStopPost=` after a run that ended by itself, every ten minutes: that run has cleaned up, nothing needs the lock.
-    if !args.boot && context.host.var(SERVICE_RESULT) == Some("success") && !is_needed(context) {
+    // `ExecStopPost=` after a run that ended by itself, every ten minutes: nothing needs the lock but what an earlier one left.
+    let has_ended_well = !args.boot && context.host.var(SERVICE_RESULT) == Some("success");
+    if has_ended_well && !is_needed(context) && publish::is_swept(&context.layout.versions) {
         return Ok(0);
     }
     // A child that finishes its own journal works under its parent's lock.

@@ -1,5 +1,6 @@
 //! `update`: what the timer runs (RFD 0169, 15 steps). When there is nothing to do it is one HTTPS exchange.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::errand::{self, Errand};
@@ -8,7 +9,8 @@ use super::{Context, ask, identity, recover, survey, watch};
 use crate::cli::Update;
 use crate::config::Updates;
 use crate::host::http;
-use crate::plan::{decide, facts::lacks};
+use crate::plan::decide;
+use crate::plan::facts::{is_updater_name, lacks};
 use crate::release::Revision;
 use crate::report::{Code, Result};
 use crate::store::manifest::{self, Manifest};
@@ -116,18 +118,32 @@ fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     let versions = context.layout.inside(&context.layout.versions);
     [plain.clone(), format!("{plain}_{}", target.edition)].iter().any(|dir| {
         let is_linked = link == versions.join(dir).join("bin/teleport");
-        is_linked && is_whole(&context.layout.versions.join(dir), &updates.spec().components)
+        is_linked && is_whole(context, &updates.spec().components, &context.layout.versions.join(dir))
     })
 }
 
-/// The marker is there, no component is missing, and every file has its size and mode: a dozen looks, no reading.
-fn is_whole(version_dir: &std::path::Path, components: &[String]) -> bool {
+/// The marker is there, the selection of components has not changed, and every file has its size and mode: a dozen looks, no
+/// reading.
+fn is_whole(context: &Context, components: &[String], version_dir: &Path) -> bool {
     let in_order = |manifest: &Manifest| {
         !lacks(manifest.components.as_deref(), components)
+            && !is_too_much_linked(context, components, manifest)
             && manifest.quick_check(version_dir).is_ok_and(|differences| differences.is_empty())
     };
     manifest::read_marker(version_dir).is_ok_and(|marker| marker.is_some())
         && Manifest::read(version_dir).is_ok_and(|manifest| in_order(&manifest))
+}
+
+/// Whether an executable that is not selected any more is linked.
+fn is_too_much_linked(context: &Context, components: &[String], manifest: &Manifest) -> bool {
+    let names = manifest.files.iter().filter_map(|file| file.path.strip_prefix("bin/"));
+    let is_selected = |name: &str| components.iter().any(|component| component == name);
+    let mut others = names.filter(|name| *name != "teleport" && !is_updater_name(name) && !is_selected(name));
+    let versions = context.layout.inside(&context.layout.versions);
+    let is_ours = |name: &str| {
+        std::fs::read_link(context.layout.link_dir.join(name)).is_ok_and(|target| target.starts_with(&versions))
+    };
+    !components.is_empty() && others.any(is_ours)
 }
 
 fn is_move(updates: &Updates, target: &Revision) -> bool {

@@ -8,6 +8,7 @@ use crate::config::Updates;
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::plan::Step;
+use crate::plan::facts::lacks;
 use crate::plan::{self, Node, Target};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::{self, Manifest};
@@ -79,6 +80,10 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
                     .iter()
                     .map(|difference| format!("{}: {difference}", version_dir.display())),
             );
+            if lacks(manifest.components.as_deref(), &facts.components) {
+                let what = "components are selected that were left out when it was unpacked";
+                found.push(format!("{}: {what}", version_dir.display()));
+            }
             if manifest::read_marker(&version_dir).unwrap_or_default() != Some(manifest.archive_sha256) {
                 found.push(format!("{}: the checksum marker is missing or another", version_dir.display()));
             }

@@ -89,6 +89,10 @@ fn stage(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, staging: &Pa
     for note in &staged.notes {
         site.report.debug(note);
     }
+    let is_there = |name: &str| staged.manifest.files.iter().any(|file| file.path.strip_prefix("bin/") == Some(name));
+    for name in supply.components.iter().filter(|name| !is_there(name)) {
+        site.report.warn(&format!("components: the archive of {revision} has no executable {name}"));
+    }
     Ok(staged.manifest)
 }
 

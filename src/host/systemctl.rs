@@ -11,7 +11,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 /// Everything else only waits for the manager or for an ExecReload= that sends a signal.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The properties read; a systemd that does not know one leaves its line out.
-const PROPERTIES: [&str; 13] = [
+const PROPERTIES: [&str; 14] = [
     "LoadState",
     "ActiveState",
     "SubState",
@@ -25,6 +25,7 @@ const PROPERTIES: [&str; 13] = [
     "ExecMainStartTimestampMonotonic",
     "PIDFile",
     "RestartUSec",
+    "Job",
 ];
 
 /// The service manager of the running host, or the unit files of an image.
@@ -61,6 +62,8 @@ pub struct UnitState {
     pub exec_main_start: u64,
     /// PIDFile= of the unit.
     pub pid_file: Option<PathBuf>,
+    /// A start, stop or reload of it is queued or under way.
+    pub has_job: bool,
     /// RestartSec= of the unit: between an end and the next automatic start; `None` for `infinity`.
     pub restart_after: Option<Duration>,
 }
@@ -193,6 +196,8 @@ fn parse_show(text: &str) -> UnitState {
             "ExecMainStartTimestampMonotonic" => state.exec_main_start = value.parse().unwrap_or(0),
             "PIDFile" => state.pid_file = path(),
             "RestartUSec" => state.restart_after = parse_span(value),
+            // `0` where older ones have none.
+            "Job" => state.has_job = !matches!(value, "" | "0"),
             _ => {}
         }
     }

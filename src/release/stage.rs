@@ -1,7 +1,7 @@
 //! Brings one archive, checked and unpacked, into a staging directory (SPEC §4, one pass).
 //!
-//! Two threads work side by side: one reads and hashes, one inflates and writes. Nothing is published here, and what
-//! is staged is complete and synced, or gone.
+//! Threads work side by side: one reads and hashes, one inflates and walks, and its own two write and sync. Nothing is
+//! published here, and what is staged is complete and synced, or gone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -48,7 +48,7 @@ pub(super) fn unpack(raw: impl BufRead, tree: Tree, rules: &Rules, written: &Ato
     let budget = Rc::new(Cell::new(MAX_HEADER));
     let inflated = Guard { inner: Gunzip::new(raw), budget: budget.clone(), left: rules.limits.max_total };
     std::thread::scope(|scope| {
-        let writer = Writer::start(scope, written);
+        let writer = Writer::start(scope, written)?;
         let mut run = Run { rules, budget, writer, tree, seen: BTreeMap::new(), landed: Vec::new(), notes: Vec::new() };
         let outcome = run.entries(inflated);
         let Run { writer, tree, landed, notes, .. } = run;

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use sha2::Digest as _;
 
@@ -38,23 +38,28 @@ enum Job {
 
 impl<'scope> Writer<'scope> {
     /// Starts the threads in `scope`. `written` counts the bytes of files as they land.
-    pub(super) fn start<'env>(scope: &'scope Scope<'scope, 'env>, written: &'env AtomicU64) -> Self {
+    ///
+    /// Errors: [`Code::Io`] where a thread cannot be started.
+    pub(super) fn start<'env>(scope: &'scope Scope<'scope, 'env>, written: &'env AtomicU64) -> Result<Self> {
+        let no_thread = |error| Error::new(Code::Io, format!("cannot start a thread to write with: {error}"));
         let (jobs, work) = sync_channel(BUFFERS);
         let (back, free) = channel();
         for _ in 0..BUFFERS {
             // The receiver is at hand, so this cannot fail.
             let _ = back.send(Vec::new());
         }
-        let thread = scope.spawn(move || {
-            let (to_sync, queue) = sync_channel(SYNC_QUEUE);
-            let syncer = scope.spawn(move || sync_all(&queue));
+        let (to_sync, queue) = sync_channel(SYNC_QUEUE);
+        let syncer = Builder::new().name("sync".into()).spawn_scoped(scope, move || sync_all(&queue));
+        let syncer = syncer.map_err(no_thread)?;
+        let write = move || {
             let digests = write_all(&work, &back, &to_sync, written);
             drop(to_sync);
             // A failed sync is why a file was refused.
             syncer.join().unwrap_or_else(|_| Err(broke()))?;
             digests
-        });
-        Self { jobs, free, thread }
+        };
+        let thread = Builder::new().name("write".into()).spawn_scoped(scope, write).map_err(no_thread)?;
+        Ok(Self { jobs, free, thread })
     }
 
     /// Writes everything that `from` has to the new, empty `file`; `path` is for messages. Gives the number of bytes.

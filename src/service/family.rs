@@ -6,7 +6,6 @@
 use rustix::process::Signal;
 
 use super::commands::signal;
-use super::stopped::is_agent;
 use crate::host::process::{Process, ProcessId};
 
 /// Which agents a stop by a command has to end besides the one that the command is for.
@@ -31,9 +30,9 @@ impl Family {
         Self { spared: agents.iter().filter(is_spared).map(Process::id).collect() }
     }
 
-    /// SIGTERM, once, to those of `left` that are of the family.
-    pub(super) fn end(&mut self, left: &[Process]) {
-        for agent in left.iter().filter(|process| is_agent(process)) {
+    /// SIGTERM, once, to those of `agents` that are of the family.
+    pub(super) fn end(&mut self, agents: &[Process]) {
+        for agent in agents {
             if !self.spared.contains(&agent.id()) {
                 self.spared.push(agent.id());
                 // One that has ended since is what is wanted; the next look tells.

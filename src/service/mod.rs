@@ -137,9 +137,10 @@ impl Service {
             }
             Self::None => Ok(()),
         };
-        let mut end_family = |left: &[Process]| {
+        // Not what merely has the database open: that is somebody else's to end.
+        let mut end_family = || {
             if let Some(family) = &mut family {
-                family.end(left);
+                family.end(&proof.agents());
             }
         };
         // What the manager says it has stopped it need not be asked about again.

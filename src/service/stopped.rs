@@ -98,13 +98,13 @@ impl StopProof {
         }
     }
 
-    /// Waits until nothing is left and `is_inactive` agrees, at most `timeout`, looking at least once. `see` is told what
-    /// each look finds.
+    /// Waits until nothing is left and `is_inactive` agrees, at most `timeout`, looking at least once. `again` is called
+    /// before each further look.
     pub(super) fn wait(
         &self,
         timeout: Duration,
         is_inactive: &dyn Fn() -> bool,
-        see: &mut dyn FnMut(&[Process]),
+        again: &mut dyn FnMut(),
     ) -> Result<()> {
         let deadline = Instant::now() + timeout;
         let mut slice = FIRST_SLICE;
@@ -118,7 +118,7 @@ impl StopProof {
             if Instant::now() >= deadline {
                 return Err(not_stopped(&left));
             }
-            see(&left);
+            again();
             std::thread::sleep(slice);
             slice = SLICE.min(slice * 2);
         }

@@ -109,11 +109,12 @@ pub(super) fn hint(unit: &UnitState) -> MainHint {
 /// What a unit in this state tells of its health.
 pub(super) fn sample(unit: &UnitState) -> UnitSample {
     UnitSample {
-        failed: unit.is_failed().then(|| unit.result.clone()),
+        // With a job that waits, or has not begun, it shows how it was left.
+        failed: (unit.is_failed() && !unit.has_job).then(|| unit.result.clone()),
         auto_restart: unit.is_auto_restart(),
         restart_after: unit.restart_after,
-        active: unit.is_active(),
+        active: unit.is_active() || (unit.has_job && !unit.is_auto_restart()),
         restarts: unit.n_restarts,
-        stopped: unit.active_state == "inactive" && unit.result == "success",
+        stopped: unit.active_state == "inactive" && unit.result == "success" && !unit.has_job,
     }
 }

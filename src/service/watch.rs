@@ -40,21 +40,25 @@ impl Watcher {
         }
     }
 
-    /// Takes the next sample (in order of time); `None` = go on. `Healthy` at the end of the watch.
+    /// Takes the next sample (in order of time); `None` = go on. `Healthy` at the end of the watch, if the agent runs and is
+    /// ready then.
     pub fn feed(&mut self, sample: &Sample) -> Option<Verdict> {
         self.remember(sample);
         if let Some(reason) = self.failure(sample) {
             return Some(Verdict::Failed { reason });
         }
-        (sample.at >= self.length).then_some(Verdict::Healthy { after: sample.at })
+        // What is not decided yet at the end of the watch is waited for.
+        let is_open = self.down_since.is_some() || self.not_ready_since.is_some();
+        (sample.at >= self.length && !is_open).then_some(Verdict::Healthy { after: sample.at })
     }
 
     /// The earliest time after `at`, the last sample's, at which there can be a verdict if nothing happens until then.
     pub fn due(&self, at: Duration) -> Duration {
         let down = self.down_since.map(|since| since + DOWN_WAIT);
         let not_ready = self.not_ready_since.map(|since| since + NOT_READY_WAIT);
-        let times = [down, not_ready].into_iter().flatten();
-        times.filter(|time| *time > at).min().unwrap_or(self.length).min(self.length)
+        let end = (at < self.length).then_some(self.length);
+        let times = [down, not_ready, end].into_iter().flatten();
+        times.filter(|time| *time > at).min().unwrap_or(self.length)
     }
 
     fn remember(&mut self, sample: &Sample) {
@@ -116,7 +120,7 @@ mod tests {
     const READY: Readiness = Readiness::Ready { pid: None };
 
     fn watched(sample: impl Fn(f64) -> Sample) -> (f64, bool) {
-        let samples: Vec<Sample> = (0..=600).map(|tenth| sample(f64::from(tenth) / 10.0)).collect();
+        let samples: Vec<Sample> = (0..=1000).map(|tenth| sample(f64::from(tenth) / 10.0)).collect();
         let (at, verdict) = fed(&samples, false).expect("no verdict");
         assert_eq!(fed(&samples, true), Some((at, verdict.clone())));
         (at.as_millis() as f64 / 1000.0, matches!(verdict, Verdict::Healthy { .. }))
@@ -172,6 +176,8 @@ mod tests {
     fn a_process_that_is_down_for_ten_seconds_is_a_failure() {
         let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, UnitSample::default()) };
         assert_eq!(watched(sample), (30.0, false));
+        let late = |at: f64| if at < 55.0 { running(at, 7, READY) } else { down(at, UnitSample::default()) };
+        assert_eq!(watched(late), (65.0, false));
     }
 
     #[test]
@@ -194,5 +200,8 @@ mod tests {
         };
         assert_eq!(watched(lost(10.0, 100.0)), (40.0, false));
         assert_eq!(watched(lost(10.0, 35.0)), (60.0, true));
+        // Also where the watch would end before it is decided.
+        assert_eq!(watched(lost(50.0, 70.0)), (70.0, true));
+        assert_eq!(watched(lost(50.0, 100.0)), (80.0, false));
     }
 }

@@ -44,12 +44,13 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
         rustix::fs::rename(staging.join(&file.path), &to).at("cannot put in place", &to)?;
         changed.insert(durable::parent(&to).to_owned());
     }
+    // A marker of the same archive stands: what the new manifest lists must be there before it.
+    for dir in changed {
+        durable::sync_dir(&dir)?;
+    }
     durable::rename(&staging.join(manifest::MANIFEST), &version_dir.join(manifest::MANIFEST))?;
     for difference in manifest.unexpected(version_dir)? {
         durable::remove_tree(&version_dir.join(difference.path))?;
-    }
-    for dir in changed {
-        durable::sync_dir(&dir)?;
     }
     durable::remove_tree(staging)
 }
@@ -83,11 +84,22 @@ pub fn sweep(versions: &Path) -> Result<()> {
         let entry = entry.at("cannot read", versions)?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if [STAGING_PREFIX, RETIRED_PREFIX, durable::TEMP_PREFIX].iter().any(|prefix| name.starts_with(prefix)) {
+        if is_left_over(&name) {
             durable::remove_tree(&entry.path())?;
         }
     }
     Ok(())
+}
+
+/// Whether [`sweep`] would find nothing; what cannot be read is not known to be so.
+pub fn is_swept(versions: &Path) -> bool {
+    std::fs::read_dir(versions).is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|entry| !is_left_over(&entry.file_name().to_string_lossy())))
+    })
+}
+
+fn is_left_over(name: &str) -> bool {
+    [STAGING_PREFIX, RETIRED_PREFIX, durable::TEMP_PREFIX].iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -226,8 +238,10 @@ mod tests {
         for name in [STAGING_PREFIX, RETIRED_PREFIX, durable::TEMP_PREFIX] {
             bed.write(&format!("{name}1.0.0/{MANIFEST}"), "x");
         }
+        assert!(!is_swept(bed.dir.path()));
         sweep(bed.dir.path()).unwrap();
         assert_eq!(bed.names(), stays);
+        assert!(is_swept(bed.dir.path()));
         sweep(&bed.dir.path().join("none")).unwrap();
         assert_eq!(sweep(&bed.dir.path().join(".journal")).unwrap_err().code, Code::Io);
     }
