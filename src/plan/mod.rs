@@ -8,7 +8,6 @@ pub mod step;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -156,15 +155,6 @@ impl Plan {
             })
     }
 
-    /// The switch steps during which the agent stands still: from its stop to its start, if the plan has both.
-    pub fn standstill(&self) -> Range<usize> {
-        let place = |wanted: &Step| self.switch.iter().position(|step| step == wanted);
-        match (place(&Step::Stop), place(&Step::Start)) {
-            (Some(stop), Some(start)) if stop < start => stop..start,
-            _ => 0..0,
-        }
-    }
-
     /// Bytes to be downloaded, where known.
     pub fn download_bytes(&self) -> Option<u64> {
         self.prepare.iter().find_map(|step| match step {
@@ -239,16 +229,12 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
             switch.push(Step::Place(Placement { path: path.clone(), was, now, part: Part::Unit }));
         }
     }
-    let left = from.map_or_else(|| UNMANAGED.to_owned(), |from| from.dir.clone());
-    let failed = target.trust_snapshot;
-    // Nothing stands between stop and start that can be done before or after.
-    let stops = switches && restore;
     if switches {
-        if stops {
-            switch.extend(facts.unit.managed.then_some(Step::DaemonReload));
-            switch.extend([Step::PrepareSnapshot { dir: left.clone() }, Step::Stop]);
+        let left = from.map_or_else(|| UNMANAGED.to_owned(), |from| from.dir.clone());
+        if restore {
+            switch.push(Step::Stop);
         }
-        switch.push(Step::Snapshot { dir: left.clone(), stopped: restore, failed });
+        switch.push(Step::Snapshot { dir: left, stopped: restore, failed: target.trust_snapshot });
         if restore {
             switch.push(Step::Restore { dir: to_dir.clone() });
         }
@@ -256,7 +242,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     }
     if !switch.is_empty() {
         switch.insert(0, hold(facts));
-        if facts.unit.managed && !stops {
+        if facts.unit.managed {
             switch.push(Step::DaemonReload);
         }
         match service {
@@ -270,9 +256,6 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
                 served: facts.agent.served,
                 failing: facts.agent.failed,
             });
-        }
-        if stops {
-            switch.extend([Step::Describe { dir: left.clone(), failed }, Step::Install { dir: left }]);
         }
     }
     if facts.agent.running && service == ServiceAction::None && switches {
