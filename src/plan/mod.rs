@@ -229,7 +229,8 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
             switch.push(Step::Place(Placement { path: path.clone(), was, now, part: Part::Unit }));
         }
     }
-    if switches {
+    // Also where somebody has moved the link already: the database has not moved with it.
+    if switches || restore {
         let left = from.map_or_else(|| UNMANAGED.to_owned(), |from| from.dir.clone());
         if restore {
             switch.push(Step::Stop);
@@ -238,7 +239,9 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         if restore {
             switch.push(Step::Restore { dir: to_dir.clone() });
         }
-        switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
+        if switches {
+            switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
+        }
     }
     if !switch.is_empty() {
         switch.insert(0, hold(facts));

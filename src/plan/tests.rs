@@ -262,6 +262,18 @@ fn links_to_names_that_the_new_version_lacks_go() {
 }
 
 #[test]
+fn a_database_is_restored_also_where_somebody_has_moved_the_link_already() {
+    let mut facts = host("2.0.0", vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())]);
+    facts.names[1].node = Node::Link("/v/1.0.0/bin/teleport".into());
+    let order = order(&move_to(&facts, &target("1.0.0")).unwrap());
+    let place =
+        |wanted: &str| order.iter().position(|step| step.starts_with(wanted)).unwrap_or_else(|| panic!("{order:?}"));
+    let steps = ["prepare_restore", "stop", "snapshot", "restore", "start", "health"].map(place);
+    assert!(steps.is_sorted(), "{order:?}");
+    assert!(!order.iter().any(|step| step.starts_with("switch")), "{order:?}");
+}
+
+#[test]
 fn a_smaller_selection_takes_links_of_the_installed_version_away_and_fetches_nothing() {
     let mut facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
     facts.components = vec!["tsh".into()];

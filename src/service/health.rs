@@ -59,7 +59,7 @@ pub struct Probe<'a> {
 /// Judges the new version after the service action that just ended (SPEC §6, health). Takes some seconds for a verdict
 /// on a good version, at most `deadline` plus `without_readiness` of the settings, and 2 s.
 ///
-/// `served_before`: the agent answered on its socket before the update ([`Readiness::is_served`]).
+/// `served_before`: the agent answered on its socket before the update ([`super::readiness::Readiness::is_served`]).
 /// `baseline_failing`: it was failing before; then the verdict is never `Failed`.
 ///
 /// Errors: [`Code::Interrupted`] when `cancelled` says so; [`Code::Damaged`] when the new binary is not there;
