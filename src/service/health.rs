@@ -400,15 +400,26 @@ mod tests {
 
     #[test]
     fn an_agent_that_is_no_kin_of_the_stopped_one_is_left_alone_and_told() {
-        let bed = Bed::forking();
-        bed.link("1.0.0");
+        let (bed, by_hand) = running_forking(None);
         bed.service.start().unwrap();
-        let by_hand = bed.main_pid();
-        bed.service.start().unwrap();
-        bed.main_pid_after(by_hand);
+        // It writes the pid file a second time, itself.
+        wait_for_trap(bed.main_pid_after(by_hand));
         let error = bed.service.stop(&bed.proof, Duration::from_millis(500)).unwrap_err();
         assert!(error.what.contains(&format!("pid {by_hand} (teleport")), "{error}");
         assert!(Process::by_pid(by_hand).is_some());
+    }
+
+    #[test]
+    fn another_program_that_opens_the_database_during_a_stop_is_told_and_not_ended() {
+        // Its first argument is that of an agent.
+        let stranger = "mkdir other; echo 'while :; do sleep 1; done' >other/start; : >sqlite.db; \
+                        cd other; { sh start <../sqlite.db & echo $! >../stranger; }";
+        let (bed, _) = running_forking(Some(&format!("kill $(cat pid); rm pid; {stranger}")));
+        let error = bed.service.stop(&bed.proof, Duration::from_millis(500)).unwrap_err();
+        let stranger = durable::read_limited(&bed.dir.path().join("stranger"), 16).unwrap().unwrap();
+        let stranger = String::from_utf8(stranger).unwrap();
+        assert!(error.what.contains(&format!("pid {} (sh", stranger.trim())), "{error}");
+        assert!(Process::by_pid(stranger.trim().parse().unwrap()).is_some());
     }
 
     #[test]

@@ -110,3 +110,20 @@ pub(super) fn sample(unit: &UnitState) -> UnitSample {
         stopped: unit.active_state == "inactive" && unit.result == "success" && !unit.has_job,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_whose_job_is_queued_is_neither_failed_nor_stopped_but_on_its_way() {
+        for (active_state, result) in [("failed", "signal"), ("inactive", "success")] {
+            let left = UnitState { active_state: active_state.into(), result: result.into(), ..UnitState::default() };
+            let queued = sample(&UnitState { has_job: true, ..left.clone() });
+            assert_eq!((queued.failed, queued.stopped, queued.active), (None, false, true));
+            let left = sample(&left);
+            assert_eq!((left.failed.is_some(), left.stopped), (active_state == "failed", active_state == "inactive"));
+            assert!(!left.active);
+        }
+    }
+}
