@@ -16,7 +16,7 @@ pub use backup::{Backup, Content, Expect};
 pub use facts::DatabaseFacts;
 pub use restore::{Prepared, prepare, prepare_by_link};
 pub use snapshot::{Pace, Snapshot, Subject, snapshot_online};
-pub use stopped::{AtRest, snapshot_stopped};
+pub use stopped::{AtRest, describe_taken, link_ahead, snapshot_stopped, take_stopped};
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,22 @@
 //! The snapshot of a stopped agent's database: nothing written is missing from it, and where possible nothing is
 //! copied (SPEC §6 "Restore", "Rows").
+//!
+//! A database that is about to be replaced is taken in three parts, so that an agent stands still for the second alone:
+//! [`link_ahead`] beside the running agent, [`take_stopped`] at rest, and [`describe_taken`] when nobody waits any more.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::backup::DATABASE_FILE;
+use super::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE, LINKED, missing};
 use super::snapshot::{Clock, Owner, Pace, Snapshot, Subject, absent, describe, lock_wait};
-use super::{directory, sqlite};
+use super::{digest, directory, sqlite};
 use crate::host::durable;
-use crate::report::{Code, Error, Result};
+use crate::host::process::FileId;
+use crate::report::{Code, Error, IoContext, Result};
 
 /// What the caller is about to do with a database at rest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,6 +25,91 @@ pub struct AtRest {
     pub will_be_replaced: bool,
     /// A failed run is being undone: a database that cannot be opened is kept with its log, marked `failed`.
     pub even_if_damaged: bool,
+}
+
+/// Gives the live database a second, durable name in the fresh directory `dir`, and writes out what can be written while
+/// its agent runs: its log as far as no reader is in the way, and its pages. True if the link could be made; false on
+/// another file system or where there is no database.
+///
+/// A link is no danger to the agent: nobody opens the second name before [`take_stopped`] has proven that the file is
+/// complete.
+///
+/// Errors: `no_space`, `read_only`, which are better found before the agent is stopped; `permission`, `io`.
+pub fn link_ahead(db: &Path, dir: &Path) -> Result<bool> {
+    let db = sqlite::live_path(db);
+    directory::make_fresh(dir)?;
+    if Owner::of(&db)?.is_none() {
+        return Ok(false);
+    }
+    write_out(&db);
+    let full = |kind| matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem);
+    match std::fs::hard_link(&db, dir.join(DATABASE_FILE)) {
+        Err(error) if full(error.kind()) => Err(error).at("cannot link", &db),
+        Err(_) => Ok(false),
+        Ok(()) => durable::sync_dir(dir).map(|()| true),
+    }
+}
+
+/// Takes the database of an agent that is proven stopped into `dir`, where [`link_ahead`] may have linked it: the log is
+/// brought into the one file, and that is durable under its second name afterwards, or copied where it cannot have one.
+/// The live file will be replaced by rename before anything writes to it.
+///
+/// Returns the identity for the journal, or none if what [`link_ahead`] linked is it. A host without database is
+/// described as such at once; everything else by [`describe_taken`].
+///
+/// Errors: `database_busy` if another program still has it, `database_invalid` if it cannot be opened (unless
+/// `even_if_damaged`: then its log is kept beside it), `interrupted`, `no_space`, `permission`, `io`.
+pub fn take_stopped(
+    db: &Path,
+    dir: &Path,
+    subject: &Subject<'_>,
+    even_if_damaged: bool,
+    pace: &Pace<'_>,
+) -> Result<Option<String>> {
+    let clock = Clock::start(pace);
+    let db = sqlite::live_path(db);
+    let Some(owner) = Owner::of(&db)? else {
+        directory::make_fresh(dir)?;
+        return absent(dir, subject).map(|taken| taken.backup.identity().map(str::to_owned));
+    };
+    let raw = rest(&db, &clock, even_if_damaged, settle_logged)?;
+    let copy = dir.join(DATABASE_FILE);
+    let file = FileId::of(&db);
+    let identity = match file.is_some() && file == FileId::of(&copy) {
+        true => None,
+        false => {
+            directory::make_fresh(dir)?;
+            Some(place(&db, &copy, true, owner)?.unwrap_or_else(|| LINKED.to_owned()))
+        }
+    };
+    if raw {
+        keep_sidecars(&db, &copy, true)?;
+    }
+    if identity.is_some() || raw {
+        durable::sync_dir(dir)?;
+    }
+    Ok(identity)
+}
+
+/// Checks and describes what [`take_stopped`] took into `dir`; reads the whole file. A database that is damaged, now or
+/// when it was taken, is described as one of a version that failed; the second value is what is wrong with it.
+///
+/// Errors: `backup_missing` if nothing was taken; `no_space`, `permission`, `io`.
+pub fn describe_taken(dir: &Path, subject: &Subject<'_>) -> Result<(Backup, Option<Error>)> {
+    let copy = dir.join(DATABASE_FILE);
+    if !durable::exists(&copy)? {
+        let absent = Backup::read(dir)?.ok_or_else(|| missing(&dir.join(DESCRIPTION_FILE)))?;
+        return Ok((absent, None));
+    }
+    let raw = sqlite::SIDECARS.iter().any(|suffix| sqlite::beside(&copy, suffix).exists());
+    let damage = match sqlite::check_at_rest(&copy) {
+        Ok(()) => None,
+        Err(error) if error.code == Code::DatabaseInvalid => Some(error),
+        Err(error) => return Err(error),
+    };
+    let backup = describe(dir, subject, subject.failed || raw || damage.is_some())?;
+    // That it could not be opened was told when it was taken.
+    Ok((backup, damage.filter(|_| !raw)))
 }
 
 /// Takes the database of an agent that is proven stopped into the fresh directory `dir`, then describes it.
@@ -39,35 +130,62 @@ pub fn snapshot_stopped(
     let db = sqlite::live_path(db);
     directory::make_fresh(dir)?;
     let Some(owner) = Owner::of(&db)? else { return absent(dir, subject) };
-    // On a full disk the log cannot be checkpointed either; the files as they are need no room when they are linked.
-    let keepable = |code| matches!(code, Code::DatabaseInvalid | Code::NoSpace | Code::ReadOnly | Code::Io);
-    let raw = match settle(&db, &clock) {
-        Ok(()) => false,
-        Err(error) if at_rest.even_if_damaged && keepable(error.code) => true,
-        Err(error) => return Err(error),
-    };
+    let raw = rest(&db, &clock, at_rest.even_if_damaged, settle_checked)?;
     let copy = dir.join(DATABASE_FILE);
-    let linked = place(&db, &copy, at_rest.will_be_replaced, owner)?;
+    let linked = place(&db, &copy, at_rest.will_be_replaced, owner)?.is_none();
     if raw {
-        for suffix in sqlite::SIDECARS {
-            let part = sqlite::beside(&db, suffix);
-            if let Some(owner) = Owner::of(&part)? {
-                place(&part, &sqlite::beside(&copy, suffix), at_rest.will_be_replaced, owner)?;
-            }
-        }
+        keep_sidecars(&db, &copy, at_rest.will_be_replaced)?;
     }
     let backup = describe(dir, subject, subject.failed || raw)?;
     Ok(Snapshot { backup, passes: 1, moved: false, linked, raw })
 }
 
-/// Brings every row into the one file, and checks it.
-fn settle(db: &Path, clock: &Clock<'_>) -> Result<()> {
+/// What a running agent's database has not on the disk yet; what does not work is done when it is stopped.
+fn write_out(db: &Path) {
+    if has_log(db) {
+        let _ = sqlite::open_live(db, lock_wait()).and_then(|connection| {
+            keep_log(&connection, db, true)?;
+            let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            Ok(())
+        });
+    }
+    // The connection is closed: a descriptor of the file that were closed before would take its locks along.
+    let _ = durable::sync_file(db);
+}
+
+/// Brings `db` to rest by `settle`; true if it must be kept as it is, with its log.
+fn rest(
+    db: &Path,
+    clock: &Clock<'_>,
+    even_if_damaged: bool,
+    settle: impl Fn(&Path, &Clock<'_>) -> Result<()>,
+) -> Result<bool> {
+    // On a full disk the log cannot be checkpointed either; the files as they are need no room when they are linked.
+    let keepable = |code| matches!(code, Code::DatabaseInvalid | Code::NoSpace | Code::ReadOnly | Code::Io);
+    match settle(db, clock) {
+        Ok(()) => Ok(false),
+        Err(error) if even_if_damaged && keepable(error.code) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Brings every row into the one file, which is checked first: a damaged database keeps its log as it is.
+fn settle_checked(db: &Path, clock: &Clock<'_>) -> Result<()> {
+    settle(db, clock, |connection| sqlite::quick_check(connection, db))
+}
+
+/// Brings every row into the one file. Where no log is left they are there, and SQLite is not asked.
+fn settle_logged(db: &Path, clock: &Clock<'_>) -> Result<()> {
+    if has_log(db) { settle(db, clock, |_| Ok(())) } else { durable::sync_file(db) }
+}
+
+fn settle(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
     let connection = sqlite::open_live(db, lock_wait())?;
-    // A damaged database keeps its log as it is: the check comes before the checkpoint, and closing must not make one.
+    // Closing must not make the checkpoint that the check has not yet allowed.
     keep_log(&connection, db, true)?;
     // The first reading also rolls back a hot journal.
     clock.retry(db, || connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)))?;
-    sqlite::quick_check(&connection, db)?;
+    check(&connection)?;
     keep_log(&connection, db, false)?;
     clock.retry(db, || {
         let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
@@ -81,18 +199,39 @@ fn settle(db: &Path, clock: &Clock<'_>) -> Result<()> {
     durable::sync_file(db)
 }
 
+/// Whether a log or journal may hold rows; what cannot be looked at may.
+fn has_log(db: &Path) -> bool {
+    ["-wal", "-journal"].iter().any(|suffix| match std::fs::metadata(sqlite::beside(db, suffix)) {
+        Ok(log) => log.len() > 0,
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    })
+}
+
+/// Keeps the log of a database beside its copy.
+fn keep_sidecars(db: &Path, copy: &Path, link: bool) -> Result<()> {
+    for suffix in sqlite::SIDECARS {
+        let part = sqlite::beside(db, suffix);
+        if let Some(owner) = Owner::of(&part)? {
+            place(&part, &sqlite::beside(copy, suffix), link, owner)?;
+        }
+    }
+    Ok(())
+}
+
 fn keep_log(connection: &Connection, db: &Path, keep: bool) -> Result<()> {
     let set = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
     set.map(|_| ()).map_err(|error| sqlite::explain(error, "cannot open", db))
 }
 
-/// Links or copies `from` to the new name `to`; true if linked.
-fn place(from: &Path, to: &Path, link: bool, owner: Owner) -> Result<bool> {
+/// Links `from` to the new name `to`, or copies it durably: then it returns the copy's digest (64 hex).
+fn place(from: &Path, to: &Path, link: bool, owner: Owner) -> Result<Option<String>> {
     if link && std::fs::hard_link(from, to).is_ok() {
-        return Ok(true);
+        return Ok(None);
     }
-    durable::copy_synced(from, to, 0o600)?;
+    let mut source = File::open(from).at("cannot read", from)?;
+    let mut target = durable::create_new(to, 0o600).at("cannot make", to)?;
+    let (sha256, _) = digest::copy(&mut source, &mut target).at("cannot write", to)?;
     owner.give(to)?;
-    durable::sync_file(to)?;
-    Ok(false)
+    target.sync_all().at("cannot sync", to)?;
+    Ok(Some(sha256))
 }

@@ -73,7 +73,8 @@ impl Opening {
 /// What a step leaves behind for its undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Digest of the snapshot that the step made; the host's state before the switch.
+    /// Digest of the snapshot that the step made; `absent` for a host without database, `linked` for the file of the
+    /// database itself under a second name, which is hashed later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_sha256: Option<String>,
 }
@@ -131,6 +132,8 @@ pub struct Journal {
     records: Vec<Record>,
     /// Where the last whole record ends.
     end: u64,
+    /// Records that are written with the next one.
+    unwritten: Vec<u8>,
 }
 
 impl Journal {
@@ -141,7 +144,7 @@ impl Journal {
         durable::remove_file(&temp)?;
         let file = durable::create_new(&temp, durable::FILE_MODE).at("cannot write", &temp)?;
         let begun = preallocate(&file).at("cannot set space aside for", &temp).and_then(|()| {
-            let mut journal = Self { file, path: temp.clone(), records: Vec::new(), end: 0 };
+            let mut journal = Self { file, path: temp.clone(), records: Vec::new(), end: 0, unwritten: Vec::new() };
             journal.append(Record::Begin(Box::new(opening)))?;
             durable::rename(&temp, &path)?;
             journal.path = path.clone();
@@ -178,17 +181,30 @@ impl Journal {
                 .and_then(|()| file.sync_data())
                 .at("cannot write", &path)?;
         }
-        Ok(Some(Self { file, path, records, end }))
+        Ok(Some(Self { file, path, records, end, unwritten: Vec::new() }))
     }
 
-    /// Appends a record and makes it durable. One that failed is written over by the next: half of it in the middle
-    /// would hide all that follows.
+    /// Appends a record and makes it durable, with those that were only noted before it. One that failed is written over
+    /// by the next: half of it in the middle would hide all that follows.
     pub fn append(&mut self, record: Record) -> Result<()> {
-        let line = encode(&record);
-        self.file.write_all_at(&line, self.end).and_then(|()| self.file.sync_data()).at("cannot write", &self.path)?;
-        self.end += line.len() as u64;
-        self.records.push(record);
+        self.append_all(vec![record])
+    }
+
+    /// Appends records and makes them durable together; torn, the first ones may be there without the others.
+    pub fn append_all(&mut self, records: Vec<Record>) -> Result<()> {
+        let mut lines = self.unwritten.clone();
+        lines.extend(records.iter().flat_map(encode));
+        self.file.write_all_at(&lines, self.end).and_then(|()| self.file.sync_data()).at("cannot write", &self.path)?;
+        self.end += lines.len() as u64;
+        self.unwritten.clear();
+        self.records.extend(records);
         Ok(())
+    }
+
+    /// Adds a record that is durable with the next one that is appended, and that recovery can do without until then.
+    pub fn note(&mut self, record: Record) {
+        self.unwritten.extend(encode(&record));
+        self.records.push(record);
     }
 
     /// Every record so far.
@@ -253,7 +269,7 @@ impl Journal {
         })
     }
 
-    /// Digest of the snapshot that this run took.
+    /// Identity of the snapshot that this run took, as last noted.
     pub fn snapshot_sha256(&self) -> Option<&str> {
         self.records.iter().rev().find_map(|record| match record {
             Record::Done { note: Note { snapshot_sha256: Some(sha256) }, .. } => Some(sha256.as_str()),
@@ -406,6 +422,26 @@ mod tests {
         let end = bytes.len() as u64;
         bytes.resize(bytes.len() + 4096, 0);
         assert_eq!(parse(&bytes).unwrap(), (records, end));
+    }
+
+    #[test]
+    fn a_noted_record_is_written_with_the_next_one_also_where_that_had_to_be_written_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let on_disk = || parse(&std::fs::read(dir.path().join(NAME)).unwrap()).unwrap().0.len();
+        let mut journal = Journal::create(dir.path(), opening()).unwrap();
+        journal.append_all(vec![Record::Intent { step: 0 }, Record::Intent { step: 1 }]).unwrap();
+        let note = || Note { snapshot_sha256: Some("ab".into()) };
+        journal.note(Record::Done { step: 0, note: note() });
+        assert_eq!((on_disk(), journal.records().len(), journal.snapshot_sha256()), (3, 4, Some("ab")));
+        // A file that cannot be written to.
+        let good = std::mem::replace(&mut journal.file, File::open(dir.path().join(NAME)).unwrap());
+        journal.append(Record::Evidence).unwrap_err();
+        journal.file = good;
+        journal.append(Record::DatabaseBack).unwrap();
+        assert_eq!(on_disk(), 5);
+        let reopened = Journal::open(dir.path(), Path::new("/")).unwrap().unwrap();
+        assert_eq!(reopened.records(), journal.records());
+        assert_eq!(reopened.records()[3..], [Record::Done { step: 0, note: note() }, Record::DatabaseBack]);
     }
 
     #[test]

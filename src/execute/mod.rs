@@ -104,22 +104,33 @@ pub fn run(
 }
 
 fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Undone> {
+    let plain = |error: Error| Undone { error, blame: false, recovery: None };
+    let standstill = plan.standstill();
+    let mut announced = 0;
+    // A terminal that takes no lines must not keep the agent waiting.
+    let mut unsaid = Vec::new();
     for (index, step) in plan.switch.iter().enumerate() {
-        let plain = |error: Error| Undone { error, blame: false, recovery: None };
         if site.signals.cancelled() {
             return Err(plain(
                 Error::new(Code::Interrupted, format!("interrupted before: {}", step.describe()))
                     .advise("everything is put back; run the command again"),
             ));
         }
-        journal.append(Record::Intent { step: index }).map_err(plain)?;
-        match steps::perform(site, plan, step) {
-            Ok(note) => {
-                journal.append(Record::Done { step: index, note }).map_err(plain)?;
-                if !matches!(step, Step::Hold { .. }) {
-                    site.report.done(&step.describe());
-                }
-            }
+        if index >= announced {
+            announced = index + announced_together(&plan.switch[index..]);
+            let intents = (index..announced).map(|step| Record::Intent { step }).collect();
+            journal.append_all(intents).map_err(plain)?;
+        }
+        let performed = steps::perform(site, plan, step);
+        if performed.is_ok() && !matches!(step, Step::Hold { .. }) {
+            unsaid.push(step.describe());
+        }
+        if performed.is_err() || !standstill.contains(&index) {
+            unsaid.drain(..).for_each(|line| site.report.done(&line));
+        }
+        match performed {
+            // Its undo does not ask whether it is done; what it leaves for that is durable with the next intent.
+            Ok(note) => journal.note(Record::Done { step: index, note }),
             Err(error) => {
                 site.report.failed(&step.describe());
                 let blame =
@@ -129,6 +140,20 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
         }
     }
     Ok(())
+}
+
+/// How many of `steps` have their intents written with the first one's. While the agent stands still every sync counts,
+/// and an undo can meet a step that never happened. Not so a restore before the snapshot is noted that it replaces.
+fn announced_together(steps: &[Step]) -> usize {
+    let follows = |pair: &[Step]| {
+        matches!(
+            pair,
+            [Step::Stop, Step::Snapshot { .. }]
+                | [Step::Restore { .. }, Step::Switch { .. }]
+                | [Step::Switch { .. }, Step::Start]
+        )
+    };
+    1 + steps.windows(2).take_while(|pair| follows(pair)).count()
 }
 
 /// Steps in which the new version's own process can be what fails.

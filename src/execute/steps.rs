@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Site;
 use super::journal::{Journal, Note, Record};
-use crate::database::backup::DATABASE_FILE;
+use crate::database::backup::{DATABASE_FILE, LINKED};
 use crate::database::{self, AtRest, Backup, Content, Pace, Subject, directory, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, mark, package, systemctl::Systemctl};
@@ -31,7 +31,14 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Fetch { .. } => return Err(Error::new(Code::Io, "a download cannot stand in the switch")),
         Step::Verify { dir } => verify(site, dir)?,
         Step::Place(place) | Step::Switch { place, .. } => put(place, &place.now)?,
-        Step::Snapshot { dir, stopped, failed } => return snapshot(site, plan, dir, *stopped, *failed),
+        Step::PrepareSnapshot { dir } => return prepare_snapshot(site, dir),
+        Step::Snapshot { dir, stopped: true, failed } => return take_stopped(site, plan, dir, *failed),
+        Step::Snapshot { dir, stopped: false, failed } => return snapshot(site, plan, dir, *failed),
+        Step::Describe { dir, failed } => return describe(site, plan, dir, *failed),
+        Step::Install { dir } => {
+            let version_dir = site.version_dir(dir);
+            directory::install(&version_dir, &directory::new_in(&version_dir))?;
+        }
         Step::PrepareRestore { dir } => {
             restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
         }
@@ -45,6 +52,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
                 site.report.warn("the agent cannot be reloaded: it was restarted, its connections were dropped");
             }
         }
+        Step::Start if plan.switch.contains(&Step::Stop) => site.service.start_stopped()?,
         Step::Start => site.service.start()?,
         Step::Health { binary, served, failing } => health_verdict(site, binary, *served, *failing)?,
         Step::SetAside { path, kept } => set_aside(path, kept)?,
@@ -80,7 +88,11 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             };
             stop_for_undo(site)?;
             if let Some(prepared) = prepared {
-                database_back(site, prepared, Some(evidence), journal)?;
+                // What a restore put there nobody has opened before the link led to its version.
+                let restores = journal.opening()?.plan.database == Database::Restore;
+                let opened = !restores || look(&place.path)? == place.now;
+                let evidence = opened.then_some(evidence.as_str());
+                database_back(site, prepared, evidence, journal)?;
             }
             put(place, &place.was)
         }
@@ -93,6 +105,7 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             prepared.map_or(Ok(()), |prepared| database_back(site, prepared, None, journal))
         }
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
+        Step::PrepareSnapshot { dir } => directory::sweep(&site.version_dir(dir)),
         Step::Snapshot { dir, .. } => {
             directory::sweep(&site.version_dir(dir))?;
             unlink_snapshot(site, dir)
@@ -242,32 +255,58 @@ pub(super) fn remember(path: &Path, kept: &Path) -> Result<()> {
     keep(path, kept)
 }
 
-/// Copies the database that is left. Its identity goes into the journal: undo asks for nothing else.
-fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, stopped: bool, failed: bool) -> Result<Note> {
+/// Links the live database to where its snapshot will be. The link is in the journal before anything depends on it.
+fn prepare_snapshot(site: &Site<'_>, dir: &str) -> Result<Note> {
+    let version_dir = site.version_dir(dir);
+    durable::create_dir_all(&version_dir)?;
+    let linked = database::link_ahead(&site.database(), &directory::new_in(&version_dir))?;
+    Ok(Note { snapshot_sha256: linked.then(|| LINKED.to_owned()) })
+}
+
+/// Takes the stopped agent's database, which a restore replaces next. Read, hashed and described it is later.
+fn take_stopped(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
+    let new = directory::new_in(&site.version_dir(dir));
+    let host = mark::agent_uuid(&site.data_dir);
+    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
+    let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
+    let take = |even_if_damaged| database::take_stopped(&site.database(), &new, &subject, even_if_damaged, &pace);
+    let identity = take(failed).or_else(|error| match error.code {
+        // A version that damaged its database must not for that be one that cannot be left.
+        Code::DatabaseInvalid => {
+            warn_of_damage(site, &error);
+            take(true)
+        }
+        _ => Err(error),
+    })?;
+    Ok(Note { snapshot_sha256: identity })
+}
+
+/// Checks, hashes and describes what was taken.
+fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
+    let new = directory::new_in(&site.version_dir(dir));
+    let host = mark::agent_uuid(&site.data_dir);
+    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
+    let (backup, damage) = database::describe_taken(&new, &subject)?;
+    if let Some(damage) = damage.filter(|_| !failed) {
+        warn_of_damage(site, &damage);
+    }
+    Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned) })
+}
+
+fn warn_of_damage(site: &Site<'_>, damage: &Error) {
+    site.report.warn(&format!("{damage}; it is kept as it is, and will not be restored"));
+}
+
+/// Copies the database that is left beside the running agent. Its identity goes into the journal: undo asks for nothing
+/// else.
+fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     let new = directory::new_in(&version_dir);
     let host = mark::agent_uuid(&site.data_dir);
     let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
-    let taken = if stopped {
-        // A restore follows and replaces the live file: it may be linked.
-        let take = |even_if_damaged| {
-            let at_rest = AtRest { will_be_replaced: true, even_if_damaged };
-            database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace)
-        };
-        take(failed).or_else(|error| match error.code {
-            // A version that damaged its database must not for that be one that cannot be left.
-            Code::DatabaseInvalid => {
-                site.report.warn(&format!("{error}; it is kept as it is, and will not be restored"));
-                take(true)
-            }
-            _ => Err(error),
-        })
-    } else {
-        database::snapshot_online(&site.database(), &new, &subject, &pace)
-    };
-    let backup = match taken {
+    let backup = match database::snapshot_online(&site.database(), &new, &subject, &pace) {
         Ok(snapshot) => snapshot.backup,
         Err(error) => {
             let _ = durable::remove_tree(&new);
@@ -373,8 +412,9 @@ fn prepare_back(site: &Site<'_>, journal: &Journal) -> Result<Option<Back>> {
     }
     let prepared = match restore::prepare(&from, &db, Some(identity)) {
         // The disk is full: the snapshot itself becomes the database, and is no snapshot any more once its own step is
-        // undone. On another file system it cannot, and what stands in the way is the full disk.
-        Err(error) if error.code == Code::NoSpace => {
+        // undone. On another file system it cannot, and what stands in the way is the full disk. So does a file that
+        // cannot be read: it is the one that was left.
+        Err(error) if error.code == Code::NoSpace || (error.code == Code::Io && identity == LINKED) => {
             restore::prepare_by_link(&from, &db, Some(identity)).map_err(|_| error)?
         }
         other => other?,
@@ -382,13 +422,26 @@ fn prepare_back(site: &Site<'_>, journal: &Journal) -> Result<Option<Back>> {
     Ok(Some(Back::Ready(prepared)))
 }
 
-/// Where this run's snapshot is.
+/// Where this run's snapshot is: beside its place until it is installed there. An install that was cut short has left it
+/// under either name, and it is told from an earlier one by what it says of itself.
 fn snapshot_dir(site: &Site<'_>, journal: &Journal) -> Result<Option<PathBuf>> {
-    let dir = journal.opening()?.plan.switch.iter().find_map(|step| match step {
-        Step::Snapshot { dir, .. } => Some(directory::of(&site.version_dir(dir))),
+    let switch = &journal.opening()?.plan.switch;
+    let dir = switch.iter().find_map(|step| match step {
+        Step::Snapshot { dir, .. } => Some(site.version_dir(dir)),
         _ => None,
     });
-    Ok(dir)
+    let Some(version_dir) = dir else { return Ok(None) };
+    let (new, place) = (directory::new_in(&version_dir), directory::of(&version_dir));
+    let is_here = match switch.iter().position(|step| matches!(step, Step::Install { .. })) {
+        _ if journal.snapshot_sha256() == Some(LINKED) => true,
+        None => false,
+        Some(step) if !journal.has(&Record::Intent { step }) => true,
+        Some(_) => match Backup::read(&new) {
+            Err(error) if error.code != Code::BackupInvalid => return Err(error),
+            found => found.ok().flatten().is_some_and(|found| found.identity() == journal.snapshot_sha256()),
+        },
+    };
+    Ok(Some(if is_here { new } else { place }))
 }
 
 /// Puts this run's snapshot back as the live database; what the failed version wrote is kept as evidence, if it had been

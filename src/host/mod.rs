@@ -8,6 +8,7 @@ pub mod http;
 pub mod layout;
 pub mod lock;
 pub mod machine;
+pub mod manager;
 pub mod mark;
 pub mod package;
 pub mod process;

@@ -389,24 +389,38 @@ fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> O
         };
         FileId::of(link).is_some_and(|id| files.contains(&id)) || by_name()
     };
-    // What is mapped and no longer open is in map_files, which takes root to read.
-    let mut denied = false;
-    let is_open = ["fd", "map_files"].iter().any(|kind| {
-        let links = std::fs::read_dir(format!("/proc/{}/{kind}", process.pid));
-        denied |= *kind == "fd" && links.as_ref().is_err_and(is_denied);
-        links.into_iter().flatten().flatten().any(|link| is_ours(&link.path()))
-    }) || (here && maps_names(process.pid, names));
+    let fds = std::fs::read_dir(format!("/proc/{}/fd", process.pid));
+    let denied = fds.as_ref().is_err_and(is_denied);
+    let is_open = fds.into_iter().flatten().flatten().any(|link| is_ours(&link.path()))
+        || maps(process.pid, if here { names } else { &[] }, files);
     (is_open || !denied).then_some(is_open)
 }
 
-fn maps_names(pid: u32, names: &[PathBuf]) -> bool {
+/// Whether one of `files`, or a file that was called as one of `names`, is mapped: also one that is no longer open.
+fn maps(pid: u32, names: &[PathBuf], files: &BTreeSet<FileId>) -> bool {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     maps.split(|byte| *byte == b'\n').any(|line| {
-        let line = line.strip_suffix(DELETED).unwrap_or(line);
-        names
-            .iter()
-            .any(|name| line.strip_suffix(name.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" ")))
+        let unlinked = line.strip_suffix(DELETED).unwrap_or(line);
+        let is_name = |name: &PathBuf| {
+            unlinked.strip_suffix(name.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" "))
+        };
+        names.iter().any(is_name) || maps_one_of(pid, line, files)
     })
+}
+
+/// Whether a line of `/proc/PID/maps` is of one of `files`. Its inode tells which lines to ask about: there are hundreds a
+/// process, and asking takes root. Its device is not `stat`'s on every file system.
+fn maps_one_of(pid: u32, line: &[u8], files: &BTreeSet<FileId>) -> bool {
+    let text = String::from_utf8_lossy(line);
+    let mut fields = text.split_ascii_whitespace();
+    let (Some(range), Some(inode)) = (fields.next(), fields.nth(3)) else { return false };
+    if !files.iter().any(|file| inode.parse() == Ok(file.ino)) {
+        return false;
+    }
+    let Some((start, end)) = range.split_once('-') else { return false };
+    // Not padded there.
+    let range = format!("{}-{}", start.trim_start_matches('0'), end.trim_start_matches('0'));
+    FileId::of(format!("/proc/{pid}/map_files/{range}")).is_some_and(|id| files.contains(&id))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod step;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -155,6 +156,15 @@ impl Plan {
             })
     }
 
+    /// The switch steps during which the agent stands still: from its stop to its start, if the plan has both.
+    pub fn standstill(&self) -> Range<usize> {
+        let place = |wanted: &Step| self.switch.iter().position(|step| step == wanted);
+        match (place(&Step::Stop), place(&Step::Start)) {
+            (Some(stop), Some(start)) if stop < start => stop..start,
+            _ => 0..0,
+        }
+    }
+
     /// Bytes to be downloaded, where known.
     pub fn download_bytes(&self) -> Option<u64> {
         self.prepare.iter().find_map(|step| match step {
@@ -229,23 +239,24 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
             switch.push(Step::Place(Placement { path: path.clone(), was, now, part: Part::Unit }));
         }
     }
-    // Also where somebody has moved the link already: the database has not moved with it.
-    if switches || restore {
-        let left = from.map_or_else(|| UNMANAGED.to_owned(), |from| from.dir.clone());
-        if restore {
-            switch.push(Step::Stop);
+    let left = from.map_or_else(|| UNMANAGED.to_owned(), |from| from.dir.clone());
+    let failed = target.trust_snapshot;
+    // Nothing stands between stop and start that can be done before or after.
+    let stops = switches && restore;
+    if switches {
+        if stops {
+            switch.extend(facts.unit.managed.then_some(Step::DaemonReload));
+            switch.extend([Step::PrepareSnapshot { dir: left.clone() }, Step::Stop]);
         }
-        switch.push(Step::Snapshot { dir: left, stopped: restore, failed: target.trust_snapshot });
+        switch.push(Step::Snapshot { dir: left.clone(), stopped: restore, failed });
         if restore {
             switch.push(Step::Restore { dir: to_dir.clone() });
         }
-        if switches {
-            switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
-        }
+        switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
     }
     if !switch.is_empty() {
         switch.insert(0, hold(facts));
-        if facts.unit.managed {
+        if facts.unit.managed && !stops {
             switch.push(Step::DaemonReload);
         }
         match service {
@@ -259,6 +270,9 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
                 served: facts.agent.served,
                 failing: facts.agent.failed,
             });
+        }
+        if stops {
+            switch.extend([Step::Describe { dir: left.clone(), failed }, Step::Install { dir: left }]);
         }
     }
     if facts.agent.running && service == ServiceAction::None && switches {

@@ -74,15 +74,34 @@ pub enum Step {
     },
     /// Put a link or unit in place. Undone by putting back what was there.
     Place(Placement),
+    /// Link the live database to where its snapshot will be, beside the running agent. Undone by removing the link.
+    PrepareSnapshot {
+        /// The version's directory, or `.unmanaged`.
+        dir: String,
+    },
     /// Copy the database that is left into `<dir>/backup`.
     Snapshot {
         /// The version's directory, or `.unmanaged`.
         dir: String,
-        /// With the agent stopped (a restore follows), else beside the running one.
+        /// With the agent stopped: a restore follows, and after the start `describe` and `install`. Else beside the
+        /// running one, whole.
         stopped: bool,
         /// The version has failed: its snapshot is never restored by itself.
         #[serde(default)]
         failed: bool,
+    },
+    /// Check and describe what the stopped snapshot took.
+    Describe {
+        /// The version's directory, or `.unmanaged`.
+        dir: String,
+        /// The version has failed: its snapshot is never restored by itself.
+        #[serde(default)]
+        failed: bool,
+    },
+    /// Put the described snapshot in the place of the version's earlier one.
+    Install {
+        /// The version's directory, or `.unmanaged`.
+        dir: String,
     },
     /// Copy the snapshot to be restored beside the live database. Undone by removing the copy.
     PrepareRestore {
@@ -182,8 +201,11 @@ impl Step {
             Step::Hold { running: true } => "note that the agent is to run".into(),
             Step::Hold { running: false } => "note that the agent is left alone".into(),
             Step::Place(place) => describe_place(place),
-            Step::Snapshot { dir, stopped: true, .. } => format!("save the stopped agent's database in {dir}/backup"),
+            Step::Snapshot { dir, stopped: true, .. } => format!("save the stopped agent's database for {dir}/backup"),
             Step::Snapshot { dir, stopped: false, .. } => format!("save the database in {dir}/backup"),
+            Step::PrepareSnapshot { dir } => format!("prepare the saving of the database in {dir}/backup"),
+            Step::Describe { dir, .. } => format!("check and describe the database saved for {dir}/backup"),
+            Step::Install { dir } => format!("put the saved database in its place, {dir}/backup"),
             Step::PrepareRestore { dir } => format!("prepare the database of {dir} for restoring"),
             Step::Stop => "stop the agent".into(),
             Step::Restore { dir } => format!("restore the database of {dir}"),
@@ -211,6 +233,7 @@ impl Step {
             Step::Hold { running: true } => "start the agent as it was",
             Step::Place(_) => "put back what was there",
             Step::PrepareRestore { .. } => "remove the prepared copy",
+            Step::PrepareSnapshot { .. } => "remove the link",
             Step::Stop => "start the agent",
             Step::Restore { .. } => "restore the database that was left",
             Step::Switch { .. } => "stop the agent, restore its database, put the link back",

@@ -116,6 +116,7 @@ fn an_upgrade_without_a_snapshot_keeps_the_database_and_reloads_with_the_agents_
             "health"
         ]
     );
+    assert!(plan.standstill().is_empty());
 }
 
 #[test]
@@ -155,15 +156,20 @@ fn a_downgrade_with_a_valid_snapshot_stops_restores_links_and_starts() {
             "place /bin/tbot",
             "place /bin/tsh",
             "place /units/teleport.service",
+            "daemon_reload",
+            "prepare_snapshot",
             "stop",
             "snapshot 2.0.0 stopped",
             "restore",
             "switch /bin/teleport",
-            "daemon_reload",
             "start",
-            "health"
+            "health",
+            "describe",
+            "install"
         ]
     );
+    let standstill = plan.switch[plan.standstill()].iter().map(Step::describe).collect::<Vec<_>>();
+    assert_eq!(standstill.len(), 4, "what must be done while the agent stands still: {standstill:?}");
 }
 
 #[test]

@@ -143,8 +143,10 @@ impl Service {
                 family.end(&proof.agents());
             }
         };
+        // What the manager says it has stopped it need not be asked about again.
+        let is_inactive = || asked.is_ok() || self.is_inactive();
         // The look at /proc decides, but why the manager did not help is worth telling.
-        proof.wait(timeout, &|| self.is_inactive(), &mut end_family).map_err(|error| match asked {
+        proof.wait(timeout, &is_inactive, &mut end_family).map_err(|error| match &asked {
             Err(reason) => Error { what: format!("{} ({})", error.what, reason.what), ..error },
             Ok(()) => error,
         })
@@ -156,6 +158,14 @@ impl Service {
             Self::Systemd(systemd) => systemd.start(),
             Self::Commands(commands) => commands.start(),
             Self::None => Err(no_service("start")),
+        }
+    }
+
+    /// Starts the agent that [`Service::stop`] has stopped: nothing else is done first.
+    pub fn start_stopped(&self) -> Result<()> {
+        match self {
+            Self::Systemd(systemd) => systemd.start_stopped(),
+            Self::Commands(_) | Self::None => self.start(),
         }
     }
 

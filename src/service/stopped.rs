@@ -11,7 +11,8 @@ use crate::report::{Code, Error, Result};
 
 /// Between two looks: a look costs some milliseconds on a busy host.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
-/// The first one after a stop: the agent stands still meanwhile.
+/// Between the first two looks after a stop, milliseconds: most agents are gone by then, and someone waits for them. The
+/// pauses double up to [`SLICE`].
 const FIRST_SLICE: Duration = Duration::from_millis(3);
 /// The agent's file name in a version.
 pub(super) const AGENT: &str = "teleport";
@@ -108,9 +109,10 @@ impl StopProof {
         let deadline = Instant::now() + timeout;
         let mut slice = FIRST_SLICE;
         loop {
+            // The manager is asked first: what it has started by then is seen.
+            let inactive = is_inactive();
             let left = self.leftovers()?;
-            // The manager is asked second: it could start the agent again after the look.
-            if left.is_empty() && is_inactive() && self.leftovers()?.is_empty() {
+            if inactive && left.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= deadline {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::judge::UnitSample;
 use super::{AgentState, MainHint, Reloaded};
+use crate::host::manager;
 use crate::host::process;
 use crate::host::session;
 use crate::host::systemctl::{Systemctl, UnitState};
@@ -52,6 +53,8 @@ impl Systemd {
 
     /// Asks systemd to stop the unit; one that it does not know or that is inactive needs no asking.
     pub(super) fn stop(&self) -> Result<()> {
+        // For the start that follows, which then has nothing to wait for.
+        let _ = self.ctl.reset_failed(&self.unit);
         let unit = self.show()?;
         // A unit whose file vanished still runs, and can still be stopped.
         match unit.is_inactive() {
@@ -64,6 +67,11 @@ impl Systemd {
         // Forgets the start limit; the unit may not have failed at all, which old versions report as an error.
         let _ = self.ctl.reset_failed(&self.unit);
         self.ctl.start(&self.unit)
+    }
+
+    /// After [`Systemd::stop`], which has made it forget the start limit.
+    pub(super) fn start_stopped(&self) -> Result<()> {
+        manager::start(&self.unit).or_else(|_| self.ctl.start(&self.unit))
     }
 
     pub(super) fn reload(&self) -> Result<Reloaded> {

@@ -21,6 +21,8 @@ impl Host {
             }
             Step::Place(place) | Step::Switch { place, .. } => self.put(place, &place.now)?,
             Step::Snapshot { dir, failed, .. } => return self.snapshot(plan, dir, *failed, proxy),
+            // The model takes, describes and installs in one.
+            Step::PrepareSnapshot { .. } | Step::Describe { .. } | Step::Install { .. } => self.tick()?,
             Step::PrepareRestore { dir } => {
                 self.tick()?;
                 self.prepared = self.kept(dir)?.database.clone();

@@ -3,7 +3,7 @@
 use super::super::recovery::{self, Recovered};
 use super::*;
 use crate::database::backup::DATABASE_FILE;
-use crate::database::{Backup, Content, directory, restore};
+use crate::database::{self, Backup, Content, directory, restore};
 
 fn snapshot(stopped: bool, dir: &str) -> Step {
     Step::Snapshot { dir: dir.into(), stopped, failed: false }
@@ -17,13 +17,17 @@ fn upgrade(bed: &Bed) -> Plan {
 /// From 1.0.0 to 2.0.0, whose own rows are restored.
 fn restoring(bed: &Bed) -> Plan {
     let dir = || "2.0.0".into();
+    let left = || "1.0.0".into();
     let switch = vec![
         Step::Hold { running: false },
         Step::PrepareRestore { dir: dir() },
+        Step::PrepareSnapshot { dir: left() },
         Step::Stop,
         snapshot(true, "1.0.0"),
         Step::Restore { dir: dir() },
         bed.switch(),
+        Step::Describe { dir: left(), failed: false },
+        Step::Install { dir: left() },
     ];
     Plan { database: Database::Restore, service: ServiceAction::Restart, ..plan(switch) }
 }
@@ -100,10 +104,10 @@ fn a_restore_that_ends_before_the_swap_leaves_no_second_name_of_the_live_file() 
     let bed = Bed::new();
     with_snapshot_of_the_target(&bed);
     let mut steps = restoring(&bed);
-    steps.switch.truncate(4);
+    steps.switch.truncate(5);
     let file = inode(&bed.db());
     let undone = bed.fail(&steps, || {
-        let snapshot = bed.version("1.0.0").join("backup").join(DATABASE_FILE);
+        let snapshot = directory::new_in(&bed.version("1.0.0")).join(DATABASE_FILE);
         assert_eq!(inode(&snapshot), file, "it is linked and not copied");
     });
     assert!(undone.recovery.is_none());
@@ -118,7 +122,7 @@ fn a_restore_that_ends_before_the_link_moves_is_undone_without_evidence() {
     let bed = Bed::new();
     with_snapshot_of_the_target(&bed);
     let mut steps = restoring(&bed);
-    steps.switch.truncate(5);
+    steps.switch.truncate(6);
     let undone = bed.fail(&steps, || assert_eq!(rows(&bed.db()), ["two"]));
     assert!(undone.recovery.is_none());
     assert_eq!(rows(&bed.db()), ["one"]);
@@ -181,4 +185,129 @@ fn a_run_killed_after_the_link_moved_is_undone_once_even_if_the_undo_is_killed_a
     assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
     assert_eq!(rows(&bed.db()), ["one", "since"]);
     assert_eq!(backup(&bed, "2.0.0", "backup").1, ["one", "migrated"]);
+}
+
+/// A snapshot of 1.0.0 of an earlier time, which a new one replaces.
+fn with_an_earlier_snapshot(bed: &Bed) -> (Backup, Vec<String>) {
+    write_rows(&bed.db(), &["earlier"]);
+    bed.commit(&plan(vec![snapshot(false, "1.0.0")]));
+    durable::remove_file(&bed.db()).unwrap();
+    backup(bed, "1.0.0", "backup")
+}
+
+/// Nothing but the host before the run: rows and file of the live database, no second name of it, the earlier snapshot.
+fn assert_as_before(bed: &Bed, file: u64, earlier: &(Backup, Vec<String>)) {
+    assert_eq!((rows(&bed.db()), std::fs::metadata(bed.db()).unwrap().nlink()), (vec!["one".to_owned()], 1));
+    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
+    assert!(!restore::prepared_path(&bed.db()).exists() && !directory::new_in(&bed.version("1.0.0")).exists());
+    if inode(&bed.db()) == file {
+        assert_eq!(&backup(bed, "1.0.0", "backup"), earlier);
+    }
+}
+
+#[test]
+fn a_restore_that_is_killed_behind_any_of_its_steps_is_undone_to_the_rows_that_were_left() {
+    for last in 1..=9 {
+        let bed = Bed::new();
+        let earlier = with_an_earlier_snapshot(&bed);
+        with_snapshot_of_the_target(&bed);
+        let file = inode(&bed.db());
+        let mut steps = restoring(&bed);
+        steps.switch.truncate(last);
+        let journal = bed.kill(&steps, || {
+            if last > 6 {
+                write_rows(&bed.db(), &["later"]);
+            }
+        });
+        assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+        assert_as_before(&bed, file, &earlier);
+        let evidence = bed.version("2.0.0").join(EVIDENCE_BESIDE_SNAPSHOT);
+        assert_eq!(evidence.exists(), last > 6, "behind step {last}");
+        // What was installed is of the same rows.
+        assert_eq!(backup(&bed, "1.0.0", "backup").1, if last == 9 { ["one"] } else { ["earlier"] });
+    }
+}
+
+#[test]
+fn intents_that_were_written_ahead_undo_nothing_that_has_not_happened() {
+    let bed = Bed::new();
+    let earlier = with_an_earlier_snapshot(&bed);
+    with_snapshot_of_the_target(&bed);
+    let file = inode(&bed.db());
+    let plan = restoring(&bed);
+    let mut journal = bed.begin(&plan);
+    for (index, step) in plan.switch.iter().take(5).enumerate() {
+        journal.append(Record::Intent { step: index }).unwrap();
+        let note = super::super::steps::perform(&bed.site(), &plan, step).unwrap();
+        journal.append(Record::Done { step: index, note }).unwrap();
+    }
+    journal.append_all(vec![Record::Intent { step: 5 }, Record::Intent { step: 6 }]).unwrap();
+    drop(journal);
+    let journal = bed.reopen().unwrap();
+    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+    assert_as_before(&bed, file, &earlier);
+    assert_eq!(inode(&bed.db()), file, "it was never replaced");
+}
+
+#[test]
+fn an_install_that_was_cut_between_its_names_is_undone_with_this_runs_snapshot() {
+    for exchanged in [false, true] {
+        let bed = Bed::new();
+        with_an_earlier_snapshot(&bed);
+        with_snapshot_of_the_target(&bed);
+        let mut steps = restoring(&bed);
+        steps.switch.truncate(8);
+        bed.kill(&steps, || write_rows(&bed.db(), &["later"]));
+        // The journal of the whole plan, with the last intent and without what it announces.
+        let done = bed.reopen().unwrap();
+        let mut journal = bed.begin(&restoring(&bed));
+        done.records().iter().skip(1).for_each(|record| journal.append(record.clone()).unwrap());
+        journal.append(Record::Done { step: 7, note: last_note(&bed) }).unwrap();
+        journal.append(Record::Intent { step: 8 }).unwrap();
+        if exchanged {
+            let version = bed.version("1.0.0");
+            durable::exchange(&directory::new_in(&version), &directory::of(&version)).unwrap();
+        }
+        drop(journal);
+        let journal = bed.reopen().unwrap();
+        assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+        assert_eq!(rows(&bed.db()), ["one"]);
+        assert!(!directory::new_in(&bed.version("1.0.0")).exists());
+    }
+}
+
+/// What `describe` noted of the snapshot that lies beside its place.
+fn last_note(bed: &Bed) -> journal::Note {
+    let described = Backup::read(&directory::new_in(&bed.version("1.0.0"))).unwrap().unwrap();
+    journal::Note { snapshot_sha256: described.identity().map(str::to_owned) }
+}
+
+#[test]
+fn no_intent_of_a_restore_is_written_before_the_note_of_the_snapshot_that_it_replaces() {
+    let bed = Bed::new();
+    with_snapshot_of_the_target(&bed);
+    bed.kill(&restoring(&bed), || ());
+    let journal = bed.reopen().unwrap();
+    let place = |wanted: &dyn Fn(&Record) -> bool| journal.records().iter().position(wanted).unwrap();
+    let noted = place(&|record| matches!(record, Record::Done { step: 4, .. }));
+    let stop = place(&|record| *record == Record::Intent { step: 3 });
+    assert_eq!(journal.records()[stop + 1], Record::Intent { step: 4 });
+    assert_eq!(journal.records()[noted + 1..noted + 3], [Record::Intent { step: 5 }, Record::Intent { step: 6 }]);
+}
+
+#[test]
+fn a_snapshot_that_was_put_back_as_the_file_that_it_is_is_no_second_name_of_it_afterwards() {
+    let bed = Bed::new();
+    with_snapshot_of_the_target(&bed);
+    let file = inode(&bed.db());
+    let mut steps = restoring(&bed);
+    steps.switch.truncate(7);
+    let mut journal = bed.kill(&steps, || ());
+    let taken = directory::new_in(&bed.version("1.0.0"));
+    let prepared = database::prepare_by_link(&taken, &bed.db(), Some("linked")).unwrap();
+    restore::commit(&prepared).unwrap();
+    journal.append(Record::DatabaseBack).unwrap();
+    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+    assert_eq!((inode(&bed.db()), rows(&bed.db())), (file, vec!["one".to_owned()]));
+    assert_eq!(std::fs::metadata(bed.db()).unwrap().nlink(), 1);
 }

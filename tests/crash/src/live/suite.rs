@@ -12,7 +12,7 @@ const FIRST_CUTS: usize = 6;
 const TWICE: [&str; 4] = ["live-up", "live-down", "live-damages", "live-uninstall"];
 /// Flows that are asked to end.
 const ASKED: [&str; 6] = ["live-up", "live-down", "live-exits", "live-fall", "live-rollback", "live-uninstall"];
-/// What makes a record of the journal durable: once for each step that begins and each that is done.
+/// What makes records of the journal durable: once for each step that begins, or for a few that begin together.
 const RECORD: &str = "fdatasync";
 
 /// Every flow killed before each call that changes something or starts a program; boot and next run by turns.
