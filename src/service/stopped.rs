@@ -124,6 +124,21 @@ impl StopProof {
         }
     }
 
+    /// One more look, directly before a file is replaced: whoever was started after [`StopProof::wait`] has the database
+    /// or runs a binary of ours by now.
+    ///
+    /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`].
+    pub fn look_again(&self) -> Result<()> {
+        let found = self.leftovers()?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let what = format!("started while the agent was stopped for the update: {}", named(&found));
+        Err(Error::new(Code::DatabaseBusy, what).advise(
+            "find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again",
+        ))
+    }
+
     fn running(&self, all: &[Process]) -> Vec<Process> {
         let mut found = process::running_below(all, &self.versions_dir, AGENT);
         if let Some(plain) = &self.plain_binary {
