@@ -226,6 +226,8 @@ pub(super) fn keep_uninstalled(site: &Site<'_>, journal: &Journal) -> Result<()>
     let (Some(dir), true) = (snapshot_dir(site, journal)?, taken) else { return Ok(()) };
     let version_dir = durable::parent(&dir);
     if dir == directory::new_in(version_dir) && durable::exists(&dir.join(DATABASE_FILE))? {
+        // The one before it is of an earlier time, and must not be restored in its place.
+        durable::remove_tree(&directory::of(version_dir))?;
         tell_kept(site, &set_aside(version_dir)?);
     }
     Ok(())

@@ -124,12 +124,16 @@ impl StopProof {
         }
     }
 
-    /// One more look, directly before a file is replaced: whoever was started after [`StopProof::wait`] has the database
-    /// or runs a binary of ours by now.
+    /// One more look, directly before a file is replaced: for an agent that was started after [`StopProof::wait`], and for
+    /// whoever has the database open. A `teleport version` by hand does no harm.
     ///
     /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`].
     pub fn look_again(&self) -> Result<()> {
-        let found = self.leftovers()?;
+        let all = self.look()?;
+        let mut found = self.open(&all)?;
+        found.extend(self.running(&all).into_iter().filter(is_agent));
+        found.sort_by_key(|process| process.pid);
+        found.dedup_by_key(|process| process.pid);
         if found.is_empty() {
             return Ok(());
         }

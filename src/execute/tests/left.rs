@@ -295,6 +295,8 @@ fn a_restore_without_a_move_of_the_link_is_undone_like_any_other() {
 #[test]
 fn what_cannot_be_described_is_no_reason_to_leave_a_healthy_version() {
     let (bed, mut plan) = host();
+    // Of an earlier time.
+    bed.commit(&super::plan(vec![Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false }]));
     let describe = plan.switch.iter().position(|step| matches!(step, Step::Describe { .. })).unwrap();
     // Nothing was taken there.
     plan.switch[describe] = Step::Describe { dir: "2.0.0".into(), failed: false };
