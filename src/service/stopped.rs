@@ -124,7 +124,7 @@ impl StopProof {
         }
     }
 
-    /// One more look, directly before a file is replaced: for an agent that was started after [`StopProof::wait`], and for
+    /// One more look, directly before a file is replaced: for an agent that was started after the proof of the stop, and for
     /// whoever has the database open. A `teleport version` by hand does no harm.
     ///
     /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`].
