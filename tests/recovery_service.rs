@@ -294,7 +294,7 @@ fn whole(rig: &Rig) -> String {
     rig.updater(&["verify"]).ok();
     let left = rig.bed.sh("find /var/lib/teleport /usr/local /etc/systemd -name '.staging-*' -o -name '.retired-*' \
          -o -name '.teleport-update-tmp-*' -o -name .journal -o -name .updates.yaml.next -o -name '.backup.*' \
-         -o -name '.sqlite.db.teleport-update' -o -name .unmanaged");
+         -o -name '.sqlite.db.teleport-update*' -o -name .unmanaged");
     assert_eq!(left, "");
     installed
 }

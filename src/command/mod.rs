@@ -148,6 +148,7 @@ impl Context {
             },
             database_timeout: spec.database_timeout,
             before_reload: Cell::default(),
+            left: Cell::default(),
             boot,
         })
     }

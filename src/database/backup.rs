@@ -22,7 +22,7 @@ const FORMAT: &str = "v1";
 /// `kind` of `backup.yaml` (RFD 0169).
 const KIND: &str = "db_backup";
 /// The identity of a snapshot of a host without database, in place of a digest.
-const ABSENT: &str = "absent";
+pub const ABSENT: &str = "absent";
 /// The identity of a snapshot that is the file of the database that was left, under a second name and not hashed yet.
 pub const LINKED: &str = "linked";
 /// How far in the future a snapshot may lie, seconds: clocks are stepped back by a little when they are synchronised.

@@ -10,13 +10,20 @@ mod facts;
 pub mod restore;
 pub mod snapshot;
 mod sqlite;
+mod stamp;
 mod stopped;
 
 pub use backup::{Backup, Content, Expect};
-pub use facts::DatabaseFacts;
+pub use facts::{DatabaseFacts, check_replaceable};
 pub use restore::{Prepared, prepare, prepare_by_link};
 pub use snapshot::{Pace, Snapshot, Subject, snapshot_online};
-pub use stopped::{AtRest, describe_taken, link_ahead, snapshot_stopped, take_stopped};
+pub use stamp::{Stamp, check_left, is_unwritten};
+pub use stopped::{AtRest, Taken, describe_taken, has_log, link_ahead, snapshot_stopped, take_stopped, unlink_shared};
+
+/// Whether the single file `db`, which nobody uses, is a good database; reads it whole.
+pub fn is_whole(db: &std::path::Path) -> bool {
+    sqlite::check_at_rest(db).is_ok()
+}
 
 #[cfg(test)]
 mod tests;

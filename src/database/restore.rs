@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use super::backup::{Backup, Content, DATABASE_FILE, DESCRIPTION_FILE, LINKED, invalid, missing};
+use super::backup::{ABSENT, Backup, Content, DATABASE_FILE, DESCRIPTION_FILE, LINKED, invalid, missing};
 use super::snapshot::Owner;
-use super::{digest, sqlite};
+use super::stamp::Stamp;
+use super::{digest, sqlite, stamp};
 use crate::host::durable;
+use crate::host::process::FileId;
 use crate::report::{Code, Error, IoContext, Result};
 
 /// The attribute that holds a file's SELinux label.
@@ -23,6 +25,7 @@ const MAX_LABEL: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
     db: PathBuf,
+    file: PathBuf,
     absent: bool,
     size: u64,
 }
@@ -37,12 +40,27 @@ impl Prepared {
     pub fn size(&self) -> u64 {
         self.size
     }
+
+    /// The prepared file, for the journal. Errors: `permission`, `io`.
+    pub fn stamp(&self) -> Result<Option<Stamp>> {
+        Stamp::of(&self.file)
+    }
+
+    /// Whether the prepared file is a good database; reads it whole. Errors: `backup_invalid`; `permission`, `io`.
+    pub fn check(&self) -> Result<()> {
+        sqlite::check_at_rest(&self.file).map_err(|error| match error.code {
+            Code::DatabaseInvalid => invalid(&format!("is not a good database any more: {}", error.what)),
+            _ => error,
+        })
+    }
 }
 
 /// Copies the snapshot to its place beside `db`, checked and durable; nothing of the live database changes.
 ///
 /// The copy gets owner, mode and SELinux label of the live database, or owner and mode of the snapshot where there is
-/// none. `trusted` is the journalled identity of this run's snapshot; without it `backup.yaml` says what the bytes are.
+/// none. `trusted` is the journalled identity of this run's snapshot, which its undo puts back, with the log that is kept
+/// beside it; without it `backup.yaml` says what the bytes are. A restore and an undo use different names, so that the
+/// files tell whether the restore has happened: its own lies there until then, an empty one if it is of no database.
 ///
 /// Errors: `backup_missing`, `backup_invalid`, `no_space` (see [`prepare_by_link`]), `permission`, `io`; nothing is
 /// left then.
@@ -72,51 +90,143 @@ pub fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<&str>) ->
     })
 }
 
-/// Swaps a prepared database in, or removes the live one if the snapshot says there was none. The agent is stopped and
-/// the database it leaves is already snapshotted.
-pub fn commit(prepared: &Prepared) -> Result<()> {
+/// Swaps a prepared database in, or removes the live one if the snapshot says there was none. The agent is stopped, and
+/// the database it leaves is already snapshotted; `look` proves both once more, as late as possible.
+///
+/// Errors: those of `look`; `database_busy` if a log turns up behind the rename; `backup_missing`, `permission`, `io`.
+pub fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Result<()> {
     if prepared.absent {
+        look()?;
+        if durable::exists(&prepared.file)? {
+            // It says that nothing was removed, so it goes first. An undo has none.
+            durable::remove_file(&prepared.file)?;
+            look()?;
+        }
         return remove_database(&prepared.db);
     }
-    match swap(&prepared.db)? {
-        true => Ok(()),
-        false => Err(missing(&prepared_path(&sqlite::live_path(&prepared.db)))),
+    if !durable::exists(&prepared.file)? {
+        return Err(missing(&prepared.file));
+    }
+    replace(&prepared.db, &prepared.file, look)?;
+    for suffix in sqlite::LOGS {
+        let log = sqlite::beside(&prepared.file, suffix);
+        if durable::exists(&log)? {
+            durable::rename(&log, &sqlite::beside(&prepared.db, suffix))?;
+        }
+    }
+    Ok(())
+}
+
+/// Swaps in what [`prepare`] left beside `db` for a restore; true if there was something. As [`commit`].
+pub fn swap(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
+    let db = sqlite::live_path(db);
+    let file = prepared_path(&db);
+    match durable::exists(&file)? {
+        true => replace(&db, &file, look).map(|()| true),
+        false => Ok(false),
     }
 }
 
-/// Swaps in what [`prepare`] left beside `db`; true if there was something. The agent is stopped.
-pub fn swap(db: &Path) -> Result<bool> {
+/// Removes the live database, of which `prepare` has left an empty file: the restore of "no database". As [`swap`].
+pub fn swap_absent(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
     let db = sqlite::live_path(db);
-    let prepared = prepared_path(&db);
-    if !durable::exists(&prepared)? {
-        return Ok(false);
+    let file = prepared_path(&db);
+    let is_there = durable::exists(&file)?;
+    if is_there {
+        commit(&Prepared { db, file, absent: true, size: 0 }, look)?;
     }
+    Ok(is_there)
+}
+
+fn replace(db: &Path, file: &Path, look: &dyn Fn() -> Result<()>) -> Result<()> {
+    look()?;
     // The old database's log beside the new file would be replayed into it, so it goes first, and durably.
-    remove_sidecars(&db)?;
-    durable::rename(&prepared, &db)?;
+    if remove_sidecars(db)? {
+        look()?;
+    }
+    durable::rename(file, db)?;
     // Two names of one file are left alone by rename: the snapshot linked was the live file itself.
-    durable::remove_file(&prepared)?;
-    remove_sidecars(&db)?;
-    Ok(true)
+    durable::remove_file(file)?;
+    // Of which of the two files it is cannot be told.
+    match sqlite::SIDECARS.iter().any(|suffix| sqlite::beside(db, suffix).exists()) {
+        true => Err(stamp::used(db)),
+        false => Ok(()),
+    }
 }
 
 /// Removes the live database with all that belongs to it: the restoration of "no database". The agent is stopped.
-pub fn remove_database(db: &Path) -> Result<()> {
-    let db = sqlite::live_path(db);
+fn remove_database(db: &Path) -> Result<()> {
     // The database first: without it a left-over log is never replayed.
-    durable::remove_file(&db)?;
-    remove_sidecars(&db)
+    durable::remove_file(db)?;
+    remove_sidecars(db).map(|_| ())
+}
+
+/// Puts the log that is kept in `snapshot_dir` back beside the live database `db`, which was not replaced and is still the
+/// file of `left`: a swap that was cut short has taken it away.
+pub fn return_log(snapshot_dir: &Path, db: &Path, left: Option<Stamp>) -> Result<()> {
+    let db = sqlite::live_path(db);
+    let kept = snapshot_dir.join(DATABASE_FILE);
+    // With rows of later in the file the log does not fit it any more.
+    if left.is_none() || Stamp::of(&db)? != left {
+        return Ok(());
+    }
+    for (log, suffix) in logs_of(&kept)? {
+        let (place, temp) = (sqlite::beside(&db, suffix), sqlite::beside(&undo_path(&db), suffix));
+        if durable::exists(&place)? {
+            continue;
+        }
+        durable::remove_file(&temp)?;
+        match FileId::of(&kept) == FileId::of(&db) {
+            true => std::fs::hard_link(&log, &temp).at("cannot link", &temp)?,
+            false => {
+                durable::copy_synced(&log, &temp, 0o600)?;
+                if let Some(owner) = Owner::of(&log)? {
+                    owner.give(&temp)?;
+                }
+            }
+        }
+        durable::rename(&temp, &place)?;
+    }
+    Ok(())
+}
+
+/// The logs beside the database file `file`, with what their names end in.
+fn logs_of(file: &Path) -> Result<Vec<(PathBuf, &'static str)>> {
+    let mut found = Vec::new();
+    for suffix in sqlite::LOGS {
+        let log = sqlite::beside(file, suffix);
+        if durable::exists(&log)? {
+            found.push((log, suffix));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the restore that was prepared beside `db` has not happened.
+pub fn is_prepared(db: &Path) -> Result<bool> {
+    durable::exists(&prepared_path(&sqlite::live_path(db)))
 }
 
 /// Removes what [`prepare`] left beside `db`, if anything.
 pub fn discard(db: &Path) -> Result<()> {
-    durable::remove_file(&prepared_path(&sqlite::live_path(db)))
+    let db = sqlite::live_path(db);
+    let undo = undo_path(&db);
+    for log in sqlite::LOGS {
+        durable::remove_file(&sqlite::beside(&undo, log))?;
+    }
+    durable::remove_file(&undo)?;
+    durable::remove_file(&prepared_path(&db))
 }
 
-/// Where a snapshot lies ready for `db`.
+/// Where a snapshot lies ready for the restore of `db`.
 pub fn prepared_path(db: &Path) -> PathBuf {
     let name = db.file_name().unwrap_or_default().to_string_lossy();
     durable::parent(db).join(format!(".{name}.teleport-update"))
+}
+
+/// Where this run's own snapshot lies ready for the undo.
+fn undo_path(db: &Path) -> PathBuf {
+    sqlite::beside(&prepared_path(db), "-undo")
 }
 
 fn make(
@@ -126,15 +236,30 @@ fn make(
     place: impl Fn(&Path, &Path) -> Result<(String, u64)>,
 ) -> Result<Prepared> {
     let db = sqlite::live_path(db);
-    let (digest, size) = match wanted(snapshot_dir, trusted)? {
-        Content::Absent => return Ok(Prepared { db, absent: true, size: 0 }),
-        Content::Database { size, sha256 } => (sha256, size),
+    let target = if trusted.is_some() { undo_path(&db) } else { prepared_path(&db) };
+    let content = wanted(snapshot_dir, trusted)?;
+    durable::remove_file(&target)?;
+    let Content::Database { size, sha256 } = content else {
+        if trusted.is_none() {
+            durable::write_synced(&target, b"", 0o600)?;
+            durable::sync_dir(durable::parent(&target))?;
+        }
+        return Ok(Prepared { db, file: target, absent: true, size: 0 });
     };
     let source = snapshot_dir.join(DATABASE_FILE);
-    let target = prepared_path(&db);
-    durable::remove_file(&target)?;
+    let finish = |source: &Path, target: &Path| {
+        let owner = match Owner::of(&db)? {
+            Some(owner) => Some(owner),
+            None => Owner::of(source)?,
+        };
+        if let Some(owner) = owner {
+            owner.give(target)?;
+        }
+        copy_label(&db, target)?;
+        durable::sync_file(target)
+    };
     let made = place(&source, &target).and_then(|(found, length)| {
-        if digest.is_some_and(|digest| digest != found) || size.is_some_and(|size| size != length) {
+        if sha256.is_some_and(|sha256| sha256 != found) || size.is_some_and(|size| size != length) {
             return Err(invalid("has other bytes than it should have").during(source.display()));
         }
         // This run's own snapshot was checked when it was taken, or is of a database that was already damaged then.
@@ -144,22 +269,22 @@ fn make(
                 _ => error,
             })?;
         }
-        let owner = match Owner::of(&db)? {
-            Some(owner) => Some(owner),
-            None => Owner::of(&source)?,
-        };
-        if let Some(owner) = owner {
-            owner.give(&target)?;
+        finish(&source, &target)?;
+        for (log, suffix) in trusted.map_or(Ok(Vec::new()), |_| logs_of(&source))? {
+            let place_of_log = sqlite::beside(&target, suffix);
+            durable::remove_file(&place_of_log)?;
+            place(&log, &place_of_log)?;
+            finish(&log, &place_of_log)?;
         }
-        copy_label(&db, &target)?;
-        durable::sync_file(&target)?;
         durable::sync_dir(durable::parent(&target))?;
         Ok(length)
     });
     match made {
-        Ok(size) => Ok(Prepared { db, absent: false, size }),
+        Ok(size) => Ok(Prepared { db, file: target, absent: false, size }),
         Err(error) => {
-            let _ = durable::remove_file(&target);
+            for file in [sqlite::beside(&target, "-wal"), sqlite::beside(&target, "-journal"), target] {
+                let _ = durable::remove_file(&file);
+            }
             Err(error)
         }
     }
@@ -168,7 +293,7 @@ fn make(
 /// What the snapshot's bytes must be: by the journal, else by the description.
 fn wanted(snapshot_dir: &Path, trusted: Option<&str>) -> Result<Content> {
     match trusted {
-        Some("absent") => Ok(Content::Absent),
+        Some(ABSENT) => Ok(Content::Absent),
         Some(LINKED) => Ok(Content::Database { size: None, sha256: None }),
         Some(digest) => Ok(Content::Database { size: None, sha256: Some(digest.to_owned()) }),
         None => match Backup::read(snapshot_dir)? {
@@ -185,11 +310,15 @@ fn open(file: &Path) -> Result<File> {
     }
 }
 
-fn remove_sidecars(db: &Path) -> Result<()> {
+/// True if there were any.
+fn remove_sidecars(db: &Path) -> Result<bool> {
+    let mut any = false;
     for suffix in sqlite::SIDECARS {
-        durable::remove_file(&sqlite::beside(db, suffix))?;
+        let file = sqlite::beside(db, suffix);
+        any |= durable::exists(&file)?;
+        durable::remove_file(&file)?;
     }
-    Ok(())
+    Ok(any)
 }
 
 /// Gives `to` the SELinux label of `from`, where labels exist and `from` does.

@@ -14,6 +14,8 @@ use crate::report::{Code, Error, Result};
 
 /// Names of the files that belong to a database file.
 pub const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// Those of them that can hold rows.
+pub const LOGS: [&str; 2] = ["-wal", "-journal"];
 
 /// The database's own path: SQLite names its sidecars after the link's target, and a rename must not replace a link.
 pub fn live_path(db: &Path) -> PathBuf {

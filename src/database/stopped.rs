@@ -11,8 +11,9 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE, LINKED, missing};
+use super::backup::{ABSENT, Backup, DATABASE_FILE, DESCRIPTION_FILE, LINKED, missing};
 use super::snapshot::{Clock, Owner, Pace, Snapshot, Subject, absent, describe, lock_wait};
+use super::stamp::Stamp;
 use super::{digest, directory, sqlite};
 use crate::host::durable;
 use crate::host::process::FileId;
@@ -25,6 +26,15 @@ pub struct AtRest {
     pub will_be_replaced: bool,
     /// A failed run is being undone: a database that cannot be opened is kept with its log, marked `failed`.
     pub even_if_damaged: bool,
+}
+
+/// What [`take_stopped`] has taken, for the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Its digest (64 hex), `absent` or `linked`.
+    pub identity: String,
+    /// The live file when it was at rest; none if there was none.
+    pub file: Option<Stamp>,
 }
 
 /// Gives the live database a second, durable name in the fresh directory `dir`, and writes out what can be written while
@@ -54,8 +64,7 @@ pub fn link_ahead(db: &Path, dir: &Path) -> Result<bool> {
 /// brought into the one file, and that is durable under its second name afterwards, or copied where it cannot have one.
 /// The live file will be replaced by rename before anything writes to it.
 ///
-/// Returns the identity for the journal, or none if what [`link_ahead`] linked is it. A host without database is
-/// described as such at once; everything else by [`describe_taken`].
+/// A host without database is described as such at once; everything else by [`describe_taken`].
 ///
 /// Errors: `database_busy` if another program still has it, `database_invalid` if it cannot be opened (unless
 /// `even_if_damaged`: then its log is kept beside it), `interrupted`, `no_space`, `permission`, `io`.
@@ -65,30 +74,33 @@ pub fn take_stopped(
     subject: &Subject<'_>,
     even_if_damaged: bool,
     pace: &Pace<'_>,
-) -> Result<Option<String>> {
+) -> Result<Taken> {
     let clock = Clock::start(pace);
     let db = sqlite::live_path(db);
     let Some(owner) = Owner::of(&db)? else {
         directory::make_fresh(dir)?;
-        return absent(dir, subject).map(|taken| taken.backup.identity().map(str::to_owned));
+        absent(dir, subject)?;
+        return Ok(Taken { identity: ABSENT.to_owned(), file: None });
     };
     let raw = rest(&db, &clock, even_if_damaged, settle_logged)?;
+    // What is written from here on, into the file or a new log, is seen before the file is replaced.
+    let stamp = Stamp::of(&db)?;
     let copy = dir.join(DATABASE_FILE);
     let file = FileId::of(&db);
     let identity = match file.is_some() && file == FileId::of(&copy) {
-        true => None,
+        true => LINKED.to_owned(),
         false => {
             directory::make_fresh(dir)?;
-            Some(place(&db, &copy, true, owner)?.unwrap_or_else(|| LINKED.to_owned()))
+            let copied = place(&db, &copy, true, owner)?;
+            durable::sync_dir(dir)?;
+            copied.unwrap_or_else(|| LINKED.to_owned())
         }
     };
     if raw {
-        keep_sidecars(&db, &copy, true)?;
-    }
-    if identity.is_some() || raw {
+        keep_sidecars(&db, &copy, identity == LINKED)?;
         durable::sync_dir(dir)?;
     }
-    Ok(identity)
+    Ok(Taken { identity, file: stamp })
 }
 
 /// Checks and describes what [`take_stopped`] took into `dir`; reads the whole file. A database that is damaged, now or
@@ -199,9 +211,22 @@ fn settle(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()
     durable::sync_file(db)
 }
 
+/// Removes the names in `dir` of what the live database `db` consists of.
+pub fn unlink_shared(dir: &Path, db: &Path) -> Result<()> {
+    let (copy, db) = (dir.join(DATABASE_FILE), sqlite::live_path(db));
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let name = sqlite::beside(&copy, suffix);
+        let file = FileId::of(&name);
+        if file.is_some() && file == FileId::of(sqlite::beside(&db, suffix)) {
+            durable::remove_file(&name)?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether a log or journal may hold rows; what cannot be looked at may.
-fn has_log(db: &Path) -> bool {
-    ["-wal", "-journal"].iter().any(|suffix| match std::fs::metadata(sqlite::beside(db, suffix)) {
+pub fn has_log(db: &Path) -> bool {
+    sqlite::LOGS.iter().any(|suffix| match std::fs::metadata(sqlite::beside(db, suffix)) {
         Ok(log) => log.len() > 0,
         Err(error) => error.kind() != ErrorKind::NotFound,
     })

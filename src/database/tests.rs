@@ -367,8 +367,8 @@ fn a_host_without_database_is_described_and_nothing_is_created() {
     assert!(DatabaseFacts::gather(&bed.db()).unwrap().size > 8192);
     let prepared = prepare(&bed.snapshot(), &bed.db(), None).unwrap();
     assert!(prepared.is_absent());
-    restore::commit(&prepared).unwrap();
-    restore::commit(&prepared).unwrap();
+    restore::commit(&prepared, &|| Ok(())).unwrap();
+    restore::commit(&prepared, &|| Ok(())).unwrap();
     assert_eq!(names(bed.db().parent().unwrap()), [""; 0]);
 }
 
@@ -413,11 +413,11 @@ fn a_link_is_made_only_of_a_file_that_will_be_replaced() {
 }
 
 /// Takes the database in its three parts; what happens between the first two is `meanwhile`.
-fn in_parts(bed: &Bed, meanwhile: impl FnOnce()) -> (Option<String>, Backup, Option<Error>) {
+fn in_parts(bed: &Bed, meanwhile: impl FnOnce()) -> (String, Backup, Option<Error>) {
     let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
     link_ahead(&bed.db(), &bed.snapshot()).unwrap();
     meanwhile();
-    let identity = take_stopped(&bed.db(), &bed.snapshot(), &bed.subject(), false, &pace).unwrap();
+    let identity = take_stopped(&bed.db(), &bed.snapshot(), &bed.subject(), false, &pace).unwrap().identity;
     let (backup, damage) = describe_taken(&bed.snapshot(), &bed.subject()).unwrap();
     (identity, backup, damage)
 }
@@ -435,7 +435,7 @@ fn a_database_taken_in_parts_has_every_row_and_is_the_live_file() {
                     false => bed.crash_in_place(agent),
                 }
             });
-            assert_eq!((identity, backup.failed, damage.is_none()), (None, false, true));
+            assert_eq!((identity.as_str(), backup.failed, damage.is_none()), ("linked", false, true));
             assert_eq!(bed.taken(), up_to(100), "{mode} {parts:?}");
             assert_eq!(FileId::of(bed.db()), FileId::of(bed.snapshot().join(DATABASE_FILE)));
         }
@@ -463,12 +463,12 @@ fn a_database_that_was_replaced_or_came_or_went_after_its_link_was_made_is_taken
         durable::remove_file(&bed.db()).unwrap();
         drop(bed.agent("WAL", 20));
     });
-    assert_eq!((identity.as_deref(), bed.taken()), (Some("linked"), up_to(20)));
+    assert_eq!((identity.as_str(), bed.taken()), ("linked", up_to(20)));
     let (identity, backup, _) = in_parts(&bed, || durable::remove_file(&bed.db()).unwrap());
-    assert_eq!((identity.as_deref(), backup.content), (Some("absent"), Content::Absent));
+    assert_eq!((identity.as_str(), backup.content), ("absent", Content::Absent));
     assert_eq!(names(&bed.snapshot()), [DESCRIPTION_FILE]);
     let (identity, ..) = in_parts(&bed, || drop(bed.agent("DELETE", 5)));
-    assert_eq!((identity.as_deref(), bed.taken()), (Some("linked"), up_to(5)));
+    assert_eq!((identity.as_str(), bed.taken()), ("linked", up_to(5)));
 }
 
 #[test]
@@ -482,9 +482,9 @@ fn a_database_on_another_file_system_is_copied_when_it_is_stopped_and_known_by_i
     let dir = elsewhere.path().join("snapshot");
     assert!(!link_ahead(&bed.db(), &dir).unwrap());
     let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
-    let identity = take_stopped(&bed.db(), &dir, &bed.subject(), false, &pace).unwrap();
+    let identity = take_stopped(&bed.db(), &dir, &bed.subject(), false, &pace).unwrap().identity;
     let (backup, damage) = describe_taken(&dir, &bed.subject()).unwrap();
-    assert_eq!((identity.as_deref(), damage.is_none()), (backup.identity(), true));
+    assert_eq!((Some(identity.as_str()), damage.is_none()), (backup.identity(), true));
     assert_eq!(rows_at_rest(&dir.join(DATABASE_FILE)), up_to(10));
 }
 
@@ -531,10 +531,10 @@ fn a_restored_database_has_the_snapshots_rows_and_nothing_of_the_one_before() {
         assert_eq!(std::fs::read(bed.db()).unwrap(), before);
         assert!(!prepared.is_absent());
         assert_eq!(prepared.size(), std::fs::metadata(bed.prepared()).unwrap().len());
-        restore::commit(&prepared).unwrap();
+        restore::commit(&prepared, &|| Ok(())).unwrap();
         assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
         assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10), "{mode}");
-        assert!(!restore::swap(&bed.db()).unwrap());
+        assert!(!restore::swap(&bed.db(), &|| Ok(())).unwrap());
     }
 }
 
@@ -547,10 +547,47 @@ fn the_old_log_goes_before_the_new_file_comes() {
     let before = std::fs::metadata(bed.db()).unwrap().ino();
     // A log that cannot be removed must not meet the new file.
     durable::create_dir_all(&sqlite::beside(&bed.db(), "-wal")).unwrap();
-    restore::swap(&bed.db()).unwrap_err();
+    restore::swap(&bed.db(), &|| Ok(())).unwrap_err();
     assert_eq!(std::fs::metadata(bed.db()).unwrap().ino(), before);
     durable::remove_tree(&sqlite::beside(&bed.db(), "-wal")).unwrap();
-    assert!(restore::swap(&bed.db()).unwrap());
+    assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
+}
+
+#[test]
+fn a_log_that_turns_up_behind_the_rename_is_nobodys_to_remove() {
+    let bed = Bed::new();
+    drop(bed.agent("DELETE", 10));
+    bed.online().unwrap();
+    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    let log = sqlite::beside(&bed.db(), "-wal");
+    // By a program that opened the database after the last look.
+    let look = || durable::write(&log, b"rows", 0o600);
+    let looked_once = std::cell::Cell::new(false);
+    let error = restore::swap(&bed.db(), &|| {
+        if looked_once.replace(true) { look() } else { durable::write(&sqlite::beside(&bed.db(), "-shm"), b"", 0o600) }
+    });
+    assert_eq!(error.unwrap_err().code, Code::DatabaseBusy);
+    assert_eq!(std::fs::read(&log).unwrap(), b"rows");
+}
+
+#[test]
+fn a_restore_and_an_undo_lie_ready_under_different_names() {
+    let bed = Bed::new();
+    drop(bed.agent("DELETE", 10));
+    let digest = bed.online().unwrap().backup.identity().unwrap().to_owned();
+    assert!(!restore::is_prepared(&bed.db()).unwrap());
+    prepare(&bed.snapshot(), &bed.db(), Some(&digest)).unwrap();
+    assert!(!restore::is_prepared(&bed.db()).unwrap());
+    let of_restore = prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+    assert!(restore::is_prepared(&bed.db()).unwrap());
+    let stamp = of_restore.stamp().unwrap();
+    assert!(!is_unwritten(&bed.db(), stamp).unwrap() && !is_unwritten(&bed.db(), None).unwrap());
+    restore::commit(&of_restore, &|| Ok(())).unwrap();
+    assert!(!restore::is_prepared(&bed.db()).unwrap() && is_unwritten(&bed.db(), stamp).unwrap());
+    durable::write(&sqlite::beside(&bed.db(), "-wal"), b"rows", 0o600).unwrap();
+    assert!(!is_unwritten(&bed.db(), stamp).unwrap());
+    restore::discard(&bed.db()).unwrap();
+    assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE, "sqlite.db-wal"]);
 }
 
 #[test]
@@ -562,7 +599,7 @@ fn a_swap_that_was_cut_after_the_old_log_went_is_finished() {
     bed.crash(agent, &["", "-wal"]);
     prepare(&bed.snapshot(), &bed.db(), None).unwrap();
     durable::remove_file(&sqlite::beside(&bed.db(), "-wal")).unwrap();
-    assert!(restore::swap(&bed.db()).unwrap());
+    assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
     assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10));
 }
 
@@ -625,7 +662,7 @@ fn the_way_back_without_room_links_the_snapshot_even_if_it_is_the_live_file() {
     drop(bed.agent("WAL", 10));
     bed.stopped(REPLACED).unwrap();
     let prepared = prepare_by_link(&bed.snapshot(), &bed.db(), None).unwrap();
-    restore::commit(&prepared).unwrap();
+    restore::commit(&prepared, &|| Ok(())).unwrap();
     assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
     durable::remove_tree(&bed.snapshot()).unwrap();
     assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10));
@@ -641,7 +678,7 @@ fn a_database_behind_a_link_is_replaced_behind_the_link() {
     bed.online().unwrap();
     assert_eq!(bed.taken(), up_to(10));
     prepare(&bed.snapshot(), &bed.db(), None).unwrap();
-    assert!(restore::swap(&bed.db()).unwrap());
+    assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
     assert_eq!(std::fs::read_link(bed.db()).unwrap(), elsewhere);
     assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10));
 }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::database::Stamp;
 use crate::host::durable;
 use crate::plan::Plan;
 use crate::report::{Code, Error, IoContext, Result};
@@ -77,6 +78,10 @@ pub struct Note {
     /// database itself under a second name, which is hashed later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_sha256: Option<String>,
+    /// The file that was prepared for a restore, or the live database when it was taken: what is still the same file, as
+    /// it was, nobody has written to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<Stamp>,
 }
 
 /// One record. Steps are named by their place in the plan's switch (or after) list.
@@ -272,7 +277,7 @@ impl Journal {
     /// Identity of the snapshot that this run took, as last noted.
     pub fn snapshot_sha256(&self) -> Option<&str> {
         self.records.iter().rev().find_map(|record| match record {
-            Record::Done { note: Note { snapshot_sha256: Some(sha256) }, .. } => Some(sha256.as_str()),
+            Record::Done { note: Note { snapshot_sha256: Some(sha256), .. }, .. } => Some(sha256.as_str()),
             _ => None,
         })
     }
@@ -394,7 +399,7 @@ mod tests {
     }
 
     fn run() -> Vec<Record> {
-        let note = Note { snapshot_sha256: Some("ab".into()) };
+        let note = Note { snapshot_sha256: Some("ab".into()), file: Stamp::of(Path::new("/")).unwrap() };
         vec![
             Record::Begin(Box::new(opening())),
             Record::Intent { step: 0 },
@@ -430,7 +435,7 @@ mod tests {
         let on_disk = || parse(&std::fs::read(dir.path().join(NAME)).unwrap()).unwrap().0.len();
         let mut journal = Journal::create(dir.path(), opening()).unwrap();
         journal.append_all(vec![Record::Intent { step: 0 }, Record::Intent { step: 1 }]).unwrap();
-        let note = || Note { snapshot_sha256: Some("ab".into()) };
+        let note = || Note { snapshot_sha256: Some("ab".into()), ..Note::default() };
         journal.note(Record::Done { step: 0, note: note() });
         assert_eq!((on_disk(), journal.records().len(), journal.snapshot_sha256()), (3, 4, Some("ab")));
         // A file that cannot be written to.
@@ -484,7 +489,7 @@ mod tests {
         let path = dir.path().join(NAME);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 256 * 1024);
         let done = |step, sha256: Option<&str>| {
-            let note = Note { snapshot_sha256: sha256.map(str::to_owned) };
+            let note = Note { snapshot_sha256: sha256.map(str::to_owned), ..Note::default() };
             Record::Done { step, note }
         };
         let answers = |journal: &Journal| {

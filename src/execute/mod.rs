@@ -2,6 +2,7 @@
 //! them after the commit, and do either from the journal alone after a crash.
 
 pub mod journal;
+mod left;
 pub mod prepare;
 pub mod recovery;
 pub mod site;
@@ -14,6 +15,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
+use crate::database;
 use crate::host::{Host, durable, machine};
 use crate::plan::{Direction, Plan, Step, TAKEN_OVER, UNMANAGED};
 use crate::report::{Code, Error, IoContext, Result};
@@ -61,6 +63,10 @@ pub fn run(
     regret: &mut dyn FnMut(&Journal),
 ) -> Result<Finished, Undone> {
     let plain = |error: Error| Undone { error, blame: false, recovery: None };
+    // A mount point cannot be replaced, forwards or backwards.
+    if plan.snapshot_dir().is_some() {
+        database::check_replaceable(&site.database()).map_err(plain)?;
+    }
     let opening = Opening {
         format: journal::format(),
         writer: writer(site.host).map_err(plain)?,
@@ -72,7 +78,8 @@ pub fn run(
     };
     let mut journal = Journal::create(&site.layout.versions, opening).map_err(plain)?;
     let switched = switch(site, plan, &mut journal).and_then(|()| {
-        let next = settle(journal.snapshot_sha256()).map_err(plain)?;
+        let saved = left::installed(site, &journal).map_err(plain)?;
+        let next = settle(saved.as_deref()).map_err(plain)?;
         if let Some(text) = next {
             let path = site.layout.versions.join(NEXT_CONFIG);
             durable::write_synced(&path, text.as_bytes(), durable::FILE_MODE)
@@ -96,7 +103,7 @@ pub fn run(
         }
         return Err(undone);
     }
-    let snapshot_sha256 = journal.snapshot_sha256().map(str::to_owned);
+    let snapshot_sha256 = left::installed(site, &journal).unwrap_or_default();
     let unfinished =
         |error: Error| error.advise("the change is made: the next run, or `teleport-update recover`, ends it");
     let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err();
@@ -109,8 +116,14 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
     let mut announced = 0;
     // A terminal that takes no lines must not keep the agent waiting.
     let mut unsaid = Vec::new();
+    let mut is_saved = true;
     for (index, step) in plan.switch.iter().enumerate() {
-        if site.signals.cancelled() {
+        // The new version has been found healthy by then, and is not given up for what was left.
+        let is_for_the_left = matches!(step, Step::Describe { .. } | Step::Install { .. });
+        if is_for_the_left && !is_saved {
+            continue;
+        }
+        if site.signals.cancelled() && !is_for_the_left {
             return Err(plain(
                 Error::new(Code::Interrupted, format!("interrupted before: {}", step.describe()))
                     .advise("everything is put back; run the command again"),
@@ -131,6 +144,10 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
         match performed {
             // Its undo does not ask whether it is done; what it leaves for that is durable with the next intent.
             Ok(note) => journal.note(Record::Done { step: index, note }),
+            Err(error) if is_for_the_left => {
+                is_saved = false;
+                site.report.warn(&format!("{}: {error}: there is no snapshot of this database", step.describe()));
+            }
             Err(error) => {
                 site.report.failed(&step.describe());
                 let blame =
@@ -215,6 +232,9 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
             // The state is already the new one; a clean-up that fails is tried again by the next commit.
             Err(error) => site.report.warn(&format!("{}: {error}", step.describe())),
         }
+    }
+    if let Err(error) = left::keep_uninstalled(site, &journal) {
+        site.report.warn(&error.to_string());
     }
     if let Err(error) = clean(site, plan).and_then(|()| journal.close()) {
         site.report.warn(&format!("{error}; the next run tries again"));

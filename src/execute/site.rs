@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::database::Stamp;
 use crate::host::process::Reaper;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout};
@@ -33,6 +34,8 @@ pub struct Site<'a> {
     pub database_timeout: Duration,
     /// The old main process just before the reload: a successor that dies at once leaves a trace in it alone.
     pub before_reload: Cell<Option<Reaper>>,
+    /// The live database as this run has taken it, for the look before another is put in its place.
+    pub left: Cell<Option<Stamp>>,
     /// The boot-time recovery: no network, no service calls.
     pub boot: bool,
 }

@@ -4,10 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Site;
 use super::journal::{Journal, Note, Record};
-use crate::database::backup::{DATABASE_FILE, LINKED};
-use crate::database::{self, AtRest, Backup, Content, Pace, Subject, directory, restore};
+use super::{Site, left};
+use crate::database::{self, Pace, Subject, directory, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, mark, package, systemctl::Systemctl};
 use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
@@ -31,19 +30,20 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Fetch { .. } => return Err(Error::new(Code::Io, "a download cannot stand in the switch")),
         Step::Verify { dir } => verify(site, dir)?,
         Step::Place(place) | Step::Switch { place, .. } => put(place, &place.now)?,
-        Step::PrepareSnapshot { dir } => return prepare_snapshot(site, dir),
-        Step::Snapshot { dir, stopped: true, failed } => return take_stopped(site, plan, dir, *failed),
+        Step::PrepareSnapshot { dir } => left::prepare(site, dir)?,
+        Step::Snapshot { dir, stopped: true, failed } => return left::take(site, plan, dir, *failed),
         Step::Snapshot { dir, stopped: false, failed } => return snapshot(site, plan, dir, *failed),
-        Step::Describe { dir, failed } => return describe(site, plan, dir, *failed),
+        Step::Describe { dir, failed } => return left::describe(site, plan, dir, *failed),
         Step::Install { dir } => {
             let version_dir = site.version_dir(dir);
             directory::install(&version_dir, &directory::new_in(&version_dir))?;
         }
         Step::PrepareRestore { dir } => {
-            restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
+            let prepared = restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
+            return Ok(Note { file: prepared.stamp()?, ..Note::default() });
         }
         Step::Stop => stop(site)?,
-        Step::Restore { dir } => restore_prepared(site, dir)?,
+        Step::Restore { dir } => left::replace(site, plan, dir)?,
         Step::DaemonReload => site.service.daemon_reload()?,
         Step::Reload => {
             site.before_reload.set(site.service.reaper());
@@ -52,9 +52,14 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
                 site.report.warn("the agent cannot be reloaded: it was restarted, its connections were dropped");
             }
         }
-        Step::Start if plan.switch.contains(&Step::Stop) => site.service.start_stopped()?,
+        Step::Start if plan.switch.contains(&Step::Stop) => {
+            old_must_not_run(site, plan)?;
+            site.service.start_stopped()?;
+        }
         Step::Start => site.service.start()?,
-        Step::Health { binary, served, failing } => health_verdict(site, binary, *served, *failing)?,
+        Step::Health { binary, served, failing } => {
+            health_verdict(site, binary, *served, *failing).map_err(|error| not_blamed(site, plan, error))?;
+        }
         Step::SetAside { path, kept } => set_aside(path, kept)?,
         Step::Remember { path, kept } => remember(path, kept)?,
         Step::Quiet { unit } => site.systemctl().stop(unit)?,
@@ -82,34 +87,18 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             // A disk that is full or read-only by now is found while the agent still works.
             can_put(place, &place.was)?;
             // While the link leads to the new version a start between two recoveries starts that, on the old database.
-            let prepared = match look(&place.path)? == place.now || !journal.has(&Record::DatabaseBack) {
-                true => prepare_back(site, journal)?,
-                false => None,
-            };
-            stop_for_undo(site)?;
-            if let Some(prepared) = prepared {
-                // What a restore put there nobody has opened before the link led to its version.
-                let restores = journal.opening()?.plan.database == Database::Restore;
-                let opened = !restores || look(&place.path)? == place.now;
-                let evidence = opened.then_some(evidence.as_str());
-                database_back(site, prepared, evidence, journal)?;
+            if look(&place.path)? == place.now || !journal.has(&Record::DatabaseBack) {
+                left::put_back(site, evidence, journal)?;
+            } else {
+                stop_for_undo(site)?;
             }
             put(place, &place.was)
         }
-        Step::Restore { .. } => {
-            let prepared = match journal.has(&Record::DatabaseBack) {
-                true => None,
-                false => prepare_back(site, journal)?,
-            };
-            stop_for_undo(site)?;
-            prepared.map_or(Ok(()), |prepared| database_back(site, prepared, None, journal))
-        }
+        Step::Restore { .. } if journal.has(&Record::DatabaseBack) => stop_for_undo(site),
+        Step::Restore { dir } => left::put_back(site, dir, journal),
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::PrepareSnapshot { dir } => directory::sweep(&site.version_dir(dir)),
-        Step::Snapshot { dir, .. } => {
-            directory::sweep(&site.version_dir(dir))?;
-            unlink_snapshot(site, dir)
-        }
+        Step::Snapshot { dir, .. } => left::put_away(site, journal, dir),
         Step::SetAside { path, kept } => put_back(kept, path),
         Step::Remember { kept, .. } => durable::remove_file(kept),
         Step::Quiet { unit } if site.boot => {
@@ -255,48 +244,6 @@ pub(super) fn remember(path: &Path, kept: &Path) -> Result<()> {
     keep(path, kept)
 }
 
-/// Links the live database to where its snapshot will be. The link is in the journal before anything depends on it.
-fn prepare_snapshot(site: &Site<'_>, dir: &str) -> Result<Note> {
-    let version_dir = site.version_dir(dir);
-    durable::create_dir_all(&version_dir)?;
-    let linked = database::link_ahead(&site.database(), &directory::new_in(&version_dir))?;
-    Ok(Note { snapshot_sha256: linked.then(|| LINKED.to_owned()) })
-}
-
-/// Takes the stopped agent's database, which a restore replaces next. Read, hashed and described it is later.
-fn take_stopped(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
-    let new = directory::new_in(&site.version_dir(dir));
-    let host = mark::agent_uuid(&site.data_dir);
-    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
-    let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
-    let take = |even_if_damaged| database::take_stopped(&site.database(), &new, &subject, even_if_damaged, &pace);
-    let identity = take(failed).or_else(|error| match error.code {
-        // A version that damaged its database must not for that be one that cannot be left.
-        Code::DatabaseInvalid => {
-            warn_of_damage(site, &error);
-            take(true)
-        }
-        _ => Err(error),
-    })?;
-    Ok(Note { snapshot_sha256: identity })
-}
-
-/// Checks, hashes and describes what was taken.
-fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
-    let new = directory::new_in(&site.version_dir(dir));
-    let host = mark::agent_uuid(&site.data_dir);
-    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
-    let (backup, damage) = database::describe_taken(&new, &subject)?;
-    if let Some(damage) = damage.filter(|_| !failed) {
-        warn_of_damage(site, &damage);
-    }
-    Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned) })
-}
-
-fn warn_of_damage(site: &Site<'_>, damage: &Error) {
-    site.report.warn(&format!("{damage}; it is kept as it is, and will not be restored"));
-}
-
 /// Copies the database that is left beside the running agent. Its identity goes into the journal: undo asks for nothing
 /// else.
 fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
@@ -317,7 +264,7 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Not
     Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned) })
 }
 
-fn subject<'a>(
+pub(super) fn subject<'a>(
     site: &'a Site<'_>,
     revision: Option<&'a Revision>,
     host: Option<&'a str>,
@@ -325,6 +272,30 @@ fn subject<'a>(
 ) -> Result<Subject<'a>> {
     let revision = revision.ok_or_else(|| Error::new(Code::Io, "a snapshot needs a version"))?;
     Ok(Subject { proxy: &site.proxy, revision, host, now: site.host.now(), failed })
+}
+
+/// While the agent stood still nobody may have started it: it has the wrong database, or the one that was replaced.
+///
+/// Errors: `agent_not_stopped`, which the new version is not to blame for.
+fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Result<()> {
+    let new = plan.to_dir.as_ref().and_then(|dir| FileId::of(site.version_dir(dir).join("bin/teleport")));
+    // By then the link leads to the new version, on its own database.
+    match site.stop_proof().agents().iter().all(|agent| new.is_some() && agent.exe_id() == new) {
+        true => Ok(()),
+        false => Err(Error::new(
+            Code::AgentNotStopped,
+            "the old version was started by something else while it was stopped for the update",
+        )
+        .advise("find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again")),
+    }
+}
+
+/// Of a version that could not start, because the old one was started in its place, nothing is told by that.
+fn not_blamed(site: &Site<'_>, plan: &Plan, error: Error) -> Error {
+    match error.code == Code::Unhealthy && plan.switch.contains(&Step::Stop) {
+        true => old_must_not_run(site, plan).err().unwrap_or(error),
+        false => error,
+    }
 }
 
 fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -> Result<()> {
@@ -350,7 +321,7 @@ fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -
 
 /// Before the database is put back nothing may have it open. At boot nothing has been started yet; it is proven all
 /// the same.
-fn stop_for_undo(site: &Site<'_>) -> Result<()> {
+pub(super) fn stop_for_undo(site: &Site<'_>) -> Result<()> {
     let service = if site.boot { &Service::None } else { &site.service };
     service.stop(&site.stop_proof(), site.database_timeout)
 }
@@ -375,95 +346,6 @@ fn new_version_runs(site: &Site<'_>) -> Error {
         .advise(format!("stop it: its database in {} is put back then", site.data_dir.display()))
 }
 
-/// Swaps the prepared database in, or removes the live one where the snapshot says that there was none.
-fn restore_prepared(site: &Site<'_>, dir: &str) -> Result<()> {
-    let snapshot = directory::of(&site.version_dir(dir));
-    let is_absent = Backup::read(&snapshot)?.is_some_and(|backup| backup.content == Content::Absent);
-    let db = site.database();
-    if is_absent {
-        restore::remove_database(&db)
-    } else if restore::swap(&db)? {
-        Ok(())
-    } else {
-        Err(Error::new(Code::BackupMissing, format!("the database prepared beside {} is gone", db.display()))
-            .advise("run the command again"))
-    }
-}
-
-/// What is to be done for the database that was left to be back.
-enum Back {
-    /// It is there: the live file was never replaced, or it is the snapshot itself that was put back.
-    InPlace,
-    /// A copy of the snapshot lies ready beside the live one.
-    Ready(restore::Prepared),
-}
-
-/// Prepares this run's snapshot beside the live database, of which nothing changes; `None` if the run took none.
-fn prepare_back(site: &Site<'_>, journal: &Journal) -> Result<Option<Back>> {
-    let Some(identity) = journal.snapshot_sha256() else {
-        return Ok(None);
-    };
-    let Some(from) = snapshot_dir(site, journal)? else {
-        return Ok(None);
-    };
-    let db = site.database();
-    if shares_file(&from, &db) {
-        return Ok(Some(Back::InPlace));
-    }
-    let prepared = match restore::prepare(&from, &db, Some(identity)) {
-        // The disk is full: the snapshot itself becomes the database, and is no snapshot any more once its own step is
-        // undone. On another file system it cannot, and what stands in the way is the full disk. So does a file that
-        // cannot be read: it is the one that was left.
-        Err(error) if error.code == Code::NoSpace || (error.code == Code::Io && identity == LINKED) => {
-            restore::prepare_by_link(&from, &db, Some(identity)).map_err(|_| error)?
-        }
-        other => other?,
-    };
-    Ok(Some(Back::Ready(prepared)))
-}
-
-/// Where this run's snapshot is: beside its place until it is installed there. An install that was cut short has left it
-/// under either name, and it is told from an earlier one by what it says of itself.
-fn snapshot_dir(site: &Site<'_>, journal: &Journal) -> Result<Option<PathBuf>> {
-    let switch = &journal.opening()?.plan.switch;
-    let dir = switch.iter().find_map(|step| match step {
-        Step::Snapshot { dir, .. } => Some(site.version_dir(dir)),
-        _ => None,
-    });
-    let Some(version_dir) = dir else { return Ok(None) };
-    let (new, place) = (directory::new_in(&version_dir), directory::of(&version_dir));
-    let is_here = match switch.iter().position(|step| matches!(step, Step::Install { .. })) {
-        _ if journal.snapshot_sha256() == Some(LINKED) => true,
-        None => false,
-        Some(step) if !journal.has(&Record::Intent { step }) => true,
-        Some(_) => match Backup::read(&new) {
-            Err(error) if error.code != Code::BackupInvalid => return Err(error),
-            found => found.ok().flatten().is_some_and(|found| found.identity() == journal.snapshot_sha256()),
-        },
-    };
-    Ok(Some(if is_here { new } else { place }))
-}
-
-/// Puts this run's snapshot back as the live database; what the failed version wrote is kept as evidence, if it had been
-/// switched to at all.
-fn database_back(site: &Site<'_>, back: Back, evidence: Option<&str>, journal: &mut Journal) -> Result<()> {
-    if let Back::Ready(prepared) = back {
-        if let Some(evidence) = evidence
-            && !journal.has(&Record::Evidence)
-            && site.database().exists()
-        {
-            let plan = journal.opening()?.plan.clone();
-            // Evidence is worth a warning; the old version's database is worth everything.
-            if let Err(error) = keep_evidence(site, &plan, evidence) {
-                site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
-            }
-            journal.append(Record::Evidence)?;
-        }
-        restore::commit(&prepared)?;
-    }
-    journal.append(Record::DatabaseBack)
-}
-
 /// After an undo that failed: the rest waits for the next run, and until then any agent is better than none. Not where
 /// the failed version would write into the only copy of the old one's database.
 pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
@@ -473,45 +355,12 @@ pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
         Step::Switch { place, .. } => look(&place.path).is_ok_and(|node| node == place.now),
         _ => false,
     });
-    let snapshot = snapshot_dir(site, journal).ok().flatten();
-    let is_only_copy = snapshot.is_some_and(|snapshot| shares_file(&snapshot, &site.database()));
+    let snapshot = left::snapshot_dir(site, journal).ok().flatten();
+    let is_only_copy = snapshot.is_some_and(|snapshot| left::shares_file(&snapshot, &site.database()));
     if !site.boot && ran && !(is_new && is_only_copy) {
         // The first error is the one to tell.
         let _ = bring_back(site, true);
     }
-}
-
-/// Keeps what the failed version wrote (SPEC §6, rows), unless that would replace a snapshot that is still needed.
-fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
-    let version_dir = site.version_dir(dir);
-    let new = directory::new_in(&version_dir);
-    let host = mark::agent_uuid(&site.data_dir);
-    let subject = subject(site, plan.to.as_ref(), host.as_deref(), true)?;
-    let at_rest = AtRest { will_be_replaced: true, even_if_damaged: true };
-    let pace = Pace { deadline: site.database_timeout, cancelled: &|| false };
-    if let Err(error) = database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace) {
-        let _ = durable::remove_tree(&new);
-        return Err(error);
-    }
-    if plan.needs_snapshot_of_target() {
-        let place = version_dir.join(EVIDENCE_BESIDE_SNAPSHOT);
-        durable::remove_tree(&place)?;
-        durable::rename(&new, &place)
-    } else {
-        directory::install(&version_dir, &new)
-    }
-}
-
-/// A snapshot that is the live file itself (the run ended before it was replaced) would change with it.
-fn unlink_snapshot(site: &Site<'_>, dir: &str) -> Result<()> {
-    let snapshot = directory::of(&site.version_dir(dir));
-    if shares_file(&snapshot, &site.database()) { durable::remove_tree(&snapshot) } else { Ok(()) }
-}
-
-/// Whether the snapshot's file and the live one are the same.
-fn shares_file(snapshot: &Path, db: &Path) -> bool {
-    let shared = FileId::of(snapshot.join(DATABASE_FILE));
-    shared.is_some() && shared == FileId::of(db)
 }
 
 /// The agent as it was before the run.

@@ -7,12 +7,14 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// The manager's socket, for root alone; there since systemd 26, under this name in all that followed.
 const SOCKET: &str = "/run/systemd/private";
-/// A manager that has not answered by then is asked by `systemctl`, which waits longer; it answers in a millisecond. One
-/// second: the agent stands still meanwhile.
+/// A manager that has not answered by then, in all, is asked by `systemctl`, which waits longer; it answers in a
+/// millisecond. One second: the agent stands still meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest line of its answer to the authentication, bytes: more than `OK` and an id.
 const MAX_LINE: usize = 256;
@@ -35,9 +37,7 @@ pub fn start(unit: &str) -> io::Result<()> {
 }
 
 fn start_at(socket: &Path, unit: &str) -> io::Result<()> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = Timed { stream: connect(socket)?, until: Instant::now() + PATIENCE };
     let user = rustix::process::geteuid().as_raw().to_string();
     let user: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
     stream.write_all(format!("\0AUTH EXTERNAL {user}\r\nBEGIN\r\n").as_bytes())?;
@@ -53,6 +53,47 @@ fn start_at(socket: &Path, unit: &str) -> io::Result<()> {
             Some(ERROR) => return Err(io::Error::other("refused")),
             _ => {}
         }
+    }
+}
+
+/// Connects without waiting for a manager that accepts nobody.
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let stream = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::connect(&stream, &SocketAddrUnix::new(socket)?)?;
+    let stream = UnixStream::from(stream);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// A stream whose reads and writes end together, however many they are.
+struct Timed {
+    stream: UnixStream,
+    until: Instant,
+}
+
+impl Timed {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -247,5 +288,23 @@ mod tests {
         foreign[FIXED + 2] = b'v';
         assert!(against(b"OK 0\r\n", foreign).0.is_err());
         assert!(start_at(Path::new("/nonexistent/private"), "a.service").is_err());
+    }
+
+    #[test]
+    fn a_manager_that_accepts_nobody_is_not_waited_for_and_all_answers_have_one_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("private");
+        let listener = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        net::bind(&listener, &SocketAddrUnix::new(&socket).unwrap()).unwrap();
+        net::listen(&listener, 0).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = connect(&socket) {
+            waiting.push(stream);
+        }
+        assert_eq!(start_at(&socket, "a.service").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let stream = waiting.pop().unwrap();
+        let mut late = Timed { stream, until: Instant::now() };
+        assert_eq!(late.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(late.write(&[0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

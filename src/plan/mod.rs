@@ -156,6 +156,14 @@ impl Plan {
             })
     }
 
+    /// Where the database that is left is saved.
+    pub fn snapshot_dir(&self) -> Option<&str> {
+        self.switch.iter().find_map(|step| match step {
+            Step::Snapshot { dir, .. } => Some(dir.as_str()),
+            _ => None,
+        })
+    }
+
     /// The switch steps during which the agent stands still: from its stop to its start, if the plan has both.
     pub fn standstill(&self) -> Range<usize> {
         let place = |wanted: &Step| self.switch.iter().position(|step| step == wanted);
@@ -241,22 +249,24 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     }
     let left = from.map_or_else(|| UNMANAGED.to_owned(), |from| from.dir.clone());
     let failed = target.trust_snapshot;
-    // Nothing stands between stop and start that can be done before or after.
-    let stops = switches && restore;
-    if switches {
-        if stops {
-            switch.extend(facts.unit.managed.then_some(Step::DaemonReload));
-            switch.extend([Step::PrepareSnapshot { dir: left.clone() }, Step::Stop]);
-        }
+    if restore {
+        // Nothing stands between stop and start that can be done before or after. Whether or not the link leads there by
+        // now: what is restored replaces a database.
+        switch.extend(facts.unit.managed.then_some(Step::DaemonReload));
+        switch.extend([Step::PrepareSnapshot { dir: left.clone() }, Step::Stop]);
+    }
+    if restore || switches {
         switch.push(Step::Snapshot { dir: left.clone(), stopped: restore, failed });
-        if restore {
-            switch.push(Step::Restore { dir: to_dir.clone() });
-        }
+    }
+    if restore {
+        switch.push(Step::Restore { dir: to_dir.clone() });
+    }
+    if switches {
         switch.push(Step::Switch { place: agent.clone(), evidence: to_dir.clone() });
     }
     if !switch.is_empty() {
         switch.insert(0, hold(facts));
-        if facts.unit.managed && !stops {
+        if facts.unit.managed && !restore {
             switch.push(Step::DaemonReload);
         }
         match service {
@@ -271,7 +281,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
                 failing: facts.agent.failed,
             });
         }
-        if stops {
+        if restore {
             switch.extend([Step::Describe { dir: left.clone(), failed }, Step::Install { dir: left }]);
         }
     }

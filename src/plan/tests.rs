@@ -173,6 +173,33 @@ fn a_downgrade_with_a_valid_snapshot_stops_restores_links_and_starts() {
 }
 
 #[test]
+fn a_restore_stops_and_saves_also_where_the_link_leads_to_the_target_by_now() {
+    let mut facts = host("2.0.0", vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())]);
+    for name in &mut facts.names {
+        name.node = Node::Link(PathBuf::from(format!("/v/1.0.0/bin/{}", name.name)));
+    }
+    let plan = move_to(&facts, &target("1.0.0")).unwrap();
+    assert_eq!((plan.database, plan.service), (Database::Restore, ServiceAction::Restart));
+    assert_eq!(
+        order(&plan),
+        [
+            "hold",
+            "prepare_restore",
+            "place /units/teleport.service",
+            "daemon_reload",
+            "prepare_snapshot",
+            "stop",
+            "snapshot 2.0.0 stopped",
+            "restore",
+            "start",
+            "health",
+            "describe",
+            "install"
+        ]
+    );
+}
+
+#[test]
 fn a_downgrade_without_a_usable_snapshot_is_refused_with_the_snapshots_own_reason() {
     for code in [Code::BackupMissing, Code::BackupExpired, Code::BackupInvalid] {
         let snapshot = Snapshot::Unusable(Error::new(code, "the reason"));

@@ -148,6 +148,15 @@ impl Service {
         // The look at /proc decides, but why the manager did not help is worth telling.
         proof.wait(timeout, &is_inactive, &mut end_family).map_err(|error| match &asked {
             Err(reason) => Error { what: format!("{} ({})", error.what, reason.what), ..error },
+            Ok(())
+                if error.code == Code::AgentNotStopped && matches!(self, Self::Systemd(_)) && !self.is_inactive() =>
+            {
+                Error {
+                    what: format!("{} (its unit was stopped, and something has started it again)", error.what),
+                    ..error
+                }
+                .advise("find what starts it (a supervisor, Upholds= of another unit), stop that and try again")
+            }
             Ok(()) => error,
         })
     }

@@ -124,6 +124,25 @@ impl StopProof {
         }
     }
 
+    /// One more look, directly before a file is replaced: for an agent that was started after the proof of the stop, and for
+    /// whoever has the database open. A `teleport version` by hand does no harm.
+    ///
+    /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`].
+    pub fn look_again(&self) -> Result<()> {
+        let all = self.look()?;
+        let mut found = self.open(&all)?;
+        found.extend(self.running(&all).into_iter().filter(is_agent));
+        found.sort_by_key(|process| process.pid);
+        found.dedup_by_key(|process| process.pid);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let what = format!("started while the agent was stopped for the update: {}", named(&found));
+        Err(Error::new(Code::DatabaseBusy, what).advise(
+            "find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again",
+        ))
+    }
+
     fn running(&self, all: &[Process]) -> Vec<Process> {
         let mut found = process::running_below(all, &self.versions_dir, AGENT);
         if let Some(plain) = &self.plain_binary {

@@ -170,7 +170,7 @@ impl Host {
     fn snapshot(&mut self, plan: &Plan, dir: &str, failed: bool, proxy: &str) -> Act<Note> {
         let rev = Rev::of(plan.from.as_ref().or(plan.to.as_ref()).expect("a version"));
         let kept = self.copy(rev, proxy, failed);
-        let note = Note { snapshot_sha256: kept.backup.identity().map(str::to_owned) };
+        let note = Note { snapshot_sha256: kept.backup.identity().map(str::to_owned), ..Note::default() };
         self.tick()?;
         match self.versions.get_mut(dir) {
             Some(version) => version.backup = Some(kept),

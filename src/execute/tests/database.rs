@@ -15,7 +15,7 @@ fn upgrade(bed: &Bed) -> Plan {
 }
 
 /// From 1.0.0 to 2.0.0, whose own rows are restored.
-fn restoring(bed: &Bed) -> Plan {
+pub(super) fn restoring(bed: &Bed) -> Plan {
     let dir = || "2.0.0".into();
     let left = || "1.0.0".into();
     let switch = vec![
@@ -38,7 +38,7 @@ fn backup(bed: &Bed, dir: &str, name: &str) -> (Backup, Vec<String>) {
 }
 
 /// A snapshot of 2.0.0 with the row "two", and live rows of 1.0.0.
-fn with_snapshot_of_the_target(bed: &Bed) {
+pub(super) fn with_snapshot_of_the_target(bed: &Bed) {
     write_rows(&bed.db(), &["two"]);
     let of_two = Plan { from: Some(revision("2.0.0")), ..plan(vec![snapshot(false, "2.0.0")]) };
     bed.commit(&of_two);
@@ -279,7 +279,7 @@ fn an_install_that_was_cut_between_its_names_is_undone_with_this_runs_snapshot()
 /// What `describe` noted of the snapshot that lies beside its place.
 fn last_note(bed: &Bed) -> journal::Note {
     let described = Backup::read(&directory::new_in(&bed.version("1.0.0"))).unwrap().unwrap();
-    journal::Note { snapshot_sha256: described.identity().map(str::to_owned) }
+    journal::Note { snapshot_sha256: described.identity().map(str::to_owned), ..journal::Note::default() }
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_snapshot_that_was_put_back_as_the_file_that_it_is_is_no_second_name_of_it_a
     let mut journal = bed.kill(&steps, || ());
     let taken = directory::new_in(&bed.version("1.0.0"));
     let prepared = database::prepare_by_link(&taken, &bed.db(), Some("linked")).unwrap();
-    restore::commit(&prepared).unwrap();
+    restore::commit(&prepared, &|| Ok(())).unwrap();
     journal.append(Record::DatabaseBack).unwrap();
     assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
     assert_eq!((inode(&bed.db()), rows(&bed.db())), (file, vec!["one".to_owned()]));

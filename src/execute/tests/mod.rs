@@ -1,6 +1,7 @@
 //! Plans run on files of an image: done, undone, and taken up again after a kill.
 
 mod database;
+mod left;
 mod prepare;
 mod running;
 mod steps;
@@ -58,6 +59,7 @@ impl Bed {
             health: HealthSettings::default(),
             database_timeout: Duration::from_millis(200),
             before_reload: Cell::default(),
+            left: Cell::default(),
             boot: false,
         }
     }

@@ -1,0 +1,66 @@
+//! What tells that a file is still the one that it was, and that nobody has written to it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::sqlite;
+use crate::report::{Code, Error, IoContext, Result};
+
+/// A file and the state of its bytes. A rename and a second name change nothing of it; the device is not in it, because
+/// its number can be another after a boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Inode.
+    ino: u64,
+    /// Bytes.
+    size: u64,
+    /// Time of the last write, seconds since 1970.
+    mtime: i64,
+    /// And its nanoseconds.
+    nanos: i64,
+}
+
+impl Stamp {
+    /// Of `path`, links followed; `None` if it is not there. Errors: `permission`, `io`.
+    pub fn of(path: &Path) -> Result<Option<Self>> {
+        match std::fs::metadata(path) {
+            Ok(meta) => {
+                Ok(Some(Self { ino: meta.ino(), size: meta.len(), mtime: meta.mtime(), nanos: meta.mtime_nsec() }))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).at("cannot look at", path),
+        }
+    }
+}
+
+/// Proves that the database `db` is as it was taken into `snapshot_dir`: the same file or none (`left`), not written to,
+/// and without a log but the one that is kept there.
+///
+/// Errors: `database_busy`; `permission`, `io`.
+pub fn check_left(db: &Path, left: Option<Stamp>, snapshot_dir: &Path) -> Result<()> {
+    let path = sqlite::live_path(db);
+    let size = |of: &Path| -> Result<u64> { Ok(Stamp::of(of)?.map_or(0, |log| log.size)) };
+    let kept = snapshot_dir.join(super::backup::DATABASE_FILE);
+    let mut untouched = Stamp::of(&path)? == left;
+    for suffix in sqlite::LOGS {
+        let log = size(&sqlite::beside(&path, suffix))?;
+        untouched &= log == 0 || log == size(&sqlite::beside(&kept, suffix))?;
+    }
+    if untouched { Ok(()) } else { Err(used(db)) }
+}
+
+/// `database_busy`: a program has come between the stop and the start.
+pub(super) fn used(db: &Path) -> Error {
+    Error::new(Code::DatabaseBusy, format!("{} was opened while the agent was stopped for the update", db.display()))
+        .advise("keep the agent and other programs from being started meanwhile, and run the command again")
+}
+
+/// Whether `db` is the file of `stamp` with nothing written to it or beside it.
+pub fn is_unwritten(db: &Path, stamp: Option<Stamp>) -> Result<bool> {
+    let path = sqlite::live_path(db);
+    let logs = sqlite::LOGS.iter().map(|suffix| Stamp::of(&sqlite::beside(&path, suffix)));
+    let logs = logs.collect::<Result<Vec<_>>>()?;
+    Ok(stamp.is_some() && Stamp::of(&path)? == stamp && logs.iter().flatten().all(|log| log.size == 0))
+}

@@ -1,0 +1,362 @@
+//! What happens to the database that was left when somebody else opens it, writes to it, or it is not a good one.
+
+use std::fs::File;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::super::recovery::{self, Recovered};
+use super::super::steps;
+use super::database::{restoring, with_snapshot_of_the_target};
+use super::*;
+use crate::database::backup::DATABASE_FILE;
+use crate::database::{Backup, directory, restore};
+
+/// A program of somebody else, which ends with the value.
+struct Other(std::process::Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Bed {
+    /// What was the live database, beside its place as a snapshot.
+    fn taken(&self) -> PathBuf {
+        directory::new_in(&self.version("1.0.0")).join(DATABASE_FILE)
+    }
+
+    /// Does the first `count` steps of `plan` and announces the next.
+    fn stop_before(&self, plan: &Plan, count: usize) -> (Journal, Site<'_>) {
+        let site = self.site();
+        let mut journal = self.begin(plan);
+        for (index, step) in plan.switch.iter().take(count).enumerate() {
+            journal.append(Record::Intent { step: index }).unwrap();
+            let note = steps::perform(&site, plan, step).unwrap();
+            journal.append(Record::Done { step: index, note }).unwrap();
+        }
+        journal.append(Record::Intent { step: count }).unwrap();
+        (journal, site)
+    }
+
+    fn recover(&self) {
+        let recovered = recovery::run(&self.site(), self.reopen().unwrap(), &mut |_| {}).unwrap();
+        assert_eq!(recovered, Recovered::Undone);
+    }
+
+    /// The rows that were put aside in a version's directory.
+    fn aside(&self, version: &str) -> Option<Vec<String>> {
+        let file = self.version(version).join(EVIDENCE_BESIDE_SNAPSHOT).join(DATABASE_FILE);
+        file.exists().then(|| rows(&file))
+    }
+}
+
+/// A host with rows "one" of 1.0.0 and a snapshot "two" of 2.0.0, and the plan to go there.
+fn host() -> (Bed, Plan) {
+    let bed = Bed::new();
+    with_snapshot_of_the_target(&bed);
+    let plan = restoring(&bed);
+    (bed, plan)
+}
+
+/// Writes to the very file, as a program that has it open.
+fn overwrite(file: &Path, bytes: &[u8]) {
+    File::options().write(true).truncate(true).open(file).unwrap().write_all(bytes).unwrap();
+}
+
+/// Starts a program of somebody else.
+#[allow(clippy::disallowed_methods, reason = "it is not ours")]
+fn other(program: &Path, arguments: &[&str], held: Stdio) -> Other {
+    Other(Command::new(program).args(arguments).stdin(held).stderr(Stdio::null()).spawn().unwrap())
+}
+
+/// The place of a step in that plan.
+const RESTORE: usize = 5;
+const SWITCH: usize = 6;
+
+#[test]
+fn a_database_that_somebody_opens_after_it_was_taken_is_not_replaced() {
+    type Meanwhile = fn(&Bed) -> Option<Other>;
+    let open = |bed: &Bed| {
+        let held = Stdio::from(File::open(bed.db()).unwrap());
+        Some(other(Path::new("/bin/sleep"), &["600"], held))
+    };
+    let write = |bed: &Bed| {
+        write_rows(&bed.db(), &["late"]);
+        None
+    };
+    let log = |bed: &Bed| {
+        durable::write(&bed.db().with_file_name("sqlite.db-wal"), b"rows", 0o600).unwrap();
+        None
+    };
+    let all: [(&str, Meanwhile); 3] = [("opened", open), ("written to", write), ("logged", log)];
+    for (what, meanwhile) in all {
+        let (bed, plan) = host();
+        let file = inode(&bed.db());
+        let (journal, site) = bed.stop_before(&plan, RESTORE);
+        let other = meanwhile(&bed);
+        let names = bed.tree().len();
+        let error = steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap_err();
+        assert_eq!(error.code, Code::DatabaseBusy, "{what}: {error}");
+        assert_eq!((inode(&bed.db()), bed.tree().len()), (file, names), "{what}");
+        drop((journal, other));
+        bed.recover();
+        assert_eq!((inode(&bed.db()), std::fs::metadata(bed.db()).unwrap().nlink()), (file, 1), "{what}");
+        if what == "written to" {
+            assert_eq!(rows(&bed.db()), ["one", "late"]);
+        }
+        assert!(bed.aside("1.0.0").is_none() && bed.aside("2.0.0").is_none());
+    }
+}
+
+#[test]
+fn a_database_that_came_after_none_was_taken_is_not_replaced() {
+    let (bed, plan) = host();
+    durable::remove_file(&bed.db()).unwrap();
+    let (journal, site) = bed.stop_before(&plan, RESTORE);
+    write_rows(&bed.db(), &["new"]);
+    let error = steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap_err();
+    assert_eq!(error.code, Code::DatabaseBusy);
+    drop(journal);
+    bed.recover();
+    assert_eq!(rows(&bed.db()), ["new"]);
+}
+
+#[test]
+fn what_was_written_to_the_file_that_was_left_comes_back_only_if_it_is_whole_and_is_never_removed() {
+    let (bed, plan) = host();
+    let (journal, site) = bed.stop_before(&plan, RESTORE);
+    steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap();
+    drop(journal);
+    let whole = std::fs::read(bed.taken()).unwrap();
+    let mut broken = whole.clone();
+    broken[4096..].fill(0xa5);
+    // By whoever had it open when it was renamed over.
+    overwrite(&bed.taken(), &broken);
+    for _ in 0..2 {
+        let error = recovery::run(&bed.site(), bed.reopen().unwrap(), &mut |_| panic!("undone")).unwrap_err();
+        assert!(error.what.contains(&bed.taken().display().to_string()), "{error}");
+        assert_eq!((std::fs::read(bed.taken()).unwrap(), rows(&bed.db())), (broken.clone(), vec!["two".to_owned()]));
+    }
+    overwrite(&bed.taken(), &whole);
+    write_rows(&bed.taken(), &["repaired"]);
+    bed.recover();
+    assert_eq!(rows(&bed.db()), ["one", "repaired"]);
+    assert!(!bed.taken().exists());
+}
+
+#[test]
+fn what_an_agent_writes_to_the_file_that_was_left_until_it_is_stopped_comes_back() {
+    let (bed, plan) = host();
+    let (journal, site) = bed.stop_before(&plan, RESTORE);
+    steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap();
+    drop((journal, site));
+    let checkpointed = bed.dir.path().join("checkpointed");
+    write_rows(&checkpointed, &["one", "in its log"]);
+    let stop = format!("cat {} >{}", checkpointed.display(), bed.taken().display());
+    let service = Service::Commands(crate::service::Commands {
+        start: "true".into(),
+        stop: Some(stop),
+        reload: None,
+        pid_file: bed.dir.path().join("pid"),
+    });
+    let site = Site { service, ..bed.site() };
+    assert_eq!(recovery::run(&site, bed.reopen().unwrap(), &mut |_| {}).unwrap(), Recovered::Undone);
+    assert_eq!(rows(&bed.db()), ["one", "in its log"]);
+}
+
+#[test]
+fn what_was_damaged_when_it_was_left_comes_back_as_it_was_and_is_kept() {
+    let (bed, plan) = host();
+    durable::write(&bed.db(), b"no database", 0o600).unwrap();
+    let journal = bed.kill(&Plan { switch: plan.switch[..=SWITCH].to_vec(), ..plan }, || ());
+    drop(journal);
+    bed.recover();
+    assert_eq!(std::fs::read(bed.db()).unwrap(), b"no database");
+    let kept = bed.version("1.0.0").join(EVIDENCE_BESIDE_SNAPSHOT).join(DATABASE_FILE);
+    assert_eq!(std::fs::read(&kept).unwrap(), b"no database");
+    assert_ne!(inode(&kept), inode(&bed.db()));
+}
+
+#[test]
+fn rows_that_the_old_version_wrote_to_the_restored_database_are_kept_when_it_goes() {
+    let (bed, plan) = host();
+    let (journal, site) = bed.stop_before(&plan, SWITCH);
+    drop((journal, site));
+    // Killed before the link moved; the operator has started what it leads to.
+    write_rows(&bed.db(), &["of the old version"]);
+    bed.recover();
+    assert_eq!(rows(&bed.db()), ["one"]);
+    assert_eq!(bed.aside("2.0.0").unwrap(), ["two", "of the old version"]);
+}
+
+#[test]
+fn a_live_file_that_was_never_replaced_stays_although_the_snapshot_is_a_copy() {
+    for none in [false, true] {
+        let (bed, plan) = host();
+        if none {
+            let of_two = bed.version("2.0.0").join("backup");
+            durable::remove_file(&of_two.join(DATABASE_FILE)).unwrap();
+            let described = Backup::read(&of_two).unwrap().unwrap();
+            Backup { content: crate::database::Content::Absent, ..described }.write(&of_two).unwrap();
+        }
+        let file = inode(&bed.db());
+        let (journal, site) = bed.stop_before(&plan, 4);
+        drop((journal, site));
+        // As on another file system.
+        let mut journal = bed.reopen().unwrap();
+        let site = bed.site();
+        let linked = steps::perform(&site, &plan, &plan.switch[4]).unwrap();
+        let bytes = std::fs::read(bed.taken()).unwrap();
+        durable::remove_file(&bed.taken()).unwrap();
+        durable::write(&bed.taken(), &bytes, 0o600).unwrap();
+        let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()), ..linked };
+        journal.append(Record::Done { step: 4, note }).unwrap();
+        journal.append_all(vec![Record::Intent { step: RESTORE }, Record::Intent { step: SWITCH }]).unwrap();
+        drop((journal, site));
+        write_rows(&bed.db(), &["since"]);
+        bed.recover();
+        assert_eq!((inode(&bed.db()), rows(&bed.db())), (file, vec!["one".to_owned(), "since".to_owned()]));
+        assert!(bed.aside("2.0.0").is_none() && !restore::is_prepared(&bed.db()).unwrap());
+    }
+}
+
+#[test]
+fn a_database_that_was_left_with_its_log_comes_back_with_it_and_its_snapshot_stays() {
+    let bytes = b"a newer format";
+    for cut in ["before the log goes", "after the log has gone", "after the swap", "at the end"] {
+        for copied in [false, true] {
+            let (bed, plan) = host();
+            let log = bed.db().with_file_name("sqlite.db-wal");
+            durable::write(&bed.db(), bytes, 0o600).unwrap();
+            durable::write(&log, b"its rows", 0o600).unwrap();
+            let (mut journal, site) = bed.stop_before(&plan, RESTORE);
+            if copied {
+                for file in [bed.taken(), bed.taken().with_file_name("sqlite.db-wal")] {
+                    let bytes = std::fs::read(&file).unwrap();
+                    durable::write(&file, &bytes, 0o600).unwrap();
+                }
+                let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()), file: site.left.get() };
+                journal.append(Record::Done { step: 4, note }).unwrap();
+            }
+            match cut {
+                "before the log goes" => {}
+                "after the log has gone" => durable::remove_file(&log).unwrap(),
+                _ => {
+                    let done = steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap();
+                    assert_eq!((rows(&bed.db()), log.exists()), (vec!["two".to_owned()], false));
+                    if cut == "at the end" {
+                        journal.append(Record::Done { step: RESTORE, note: done }).unwrap();
+                        journal.append(Record::Intent { step: SWITCH }).unwrap();
+                        steps::perform(&site, &plan, &plan.switch[SWITCH]).unwrap();
+                    }
+                }
+            }
+            drop((journal, site));
+            bed.recover();
+            let found = (std::fs::read(bed.db()).unwrap(), std::fs::read(&log).unwrap_or_default());
+            assert_eq!(found, (bytes.to_vec(), b"its rows".to_vec()), "{cut}, copied: {copied}");
+            let kept = bed.version("1.0.0").join(EVIDENCE_BESIDE_SNAPSHOT).join("sqlite.db-wal");
+            let was_replaced = cut == "after the swap" || cut == "at the end";
+            assert_eq!(kept.exists(), copied || was_replaced, "{cut}, copied: {copied}");
+            assert_eq!(std::fs::metadata(&log).unwrap().nlink(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_log_that_no_longer_fits_the_live_file_is_kept_and_not_put_beside_it() {
+    let (bed, plan) = host();
+    let log = bed.db().with_file_name("sqlite.db-wal");
+    durable::write(&bed.db(), b"a newer format", 0o600).unwrap();
+    durable::write(&log, b"its rows", 0o600).unwrap();
+    let (journal, site) = bed.stop_before(&plan, RESTORE);
+    drop((journal, site));
+    durable::remove_file(&log).unwrap();
+    overwrite(&bed.db(), b"written since");
+    bed.recover();
+    assert_eq!((std::fs::read(bed.db()).unwrap(), log.exists()), (b"written since".to_vec(), false));
+    let kept = bed.version("1.0.0").join(EVIDENCE_BESIDE_SNAPSHOT);
+    assert_eq!(std::fs::read(kept.join("sqlite.db-wal")).unwrap(), b"its rows");
+    assert!(!kept.join(DATABASE_FILE).exists(), "it is the live file");
+}
+
+#[test]
+fn a_restore_without_a_move_of_the_link_is_undone_like_any_other() {
+    let (bed, mut plan) = host();
+    plan.switch.remove(SWITCH);
+    let undone = bed.fail(&plan, || write_rows(&bed.db(), &["later"]));
+    assert!(undone.recovery.is_none());
+    assert_eq!(rows(&bed.db()), ["one"]);
+    assert_eq!(bed.aside("2.0.0").unwrap(), ["two", "later"]);
+}
+
+#[test]
+fn what_cannot_be_described_is_no_reason_to_leave_a_healthy_version() {
+    let (bed, mut plan) = host();
+    // Of an earlier time.
+    bed.commit(&super::plan(vec![Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false }]));
+    let describe = plan.switch.iter().position(|step| matches!(step, Step::Describe { .. })).unwrap();
+    // Nothing was taken there.
+    plan.switch[describe] = Step::Describe { dir: "2.0.0".into(), failed: false };
+    let finished = bed.commit(&plan);
+    assert_eq!((finished.snapshot_sha256, rows(&bed.db())), (None, vec!["two".to_owned()]));
+    assert!(!bed.version("1.0.0").join("backup").exists());
+    assert_eq!(bed.aside("1.0.0").unwrap(), ["one"]);
+    assert!(!bed.taken().exists());
+}
+
+#[test]
+fn a_signal_after_the_new_version_was_found_healthy_does_not_undo_it() {
+    let (bed, plan) = host();
+    bed.signals.raise(15);
+    let last = &plan.switch[SWITCH + 1..];
+    assert!(last.iter().all(|step| matches!(step, Step::Describe { .. } | Step::Install { .. })));
+    let tail = Plan { switch: last.to_vec(), ..plan.clone() };
+    let mut journal = bed.begin(&tail);
+    assert!(switch(&bed.site(), &tail, &mut journal).is_ok());
+    assert!(switch(&bed.site(), &plan, &mut journal).is_err());
+}
+
+#[test]
+fn a_mount_point_is_refused_before_the_first_step() {
+    let bed = Bed::new();
+    let proc = bed.db().parent().unwrap().to_owned();
+    durable::remove_tree(&proc).unwrap();
+    durable::create_dir_all(&proc).unwrap();
+    // The one mount point that is everywhere.
+    durable::symlink(Path::new("/proc"), &bed.db()).unwrap();
+    let undone = run(&bed.site(), &restoring(&bed), "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
+    assert_eq!(undone.error.code, Code::DatabaseInvalid);
+    assert!(undone.error.what.contains("mount point"), "{}", undone.error);
+    assert!(bed.reopen().is_none());
+}
+
+#[test]
+fn an_old_agent_that_was_started_in_the_standstill_is_not_the_new_versions_fault() {
+    let bed = Bed::new();
+    let switch = vec![Step::Stop, bed.switch(), Step::Start];
+    let plan = Plan { service: ServiceAction::Restart, database: Database::Restore, ..plan(switch) };
+    let service = Service::Commands(crate::service::Commands {
+        start: "true".into(),
+        stop: Some("true".into()),
+        reload: None,
+        pid_file: bed.dir.path().join("pid"),
+    });
+    let site = Site { service, ..bed.site() };
+    for (version, is_old) in [("1.0.0", true), ("2.0.0", false)] {
+        let binary = bed.version(version).join("bin/teleport");
+        durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
+        let agent = other(&binary, &["start", "-f", "/dev/null"], Stdio::null());
+        while site.stop_proof().agents().is_empty() {
+            std::thread::yield_now();
+        }
+        let started = steps::perform(&site, &plan, &Step::Start);
+        match is_old {
+            true => assert_eq!(started.unwrap_err().code, Code::AgentNotStopped),
+            false => assert!(started.is_ok(), "it may have been started a little too early"),
+        }
+        drop(agent);
+    }
+}
