@@ -261,7 +261,7 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Not
         }
     };
     directory::install(&version_dir, &new)?;
-    Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned) })
+    Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned), ..Note::default() })
 }
 
 pub(super) fn subject<'a>(
