@@ -23,7 +23,7 @@ pub mod verify;
 pub mod version;
 pub mod watch;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -149,6 +149,7 @@ impl Context {
             database_timeout: spec.database_timeout,
             before_reload: Cell::default(),
             left: Cell::default(),
+            hold: RefCell::default(),
             boot,
         })
     }

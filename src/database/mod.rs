@@ -7,6 +7,7 @@ pub mod backup;
 mod digest;
 pub mod directory;
 mod facts;
+mod hold;
 pub mod restore;
 pub mod snapshot;
 mod sqlite;
@@ -15,6 +16,7 @@ mod stopped;
 
 pub use backup::{Backup, Content, Expect};
 pub use facts::{DatabaseFacts, check_replaceable};
+pub use hold::Hold;
 pub use restore::{Prepared, prepare, prepare_by_link};
 pub use snapshot::{Pace, Snapshot, Subject, snapshot_online};
 pub use stamp::{Stamp, check_left, is_unwritten};

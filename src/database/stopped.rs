@@ -12,8 +12,9 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::backup::{ABSENT, Backup, DATABASE_FILE, DESCRIPTION_FILE, LINKED, missing};
+use super::hold::Hold;
 use super::snapshot::{Clock, Owner, Pace, Snapshot, Subject, absent, describe, lock_wait};
-use super::stamp::Stamp;
+use super::stamp::{self, Stamp};
 use super::{digest, directory, sqlite};
 use crate::host::durable;
 use crate::host::process::FileId;
@@ -29,12 +30,14 @@ pub struct AtRest {
 }
 
 /// What [`take_stopped`] has taken, for the journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Taken {
     /// Its digest (64 hex), `absent` or `linked`.
     pub identity: String,
     /// The live file when it was at rest; none if there was none.
     pub file: Option<Stamp>,
+    /// Keeps others out of it until another is in its place and in use.
+    pub hold: Option<Hold>,
 }
 
 /// Gives the live database a second, durable name in the fresh directory `dir`, and writes out what can be written while
@@ -80,7 +83,7 @@ pub fn take_stopped(
     let Some(owner) = Owner::of(&db)? else {
         directory::make_fresh(dir)?;
         absent(dir, subject)?;
-        return Ok(Taken { identity: ABSENT.to_owned(), file: None });
+        return Ok(Taken { identity: ABSENT.to_owned(), file: None, hold: None });
     };
     let raw = rest(&db, &clock, even_if_damaged, settle_logged)?;
     // What is written from here on, into the file or a new log, is seen before the file is replaced.
@@ -100,7 +103,10 @@ pub fn take_stopped(
         keep_sidecars(&db, &copy, identity == LINKED)?;
         durable::sync_dir(dir)?;
     }
-    Ok(Taken { identity, file: stamp })
+    // After the copy, whose end would end it.
+    let hold = Hold::take(&db)?;
+    stamp::check_left(&db, stamp, dir)?;
+    Ok(Taken { identity, file: stamp, hold })
 }
 
 /// Checks and describes what [`take_stopped`] took into `dir`; reads the whole file. A database that is damaged, now or

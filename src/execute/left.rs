@@ -36,6 +36,7 @@ pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Res
         _ => Err(error),
     })?;
     site.left.set(taken.file);
+    site.hold.replace(taken.hold);
     Ok(Note { snapshot_sha256: Some(taken.identity), file: taken.file })
 }
 
@@ -44,6 +45,8 @@ pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) ->
     let new = directory::new_in(&site.version_dir(dir));
     let host = mark::agent_uuid(&site.data_dir);
     let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
+    // The new version runs on its own database.
+    site.hold.take();
     let (backup, damage) = database::describe_taken(&new, &subject)?;
     if let Some(damage) = damage.filter(|_| !failed) {
         warn_of_damage(site, &damage);
@@ -92,6 +95,12 @@ pub(super) fn put_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -
         Some(LINKED) => None,
         _ => make_ready(site, journal)?,
     };
+    if let Some(from) = snapshot_dir(site, journal)?
+        && stays(site, journal, &from)?
+    {
+        // Whoever waits for it is not kept from ending.
+        site.hold.take();
+    }
     stop_for_undo(site)?;
     let ready = match journal.snapshot_sha256() {
         Some(LINKED) => make_ready(site, journal)?,
@@ -117,12 +126,10 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
     let Some(from) = snapshot_dir(site, journal)? else {
         return Ok(None);
     };
-    let db = site.database();
-    // Plans without this step are of updaters that gave both files one name.
-    let tells = journal.opening()?.plan.switch.iter().any(|step| matches!(step, Step::PrepareSnapshot { .. }));
-    if shares_file(&from, &db) || (tells && restore::is_prepared(&db)?) {
+    if stays(site, journal, &from)? {
         return Ok(Some((from, Back::InPlace)));
     }
+    let db = site.database();
     let prepared = match restore::prepare(&from, &db, Some(identity)) {
         // The disk is full: the snapshot itself becomes the database, and is no snapshot any more once its own step is
         // undone. On another file system it cannot, and what stands in the way is the full disk. So does a file that
@@ -138,6 +145,14 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
         })?;
     }
     Ok(Some((from, Back::Ready(prepared))))
+}
+
+/// Whether the live file is the one that was left, of which `from` is the snapshot: it was not replaced, or is back.
+fn stays(site: &Site<'_>, journal: &Journal, from: &Path) -> Result<bool> {
+    let db = site.database();
+    // Plans without this step are of updaters that gave both files one name.
+    let tells = journal.opening()?.plan.switch.iter().any(|step| matches!(step, Step::PrepareSnapshot { .. }));
+    Ok(shares_file(from, &db) || (tells && restore::is_prepared(&db)?))
 }
 
 /// What was taken as the file itself is good if nobody has written to it since; else it is asked. One that has its log

@@ -1,10 +1,10 @@
 //! What the steps work on.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::database::Stamp;
+use crate::database::{Hold, Stamp};
 use crate::host::process::Reaper;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout};
@@ -36,6 +36,8 @@ pub struct Site<'a> {
     pub before_reload: Cell<Option<Reaper>>,
     /// The live database as this run has taken it, for the look before another is put in its place.
     pub left: Cell<Option<Stamp>>,
+    /// Keeps whoever is started in the standstill from that database.
+    pub hold: RefCell<Option<Hold>>,
     /// The boot-time recovery: no network, no service calls.
     pub boot: bool,
 }

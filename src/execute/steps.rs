@@ -365,6 +365,8 @@ pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
 
 /// The agent as it was before the run.
 fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
+    // What had the database open in the standstill was stopped before it was put back.
+    site.hold.take();
     site.service.daemon_reload()?;
     if site.boot || !running || site.service.state(&site.stop_proof())?.running {
         return Ok(());

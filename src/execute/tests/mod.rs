@@ -6,7 +6,7 @@ mod prepare;
 mod running;
 mod steps;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -60,6 +60,7 @@ impl Bed {
             database_timeout: Duration::from_millis(200),
             before_reload: Cell::default(),
             left: Cell::default(),
+            hold: RefCell::default(),
             boot: false,
         }
     }
