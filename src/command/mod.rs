@@ -148,8 +148,7 @@ impl Context {
             },
             database_timeout: spec.database_timeout,
             before_reload: Cell::default(),
-            left: Cell::default(),
-            hold: RefCell::default(),
+            standstill: RefCell::default(),
             boot,
         })
     }

@@ -1,6 +1,7 @@
 //! The database that is left: taken before another is put in its place, put back in an undo, and never removed before it
 //! is (SPEC §6, rows).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Site;
@@ -35,8 +36,8 @@ pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Res
         }
         _ => Err(error),
     })?;
-    site.left.set(taken.file);
-    site.hold.replace(taken.hold);
+    let mut standstill = site.standstill.borrow_mut();
+    (standstill.left, standstill.hold) = (taken.file, taken.hold);
     Ok(Note { snapshot_sha256: Some(taken.identity), file: taken.file })
 }
 
@@ -46,7 +47,7 @@ pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) ->
     let host = mark::agent_uuid(&site.data_dir);
     let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
     // The new version runs on its own database.
-    site.hold.take();
+    site.standstill.take();
     let (backup, damage) = database::describe_taken(&new, &subject)?;
     if let Some(damage) = damage.filter(|_| !failed) {
         warn_of_damage(site, &damage);
@@ -65,10 +66,13 @@ pub(super) fn replace(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let is_absent = Backup::read(&snapshot)?.is_some_and(|backup| backup.content == Content::Absent);
     let db = site.database();
     let taken = plan.snapshot_dir().map(|left| directory::new_in(&site.version_dir(left))).unwrap_or_default();
+    let standstill = site.standstill.borrow();
+    // Nobody can use the file who has come to it since: then the others need not be looked at twice.
+    let seen = if standstill.hold.is_some() { &standstill.seen } else { &BTreeSet::new() };
     // The proof of the stop is some syncs old by now, and a service manager can have been asked for a start meanwhile.
     let look = || {
-        site.stop_proof().look_again()?;
-        database::check_left(&db, site.left.get(), &taken)
+        site.stop_proof().look_again(seen)?;
+        database::check_left(&db, standstill.left, &taken)
     };
     let swap = if is_absent { restore::swap_absent } else { restore::swap };
     match swap(&db, &look)? {
@@ -99,7 +103,7 @@ pub(super) fn put_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -
         && stays(site, journal, &from)?
     {
         // Whoever waits for it is not kept from ending.
-        site.hold.take();
+        site.standstill.take();
     }
     stop_for_undo(site)?;
     let ready = match journal.snapshot_sha256() {
@@ -111,7 +115,7 @@ pub(super) fn put_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -
         Some((from, Back::InPlace)) => restore::return_log(&from, &site.database(), left_file(journal)?)?,
         Some((_, Back::Ready(prepared))) => {
             keep_written(site, evidence, journal)?;
-            restore::commit(&prepared, &|| site.stop_proof().look_again())?;
+            restore::commit(&prepared, &|| site.stop_proof().look_again(&BTreeSet::new()))?;
         }
     }
     journal.append(Record::DatabaseBack)

@@ -1,10 +1,12 @@
 //! What the steps work on.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::database::{Hold, Stamp};
+use crate::host::manager::Manager;
 use crate::host::process::Reaper;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout};
@@ -34,12 +36,23 @@ pub struct Site<'a> {
     pub database_timeout: Duration,
     /// The old main process just before the reload: a successor that dies at once leaves a trace in it alone.
     pub before_reload: Cell<Option<Reaper>>,
-    /// The live database as this run has taken it, for the look before another is put in its place.
-    pub left: Cell<Option<Stamp>>,
-    /// Keeps whoever is started in the standstill from that database.
-    pub hold: RefCell<Option<Hold>>,
+    /// What is known while the agent stands still for a restore.
+    pub standstill: RefCell<Standstill>,
     /// The boot-time recovery: no network, no service calls.
     pub boot: bool,
+}
+
+/// What is made ready before an agent must stand still for a restore, or found out meanwhile.
+#[derive(Debug, Default)]
+pub struct Standstill {
+    /// The processes that there were before the stop, which the proof of it has looked at.
+    pub seen: BTreeSet<u32>,
+    /// The live database as this run has taken it.
+    pub left: Option<Stamp>,
+    /// Keeps whoever is started meanwhile from that database.
+    pub hold: Option<Hold>,
+    /// Who starts the agent.
+    pub manager: Option<Manager>,
 }
 
 impl Site<'_> {

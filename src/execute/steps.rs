@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::journal::{Journal, Note, Record};
+use super::site::Standstill;
 use super::{Site, left};
 use crate::database::{self, Pace, Subject, directory, restore};
-use crate::host::process::FileId;
+use crate::host::process::{self, FileId};
 use crate::host::{durable, mark, package, systemctl::Systemctl};
 use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
 use crate::release::Revision;
@@ -53,8 +54,10 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
             }
         }
         Step::Start if plan.switch.contains(&Step::Stop) => {
+            let manager = site.standstill.borrow_mut().manager.take();
+            site.service.start_stopped(manager)?;
+            // Where it runs the start has done nothing.
             old_must_not_run(site, plan)?;
-            site.service.start_stopped()?;
         }
         Step::Start => site.service.start()?,
         Step::Health { binary, served, failing } => {
@@ -132,6 +135,8 @@ fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
 fn stop(site: &Site<'_>) -> Result<()> {
     let proof = site.stop_proof();
     site.service.wait_for_strangers(&proof, site.database_timeout, &|| site.signals.cancelled())?;
+    *site.standstill.borrow_mut() =
+        Standstill { seen: process::numbers(), manager: site.service.manager(), ..Standstill::default() };
     site.service.stop(&proof, site.database_timeout)
 }
 
@@ -366,7 +371,7 @@ pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
 /// The agent as it was before the run.
 fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
     // What had the database open in the standstill was stopped before it was put back.
-    site.hold.take();
+    site.standstill.take();
     site.service.daemon_reload()?;
     if site.boot || !running || site.service.state(&site.stop_proof())?.running {
         return Ok(());

@@ -29,29 +29,41 @@ const ERROR: u8 = 3;
 /// The header's fixed part, bytes; a multiple of 8, so that what follows is aligned as if it stood alone.
 const FIXED: usize = 16;
 
-/// Queues the start of `unit` and returns when the manager has accepted it.
-///
-/// Errors: the socket is not there, or the manager refuses or does not answer; the start may have been queued all the same.
-pub fn start(unit: &str) -> io::Result<()> {
-    start_at(Path::new(SOCKET), unit)
-}
+/// A manager that knows who we are: the greetings are over before anybody waits.
+#[derive(Debug)]
+pub struct Manager(Timed);
 
-fn start_at(socket: &Path, unit: &str) -> io::Result<()> {
-    let mut stream = Timed { stream: connect(socket)?, until: Instant::now() + PATIENCE };
-    let user = rustix::process::geteuid().as_raw().to_string();
-    let user: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
-    stream.write_all(format!("\0AUTH EXTERNAL {user}\r\nBEGIN\r\n").as_bytes())?;
-    if !line(&mut stream)?.starts_with(b"OK") {
-        return Err(io::ErrorKind::PermissionDenied.into());
+impl Manager {
+    /// Greets the one that runs this host. Errors: the socket is not there, or nobody answers on it.
+    pub fn greet() -> io::Result<Self> {
+        Self::greet_at(Path::new(SOCKET))
     }
-    // Not before the answer: what systemd has read together with BEGIN it looks at when more comes, and none would.
-    stream.write_all(&start_call(unit))?;
-    loop {
-        // The manager tells everyone on its socket what happens to units.
-        match answer(&mut stream)? {
-            Some(RETURN) => return Ok(()),
-            Some(ERROR) => return Err(io::Error::other("refused")),
-            _ => {}
+
+    fn greet_at(socket: &Path) -> io::Result<Self> {
+        let mut stream = Timed { stream: connect(socket)?, until: Instant::now() + PATIENCE };
+        let user = rustix::process::geteuid().as_raw().to_string();
+        let user: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
+        stream.write_all(format!("\0AUTH EXTERNAL {user}\r\nBEGIN\r\n").as_bytes())?;
+        // Nothing is sent before the answer: what systemd has read together with BEGIN it looks at when more comes.
+        match line(&mut stream)?.starts_with(b"OK") {
+            true => Ok(Self(stream)),
+            false => Err(io::ErrorKind::PermissionDenied.into()),
+        }
+    }
+
+    /// Queues the start of `unit` and returns when the manager has accepted it.
+    ///
+    /// Errors: the manager refuses or does not answer; the start may have been queued all the same.
+    pub fn start(mut self, unit: &str) -> io::Result<()> {
+        self.0.until = Instant::now() + PATIENCE;
+        self.0.write_all(&start_call(unit))?;
+        loop {
+            // The manager tells everyone on its socket what happens to units.
+            match answer(&mut self.0)? {
+                Some(RETURN) => return Ok(()),
+                Some(ERROR) => return Err(io::Error::other("refused")),
+                _ => {}
+            }
         }
     }
 }
@@ -67,6 +79,7 @@ fn connect(socket: &Path) -> io::Result<UnixStream> {
 }
 
 /// A stream whose reads and writes end together, however many they are.
+#[derive(Debug)]
 struct Timed {
     stream: UnixStream,
     until: Instant,
@@ -239,7 +252,7 @@ mod tests {
         message
     }
 
-    /// What [`start_at`] makes of a manager that says `greeting` and, once it is called, `answers`; and what it was sent.
+    /// What a start makes of a manager that says `greeting` and, once it is called, `answers`; and what it was sent.
     fn against(greeting: &'static [u8], answers: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("private");
@@ -255,7 +268,7 @@ mod tests {
             stream.write_all(&answers).unwrap();
             sent
         });
-        let started = start_at(&socket, "teleport.service");
+        let started = Manager::greet_at(&socket).and_then(|manager| manager.start("teleport.service"));
         (started, manager.join().unwrap())
     }
 
@@ -287,7 +300,7 @@ mod tests {
         let mut foreign = message(RETURN, Some(SERIAL));
         foreign[FIXED + 2] = b'v';
         assert!(against(b"OK 0\r\n", foreign).0.is_err());
-        assert!(start_at(Path::new("/nonexistent/private"), "a.service").is_err());
+        assert!(Manager::greet_at(Path::new("/nonexistent/private")).is_err());
     }
 
     #[test]
@@ -301,7 +314,7 @@ mod tests {
         while let Ok(stream) = connect(&socket) {
             waiting.push(stream);
         }
-        assert_eq!(start_at(&socket, "a.service").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(Manager::greet_at(&socket).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let stream = waiting.pop().unwrap();
         let mut late = Timed { stream, until: Instant::now() };
         assert_eq!(late.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);

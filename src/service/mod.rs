@@ -23,6 +23,7 @@ pub use systemd::Systemd;
 use family::Family;
 
 use crate::host::machine;
+use crate::host::manager::Manager;
 use crate::host::process::{self, Process, Reaper};
 use crate::report::{Code, Error, Result};
 
@@ -170,10 +171,15 @@ impl Service {
         }
     }
 
+    /// What asks for a start faster than a command does, to be made before the stop; none where there is no such thing.
+    pub fn manager(&self) -> Option<Manager> {
+        matches!(self, Self::Systemd(_)).then(Manager::greet)?.ok()
+    }
+
     /// Starts the agent that [`Service::stop`] has stopped: nothing else is done first.
-    pub fn start_stopped(&self) -> Result<()> {
+    pub fn start_stopped(&self, manager: Option<Manager>) -> Result<()> {
         match self {
-            Self::Systemd(systemd) => systemd.start_stopped(),
+            Self::Systemd(systemd) => systemd.start_stopped(manager),
             Self::Commands(_) | Self::None => self.start(),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::judge::UnitSample;
 use super::{AgentState, MainHint, Reloaded};
-use crate::host::manager;
+use crate::host::manager::Manager;
 use crate::host::process;
 use crate::host::session;
 use crate::host::systemctl::{Systemctl, UnitState};
@@ -70,8 +70,11 @@ impl Systemd {
     }
 
     /// After [`Systemd::stop`], which has made it forget the start limit.
-    pub(super) fn start_stopped(&self) -> Result<()> {
-        manager::start(&self.unit).or_else(|_| self.ctl.start(&self.unit))
+    pub(super) fn start_stopped(&self, manager: Option<Manager>) -> Result<()> {
+        match manager.map(|manager| manager.start(&self.unit)) {
+            Some(Ok(())) => Ok(()),
+            _ => self.ctl.start(&self.unit),
+        }
     }
 
     pub(super) fn reload(&self) -> Result<Reloaded> {

@@ -237,7 +237,10 @@ fn a_database_that_was_left_with_its_log_comes_back_with_it_and_its_snapshot_sta
                     let bytes = std::fs::read(&file).unwrap();
                     durable::write(&file, &bytes, 0o600).unwrap();
                 }
-                let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()), file: site.left.get() };
+                let note = Note {
+                    snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()),
+                    file: site.standstill.borrow().left,
+                };
                 journal.append(Record::Done { step: 4, note }).unwrap();
             }
             match cut {

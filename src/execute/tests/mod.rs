@@ -59,8 +59,7 @@ impl Bed {
             health: HealthSettings::default(),
             database_timeout: Duration::from_millis(200),
             before_reload: Cell::default(),
-            left: Cell::default(),
-            hold: RefCell::default(),
+            standstill: RefCell::default(),
             boot: false,
         }
     }
