@@ -99,6 +99,7 @@ for group in "$@"; do
         needs perl perl
         perl -MIO::Socket::SSL -e 1 2>/dev/null || packages+=(libio-socket-ssl-perl)
         needs dpkg-scanpackages dpkg-dev
+        needs patch patch
         ;;
     packages)
         needs dpkg-deb dpkg

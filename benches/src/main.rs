@@ -28,7 +28,7 @@ struct Extent {
     pairs: usize,
 }
 
-const WHOLE: Extent = Extent { archives: &[(20, 7), (180, 7), (600, 3)], databases: &[1, 1000], rounds: 3, pairs: 60 };
+const WHOLE: Extent = Extent { archives: &[(20, 7), (180, 7), (600, 3)], databases: &[1, 1000], rounds: 5, pairs: 60 };
 const QUICK: Extent = Extent { archives: &[(20, 3)], databases: &[1], rounds: 1, pairs: 20 };
 
 fn main() -> ExitCode {

@@ -8,9 +8,9 @@ use crate::report::{IoContext, Result};
 
 /// The snapshot of a version, below the version's directory.
 const NAME: &str = "backup";
-/// A snapshot that is not yet complete, or one that has just been replaced.
+/// A snapshot that is not yet complete.
 const NEW_NAME: &str = ".backup.new";
-/// The replaced snapshot, for a moment, where two names cannot be exchanged.
+/// The replaced snapshot, for a moment.
 const OLD_NAME: &str = ".backup.old";
 /// Only root enters: the copy has the agent's keys, and its own mode may count on a closed data directory.
 const MODE: u32 = 0o700;
@@ -33,28 +33,23 @@ pub fn make_fresh(dir: &Path) -> Result<()> {
 }
 
 /// Puts the complete snapshot `new_dir` (on the same file system) in the place of the version's present one, which is
-/// removed. After a crash either the old or the new one is there, [`sweep`] takes away the rest.
+/// removed. Repeated after a failure it goes on; after a crash either the old or the new one is there, [`sweep`] takes away
+/// the rest.
 pub fn install(version_dir: &Path, new_dir: &Path) -> Result<()> {
-    let place = of(version_dir);
-    if !durable::exists(&place)? {
-        return durable::rename(new_dir, &place);
+    let (place, old) = (of(version_dir), version_dir.join(OLD_NAME));
+    // An exchange of the two names would be one step, and a second one would take it back.
+    if !durable::exists(new_dir)? && durable::exists(&place)? {
+        durable::sync_dir(version_dir)?;
+        return durable::remove_tree(&old);
     }
-    let staged = new_in(version_dir);
-    if new_dir != staged {
-        durable::remove_tree(&staged)?;
-        durable::rename(new_dir, &staged)?;
+    if durable::exists(&place)? {
+        durable::remove_tree(&old)?;
+        if !durable::rename_dir(&place, &old)? {
+            // In an overlay's lower layer. It is of the last time that the version was left, which nobody goes back to.
+            durable::remove_tree(&place)?;
+        }
     }
-    if durable::exchange(&staged, &place).is_ok() {
-        return durable::remove_tree(&staged);
-    }
-    // Not every file system exchanges names; sweep puts the old one back if it ends between the two renames.
-    let old = version_dir.join(OLD_NAME);
-    durable::remove_tree(&old)?;
-    if !durable::rename_dir(&place, &old)? {
-        // In an overlay's lower layer. It is of the last time that the version was left, which nobody goes back to.
-        durable::remove_tree(&place)?;
-    }
-    durable::rename(&staged, &place)?;
+    durable::rename(new_dir, &place)?;
     durable::remove_tree(&old)
 }
 

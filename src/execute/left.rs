@@ -239,17 +239,18 @@ pub(super) fn installed(site: &Site<'_>, journal: &Journal) -> Result<Option<Str
     Ok(dir.and_then(|_| journal.snapshot_sha256().map(str::to_owned)))
 }
 
-/// After a run: what it took and could not describe or install is not swept with what is useless.
+/// After a run: what it took and could not describe or install is not swept with what is useless, which goes.
 pub(super) fn keep_uninstalled(site: &Site<'_>, journal: &Journal) -> Result<()> {
     let taken = left_file(journal)?.is_some();
     let (Some(dir), true) = (snapshot_dir(site, journal)?, taken) else { return Ok(()) };
     let version_dir = durable::parent(&dir);
-    if dir == directory::new_in(version_dir) && durable::exists(&dir.join(DATABASE_FILE))? {
-        // The one before it is of an earlier time, and must not be restored in its place.
-        durable::remove_tree(&directory::of(version_dir))?;
+    let is_outside = dir == directory::new_in(version_dir) && durable::exists(&dir.join(DATABASE_FILE))?;
+    if is_outside {
         tell_kept(site, &set_aside(version_dir)?);
     }
-    Ok(())
+    directory::sweep(version_dir)?;
+    // The one before it is of an earlier time, and must not be restored in its place.
+    if is_outside { durable::remove_tree(&directory::of(version_dir)) } else { Ok(()) }
 }
 
 /// Undoes the snapshot in `dir`: its database is back. What is only in it stays, where evidence is kept: a log that could

@@ -77,7 +77,9 @@ pub fn run(
         plan: plan.clone(),
     };
     let mut journal = Journal::create(&site.layout.versions, opening).map_err(plain)?;
-    let switched = switch(site, plan, &mut journal).and_then(|()| {
+    let mut unsaved = None;
+    let switched = switch(site, plan, &mut journal).and_then(|error| {
+        unsaved = error;
         let saved = left::installed(site, &journal).map_err(plain)?;
         let next = settle(saved.as_deref()).map_err(plain)?;
         if let Some(text) = next {
@@ -104,23 +106,25 @@ pub fn run(
         return Err(undone);
     }
     let snapshot_sha256 = left::installed(site, &journal).unwrap_or_default();
+    let unsaved = unsaved.filter(|_| snapshot_sha256.is_none());
     let unfinished =
         |error: Error| error.advise("the change is made: the next run, or `teleport-update recover`, ends it");
-    let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err();
+    let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err().or(unsaved);
     Ok(Finished { snapshot_sha256, after })
 }
 
-fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Undone> {
+/// Does the steps of the switch. The value is why what was left could not be saved: the new version stays all the same.
+fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<Option<Error>, Undone> {
     let plain = |error: Error| Undone { error, blame: false, recovery: None };
     let standstill = plan.standstill();
     let mut announced = 0;
     // A terminal that takes no lines must not keep the agent waiting.
     let mut unsaid = Vec::new();
-    let mut is_saved = true;
+    let mut unsaved = None;
     for (index, step) in plan.switch.iter().enumerate() {
         // The new version has been found healthy by then, and is not given up for what was left.
         let is_for_the_left = matches!(step, Step::Describe { .. } | Step::Install { .. });
-        if is_for_the_left && !is_saved {
+        if is_for_the_left && unsaved.is_some() {
             continue;
         }
         if site.signals.cancelled() && !is_for_the_left {
@@ -134,7 +138,11 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
             let intents = (index..announced).map(|step| Record::Intent { step }).collect();
             journal.append_all(intents).map_err(plain)?;
         }
-        let performed = steps::perform(site, plan, step);
+        let performed = steps::perform(site, plan, step).or_else(|error| match is_for_the_left {
+            // Nobody waits, and what is lost for good is worth a second look.
+            true => steps::perform(site, plan, step),
+            false => Err(error),
+        });
         if performed.is_ok() && !matches!(step, Step::Hold { .. }) {
             unsaid.push(step.describe());
         }
@@ -145,8 +153,9 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
             // Its undo does not ask whether it is done; what it leaves for that is durable with the next intent.
             Ok(note) => journal.note(Record::Done { step: index, note }),
             Err(error) if is_for_the_left => {
-                is_saved = false;
-                site.report.warn(&format!("{}: {error}: there is no snapshot of this database", step.describe()));
+                site.report.failed(&step.describe());
+                unsaved =
+                    Some(error.during("the new version stays, but there is no snapshot of the one that was left"));
             }
             Err(error) => {
                 site.report.failed(&step.describe());
@@ -156,7 +165,7 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
             }
         }
     }
-    Ok(())
+    Ok(unsaved)
 }
 
 /// How many of `steps` have their intents written with the first one's. While the agent stands still every sync counts,

@@ -106,12 +106,6 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Swaps two names of one directory in one step, and syncs it.
-pub fn exchange(a: &Path, b: &Path) -> Result<()> {
-    rustix::fs::renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).at("cannot exchange", b)?;
-    sync_dir(parent(b))
-}
-
 /// Makes `link` point to `target` by rename, so that there is never a moment without it.
 pub fn symlink(target: &Path, link: &Path) -> Result<()> {
     let temp = temp_beside(link);

@@ -251,7 +251,7 @@ fn intents_that_were_written_ahead_undo_nothing_that_has_not_happened() {
 
 #[test]
 fn an_install_that_was_cut_between_its_names_is_undone_with_this_runs_snapshot() {
-    for exchanged in [false, true] {
+    for moved in [false, true] {
         let bed = Bed::new();
         with_an_earlier_snapshot(&bed);
         with_snapshot_of_the_target(&bed);
@@ -264,9 +264,8 @@ fn an_install_that_was_cut_between_its_names_is_undone_with_this_runs_snapshot()
         done.records().iter().skip(1).for_each(|record| journal.append(record.clone()).unwrap());
         journal.append(Record::Done { step: 7, note: last_note(&bed) }).unwrap();
         journal.append(Record::Intent { step: 8 }).unwrap();
-        if exchanged {
-            let version = bed.version("1.0.0");
-            durable::exchange(&directory::new_in(&version), &directory::of(&version)).unwrap();
+        if moved {
+            directory::install(&bed.version("1.0.0"), &directory::new_in(&bed.version("1.0.0"))).unwrap();
         }
         drop(journal);
         let journal = bed.reopen().unwrap();

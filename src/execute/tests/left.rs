@@ -305,6 +305,8 @@ fn what_cannot_be_described_is_no_reason_to_leave_a_healthy_version() {
     plan.switch[describe] = Step::Describe { dir: "2.0.0".into(), failed: false };
     let finished = bed.commit(&plan);
     assert_eq!((finished.snapshot_sha256, rows(&bed.db())), (None, vec!["two".to_owned()]));
+    let error = finished.after.unwrap();
+    assert!(error.what.contains("the new version stays"), "{error}");
     assert!(!bed.version("1.0.0").join("backup").exists());
     assert_eq!(bed.aside("1.0.0").unwrap(), ["one"]);
     assert!(!bed.taken().exists());
