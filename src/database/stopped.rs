@@ -120,7 +120,8 @@ pub fn describe_taken(dir: &Path, subject: &Subject<'_>) -> Result<(Backup, Opti
         return Ok((absent, None));
     }
     let raw = sqlite::SIDECARS.iter().any(|suffix| sqlite::beside(&copy, suffix).exists());
-    let damage = match sqlite::check_at_rest(&copy) {
+    // To SQLite a read that failed is damage: what goes by is not there a second time.
+    let damage = match sqlite::check_at_rest(&copy).or_else(|_| sqlite::check_at_rest(&copy)) {
         Ok(()) => None,
         Err(error) if error.code == Code::DatabaseInvalid => Some(error),
         Err(error) => return Err(error),
