@@ -48,11 +48,26 @@ fn a_downgrade_killed_before_or_after_its_agent_stood_still_brings_one_version_u
 }
 
 #[test]
+fn a_journal_that_cannot_be_written_to_in_the_standstill_leaves_an_agent_that_runs() {
+    let Some(rig) = rig("unwritable") else { return };
+    rig.release(&version(2));
+    rig.updater(&["update"]).ok();
+    rig.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+    let from = nth(&rig, &Moment::Intent("restore"));
+    let status = injected(&rig, &["update", "--now"], "fdatasync", &format!("error=EROFS:when={from}+"));
+    assert_eq!(status.code(), Some(1));
+    rig.until_ready();
+    assert_eq!(rig.status()["recovery_pending"], true);
+    rig.updater(&["recover"]).ok();
+    assert_eq!(whole(&rig), "2.0.0");
+}
+
+#[test]
 fn a_rollback_killed_in_its_middle_is_undone() {
     let Some(rig) = rig("rollback") else { return };
     rig.release(&version(2));
     rig.updater(&["update"]).ok();
-    let status = injected(&rig, &["rollback"], "fdatasync", 15);
+    let status = injected(&rig, &["rollback"], "fdatasync", "signal=KILL:when=15");
     assert!(!status.success());
     rig.updater(&["recover"]).ok();
     let found = whole(&rig);
@@ -220,6 +235,12 @@ fn killed_updates(name: &str, moments: &[Moment]) {
 
 /// Runs `update` and kills it at that moment.
 fn kill_at(rig: &Rig, moment: &Moment) {
+    let status = injected(rig, &["update", "--now"], "fdatasync", &format!("signal=KILL:when={}", nth(rig, moment)));
+    assert!(!status.success(), "{moment:?} was not met");
+}
+
+/// Which write of the journal that is.
+fn nth(rig: &Rig, moment: &Moment) -> usize {
     let plan = rig.updater(&["plan", "--now", "--format", "json"]).ok().json();
     // A write for the beginning, then one for each step's intent, with what was done before; some are written together.
     let steps: Vec<String> =
@@ -230,22 +251,20 @@ fn kill_at(rig: &Rig, moment: &Moment) {
     };
     let written = |last: usize| 2 + last - (1..=last).filter(together).count();
     let end = written(steps.len() - 1);
-    let nth = match moment {
+    match moment {
         Moment::Intent(step) => written(index(&steps, step)),
         Moment::Commit => end + 1,
         Moment::AfterCommit => end + 2,
-    };
-    let status = injected(rig, &["update", "--now"], "fdatasync", nth);
-    assert!(!status.success(), "{moment:?} was not met");
+    }
 }
 
 fn index(steps: &[String], wanted: &str) -> usize {
     steps.iter().position(|step| step == wanted).unwrap_or_else(|| panic!("no {wanted} in {steps:?}"))
 }
 
-/// Runs the updater in the bed and kills it at the nth call of that name.
-fn injected(rig: &Rig, args: &[&str], call: &str, nth: usize) -> std::process::ExitStatus {
-    let inject = format!("inject={call}:signal=KILL:when={nth}");
+/// Runs the updater in the bed, where this happens to calls of that name.
+fn injected(rig: &Rig, args: &[&str], call: &str, what: &str) -> std::process::ExitStatus {
+    let inject = format!("inject={call}:{what}");
     let bed = beds::checkout("tests/beds/bed.sh");
     Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject])

@@ -39,10 +39,9 @@ pub fn install(version_dir: &Path, new_dir: &Path) -> Result<()> {
     let (place, old) = (of(version_dir), version_dir.join(OLD_NAME));
     // An exchange of the two names would be one step, and a second one would take it back.
     if !durable::exists(new_dir)? && durable::exists(&place)? {
-        durable::sync_dir(version_dir)?;
-        return durable::remove_tree(&old);
-    }
-    if durable::exists(&place)? {
+        // It is there, but a sync that failed is not asked again: the name is made again.
+        durable::rename(&place, new_dir)?;
+    } else if durable::exists(&place)? {
         durable::remove_tree(&old)?;
         if !durable::rename_dir(&place, &old)? {
             // In an overlay's lower layer. It is of the last time that the version was left, which nobody goes back to.
@@ -89,6 +88,14 @@ mod tests {
         filled(&version.join("elsewhere"), "three");
         install(version, &version.join("elsewhere")).unwrap();
         assert_eq!(content(version), "three");
+        // After a failure anywhere: what was replaced is still there, or the last sync failed.
+        filled(&version.join(OLD_NAME), "two");
+        install(version, &new_in(version)).unwrap();
+        assert_eq!(content(version), "three");
+        filled(&new_in(version), "four");
+        durable::rename(&of(version), &version.join(OLD_NAME)).unwrap();
+        install(version, &new_in(version)).unwrap();
+        assert_eq!(content(version), "four");
         assert_eq!(std::fs::metadata(of(version)).unwrap().permissions().mode() & 0o777, MODE);
         assert_eq!(std::fs::read_dir(version).unwrap().count(), 1);
     }

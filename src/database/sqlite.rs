@@ -4,13 +4,15 @@
 //! drops SQLite's POSIX locks.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::report::{Code, Error, Result};
+use crate::report::{Code, Error, IoContext, Result};
 
 /// Names of the files that belong to a database file.
 pub const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -27,6 +29,23 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
+}
+
+/// Bytes of the log `file` (one of [`LOGS`]) if it may hold rows, else 0. A rollback journal that begins with a zero has
+/// done its work (sqlite.org, `PRAGMA journal_mode`, PERSIST).
+///
+/// Errors: `permission`, `io`.
+pub fn log_size(file: &Path) -> Result<u64> {
+    let size = match std::fs::metadata(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        other => other.at("cannot look at", file)?.len(),
+    };
+    let mut first = [0];
+    let is_spent = size > 0
+        && file.as_os_str().as_bytes().ends_with(b"-journal")
+        && File::open(file).and_then(|mut file| file.read(&mut first)).at("cannot read", file)? == 1
+        && first == [0];
+    Ok(if is_spent { 0 } else { size })
 }
 
 /// Opens a database that is there, for reading and for the recovery it may need after a crash; never creates one.

@@ -41,12 +41,11 @@ impl Stamp {
 /// Errors: `database_busy`; `permission`, `io`.
 pub fn check_left(db: &Path, left: Option<Stamp>, snapshot_dir: &Path) -> Result<()> {
     let path = sqlite::live_path(db);
-    let size = |of: &Path| -> Result<u64> { Ok(Stamp::of(of)?.map_or(0, |log| log.size)) };
     let kept = snapshot_dir.join(super::backup::DATABASE_FILE);
     let mut untouched = Stamp::of(&path)? == left;
     for suffix in sqlite::LOGS {
-        let log = size(&sqlite::beside(&path, suffix))?;
-        untouched &= log == 0 || log == size(&sqlite::beside(&kept, suffix))?;
+        let log = sqlite::log_size(&sqlite::beside(&path, suffix))?;
+        untouched &= log == 0 || log == sqlite::log_size(&sqlite::beside(&kept, suffix))?;
     }
     if untouched { Ok(()) } else { Err(used(db)) }
 }
@@ -60,7 +59,7 @@ pub(super) fn used(db: &Path) -> Error {
 /// Whether `db` is the file of `stamp` with nothing written to it or beside it.
 pub fn is_unwritten(db: &Path, stamp: Option<Stamp>) -> Result<bool> {
     let path = sqlite::live_path(db);
-    let logs = sqlite::LOGS.iter().map(|suffix| Stamp::of(&sqlite::beside(&path, suffix)));
-    let logs = logs.collect::<Result<Vec<_>>>()?;
-    Ok(stamp.is_some() && Stamp::of(&path)? == stamp && logs.iter().flatten().all(|log| log.size == 0))
+    let logs = sqlite::LOGS.iter().map(|suffix| sqlite::log_size(&sqlite::beside(&path, suffix)));
+    let logs = logs.sum::<Result<u64>>()?;
+    Ok(stamp.is_some() && Stamp::of(&path)? == stamp && logs == 0)
 }

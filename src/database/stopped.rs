@@ -233,10 +233,7 @@ pub fn unlink_shared(dir: &Path, db: &Path) -> Result<()> {
 
 /// Whether a log or journal may hold rows; what cannot be looked at may.
 pub fn has_log(db: &Path) -> bool {
-    sqlite::LOGS.iter().any(|suffix| match std::fs::metadata(sqlite::beside(db, suffix)) {
-        Ok(log) => log.len() > 0,
-        Err(error) => error.kind() != ErrorKind::NotFound,
-    })
+    sqlite::LOGS.iter().any(|suffix| sqlite::log_size(&sqlite::beside(db, suffix)).map_or(true, |size| size > 0))
 }
 
 /// Keeps the log of a database beside its copy.

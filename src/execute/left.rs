@@ -1,7 +1,6 @@
 //! The database that is left: taken before another is put in its place, put back in an undo, and never removed before it
 //! is (SPEC §6, rows).
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Site;
@@ -11,8 +10,9 @@ use crate::database::backup::{DATABASE_FILE, LINKED};
 use crate::database::{self, AtRest, Backup, Content, Pace, Stamp, directory, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, mark};
-use crate::plan::{Plan, Step};
+use crate::plan::{Database, Plan, Step, UNMANAGED};
 use crate::report::{Code, Error, Result};
+use crate::service::StopProof;
 
 /// Links the live database to where its snapshot will be, beside the running agent.
 pub(super) fn prepare(site: &Site<'_>, dir: &str) -> Result<()> {
@@ -46,7 +46,9 @@ pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) ->
     let new = directory::new_in(&site.version_dir(dir));
     let host = mark::agent_uuid(&site.data_dir);
     let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
-    // The new version runs on its own database.
+    // Whoever waits for it would go on in the old file, with the log that is the new one's by its name.
+    let taken = StopProof { database: new.join(DATABASE_FILE), ..site.stop_proof() };
+    site.service.wait_for_strangers(&taken, site.database_timeout, &|| false)?;
     site.standstill.take();
     let (backup, damage) = database::describe_taken(&new, &subject)?;
     if let Some(damage) = damage.filter(|_| !failed) {
@@ -67,11 +69,9 @@ pub(super) fn replace(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let db = site.database();
     let taken = plan.snapshot_dir().map(|left| directory::new_in(&site.version_dir(left))).unwrap_or_default();
     let standstill = site.standstill.borrow();
-    // Nobody can use the file who has come to it since: then the others need not be looked at twice.
-    let seen = if standstill.hold.is_some() { &standstill.seen } else { &BTreeSet::new() };
     // The proof of the stop is some syncs old by now, and a service manager can have been asked for a start meanwhile.
     let look = || {
-        site.stop_proof().look_again(seen)?;
+        site.stop_proof().look_again()?;
         database::check_left(&db, standstill.left, &taken)
     };
     let swap = if is_absent { restore::swap_absent } else { restore::swap };
@@ -115,7 +115,7 @@ pub(super) fn put_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -
         Some((from, Back::InPlace)) => restore::return_log(&from, &site.database(), left_file(journal)?)?,
         Some((_, Back::Ready(prepared))) => {
             keep_written(site, evidence, journal)?;
-            restore::commit(&prepared, &|| site.stop_proof().look_again(&BTreeSet::new()))?;
+            restore::commit(&prepared, &|| site.stop_proof().look_again())?;
         }
     }
     journal.append(Record::DatabaseBack)
@@ -134,14 +134,17 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
         return Ok(Some((from, Back::InPlace)));
     }
     let db = site.database();
-    let prepared = match restore::prepare(&from, &db, Some(identity)) {
+    let copied = || restore::prepare(&from, &db, Some(identity));
+    let linked = || restore::prepare_by_link(&from, &db, Some(identity));
+    let prepared = match identity {
+        // It is the file that was left, and for whoever still has it open it is the live one again.
+        LINKED => linked().or_else(|_| copied())?,
         // The disk is full: the snapshot itself becomes the database, and is no snapshot any more once its own step is
-        // undone. On another file system it cannot, and what stands in the way is the full disk. So does a file that
-        // cannot be read: it is the one that was left.
-        Err(error) if error.code == Code::NoSpace || (error.code == Code::Io && identity == LINKED) => {
-            restore::prepare_by_link(&from, &db, Some(identity)).map_err(|_| error)?
-        }
-        other => other?,
+        // undone. On another file system it cannot, and what stands in the way is the full disk.
+        _ => copied().or_else(|error| match error.code {
+            Code::NoSpace => linked().map_err(|_| error),
+            _ => Err(error),
+        })?,
     };
     if identity == LINKED {
         check_whole(&from, &prepared, left_file(journal)?).inspect_err(|_| {
@@ -178,8 +181,12 @@ fn check_whole(from: &Path, prepared: &restore::Prepared, left: Option<Stamp>) -
 fn keep_written(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Result<()> {
     let db = site.database();
     let restored = noted(journal, |step| matches!(step, Step::PrepareRestore { .. }))?;
-    if journal.has(&Record::Evidence) || !db.exists() || database::is_unwritten(&db, restored)? {
+    if journal.has(&Record::Evidence) {
         return Ok(());
+    }
+    if !db.exists() || database::is_unwritten(&db, restored)? {
+        // What stands there after the swap is not asked again.
+        return journal.append(Record::Evidence);
     }
     let plan = journal.opening()?.plan.clone();
     // Evidence is worth a warning; the old version's database is worth everything.
@@ -239,20 +246,6 @@ pub(super) fn installed(site: &Site<'_>, journal: &Journal) -> Result<Option<Str
     Ok(dir.and_then(|_| journal.snapshot_sha256().map(str::to_owned)))
 }
 
-/// After a run: what it took and could not describe or install is not swept with what is useless, which goes.
-pub(super) fn keep_uninstalled(site: &Site<'_>, journal: &Journal) -> Result<()> {
-    let taken = left_file(journal)?.is_some();
-    let (Some(dir), true) = (snapshot_dir(site, journal)?, taken) else { return Ok(()) };
-    let version_dir = durable::parent(&dir);
-    let is_outside = dir == directory::new_in(version_dir) && durable::exists(&dir.join(DATABASE_FILE))?;
-    if is_outside {
-        tell_kept(site, &set_aside(version_dir)?);
-    }
-    directory::sweep(version_dir)?;
-    // The one before it is of an earlier time, and must not be restored in its place.
-    if is_outside { durable::remove_tree(&directory::of(version_dir)) } else { Ok(()) }
-}
-
 /// Undoes the snapshot in `dir`: its database is back. What is only in it stays, where evidence is kept: a log that could
 /// not be brought into the database, or a file that is not whole.
 pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<()> {
@@ -261,7 +254,7 @@ pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<
     // A second name of the live file would change with it.
     database::unlink_shared(&new, &db)?;
     let file = new.join(DATABASE_FILE);
-    if left_file(journal)?.is_some() {
+    if left_file(journal)?.is_some() && dir != UNMANAGED {
         let is_bad = || journal.snapshot_sha256() == Some(LINKED) && file.exists() && !database::is_whole(&file);
         if database::has_log(&file) || is_bad() {
             tell_kept(site, &set_aside(&version_dir)?);
@@ -270,6 +263,20 @@ pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<
     directory::sweep(&version_dir)?;
     let place = directory::of(&version_dir);
     if shares_file(&place, &db) { durable::remove_tree(&place) } else { Ok(()) }
+}
+
+/// After a commit: the database of a version that has no directory of its own (any more) goes where it stays.
+pub(super) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
+    let taken = directory::of(&site.version_dir(UNMANAGED));
+    let (Some(to), Database::Restore) = (&plan.to_dir, plan.database) else { return Ok(()) };
+    if !durable::exists(&taken.join(DATABASE_FILE))? {
+        return Ok(());
+    }
+    let place = site.version_dir(to).join(EVIDENCE_BESIDE_SNAPSHOT);
+    durable::remove_tree(&place)?;
+    durable::rename(&taken, &place)?;
+    tell_kept(site, &place);
+    Ok(())
 }
 
 fn tell_kept(site: &Site<'_>, place: &Path) {

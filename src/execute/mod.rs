@@ -77,9 +77,7 @@ pub fn run(
         plan: plan.clone(),
     };
     let mut journal = Journal::create(&site.layout.versions, opening).map_err(plain)?;
-    let mut unsaved = None;
-    let switched = switch(site, plan, &mut journal).and_then(|error| {
-        unsaved = error;
+    let switched = switch(site, plan, &mut journal).and_then(|()| {
         let saved = left::installed(site, &journal).map_err(plain)?;
         let next = settle(saved.as_deref()).map_err(plain)?;
         if let Some(text) = next {
@@ -106,27 +104,21 @@ pub fn run(
         return Err(undone);
     }
     let snapshot_sha256 = left::installed(site, &journal).unwrap_or_default();
-    let unsaved = unsaved.filter(|_| snapshot_sha256.is_none());
     let unfinished =
         |error: Error| error.advise("the change is made: the next run, or `teleport-update recover`, ends it");
-    let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err().or(unsaved);
+    let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err();
     Ok(Finished { snapshot_sha256, after })
 }
 
-/// Does the steps of the switch. The value is why what was left could not be saved: the new version stays all the same.
-fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<Option<Error>, Undone> {
+fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Undone> {
     let plain = |error: Error| Undone { error, blame: false, recovery: None };
     let standstill = plan.standstill();
     let mut announced = 0;
     // A terminal that takes no lines must not keep the agent waiting.
     let mut unsaid = Vec::new();
-    let mut unsaved = None;
     for (index, step) in plan.switch.iter().enumerate() {
-        // The new version has been found healthy by then, and is not given up for what was left.
+        // The new version has been found healthy by then: it is not given up for a signal or for what goes by.
         let is_for_the_left = matches!(step, Step::Describe { .. } | Step::Install { .. });
-        if is_for_the_left && unsaved.is_some() {
-            continue;
-        }
         if site.signals.cancelled() && !is_for_the_left {
             return Err(plain(
                 Error::new(Code::Interrupted, format!("interrupted before: {}", step.describe()))
@@ -139,9 +131,8 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<Option<
             journal.append_all(intents).map_err(plain)?;
         }
         let performed = steps::perform(site, plan, step).or_else(|error| match is_for_the_left {
-            // Nobody waits, and what is lost for good is worth a second look.
-            true => steps::perform(site, plan, step),
-            false => Err(error),
+            true if error.code == Code::Io => steps::perform(site, plan, step),
+            _ => Err(error),
         });
         if performed.is_ok() && !matches!(step, Step::Hold { .. }) {
             unsaid.push(step.describe());
@@ -152,11 +143,6 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<Option<
         match performed {
             // Its undo does not ask whether it is done; what it leaves for that is durable with the next intent.
             Ok(note) => journal.note(Record::Done { step: index, note }),
-            Err(error) if is_for_the_left => {
-                site.report.failed(&step.describe());
-                unsaved =
-                    Some(error.during("the new version stays, but there is no snapshot of the one that was left"));
-            }
             Err(error) => {
                 site.report.failed(&step.describe());
                 let blame =
@@ -165,7 +151,7 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<Option<
             }
         }
     }
-    Ok(unsaved)
+    Ok(())
 }
 
 /// How many of `steps` have their intents written with the first one's. While the agent stands still every sync counts,
@@ -188,7 +174,12 @@ fn is_service_step(step: &Step) -> bool {
 }
 
 /// Undoes every step that was begun, the last first. Idempotent: what the journal calls undone is not undone again.
+/// After a failure the rest waits for the next run, and an agent runs meanwhile.
 fn undo(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool) -> Result<()> {
+    undo_steps(site, journal, error, blame).inspect_err(|_| steps::start_meanwhile(site, journal))
+}
+
+fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool) -> Result<()> {
     if journal.undo_reason().is_none() {
         let record = Record::Undo { code: error.code.as_str().to_owned(), reason: error.what.clone(), blame };
         journal.append(record)?;
@@ -201,10 +192,8 @@ fn undo(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool) -> R
                 format!("the journal names step {index}, which its plan lacks"),
             ));
         };
-        if let Err(error) = steps::undo(site, step, journal) {
-            steps::start_meanwhile(site, journal);
-            return Err(error.during(format!("undoing \"{}\"", step.describe())));
-        }
+        let undone = steps::undo(site, step, journal);
+        undone.map_err(|error| error.during(format!("undoing \"{}\"", step.describe())))?;
         journal.append(Record::Undone { step: index })?;
     }
     // What it kept is back under its own names.
@@ -242,10 +231,8 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
             Err(error) => site.report.warn(&format!("{}: {error}", step.describe())),
         }
     }
-    if let Err(error) = left::keep_uninstalled(site, &journal) {
-        site.report.warn(&error.to_string());
-    }
-    if let Err(error) = clean(site, plan).and_then(|()| journal.close()) {
+    let kept = left::keep_homeless(site, plan);
+    if let Err(error) = kept.and_then(|()| clean(site, plan)).and_then(|()| journal.close()) {
         site.report.warn(&format!("{error}; the next run tries again"));
     }
     Ok(first.map_or(Ok(()), Err))

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::Site;
 use super::journal::{self, Journal, Record};
+use super::{Site, steps};
 use crate::host::durable;
 use crate::plan::{Plan, Step};
 use crate::report::{Code, Error, Result};
@@ -44,7 +44,7 @@ pub fn run(site: &Site<'_>, mut journal: Journal, regret: &mut dyn FnMut(&Journa
         }
         return Ok(Recovered::Finished);
     }
-    journal.append(Record::Recover)?;
+    journal.append(Record::Recover).inspect_err(|_| steps::start_meanwhile(site, &journal))?;
     let error = Error::new(Code::Interrupted, format!("a run of `{command}` was interrupted"));
     super::undo(site, &mut journal, &error, false).map_err(|error| {
         Error::new(Code::RecoveryFailed, error.what.clone()).advise(error.advice.unwrap_or_else(|| {

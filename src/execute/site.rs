@@ -1,7 +1,6 @@
 //! What the steps work on.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,8 +44,6 @@ pub struct Site<'a> {
 /// What is made ready before an agent must stand still for a restore, or found out meanwhile.
 #[derive(Debug, Default)]
 pub struct Standstill {
-    /// The processes that there were before the stop, which the proof of it has looked at.
-    pub seen: BTreeSet<u32>,
     /// The live database as this run has taken it.
     pub left: Option<Stamp>,
     /// Keeps whoever is started meanwhile from that database.

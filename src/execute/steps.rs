@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::journal::{Journal, Note, Record};
-use super::site::Standstill;
 use super::{Site, left};
 use crate::database::{self, Pace, Subject, directory, restore};
-use crate::host::process::{self, FileId};
+use crate::host::process::{FileId, Process};
 use crate::host::{durable, mark, package, systemctl::Systemctl};
 use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
 use crate::release::Revision;
@@ -135,8 +134,7 @@ fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
 fn stop(site: &Site<'_>) -> Result<()> {
     let proof = site.stop_proof();
     site.service.wait_for_strangers(&proof, site.database_timeout, &|| site.signals.cancelled())?;
-    *site.standstill.borrow_mut() =
-        Standstill { seen: process::numbers(), manager: site.service.manager(), ..Standstill::default() };
+    site.standstill.borrow_mut().manager = site.service.manager();
     site.service.stop(&proof, site.database_timeout)
 }
 
@@ -285,7 +283,7 @@ pub(super) fn subject<'a>(
 fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let new = plan.to_dir.as_ref().and_then(|dir| FileId::of(site.version_dir(dir).join("bin/teleport")));
     // By then the link leads to the new version, on its own database.
-    match site.stop_proof().agents().iter().all(|agent| new.is_some() && agent.exe_id() == new) {
+    match site.stop_proof().agents().iter().filter_map(Process::exe_id).all(|program| Some(program) == new) {
         true => Ok(()),
         false => Err(Error::new(
             Code::AgentNotStopped,

@@ -205,22 +205,12 @@ impl Reaper {
 
 /// Every living process but ours. Where `/proc` does not list those of others, the first one stands for them, hidden.
 pub fn all() -> Vec<Process> {
-    all_but(&BTreeSet::new())
-}
-
-/// As [`all`], without those of these numbers: a number is not given again before all others were.
-pub fn all_but(known: &BTreeSet<u32>) -> Vec<Process> {
     let own = std::process::id();
-    let pids = numbers();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids: Vec<u32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     let unlisted = !pids.is_empty() && !pids.contains(&FIRST);
-    let listed = pids.difference(known).filter(|pid| **pid != own).filter_map(|pid| Process::by_pid(*pid));
+    let listed = pids.into_iter().filter(|pid| *pid != own).filter_map(Process::by_pid);
     listed.chain(unlisted.then(|| Process::unseen(FIRST))).collect()
-}
-
-/// The numbers of all processes that `/proc` lists.
-pub fn numbers() -> BTreeSet<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeSet::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// True when we have the capabilities to see what every process runs and has open. What is hidden nevertheless is so by

@@ -1,6 +1,6 @@
 //! The proof that the agent is stopped (SPEC §6): a look at `/proc`, whatever the service manager says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -72,11 +72,7 @@ impl StopProof {
 
     /// Every process, if all that matter can be seen. Others than root see little, and change nothing.
     fn look(&self) -> Result<Vec<Process>> {
-        self.look_but(&BTreeSet::new())
-    }
-
-    fn look_but(&self, known: &BTreeSet<u32>) -> Result<Vec<Process>> {
-        let all = process::all_but(known);
+        let all = process::all();
         if machine::is_root() && all.iter().any(|process| process.hidden) {
             let reach = Reach::of(&self.database);
             let concerns = |process: &&Process| process.may_concern(AGENT, &reach) && !self.is_believed(process);
@@ -128,13 +124,12 @@ impl StopProof {
         }
     }
 
-    /// One more look, directly before a file is replaced, at all processes but those of the numbers `seen`: for an agent that
-    /// was started after the proof of the stop, and for whoever has the database open. A `teleport version` by hand does
-    /// no harm.
+    /// One more look, directly before a file is replaced: for an agent that was started after the proof of the stop, and for
+    /// whoever has the database open. A `teleport version` by hand does no harm.
     ///
     /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`].
-    pub fn look_again(&self, seen: &BTreeSet<u32>) -> Result<()> {
-        let all = self.look_but(seen)?;
+    pub fn look_again(&self) -> Result<()> {
+        let all = self.look()?;
         let mut found = self.open(&all)?;
         found.extend(self.running(&all).into_iter().filter(is_agent));
         found.sort_by_key(|process| process.pid);

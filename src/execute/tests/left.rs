@@ -167,16 +167,16 @@ fn what_an_agent_writes_to_the_file_that_was_left_until_it_is_stopped_comes_back
 }
 
 #[test]
-fn what_was_damaged_when_it_was_left_comes_back_as_it_was_and_is_kept() {
+fn what_was_damaged_when_it_was_left_comes_back_as_it_was() {
     let (bed, plan) = host();
     durable::write(&bed.db(), b"no database", 0o600).unwrap();
+    let file = inode(&bed.db());
     let journal = bed.kill(&Plan { switch: plan.switch[..=SWITCH].to_vec(), ..plan }, || ());
     drop(journal);
     bed.recover();
     assert_eq!(std::fs::read(bed.db()).unwrap(), b"no database");
-    let kept = bed.version("1.0.0").join(EVIDENCE_BESIDE_SNAPSHOT).join(DATABASE_FILE);
-    assert_eq!(std::fs::read(&kept).unwrap(), b"no database");
-    assert_ne!(inode(&kept), inode(&bed.db()));
+    assert_eq!((inode(&bed.db()), std::fs::metadata(bed.db()).unwrap().nlink()), (file, 1));
+    assert!(!bed.taken().exists());
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_live_file_that_was_never_replaced_stays_although_the_snapshot_is_a_copy() {
 }
 
 #[test]
-fn a_database_that_was_left_with_its_log_comes_back_with_it_and_its_snapshot_stays() {
+fn a_database_that_was_left_with_its_log_comes_back_with_it() {
     let bytes = b"a newer format";
     for cut in ["before the log goes", "after the log has gone", "after the swap", "at the end"] {
         for copied in [false, true] {
@@ -261,8 +261,8 @@ fn a_database_that_was_left_with_its_log_comes_back_with_it_and_its_snapshot_sta
             let found = (std::fs::read(bed.db()).unwrap(), std::fs::read(&log).unwrap_or_default());
             assert_eq!(found, (bytes.to_vec(), b"its rows".to_vec()), "{cut}, copied: {copied}");
             let kept = bed.version("1.0.0").join(EVIDENCE_BESIDE_SNAPSHOT).join("sqlite.db-wal");
-            let was_replaced = cut == "after the swap" || cut == "at the end";
-            assert_eq!(kept.exists(), copied || was_replaced, "{cut}, copied: {copied}");
+            // What was taken as the files themselves is in its place again.
+            assert_eq!(kept.exists(), copied, "{cut}, copied: {copied}");
             assert_eq!(std::fs::metadata(&log).unwrap().nlink(), 1);
         }
     }
@@ -296,31 +296,103 @@ fn a_restore_without_a_move_of_the_link_is_undone_like_any_other() {
 }
 
 #[test]
-fn what_cannot_be_described_is_no_reason_to_leave_a_healthy_version() {
+fn what_cannot_be_described_is_put_back_and_the_earlier_snapshot_with_it() {
     let (bed, mut plan) = host();
-    // Of an earlier time.
     bed.commit(&super::plan(vec![Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false }]));
-    let describe = plan.switch.iter().position(|step| matches!(step, Step::Describe { .. })).unwrap();
+    let earlier = bed.version("1.0.0").join("backup");
+    let before = Backup::read(&earlier).unwrap().unwrap();
+    write_rows(&bed.db(), &["since"]);
     // Nothing was taken there.
+    let describe = plan.switch.iter().position(|step| matches!(step, Step::Describe { .. })).unwrap();
     plan.switch[describe] = Step::Describe { dir: "2.0.0".into(), failed: false };
-    let finished = bed.commit(&plan);
-    assert_eq!((finished.snapshot_sha256, rows(&bed.db())), (None, vec!["two".to_owned()]));
-    let error = finished.after.unwrap();
-    assert!(error.what.contains("the new version stays"), "{error}");
-    assert!(!bed.version("1.0.0").join("backup").exists());
-    assert_eq!(bed.aside("1.0.0").unwrap(), ["one"]);
-    assert!(!bed.taken().exists());
+    let undone = run(&bed.site(), &plan, "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
+    assert!(undone.recovery.is_none() && !undone.blame, "{undone:?}");
+    assert_eq!(rows(&bed.db()), ["one", "since"]);
+    assert_eq!(
+        (Backup::read(&earlier).unwrap().unwrap(), rows(&earlier.join(DATABASE_FILE))),
+        (before, vec!["one".into()])
+    );
+    assert!(bed.aside("1.0.0").is_none() && !bed.taken().exists());
+}
+
+#[test]
+fn a_stranger_that_still_has_the_old_file_is_waited_for_and_the_file_itself_comes_back_in_an_undo() {
+    let (bed, plan) = host();
+    let file = inode(&bed.db());
+    let held = Stdio::from(File::open(bed.db()).unwrap());
+    let (journal, site) = bed.stop_before(&plan, RESTORE);
+    steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap();
+    let stranger = other(Path::new("/bin/sleep"), &["600"], held);
+    let describe = &plan.switch[SWITCH + 1];
+    let error = steps::perform(&site, &plan, describe).unwrap_err();
+    assert_eq!(error.code, Code::DatabaseBusy);
+    assert!(error.what.contains(&format!("pid {}", stranger.0.id())), "{error}");
+    assert!(site.standstill.borrow().hold.is_some(), "it is kept out");
+    drop((stranger, journal, site));
+    bed.recover();
+    assert_eq!((inode(&bed.db()), rows(&bed.db())), (file, vec!["one".to_owned()]));
+    let (_, site) = bed.stop_before(&plan, SWITCH);
+    steps::perform(&site, &plan, describe).unwrap();
+    assert!(site.standstill.borrow().hold.is_none());
+}
+
+#[test]
+fn a_journal_that_has_done_its_work_is_no_log() {
+    let (bed, plan) = host();
+    let agent = rusqlite::Connection::open(bed.db()).unwrap();
+    agent.query_row("PRAGMA journal_mode = persist", [], |_| Ok(())).unwrap();
+    agent.execute("INSERT INTO t VALUES ('persistent')", []).unwrap();
+    drop(agent);
+    assert!(std::fs::metadata(bed.db().with_file_name("sqlite.db-journal")).unwrap().len() > 0);
+    bed.commit(&plan);
+    assert_eq!(rows(&bed.db()), ["two"]);
+    assert_eq!(rows(&bed.version("1.0.0").join("backup").join(DATABASE_FILE)), ["one", "persistent"]);
+}
+
+#[test]
+fn a_journal_that_is_to_be_rolled_back_is_a_log() {
+    let (bed, plan) = host();
+    let (_, site) = bed.stop_before(&plan, RESTORE);
+    durable::write(&bed.db().with_file_name("sqlite.db-journal"), b"\xd9\xd5\x05\xf9", 0o600).unwrap();
+    let error = steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap_err();
+    assert_eq!(error.code, Code::DatabaseBusy);
+}
+
+#[test]
+fn the_database_of_a_version_without_a_directory_is_kept_beside_the_new_one() {
+    let (bed, plan) = host();
+    let text = serde_json::to_string(&plan.switch).unwrap();
+    let switch = text.replace(r#""dir":"1.0.0""#, &format!(r#""dir":"{UNMANAGED}""#));
+    bed.commit(&Plan { switch: serde_json::from_str(&switch).unwrap(), ..plan });
+    assert_eq!((rows(&bed.db()), bed.aside("2.0.0").unwrap()), (vec!["two".to_owned()], vec!["one".to_owned()]));
+    assert!(!bed.version(UNMANAGED).exists());
+}
+
+#[test]
+fn a_restored_database_that_was_not_written_to_is_no_evidence_in_a_second_recovery_either() {
+    let (bed, plan) = host();
+    let (mut journal, site) = bed.stop_before(&plan, SWITCH);
+    // A copy, as on another file system: after the swap it is told from nothing else.
+    let bytes = std::fs::read(bed.taken()).unwrap();
+    durable::write(&bed.taken(), &bytes, 0o600).unwrap();
+    let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()), file: site.standstill.borrow().left };
+    journal.append(Record::Done { step: 4, note }).unwrap();
+    super::super::left::put_back(&site, "2.0.0", &mut journal).unwrap();
+    assert!(journal.has(&Record::Evidence) && bed.aside("2.0.0").is_none());
+    assert_eq!(rows(&bed.db()), ["one"]);
 }
 
 #[test]
 fn a_signal_after_the_new_version_was_found_healthy_does_not_undo_it() {
     let (bed, plan) = host();
-    bed.signals.raise(15);
     let last = &plan.switch[SWITCH + 1..];
     assert!(last.iter().all(|step| matches!(step, Step::Describe { .. } | Step::Install { .. })));
     let tail = Plan { switch: last.to_vec(), ..plan.clone() };
-    let mut journal = bed.begin(&tail);
-    assert!(switch(&bed.site(), &tail, &mut journal).is_ok());
+    let (mut journal, site) = bed.stop_before(&plan, SWITCH);
+    steps::perform(&site, &plan, &plan.switch[SWITCH]).unwrap();
+    bed.signals.raise(15);
+    assert!(switch(&site, &tail, &mut journal).is_ok());
+    assert_eq!(rows(&bed.version("1.0.0").join("backup").join(DATABASE_FILE)), ["one"]);
     assert!(switch(&bed.site(), &plan, &mut journal).is_err());
 }
 
