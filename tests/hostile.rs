@@ -13,8 +13,8 @@ use test_cluster::archive::Archive;
 use test_cluster::hostile::{self, Sample, corpus, odd_but_fine_around};
 use test_cluster::{Find, agent_program};
 
-/// Address space of a run, KiB: far above what one needs, far below what any bomb would take.
-const MEMORY: &str = "ulimit -v 400000";
+/// Address space (KiB) and processor time (s) of a run: far above what one needs, far below what any bomb would take.
+const MEMORY: &str = "ulimit -v 400000; ulimit -t 20";
 /// Longest run, whatever the archive: the machine that tests may be slow, a bomb is slower.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -135,6 +135,43 @@ fn a_hostile_first_archive_leaves_nothing_but_the_note_of_it() {
         assert_eq!(status["agent_updates_enabled"], false, "{}", sample.0);
         assert_eq!(status["last_result"]["error_code"], ran.error_code(), "{}", sample.0);
     }
+}
+
+/// Makes `depth` folders, each in the one before, below `top`.
+fn folders(top: &std::path::Path, depth: usize) {
+    std::fs::create_dir_all(top.join("a/".repeat(depth))).unwrap();
+    std::fs::write(top.join("a/".repeat(depth)).join("x"), "x").unwrap();
+}
+
+#[test]
+fn what_an_earlier_updater_staged_far_too_deep_is_removed_by_any_command_that_writes() {
+    // Far fewer descriptors than folders.
+    const DESCRIPTORS: &str = "ulimit -n 48";
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let left = ["versions/.staging-2.0.0", "versions/.retired-0.9.0", "versions/1.0.0/.backup.new"];
+    let left = left.map(|path| image.path("/var/lib/teleport").join(path));
+    for command in [&["update"][..], &["recover"], &["pin", "--force-version", "1.0.0"], &["uninstall"]] {
+        left.iter().for_each(|left| folders(left, 1500));
+        let ran = image.run_below(DESCRIPTORS, command).ok();
+        assert!(!ran.stderr.contains("warning"), "{ran:#?}");
+        // A run with nothing to do sweeps nothing; the next that writes does.
+        image.run_below(DESCRIPTORS, &["recover"]).ok();
+        assert!(left.iter().all(|left| !left.exists()), "{command:?}");
+    }
+}
+
+#[test]
+fn a_version_with_folders_far_too_deep_can_be_repaired_and_removed() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    folders(&image.versions().join("1.0.0/share/deep"), 1500);
+    image.run_below("ulimit -n 48", &["verify"]).fails(1, "");
+    image.run_below("ulimit -n 48", &["verify", "--repair"]).ok();
+    image.run(&["verify"]).ok();
+    folders(&image.versions().join("1.0.0/share/deep"), 1500);
+    image.run_below("ulimit -n 48", &["uninstall"]).ok();
+    assert!(!image.versions().join("1.0.0").exists());
 }
 
 #[test]

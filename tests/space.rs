@@ -18,7 +18,12 @@ struct Small(PathBuf);
 impl Small {
     /// Of `megabytes` at the image's /var/lib; `None` where this machine lets nobody mount.
     fn mount(image: &Image, megabytes: u32) -> Option<Self> {
-        let dir = image.path("/var/lib");
+        Self::mount_at(image, "/var/lib", megabytes)
+    }
+
+    /// The same at another directory of the image.
+    fn mount_at(image: &Image, inside: &str, megabytes: u32) -> Option<Self> {
+        let dir = image.path(inside);
         std::fs::create_dir_all(&dir).unwrap();
         let size = format!("size={megabytes}m,mode=755");
         let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "small"]).arg(&dir).output().unwrap();
@@ -138,6 +143,35 @@ fn a_file_system_filled_by_others_leaves_the_old_version() {
     std::fs::remove_file(filler).unwrap();
     image.run(&["update"]).ok();
     assert!(image.versions().join("2.0.0/sha256").exists());
+}
+
+#[test]
+fn a_left_over_that_cannot_be_removed_is_a_warning_and_the_next_staging_takes_another_name() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    image.run(&["update"]).ok();
+    // A mount point cannot be removed, whoever tries.
+    let held = [".staging-3.0.0", ".retired-1.0.0"].map(|name| format!("/var/lib/teleport/versions/{name}/held"));
+    let mut mounts = Vec::new();
+    for inside in &held {
+        let Some(mount) = Small::mount_at(&image, inside, 1) else { return };
+        mounts.push(mount);
+    }
+    image.release("3.0.0");
+    let ran = image.run(&["update"]).ok();
+    assert!(ran.stderr.contains("warning") && ran.stderr.contains("cannot remove"), "{ran:#?}");
+    assert!(image.versions().join("3.0.0/sha256").exists());
+    assert!(!image.versions().join("1.0.0").exists());
+    image.run(&["rollback"]).ok();
+    image.run(&["recover"]).ok();
+    image.run(&["pin", "--force-version", "3.0.0"]).ok();
+    drop(mounts);
+    image.run(&["recover"]).ok();
+    let left: Vec<_> = std::fs::read_dir(image.versions()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let kinds = [".staging-", ".retired-"];
+    assert!(!left.iter().any(|name| kinds.iter().any(|kind| name.to_str().unwrap().starts_with(kind))), "{left:?}");
+    image.run(&["uninstall"]).ok();
 }
 
 #[test]

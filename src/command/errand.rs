@@ -95,7 +95,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
-    recover::sweep(context)?;
+    recover::sweep(context);
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
         Planned::Rest(why) => {
             context.report.info(&why);

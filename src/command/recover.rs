@@ -40,24 +40,34 @@ pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
     };
     pending(context, args.boot)?;
     if !args.boot {
-        sweep(context)?;
+        sweep(context);
     }
     Ok(0)
 }
 
-/// Removes what runs that died have left where no journal tells of it. Called under the lock with no journal open.
-pub fn sweep(context: &Context) -> Result<()> {
+/// Removes what runs that died have left where no journal tells of it. Called under the lock with no journal open. What
+/// cannot be removed is in nobody's way but the disk's: it is told, and the run goes on.
+pub fn sweep(context: &Context) {
     let versions = &context.layout.versions;
-    publish::sweep(versions)?;
-    for entry in std::fs::read_dir(versions).at("cannot read", versions)? {
-        let entry = entry.at("cannot read", versions)?;
-        let is_version = !entry.file_name().to_string_lossy().starts_with('.');
-        if is_version && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            directory::sweep(&entry.path())?;
-            durable::sweep_temps(&entry.path())?;
+    let tell = |swept: Result<()>| {
+        if let Err(error) = swept {
+            context.report.warn(&format!("what an earlier run has left stays: {error}"));
+        }
+    };
+    tell(publish::sweep(versions));
+    match std::fs::read_dir(versions).at("cannot read", versions) {
+        Err(error) => tell(Err(error)),
+        Ok(entries) => {
+            for version in entries.flatten() {
+                let is_version = !version.file_name().to_string_lossy().starts_with('.');
+                if is_version && version.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    tell(directory::sweep(&version.path()));
+                    tell(durable::sweep_temps(&version.path()));
+                }
+            }
         }
     }
-    restore::discard(&context.stop_proof()?.database)
+    tell(context.stop_proof().and_then(|proof| restore::discard(&proof.database)));
 }
 
 /// Whether a run was interrupted.
@@ -98,7 +108,10 @@ pub fn pending(context: &mut Context, boot: bool) -> Result<()> {
         Recovered::Finished => context.report.notice("the interrupted run had been committed; it is finished"),
         Recovered::Undone => context.report.notice("the interrupted run is undone"),
     }
-    if boot { Ok(()) } else { sweep(context) }
+    if !boot {
+        sweep(context);
+    }
+    Ok(())
 }
 
 /// What an operator wrote into `updates.yaml` since the commit stays: the version that it made active goes in there.

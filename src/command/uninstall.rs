@@ -20,7 +20,7 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     let _lock = context.lock("uninstall")?;
     recover::pending(context, false)?;
     let updates = context.open()?;
-    recover::sweep(context)?;
+    recover::sweep(context);
     let mut facts = survey::facts(context, &updates, Depth::Move, None)?;
     facts.moved_links = survey::links_in_usual_dir(context)?;
     spare_foreign_units(context, &mut facts);

@@ -78,8 +78,11 @@ fn settle(context: &mut Context) -> Result<u8> {
     let facts = survey::facts(context, &updates, Depth::Move, None)?;
     if facts.keep == 1 {
         for dir in retention::after_watch(&facts) {
-            publish::retire(&context.layout.versions, &dir)?;
-            context.report.done(&format!("remove {dir}"));
+            match publish::retire(&context.layout.versions, &dir) {
+                Ok(()) => context.report.done(&format!("remove {dir}")),
+                // The next commit tries again.
+                Err(error) => context.report.warn(&format!("remove {dir}: {error}")),
+            }
         }
     }
     Ok(0)

@@ -52,8 +52,7 @@ fn fetch(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, dir: &str) -
     let versions = &site.layout.versions;
     let size = release::archive_size(supply.client, supply.base, revision, supply.arch, &|| site.signals.cancelled());
     space(site, size, supply.active_size)?;
-    let staging = versions.join(format!("{}{dir}", publish::STAGING_PREFIX));
-    durable::remove_tree(&staging)?;
+    let staging = publish::staging(versions, dir)?;
     let staged = stage(site, supply, revision, &staging).and_then(|mut manifest| {
         check(site, supply.version_wait, &staging, revision, &mut manifest)?;
         manifest.write(&staging)?;

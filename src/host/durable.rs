@@ -2,7 +2,7 @@
 //!
 //! A failed fsync is reported and never retried on the same pages: after EIO the kernel may have dropped them.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirEntry, File, OpenOptions, ReadDir};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, RenameFlags};
 
+use super::removal;
 use crate::report::{IoContext, Result};
 
 /// Ordinary files of ours, whatever the umask is.
@@ -18,6 +19,8 @@ pub const FILE_MODE: u32 = 0o644;
 pub const DIR_MODE: u32 = 0o755;
 /// Prefix of temporary names; what carries it and was left by a crash is garbage.
 pub const TEMP_PREFIX: &str = ".teleport-update-tmp-";
+/// Names of one kind that may be taken by what cannot be removed, before it is an error.
+const MAX_LEFT_OVERS: usize = 100;
 
 /// Syncs a directory, so that names made, moved or removed in it are durable.
 pub fn sync_dir(dir: &Path) -> Result<()> {
@@ -143,30 +146,51 @@ pub fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes a tree of ours and syncs its directory; nothing there is fine. Links in it are removed, not followed.
+/// Removes a tree of ours and syncs its directory; nothing there is fine. Links in it are removed, not followed, and it
+/// may be deeper than descriptors or a path would reach.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    #[allow(clippy::disallowed_methods, reason = "this is the durable wrapper")]
-    match std::fs::remove_dir_all(path) {
+    match removal::remove(path) {
         Ok(()) => sync_dir(parent(path)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => remove_file(path),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
         Err(error) => Err(error).at("cannot remove", path),
     }
 }
 
-/// Removes temporary files and links of ours from `dir`; nobody else may be writing there.
+/// `path` itself, free for something new, or where what is left there cannot be removed, a free name beside it.
+///
+/// Errors: those of the last removal, when even the hundredth name is not free.
+pub fn free_name(path: &Path) -> Result<PathBuf> {
+    let mut name = path.to_owned();
+    for number in 2.. {
+        match remove_tree(&name) {
+            Err(error) if number > MAX_LEFT_OVERS => return Err(error),
+            Err(_) => name = PathBuf::from(format!("{}-{number}", path.display())),
+            Ok(()) => break,
+        }
+    }
+    Ok(name)
+}
+
+/// Removes temporary files and links of ours from `dir`, all that can be; nobody else may be writing there.
 pub fn sweep_temps(dir: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other.at("cannot read", dir)?,
     };
+    let ours = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with(TEMP_PREFIX);
+    remove_entries(dir, entries, ours)
+}
+
+/// Removes what is `unwanted` of a directory's entries, all that can be; the error is the first one.
+pub fn remove_entries(dir: &Path, entries: ReadDir, unwanted: impl Fn(&DirEntry) -> bool) -> Result<()> {
+    let mut outcome = Ok(());
     for entry in entries {
         let entry = entry.at("cannot read", dir)?;
-        if entry.file_name().to_string_lossy().starts_with(TEMP_PREFIX) {
-            remove_tree(&entry.path())?;
+        if unwanted(&entry) {
+            outcome = outcome.and(remove_tree(&entry.path()));
         }
     }
-    Ok(())
+    outcome
 }
 
 /// Makes a directory and its parents with mode 0755 whatever the umask is, and syncs each parent that changed.

@@ -12,6 +12,7 @@ pub mod manager;
 pub mod mark;
 pub mod package;
 pub mod process;
+mod removal;
 pub mod selinux;
 pub mod session;
 pub mod signal;

@@ -1,7 +1,7 @@
 //! Unpacks an archive by an allow-list: what no release would contain refuses the whole archive (SPEC §4).
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
@@ -22,6 +22,8 @@ use crate::store::manifest::FileEntry;
 const BUFFER: usize = 64 << 10;
 /// Most bytes of headers between two files: long names and PAX records are read into memory.
 const MAX_HEADER: u64 = 1 << 20;
+/// Most notes: a release has a handful.
+const MAX_NOTES: usize = 100;
 /// Set-id, sticky and the write bits of others never land (SPEC §4).
 const MODE_MASK: u32 = 0o755;
 
@@ -49,7 +51,9 @@ pub(super) fn unpack(raw: impl BufRead, tree: Tree, rules: &Rules, written: &Ato
     let inflated = Guard { inner: Gunzip::new(raw), budget: budget.clone(), left: rules.limits.max_total };
     std::thread::scope(|scope| {
         let writer = Writer::start(scope, written)?;
-        let mut run = Run { rules, budget, writer, tree, seen: BTreeMap::new(), landed: Vec::new(), notes: Vec::new() };
+        let (seen, places) = (BTreeMap::new(), BTreeSet::new());
+        let (landed, notes) = (Vec::new(), Vec::new());
+        let mut run = Run { rules, budget, writer, tree, entries: 0, seen, landed, places, notes };
         let outcome = run.entries(inflated);
         let Run { writer, tree, landed, notes, .. } = run;
         // A failure to write is why nothing more could be unpacked.
@@ -81,8 +85,11 @@ struct Run<'a, 'scope> {
     budget: Rc<Cell<u64>>,
     writer: Writer<'scope>,
     tree: Tree,
-    seen: BTreeMap<ArchivePath, Kind>,
+    entries: usize,
+    seen: BTreeMap<String, Kind>,
     landed: Vec<Landed>,
+    /// The same by name.
+    places: BTreeSet<String>,
     notes: Vec<String>,
 }
 
@@ -117,6 +124,13 @@ impl Run<'_, '_> {
     }
 
     fn entry<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> Result<()> {
+        self.entries += 1;
+        if self.entries > self.rules.limits.max_entries {
+            return Err(Error::new(
+                Code::ArchiveHostile,
+                format!("the archive has more than {} entries", self.rules.limits.max_entries),
+            ));
+        }
         let path = ArchivePath::parse(&entry.path_bytes())?;
         let hostile = |why: &str| {
             Error::new(Code::ArchiveHostile, format!("the archive has an entry {:?}: {why}", path.as_str()))
@@ -134,18 +148,13 @@ impl Run<'_, '_> {
         };
         for above in path.ancestors() {
             // A folder that only a path speaks of counts too: no file may take its name later.
-            let above = ArchivePath::parse(above.as_bytes())?;
-            if *self.seen.entry(above).or_insert(Kind::Folder) != Kind::Folder {
-                return Err(hostile("it goes through a link or a file"));
+            match self.seen.get(above) {
+                Some(Kind::Folder) => {}
+                Some(_) => return Err(hostile("it goes through a link or a file")),
+                None => drop(self.seen.insert(above.to_owned(), Kind::Folder)),
             }
         }
-        if self.seen.len() >= self.rules.limits.max_entries {
-            return Err(Error::new(
-                Code::ArchiveHostile,
-                format!("the archive has more than {} entries", self.rules.limits.max_entries),
-            ));
-        }
-        match self.seen.insert(path.clone(), kind) {
+        match self.seen.insert(path.as_str().to_owned(), kind) {
             None => {}
             Some(Kind::Folder) if kind == Kind::Folder => {}
             Some(_) => return Err(hostile("its name is there twice")),
@@ -170,10 +179,16 @@ impl Run<'_, '_> {
                 let target = path
                     .link_target(&target, is_hard, prefix)
                     .ok_or_else(|| hostile("a link that leaves the archive"))?;
-                self.notes.push(format!("left out the link {} -> {target}", path.as_str()));
+                self.note(format!("left out the link {} -> {target}", path.as_str()));
                 Ok(())
             }
             Kind::File => self.file(entry, inside, &hostile),
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < MAX_NOTES {
+            self.notes.push(note);
         }
     }
 
@@ -192,12 +207,12 @@ impl Run<'_, '_> {
         let wanted = place(inside, mode, self.rules.components.as_deref());
         let Place::At(to) = wanted else {
             if wanted == Place::Unexpected {
-                self.notes.push(format!("left out {inside}"));
+                self.note(format!("left out {inside}"));
             }
             let read = io::copy(entry, &mut io::sink()).map_err(damaged)?;
             return whole(read, size);
         };
-        if self.landed.iter().any(|file| file.path == to) {
+        if !self.places.insert(to.clone()) {
             return Err(hostile(&format!("{to} is there in two layouts")));
         }
         let full = self.tree.full(&to);

@@ -1,14 +1,14 @@
 //! Making a staged version an installed one: its files and directories are durable before its name, and its name
 //! before its marker (SPEC §8).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::manifest::{self, Manifest};
 use crate::host::durable;
 use crate::report::{IoContext, Result};
 
 /// Prefix of directories being filled; what carries it and is not ours is garbage of a run that died.
-pub const STAGING_PREFIX: &str = ".staging-";
+const STAGING_PREFIX: &str = ".staging-";
 /// Prefix of directories being removed.
 pub const RETIRED_PREFIX: &str = ".retired-";
 
@@ -58,9 +58,8 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
 /// Removes a version: out of sight by one rename, so that a crash never leaves half of one under its name.
 pub fn retire(versions: &Path, dir: &str) -> Result<()> {
     let from = versions.join(dir);
-    let to = versions.join(format!("{RETIRED_PREFIX}{dir}"));
     // What is left of a removal that was cut short goes in any case.
-    durable::remove_tree(&to)?;
+    let to = durable::free_name(&versions.join(format!("{RETIRED_PREFIX}{dir}")))?;
     if !durable::exists(&from)? {
         return Ok(());
     }
@@ -72,23 +71,20 @@ pub fn retire(versions: &Path, dir: &str) -> Result<()> {
     durable::remove_tree(&from)
 }
 
-/// Removes what runs that died have left: staged and half-removed versions, temporary files. Called under the lock
-/// with no journal open.
+/// Removes what runs that died have left: staged and half-removed versions, temporary files, all that can be removed.
+/// Called under the lock with no journal open.
 pub fn sweep(versions: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(versions) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).at("cannot read", versions),
     };
-    for entry in entries {
-        let entry = entry.at("cannot read", versions)?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if is_left_over(&name) {
-            durable::remove_tree(&entry.path())?;
-        }
-    }
-    Ok(())
+    durable::remove_entries(versions, entries, |entry| is_left_over(&entry.file_name().to_string_lossy()))
+}
+
+/// Where a version for `dir` is staged: nothing is there. What cannot be removed of an earlier run keeps its name.
+pub fn staging(versions: &Path, dir: &str) -> Result<PathBuf> {
+    durable::free_name(&versions.join(format!("{STAGING_PREFIX}{dir}")))
 }
 
 /// Whether [`sweep`] would find nothing; what cannot be read is not known to be so.
@@ -104,8 +100,6 @@ fn is_left_over(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
     use crate::release::{Arch, Digest, Edition};
     use crate::report::Code;

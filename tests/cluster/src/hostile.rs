@@ -63,6 +63,7 @@ pub fn odd_but_fine_around(teleport: &[u8]) -> Vec<Sample> {
                 .gzip(),
         ),
         ("twenty closing blocks", gzip(&[plain.tar(), vec![0; 18 * 512]].concat())),
+        ("folders eight deep", plain.clone().file("teleport/examples/a/b/c/d/e/x", 0o644, b"x").gzip()),
         ("leading dot slash", {
             let teleport = Tarball::new().directory("./teleport/").file("./teleport/teleport", 0o755, teleport);
             teleport.gzip()
@@ -105,6 +106,13 @@ fn names(teleport: &[u8]) -> Vec<Sample> {
         ("name not in UTF-8", with(b"teleport/READ\xff\xfeME.md")),
         ("name of 5000 bytes", with_long(&[b"teleport/".as_slice(), &[b'a'; 5000]].concat())),
         ("path of 5000 bytes", with_long(&[b"teleport/".as_slice(), &b"a/".repeat(2500), b"a"].concat())),
+        ("folders 1500 deep", with_long(&[b"teleport/share/".as_slice(), &b"a/".repeat(1500), b"x"].concat())),
+        ("folders nine deep below a skipped path", with(b"teleport/examples/a/b/c/d/e/f/x")),
+        ("300 files below 2000 folders each", {
+            let name = |number: u32| format!("teleport/examples/{}{number}", "a/".repeat(2000)).into_bytes();
+            let file = |tar: Tarball, number| tar.long_name(&name(number)).file("short", 0o644, b"");
+            (0..300).fold(release(teleport), file).gzip()
+        }),
         ("empty name", with(b"")),
         ("two prefixes", release(teleport).file("teleport-ent/tsh", 0o755, teleport).gzip()),
         ("file outside the prefix", with(b"evil")),
@@ -218,6 +226,10 @@ fn sizes(teleport: &[u8]) -> Vec<Sample> {
             let numbers = 0..MANY;
             let file = |tar: Tarball, number| tar.file(format!("teleport/examples/{number:06}"), 0o644, b"");
             numbers.fold(release(teleport), file).gzip()
+        }),
+        ("the same folder 200000 times", {
+            let folder = |tar: Tarball, _| tar.directory("teleport/examples/");
+            (0..MANY).fold(release(teleport), folder).gzip()
         }),
         ("PAX size that lays an entry open", {
             // By its header the file covers the hidden entry; by PAX, which counts, it is empty.
