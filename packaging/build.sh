@@ -34,7 +34,8 @@ stage() {
             link) ln -s "$source" "$file" && continue ;;
             tree)
                 mkdir -p "$file" && cp -R "$top/$source/." "$file/"
-                find "$file" -type d -exec chmod 755 {} + -o -type f -exec chmod "$mode" {} +
+                # What the checkout can run is run by people where it is installed, too.
+                find "$file" -type d -exec chmod 755 {} + -o -perm /111 -exec chmod 755 {} + -o -exec chmod "$mode" {} +
                 continue
                 ;;
             *) cp "$top/$source" "$file" ;;
@@ -50,6 +51,13 @@ stage() {
 # A maintainer script: head, what both formats do, and what this format calls when.
 script() {
     cat "$here/scripts/actions.sh" "$top/selinux/scriptlets.sh" "$1"
+}
+
+# The KiB below $1 as dpkg-gencontrol counts them: a file's size rounded up, 1 for all else. How much a directory takes is
+# the builder's file system's affair.
+installed_size() {
+    find "$1" -path "$1/DEBIAN" -prune -o -printf '%y %s\n' |
+        awk '{ size += $1 == "f" ? int(($2 + 1023) / 1024) : 1 } END { print size }'
 }
 
 build_deb() {
@@ -68,7 +76,7 @@ Package: $name
 Version: $debian_version
 Architecture: $arch
 Maintainer: $maintainer
-Installed-Size: $(du -sk --apparent-size --exclude=DEBIAN "$tree" | cut -f1)
+Installed-Size: $(installed_size "$tree")
 Provides: $replaces
 Conflicts: $replaces
 Replaces: $replaces
@@ -110,6 +118,7 @@ Group: System Environment/Base
 Provides: $replaces = %{version}-%{release}
 Obsoletes: $replaces < $replaces_below
 Recommends: $recommends
+OrderWithRequires(post): systemd
 AutoReqProv: no
 %description
 $description
@@ -122,7 +131,10 @@ EOF
             script "$here/rpm/$each" | sed 's/%/%%/g'
         done
         echo %files
-        (cd "$tree" && find . \( -type f -o -type l \) -printf '%P\n' -o -type d -path "*/$name*" -printf '%%dir %P\n') | sort |
+        # Directories of other programs too, which need not be there: several packages may own one, and the last takes it.
+        (cd "$tree" && find . \( -type f -o -type l \) -printf '%P\n' -o -type d \( -path "*/$name*" -o -path './etc/?*' -o \
+            -path './usr/share/bash-completion*' -o -path './usr/share/fish*' -o -path './usr/share/zsh*' -o \
+            -path './usr/share/selinux*' \) -printf '%%dir %P\n') | sort |
             while read -r each; do
                 case $each in
                 '%dir '*) echo "%dir /${each#%dir }" ;;

@@ -3,9 +3,9 @@
 #
 #   sh install.sh --url https://example.com/teleport-update --proxy example.teleport.sh      (--help lists the options)
 #
-# Exit status: 0 done, or nothing to do; 1 failed, and nothing was installed; 2 usage; else that of `enable`, which came
-# after the installation. Everything else of this host is left alone; what `enable` does about an older Teleport package
-# or updater is said before it is done.
+# Exit status: 0 done, or nothing to do; 1 failed, and nothing was installed; 2 usage; 3 the package is installed, but
+# `enable`, which came after, failed. Everything else of this host is left alone; what `enable` does about an older Teleport
+# package or updater is said before it is done.
 #
 # POSIX sh, for dash, busybox, ksh and bash. Downloads with curl, wget, python3, perl or openssl, whichever there is;
 # installs with dpkg or rpm themselves: they need no network, and touch no other package but teleport-ent-updater, which
@@ -592,6 +592,11 @@ install_package() {
         status=0
         DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@" >"$work/words" 2>&1 </dev/null || status=$?
         if [ $status = 0 ]; then return; fi
+        # rpm and dpkg say the same words of a database that they may not lock and of one that another has locked.
+        if grep -q 'Read-only file system' "$work/words"; then
+            cat "$work/words" >&2
+            sealed
+        fi
         if ! grep -q 'locked by another process\|database area is locked\|can.t create transaction lock' "$work/words"; then break; fi
         [ "$waited" -lt "$LOCK_WAIT" ] || break
         if [ "$waited" = 0 ]; then say "waiting for another package manager, at most $LOCK_WAIT s"; fi
@@ -600,6 +605,15 @@ install_package() {
     done
     cat "$work/words" >&2
     fail "$1 could not install $name, see above: nothing is enabled"
+}
+
+# The package manager could not write its database. How software gets onto such a system is the system's own affair.
+sealed() {
+    how="install the package in the way of this system, then run \`teleport-update enable\`"
+    if has transactional-update; then
+        how="run \`transactional-update pkg install PACKAGE\` with the $format package, reboot, then run \`$enable_line\`"
+    fi
+    fail "this host's root is read-only, nothing was installed: $how (docs/install.md, \"Sealed systems\")"
 }
 
 # An agent's package that came in only for teleport-ent-updater must not go with an `apt-get autoremove` before `enable`
@@ -734,8 +748,9 @@ main() {
     # By its full path: until then a program of that name of another updater can come first in PATH.
     "$BOOTSTRAP" enable "$@" </dev/null || status=$?
     if [ $status != 0 ]; then
-        say "install.sh: teleport-update is installed, but \`$enable_line\` failed, see above; it can be repeated" >&2
-        exit $status
+        say "install.sh: teleport-update is installed, but \`$enable_line\` failed with status $status, see above;" \
+            "it can be repeated" >&2
+        exit 3
     fi
 }
 

@@ -310,3 +310,21 @@ fn an_image_of_another_machine_gets_that_machines_archive_and_no_other_program()
     let archives = image.cluster.requests_to("-bin.tar.gz$");
     assert!(archives.iter().all(|request| request.path.ends_with("-linux-arm64-bin.tar.gz")), "{archives:#?}");
 }
+
+#[test]
+fn an_agent_whose_loader_this_host_lacks_is_refused_with_the_loaders_name() {
+    // A program of this host that wants a loader, which is then spelt wrongly: as any glibc program on a host of musl.
+    let (real, wrong) = (b"/lib64/ld-linux-x86-64.so.2", b"/lib64/ld-linux-x86-64.so.9");
+    let mut program = std::fs::read("/usr/bin/true").unwrap();
+    let Some(at) = program.windows(real.len()).position(|bytes| bytes == real) else {
+        eprintln!("skipped: /usr/bin/true is not linked with glibc here");
+        return;
+    };
+    program[at..at + wrong.len()].copy_from_slice(wrong);
+    let image = Image::new("1.0.0");
+    image.cluster.publish(&Archive::simple("1.1.0").agent(&program, "healthy", 1));
+    image.cluster.set_directive(Find::version("1.1.0"));
+    let ran = image.enable(&[]).fails(1, "needs /lib64/ld-linux-x86-64.so.9, which this host does not have");
+    assert!(ran.stderr.contains("glibc"), "{ran:#?}");
+    assert!(!image.versions().join("1.1.0").exists());
+}

@@ -263,6 +263,33 @@ fn file_systems_mounted_read_only_are_found_before_the_first_step() {
 }
 
 #[test]
+fn another_link_directory_is_advised_only_where_it_would_help() {
+    if !is_root() {
+        return;
+    }
+    let etc = "etc/systemd/system";
+    let units = "usr/local/lib/systemd/system";
+    for (sealed, more, helps) in [
+        (&["usr/local/bin"][..], "", true),
+        (&[units], "", true),
+        (&["opt/teleport/dev/bin"], "--install-suffix dev", true),
+        (&[etc], "--install-suffix dev", false),
+        (&[etc, units], "--path /opt/tp/bin", false),
+    ] {
+        let image = Image::new("1.0.0");
+        let mut script = String::new();
+        for dir in sealed {
+            std::fs::create_dir_all(image.root().join(dir)).unwrap();
+            script += &format!("mount -t tmpfs -o ro tmpfs \"$ROOT/{dir}\" && ");
+        }
+        script += &format!("exec \"$@\" {more}");
+        let ran = enable_within(&image, &["unshare", "-m"], &script).fails(1, "mounted read-only");
+        assert!(ran.stderr.contains(sealed[0]), "{sealed:?} {ran:#?}");
+        assert_eq!(ran.stderr.contains("--path"), helps, "{sealed:?} {ran:#?}");
+    }
+}
+
+#[test]
 fn a_host_whose_versions_could_not_run_is_told_so_before_the_download() {
     let Some(rig) = Rig::up("noexec") else { return };
     rig.release(&Archive::simple("1.0.0"));

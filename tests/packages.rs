@@ -4,12 +4,13 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use support::beds::checkout;
 use support::life::{SOON, VERSIONS};
-use support::package::{build, built, deb, install_deb, install_rpm, rpm};
-use support::{FAST, Ran, Rig, tree, updater};
+use support::package::{build, build_in, built, deb, install_deb, install_rpm, rpm};
+use support::{FAST, Ran, Rig, repository, tree, updater};
 use test_cluster::archive::Archive;
 
 const UNITS: &str = "teleport-update.timer teleport-update-recover.service";
@@ -84,7 +85,10 @@ fn two_builds_of_the_same_give_the_same_bytes() {
     let Some(first) = built("1.0.0") else { return };
     let dir = tempfile::tempdir().unwrap();
     let again = dir.path().join("elsewhere");
-    build("1.0.0", &updater(), &again);
+    // On another file system, whose directories have another size.
+    let other = std::path::Path::new("/dev/shm");
+    let work = tempfile::tempdir_in(if other.is_dir() { other } else { dir.path() }).unwrap();
+    build_in(work.path(), "1.0.0", &updater(), &again);
     for name in ["teleport-update_1.0.0_amd64.deb", "teleport-update-1.0.0-1.x86_64.rpm", "SHA256SUMS"] {
         assert!(std::fs::read(first.join(name)).unwrap() == std::fs::read(again.join(name)).unwrap(), "{name} differs");
     }
@@ -102,14 +106,14 @@ fn both_packages_hold_the_same_and_need_nothing() {
     let Some(dir) = built("1.0.0") else { return };
     let (deb, rpm) = (deb("1.0.0").unwrap(), rpm("1.0.0").unwrap());
     let of_deb = script(&format!("dpkg-deb -c {} | sed -n 's/^[-l].* \\.\\(\\/[^ ]*\\).*/\\1/p'", deb.display())).ok();
-    let of_rpm = script(&format!("rpm -qlp {} 2>/dev/null", rpm.display())).ok();
+    let files = "rpm -qp --qf '[%{FILEMODES:perms} %{FILENAMES}\n]'";
+    let of_rpm = script(&format!("{files} {} | sed -n 's/^[-l][^ ]* //p'", rpm.display())).ok();
     // Documentation and zsh have places of their own in each distribution.
     let common = |list: &str| {
-        let is_common =
-            |path: &&str| !["/doc/", "/licenses/", "/zsh/", "/lintian/"].iter().any(|part| path.contains(part));
-        let is_dir = |path: &&str| ["/usr/lib/teleport-update", "/usr/share/doc/teleport-update"].contains(path);
-        let mut paths: Vec<String> =
-            list.lines().filter(is_common).filter(|path| !is_dir(path)).map(str::to_owned).collect();
+        let is_common = |path: &&str| {
+            !["/doc/", "/licenses/", "/zsh/", "/lintian/", "/system-preset/"].iter().any(|part| path.contains(part))
+        };
+        let mut paths: Vec<String> = list.lines().filter(is_common).map(str::to_owned).collect();
         paths.sort();
         paths
     };
@@ -142,6 +146,40 @@ fn installing_the_deb_enables_the_units_and_nothing_else() {
 #[test]
 fn installing_the_rpm_enables_the_units_and_nothing_else() {
     an_installation_enables_the_units_and_nothing_else(Rpm);
+}
+
+/// SPEC §5: under every name of RFD 0169 the commands run too. These are its lines for the unit and for installers.
+fn the_names_of_the_rfd_run_the_program(format: Format) {
+    let Some(rig) = format.up("pk-names", "1.0.0") else { return };
+    rig.release(&Archive::simple("2.0.0"));
+    let (addr, base) = (rig.cluster.addr(), rig.cluster.base_url());
+    rig.bed.sh(&format!(
+        "TELEPORT_CDN_BASE_URL={base} teleport-updater enable --proxy {addr} --ca-file /root/ca.pem && \
+         teleport-updater version && teleport-updater help enable | grep -q 'Usage: teleport-updater enable'"
+    ));
+    assert_eq!(rig.status()["proxy"], addr);
+    rig.release(&Archive::simple("2.1.0"));
+    rig.bed.write(
+        "/etc/systemd/system/rfd.service",
+        "[Service]\nType=oneshot\nExecStart=/usr/bin/teleport-updater update\n",
+        0o644,
+    );
+    rig.bed.sh("systemctl daemon-reload; systemctl start rfd");
+    assert_eq!(rig.link(), format!("{VERSIONS}/2.1.0/bin/teleport"));
+    let own = rig.bed.sh("readlink -f /usr/bin/teleport-updater");
+    assert_eq!(own, "/usr/lib/teleport-update/teleport-update\n");
+    rig.bed.sh(format.remove());
+    assert!(std::fs::symlink_metadata(rig.path("/usr/bin/teleport-updater")).is_err());
+}
+
+#[test]
+fn the_deb_answers_to_the_names_of_the_rfd() {
+    the_names_of_the_rfd_run_the_program(Deb);
+}
+
+#[test]
+fn the_rpm_answers_to_the_names_of_the_rfd() {
+    the_names_of_the_rfd_run_the_program(Rpm);
 }
 
 fn an_agent_lives_through_upgrade_downgrade_removal_and_reinstallation(format: Format) {
@@ -298,26 +336,22 @@ fn the_rpm_is_not_removed_under_a_run_at_work() {
     a_run_at_work_is_waited_for_or_named(Rpm);
 }
 
+/// A further installation, `dev`, of 2.0.0.
+fn enable_dev(rig: &Rig) {
+    let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
+    rig.bed.write("/var/lib/teleport_dev/versions/updates.yaml", config, 0o644);
+    rig.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
+    rig.release(&Archive::simple("2.0.0"));
+    let (addr, base) = (rig.cluster.addr(), rig.cluster.base_url());
+    let more = ["--proxy", &addr, "--base-url", &base, "--ca-file", "/root/ca.pem"];
+    rig.updater(&[&["--install-suffix", "dev", "enable"][..], &more].concat()).ok();
+}
+
 #[test]
 fn a_removal_recovers_a_further_installation_and_its_units_do_not_fail_afterwards() {
     let Some(rig) = Rig::with_deb("bookworm", "pk-suffix", "1.0.0") else { return };
     let state = "/var/lib/teleport_dev/versions";
-    rig.bed.write(format!("{state}/updates.yaml"), format!("version: v1\nkind: agent_versions\nspec:\n{FAST}"), 0o644);
-    rig.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
-    rig.release(&Archive::simple("2.0.0"));
-    let (addr, base) = (rig.cluster.addr(), rig.cluster.base_url());
-    rig.updater(&[
-        "--install-suffix",
-        "dev",
-        "enable",
-        "--proxy",
-        &addr,
-        "--base-url",
-        &base,
-        "--ca-file",
-        "/root/ca.pem",
-    ])
-    .ok();
+    enable_dev(&rig);
     rig.release(&Archive::simple("2.1.0"));
     kill_in_the_switch(&rig, &["--install-suffix", "dev", "update", "--now"]);
     assert!(rig.path(&format!("{state}/.journal")).exists());
@@ -456,4 +490,227 @@ fn the_updater_updates_itself_and_the_package_stands_by() {
         std::fs::read_link(rig.path("/usr/local/bin/teleport-update")).unwrap().to_str().unwrap(),
         format!("{VERSIONS}/2.2.0/bin/teleport-update")
     );
+}
+
+/// What each timer does, a word each: the package's, and the one of the installation `dev`.
+fn timers(rig: &Rig) -> String {
+    rig.bed.sh("systemctl is-active teleport-update.timer teleport-update_dev.timer || true")
+}
+
+fn a_removal_without_any_enable_leaves_a_sound_system(format: Format) {
+    let Some(rig) = format.up("pk-never", "1.0.0") else { return };
+    rig.bed.sh("rm -r /var/lib/teleport");
+    assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer"), "active\n");
+    rig.bed.sh(format.remove());
+    assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer || true"), "inactive\n");
+    assert_eq!(rig.bed.sh("systemctl --failed --no-legend; systemctl is-system-running"), "running\n");
+}
+
+#[test]
+fn removing_the_deb_of_a_host_that_was_never_enabled_leaves_no_failed_unit() {
+    a_removal_without_any_enable_leaves_a_sound_system(Deb);
+}
+
+#[test]
+fn removing_the_rpm_of_a_host_that_was_never_enabled_leaves_no_failed_unit() {
+    a_removal_without_any_enable_leaves_a_sound_system(Rpm);
+}
+
+fn the_timer_of_a_further_installation_goes_and_comes_with_the_package(format: Format) {
+    let Some(rig) = format.up("pk-timers", "1.0.0") else { return };
+    enable_dev(&rig);
+    assert_eq!(timers(&rig), "active\nactive\n");
+    let journal = "/var/lib/teleport_dev/versions/.journal";
+    rig.bed.write(journal, "00000000 {\"step\":\"remove_package\"}\n", 0o644);
+    let ran = Ran::of(&rig.bed.run(&["sh", "-c", format.remove()]));
+    assert!(
+        ran.status != 0 && format!("{}{}", ran.stdout, ran.stderr).contains("--install-suffix dev recover`"),
+        "{ran:?}"
+    );
+    assert_eq!(timers(&rig), "active\nactive\n", "after a removal that failed");
+    std::fs::remove_file(rig.path(journal)).unwrap();
+    rig.bed.sh(format.remove());
+    assert_eq!(timers(&rig), "inactive\ninactive\n", "removed");
+    format.install(&rig, "1.0.0");
+    assert_eq!(timers(&rig), "active\nactive\n", "installed again");
+}
+
+#[test]
+fn the_deb_stops_and_starts_the_timers_of_further_installations() {
+    the_timer_of_a_further_installation_goes_and_comes_with_the_package(Deb);
+}
+
+#[test]
+fn the_rpm_stops_and_starts_the_timers_of_further_installations() {
+    the_timer_of_a_further_installation_goes_and_comes_with_the_package(Rpm);
+}
+
+#[test]
+fn an_administrator_who_forbids_that_packages_start_services_is_obeyed() {
+    let Some(deb) = deb("1.0.0") else { return };
+    let Some(rig) = Rig::bare("bookworm", "pk-policy") else { return };
+    rig.bed.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n", 0o755);
+    install_deb(&rig.bed, &deb);
+    assert_eq!(enabled(&rig), ["enabled", "enabled"]);
+    assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer || true"), "inactive\n");
+}
+
+#[test]
+fn a_masked_timer_does_not_keep_the_boot_recovery_from_being_enabled() {
+    for format in [Deb, Rpm] {
+        let Some(rig) = Rig::bare(if let Deb = format { "bookworm" } else { "bookworm-rpm" }, "pk-mask") else {
+            return;
+        };
+        let Some(_) = built("1.0.0") else { return };
+        rig.bed.sh("systemctl mask teleport-update.timer");
+        format.install(&rig, "1.0.0");
+        assert_eq!(enabled(&rig), ["masked", "enabled"], "{format:?}");
+        rig.bed.sh(format.remove());
+        assert_eq!(rig.bed.sh("find /etc/systemd -name 'teleport-update-recover*'"), "", "{format:?}");
+    }
+}
+
+#[test]
+fn what_an_operator_disabled_is_remembered_until_the_deb_is_purged() {
+    let Some(rig) = Rig::with_deb("bookworm", "pk-choice", "1.0.0") else { return };
+    rig.bed.sh("systemctl disable --now teleport-update.timer; dpkg --remove teleport-update");
+    install_deb(&rig.bed, &deb("1.0.0").unwrap());
+    assert_eq!(enabled(&rig), ["disabled", "enabled"]);
+    assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer || true"), "inactive\n");
+    rig.bed.sh("systemctl enable --now teleport-update.timer; dpkg --remove teleport-update");
+    install_deb(&rig.bed, &deb("1.0.0").unwrap());
+    assert_eq!(enabled(&rig), ["enabled", "enabled"], "what was enabled since then");
+    rig.bed.sh("systemctl disable teleport-update.timer; dpkg --purge teleport-update");
+    assert!(!rig.path("/var/lib/teleport-update").exists());
+    install_deb(&rig.bed, &deb("1.0.0").unwrap());
+    assert_eq!(enabled(&rig), ["enabled", "enabled"], "after a purge");
+}
+
+#[test]
+fn a_removal_that_is_called_off_leaves_the_units_as_they_were() {
+    let Some(rig) = Rig::with_deb("bookworm", "pk-calledoff", "1.0.0") else { return };
+    rig.bed.sh("systemctl disable teleport-update-recover.service");
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("other.deb");
+    let control = "Architecture: all\nConflicts: teleport-update\nReplaces: teleport-update\n";
+    // dpkg has taken ours away, all but its files, when this one fails.
+    repository::deb(&other, "other", "1.0.0", control, "", &[("preinst", "#!/bin/sh\nexit 1\n".to_owned())], &[]);
+    rig.bed.put(&other, "/root/other.deb");
+    let ran = Ran::of(&rig.bed.run(&["dpkg", "-i", "/root/other.deb"]));
+    assert!(ran.status != 0 && Deb.version(&rig) == "1.0.0", "{ran:?}");
+    assert_eq!(enabled(&rig), ["enabled", "disabled"], "{ran:?}");
+    assert_eq!(rig.bed.sh("systemctl is-active teleport-update.timer"), "active\n");
+}
+
+#[test]
+fn a_first_unpacking_that_fails_leaves_nothing() {
+    let Some(deb) = deb("1.0.0") else { return };
+    let Some(rig) = Rig::bare("bookworm", "pk-unpack") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("other.deb");
+    let file = ("usr/bin/teleport-update".to_owned(), b"theirs".to_vec(), 0o755);
+    repository::deb(&other, "other", "1.0.0", "Architecture: all\n", "", &[], &[file]);
+    rig.bed.put(&other, "/root/other.deb");
+    rig.bed.put(&deb, "/root/teleport-update.deb");
+    rig.bed.sh("dpkg -i /root/other.deb");
+    let ran = Ran::of(&rig.bed.run(&["dpkg", "-i", "/root/teleport-update.deb"]));
+    assert!(ran.status != 0 && ran.stderr.contains("trying to overwrite"), "{ran:?}");
+    assert!(!rig.path("/var/lib/teleport-update").exists());
+}
+
+#[test]
+fn a_purge_says_nothing_and_takes_the_settings_of_further_installations() {
+    let Some(rig) = Rig::with_deb("bookworm", "pk-purges", "1.0.0") else { return };
+    let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
+    for name in ["dev", "kept"] {
+        rig.bed.write(format!("/var/lib/teleport_{name}/versions/updates.yaml"), &config, 0o644);
+    }
+    rig.bed.write("/var/lib/teleport_kept/versions/1.0.0/sha256", "", 0o644);
+    let purged = Ran::of(&rig.bed.run(&["dpkg", "--purge", "teleport-update"])).ok();
+    let lines: Vec<&str> = purged.stderr.lines().collect();
+    assert!(matches!(lines[..], [one] if one.contains("kept /var/lib/teleport_kept/versions")), "{purged:#?}");
+    assert!(!rig.path("/var/lib/teleport_dev/versions").exists() && !rig.path(VERSIONS).exists());
+    assert!(rig.path("/var/lib/teleport_kept/versions/updates.yaml").exists());
+}
+
+#[test]
+fn another_root_of_dpkgs_is_all_that_its_scripts_touch() {
+    let Some(deb) = deb("1.0.0") else { return };
+    let Some(rig) = Rig::bare("bookworm", "pk-chrootless") else { return };
+    rig.bed.put(&deb, "/root/teleport-update.deb");
+    let seen = |rig: &Rig| {
+        [tree(&rig.path("/etc/systemd")), tree(&rig.path(VERSIONS)), tree(&rig.path("/usr/lib/systemd/system"))]
+    };
+    let before = seen(&rig);
+    let dpkg = "dpkg --root=/srv/image --force-script-chrootless --force-depends";
+    rig.bed.sh(&format!(
+        "mkdir -p /srv/image/var/lib/dpkg/info /srv/image/var/lib/dpkg/updates && : >/srv/image/var/lib/dpkg/status && \
+         {dpkg} -i /root/teleport-update.deb"
+    ));
+    let wants = rig.path("/srv/image/etc/systemd/system/timers.target.wants/teleport-update.timer");
+    assert!(std::fs::symlink_metadata(&wants).is_ok(), "{:?}", tree(&rig.path("/srv/image/etc")));
+    assert_eq!(seen(&rig), before);
+    rig.bed.write(format!("/srv/image{VERSIONS}/updates.yaml"), "version: v1\n", 0o644);
+    rig.bed.sh(&format!("{dpkg} --purge teleport-update"));
+    assert!(std::fs::symlink_metadata(&wants).is_err() && !rig.path(&format!("/srv/image{VERSIONS}")).exists());
+    assert!(!rig.path("/var/lib/teleport-update").exists() && !rig.path("/srv/image/var/lib/teleport-update").exists());
+    assert_eq!(seen(&rig), before);
+}
+
+#[test]
+fn the_rpm_takes_its_directories_along() {
+    let Some(rpm) = rpm("1.0.0") else { return };
+    let Some(rig) = Rig::bare("bookworm-rpm", "pk-dirs") else { return };
+    let directories =
+        "find / -xdev -type d ! -path '/proc*' ! -path '/var/*' ! -path '/root/*' ! -path '/tmp/*' | sort";
+    let all = || rig.bed.sh(directories).lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    let before = all();
+    install_rpm(&rig.bed, &rpm);
+    assert!(all().difference(&before).count() > 5);
+    rig.bed.sh(Rpm.remove());
+    let after = all();
+    // Those belong to the package `filesystem` of every rpm distribution.
+    let known = ["/usr/share/licenses", "/usr/share/man/man8"];
+    let differ: Vec<_> = after.symmetric_difference(&before).filter(|dir| !known.contains(&dir.as_str())).collect();
+    assert!(differ.is_empty(), "{differ:?}");
+}
+
+#[test]
+fn in_one_transaction_rpm_installs_systemd_before_the_package_that_asks_it_to_enable_units() {
+    let Some(rpm) = rpm("1.0.0") else { return };
+    let Some(rig) = Rig::bare("bookworm-rpm", "pk-order") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    rig.bed.put(repository::rpm(dir.path(), "systemd", "252", "", &[], &[]), "/root/systemd.rpm");
+    rig.bed.put(&rpm, "/root/a.rpm");
+    for files in ["/root/a.rpm /root/systemd.rpm", "/root/systemd.rpm /root/a.rpm"] {
+        let said = rig.bed.sh(&format!("rpm -i --nodeps --force-debian --test -vv {files} 2>&1"));
+        let order: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("D: ========== +++ ")).collect();
+        assert!(order.len() == 2 && order[0].starts_with("systemd-252"), "{order:?}");
+    }
+}
+
+#[test]
+fn the_example_scripts_can_be_run_where_they_are_installed() {
+    let (Some(deb), Some(rpm)) = (deb("1.0.0"), rpm("1.0.0")) else { return };
+    for unpack in [
+        format!("dpkg-deb -x {} .", deb.display()),
+        format!(
+            "rpm2cpio {} | cpio --quiet -idm 2>/dev/null || rpm2archive - <{} | tar -xz",
+            rpm.display(),
+            rpm.display()
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        script(&format!("cd {} && {unpack}", dir.path().display())).ok();
+        let examples = dir.path().join("usr/share/doc/teleport-update/examples");
+        for line in tree(&examples) {
+            let [path, mode, ..] = line.split(' ').collect::<Vec<_>>()[..] else { continue };
+            if path.ends_with('/') {
+                continue;
+            }
+            let is_script = std::fs::read(examples.join(path)).unwrap().starts_with(b"#!");
+            assert_eq!(mode, if is_script { "755" } else { "644" }, "{path} by {unpack}");
+        }
+        script(&format!("cd {}/mirror && ./mirror.sh --to x", examples.display())).fails(2, "at least one version");
+    }
 }

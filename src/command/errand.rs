@@ -363,7 +363,7 @@ fn preflight(context: &Context) -> Result<()> {
             return Err(Error::new(Code::ReadOnly, format!("{} is on a file system mounted read-only", dir.display()))
                 .advise(if machine::is_confined() {
                     machine::read_only_advice()
-                } else if versions {
+                } else if versions || !layout.is_movable(dir) {
                     "remount it writable"
                 } else {
                     "remount it writable, or choose another directory with --path"

@@ -102,6 +102,12 @@ fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, m
         site.report.debug("the image is for another machine: its binaries are not run");
         return Ok(());
     }
+    if let Some(loader) = release::check::missing_loader(&agent) {
+        let what = format!("the downloaded teleport needs {}, which this host does not have", loader.display());
+        return Err(Error::new(Code::VersionMismatch, what).advise(
+            "releases are built for glibc: use a distribution that has it, or install it; the old version stays",
+        ));
+    }
     let output = Command::new(&agent).arg("version").timeout(wait).unprivileged().run().map_err(|error| {
         Error::new(Code::VersionMismatch, format!("the downloaded teleport does not run: {}", error.what))
             .advise("the release is broken, or not for this machine; the old version stays")

@@ -85,6 +85,12 @@ impl Layout {
         self.root != Path::new("/")
     }
 
+    /// True if `--path` would choose another directory than `dir`, where links or the agent's unit go: for links always; for
+    /// the unit unless it is in `/etc` already.
+    pub fn is_movable(&self, dir: &Path) -> bool {
+        dir == self.link_dir || !self.inside(dir).starts_with("/etc")
+    }
+
     /// The real path of `inside`, a path as a program in the image sees it; links in it are followed inside the root.
     pub fn real(&self, inside: &Path) -> PathBuf {
         resolve(&self.root, inside)

@@ -314,6 +314,24 @@ fn a_package_manager_that_is_at_work_is_waited_for_and_one_that_fails_is_heard()
 }
 
 #[test]
+fn a_system_whose_root_is_sealed_is_not_taken_for_a_busy_one() {
+    for shell in SHELLS {
+        let Some(desk) = Desk::new(shell, "curl") else { continue };
+        desk.publish(&["1.10.0"]);
+        // Who waits is seen.
+        desk.fake("sleep", "echo waited >&2");
+        let theirs = "error: can't create transaction lock on /usr/lib/sysimage/rpm/.rpm.lock (Read-only file system)";
+        desk.fake("dpkg", &format!("[ \"$1\" = -i ] || {{ echo amd64; exit; }}\necho \"{theirs}\" >&2; exit 1"));
+        let ran = desk.run(&[]).fails(1, "this host's root is read-only");
+        assert!(!format!("{ran:?}").contains("wait"), "{ran:#?}");
+        desk.fake("transactional-update", "exit 1");
+        let ran = desk.run(&[]).fails(1, "`transactional-update pkg install");
+        assert!(!format!("{ran:?}").contains("wait"), "{ran:#?}");
+        assert_eq!(desk.installed(), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn no_space_for_the_download_is_told_and_nothing_is_installed() {
     for fetcher in FETCHERS {
         let Some(desk) = Desk::new(&["dash"], fetcher) else { continue };

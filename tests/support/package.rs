@@ -40,13 +40,23 @@ pub fn built(version: &str) -> Option<PathBuf> {
 
 /// Runs `packaging/build.sh` for one binary (stripped: what a debugger wants would be most of the package).
 pub fn build(version: &str, binary: &Path, out: &Path) {
+    build_in(&std::env::temp_dir(), version, binary, out);
+}
+
+/// The same, with its temporary files in `work`.
+pub fn build_in(work: &Path, version: &str, binary: &Path, out: &Path) {
     let stripped = tempfile::NamedTempFile::new().unwrap().into_temp_path();
     succeed(Command::new("strip").arg("-o").arg(&stripped).arg(binary));
     let mut named = std::ffi::OsString::from("amd64=");
     named.push(&stripped);
     let script = checkout("packaging/build.sh");
     succeed(
-        Command::new(script).arg("--out").arg(out).args(["--version", version, "--level", "0", "--binary"]).arg(named),
+        Command::new(script)
+            .env("TMPDIR", work)
+            .arg("--out")
+            .arg(out)
+            .args(["--version", version, "--level", "0", "--binary"])
+            .arg(named),
     );
 }
 
