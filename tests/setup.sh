@@ -55,7 +55,8 @@ qemu() {
     suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
     lists=$(mktemp -d)
     mkdir "$lists/parts" "$lists/lists"
-    sed "s/^Suites: $suite\b/& $suite-backports/" $sources >"$lists/parts/backports.sources"
+    # The suite itself, not those whose names begin with its own (-security, -updates).
+    sed "/^Suites:/s/ $suite\( \|$\)/ $suite $suite-backports\1/" $sources >"$lists/parts/backports.sources"
     options=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$lists/parts" -o "Dir::State::lists=$lists/lists")
     say "apt-get install qemu-system-x86 from $suite-backports"
     if ! { apt-get "${options[@]}" update && DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install -y \
@@ -118,6 +119,8 @@ for group in "$@"; do
         needs checkmodule checkpolicy
         needs semodule_package semodule-utils
         needs matchpathcon selinux-utils
+        # The translator of modules is in the same package.
+        needs setfiles policycoreutils
         needs m4 m4
         [ -f /usr/share/selinux/devel/Makefile ] || packages+=(selinux-policy-dev)
         ;;
