@@ -33,7 +33,7 @@ use crate::config::agent::AgentConfig;
 use crate::execute::Site;
 use crate::host::lock::Lock;
 use crate::host::signal::Signals;
-use crate::host::{Host, Layout, durable, selinux};
+use crate::host::{Host, Layout, command, durable, selinux};
 use crate::report::{Code, Format, Report, Result};
 use crate::service::commands::Commands;
 use crate::service::{HealthSettings, Service, StopProof};
@@ -155,11 +155,13 @@ impl Context {
 
     /// Makes the versions directory if need be.
     pub fn make_versions(&self) -> Result<()> {
-        let state = durable::parent(&self.layout.versions);
-        let is_new = !durable::exists(state)?;
         durable::create_dir_all(&self.layout.versions)?;
-        if is_new {
-            selinux::label_state(state, &self.layout.versions);
+        let state = durable::parent(&self.layout.versions);
+        if !self.layout.is_image() && selinux::awaits_label(state) {
+            let done = command::Command::new("restorecon").arg("-R").arg(state).run();
+            if !done.is_ok_and(|output| output.status.success()) {
+                self.report.warn(&format!("cannot label {0}; run: restorecon -R {0}", state.display()));
+            }
         }
         Ok(())
     }

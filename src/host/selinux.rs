@@ -4,8 +4,6 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use rustix::fs::XattrFlags;
-
 /// The attribute that holds a file's label.
 pub const LABEL: &str = "security.selinux";
 /// Longest label, bytes: more than policies have.
@@ -16,8 +14,8 @@ const UPDATER: &str = "teleport_update_t";
 const CHECK: &str = "teleport_update_check_t";
 /// The agent's data, and what it would be labelled without the module.
 const DATA: (&str, &str) = ("teleport_var_lib_t", "var_lib_t");
-/// The versions directory, labelled so by the policy as soon as it is made.
-const VERSIONS: &str = "teleport_versions_t";
+/// The kernel's word on a context: written to it, one that the loaded policy does not know is an error.
+const KNOWN: &str = "/sys/fs/selinux/context";
 
 /// The context to ask for before an untrusted program is run; `None` unless we are in the updater's own domain.
 ///
@@ -34,16 +32,20 @@ pub fn set_exec_context(context: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open("/proc/self/attr/exec")?.write_all(context.as_bytes())
 }
 
-/// Labels the new directory `state` as the agent's data, if the policy has labelled `versions` in it as ours.
+/// Whether `state`, the directory of an installation, has the label of any directory in its place although the module is
+/// loaded: it was made just now, or by somebody else. `restorecon` puts it and what is in it right.
 ///
-/// The policy labels what is made by its name, and only the first installation has a name that is known beforehand.
-/// Where that cannot be done the label stays as it is: `restorecon` puts it right, and so long only a confined agent minds.
-pub fn label_state(state: &Path, versions: &Path) {
-    let is_ours = type_of(versions).is_some_and(|found| found == VERSIONS);
-    let Some(label) = read(state).filter(|_| is_ours) else { return };
-    if let Some(label) = with_type(&label, DATA.1, DATA.0) {
-        let _ = rustix::fs::lsetxattr(state, LABEL, format!("{label}\0").as_bytes(), XattrFlags::empty());
-    }
+/// The policy could do that by name, and then every directory of that name, whoever's it is, would be ours. In the
+/// updater's own domain it does, and there `restorecon` cannot be run.
+pub fn awaits_label(state: &Path) -> bool {
+    let Some(wanted) = read(state).and_then(|label| with_type(&label, DATA.1, DATA.0)) else { return false };
+    check_context().is_none() && is_known(&wanted)
+}
+
+/// Whether the loaded policy has `context`. Asked, for who may do anything can also set a label that means nothing.
+fn is_known(context: &str) -> bool {
+    let file = OpenOptions::new().read(true).write(true).open(KNOWN);
+    file.and_then(|mut file| file.write_all(format!("{context}\0").as_bytes())).is_ok()
 }
 
 fn read(path: &Path) -> Option<String> {
@@ -51,10 +53,6 @@ fn read(path: &Path) -> Option<String> {
     let length = rustix::fs::lgetxattr(path, LABEL, &mut buffer[..]).ok()?;
     let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
     Some(text.trim_end_matches('\0').to_owned())
-}
-
-fn type_of(path: &Path) -> Option<String> {
-    read(path)?.split(':').nth(2).map(str::to_owned)
 }
 
 /// `context` (user:role:type[:level]) with `wanted` in the place of `present`; `None` if its type is another.
@@ -81,11 +79,15 @@ mod tests {
     }
 
     #[test]
-    fn without_labels_nothing_is_asked_for_and_nothing_is_set() {
+    fn without_selinux_nothing_is_asked_for_and_no_directory_awaits_a_label() {
         let dir = tempfile::tempdir().unwrap();
-        label_state(dir.path(), dir.path());
+        assert!(!awaits_label(dir.path()));
         if !Path::new("/sys/fs/selinux/enforce").exists() {
             assert_eq!(check_context(), None);
+            // Labels of a disk whose kernel does not use them are nobody's business.
+            let label = b"system_u:object_r:var_lib_t:s0\0";
+            let set = rustix::fs::lsetxattr(dir.path(), LABEL, label, rustix::fs::XattrFlags::empty());
+            assert!(!awaits_label(dir.path()), "{set:?}");
         }
     }
 }
