@@ -108,9 +108,12 @@ e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package 
 	tests/e2e/matrix.sh $(TARGET_DIR)/$(NATIVE)/tmp/e2e
 
 # An enforcing SELinux machine under qemu, without KVM: some minutes.
+# Fedora's policy for the same flows; where it is not, only Debian's is tried, and the table says so.
+FEDORA_POLICY ?= $(wildcard ../shared/beds/fedora-targeted.tar.xz)
+
 .PHONY: e2e-vm
 e2e-vm: setup-selinux setup-vm build ## Every flow in an enforcing SELinux virtual machine: no denial, every label right, negative tests
-	tests/selinux/run.sh $(addprefix $(TARGET_DIR)/$(NATIVE)/debug/,teleport-update toy-agent test-cluster)
+	FEDORA_POLICY="$(FEDORA_POLICY)" tests/selinux/run.sh $(addprefix $(TARGET_DIR)/$(NATIVE)/debug/,teleport-update toy-agent test-cluster)
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 .PHONY: crash
@@ -170,8 +173,8 @@ VERSION := $(shell awk -F '"' '/^version = / {print $$2; exit}' Cargo.toml)
 package: static setup-packages setup-selinux setup-vm setup-arm64 setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
 	rm -rf $(PACKAGES)
 	mkdir -p $(PACKAGES)
-	selinux/build.sh $(TARGET_DIR)/teleport-update.pp
-	packaging/build.sh --out $(PACKAGES) --version $(VERSION) --selinux $(TARGET_DIR)/teleport-update.pp \
+	selinux/build.sh $(TARGET_DIR)/teleport-update.cil
+	packaging/build.sh --out $(PACKAGES) --version $(VERSION) --selinux $(TARGET_DIR)/teleport-update.cil \
 	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC))
 	packaging/sbom.sh $(PACKAGES) $(TARGETS)
 	install -m 755 packaging/install.sh $(PACKAGES)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# build.sh --out DIR --version V [--binary ARCH=PATH].. [--selinux FILE.pp] [--level 0-9]
+# build.sh --out DIR --version V [--binary ARCH=PATH].. [--selinux FILE.cil] [--level 0-9]
 #
 # Makes a deb and an rpm for each ARCH (amd64, arm64) out of finished binaries, and SHA256SUMS over all of DIR's packages.
 # The same input gives the same bytes: times are SOURCE_DATE_EPOCH's (default: the last commit's). What goes into them is

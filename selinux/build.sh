@@ -1,29 +1,33 @@
 #!/bin/bash
-# build.sh OUT.pp   compiles the policy module with the headers of the distribution (Debian: selinux-policy-dev).
+# build.sh OUT.cil   compiles the policy module with the headers of the distribution (Debian: selinux-policy-dev).
 #
-# The same sources and headers give the same bytes. The binary format is the oldest that has all that the module uses, so
-# that a RHEL 8 reads it too (MODULE_FORMAT chooses another).
+# The same sources and headers give the same bytes. CIL and not a binary module: what a policy lacks is left out by optional
+# blocks for file contexts as well, and no binary format is too new for a host.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 headers=${SELINUX_HEADERS:-/usr/share/selinux/devel/include}
-# 19 is what libsepol 2.9 (RHEL 8) reads at most.
-format=${MODULE_FORMAT:-19}
 name=teleport_update
 # The module's name, which semodule takes from the file's.
 module=teleport-update
 
 fail() { echo "selinux/build.sh: $*" >&2; exit 1; }
-[ $# = 1 ] || fail "usage: build.sh OUT.pp"
+[ $# = 1 ] || fail "usage: build.sh OUT.cil"
 for tool in checkmodule semodule_package m4; do
     command -v $tool >/dev/null || fail "$tool is missing (tests/setup.sh selinux)"
 done
+# Where distributions keep the translator of binary modules, which semodule runs for each.
+translator=
+for file in /usr/libexec/selinux/hll/pp /usr/lib/selinux/hll/pp; do
+    if [ -x $file ]; then translator=$file; fi
+done
+[ -n "$translator" ] || fail "the translator to CIL is missing (tests/setup.sh selinux)"
 [ -d "$headers/support" ] || fail "no policy headers in $headers (Debian: selinux-policy-dev)"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# As the headers' own Makefile does it, but into a directory of its own, with a fixed order and a fixed format.
+# As the headers' own Makefile does it, but into a directory of its own, with a fixed order.
 export LC_ALL=C
 mapfile -t interfaces < <(find "$headers" -mindepth 2 -maxdepth 2 -name '*.if' | sort)
 mapfile -t support < <(find "$headers/support" -name '*.spt' | sort)
@@ -39,8 +43,9 @@ parameters=(-D enable_mcs -D distro_debian -D mls_num_sens=16 -D mls_num_cats=10
 m4 "${parameters[@]}" -s "${support[@]}" "$work/all_interfaces.conf" "$here/$name.te" >"$work/$name.tmp"
 (
     cd "$work"
-    checkmodule -M -m -c "$format" "$name.tmp" -o "$module.mod" >log 2>&1 || { cat log >&2; exit 1; }
+    checkmodule -M -m "$name.tmp" -o "$module.mod" >log 2>&1 || { cat log >&2; exit 1; }
 )
 m4 "${parameters[@]}" "${support[@]}" "$here/$name.fc" >"$work/$name.fc"
 semodule_package -o "$work/$module.pp" -m "$work/$module.mod" -f "$work/$name.fc"
-mv "$work/$module.pp" "$1"
+{ "$translator" "$work/$module.pp" && cat "$here/places.cil"; } >"$work/$module.cil"
+mv "$work/$module.cil" "$1"

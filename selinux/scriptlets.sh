@@ -8,7 +8,7 @@
 # A host or image without SELinux: nothing is done. Whatever fails is a warning: no package installation fails for it.
 
 selinux_module=teleport-update
-selinux_file=/usr/share/selinux/packages/teleport-update.pp
+selinux_file=/usr/share/selinux/packages/teleport-update.cil
 # Above the distribution's modules (100), below an administrator's own (400).
 selinux_priority=200
 # The digest of the module that was loaded last.
@@ -23,7 +23,11 @@ selinux_look() {
     if ! command -v semodule >/dev/null 2>&1 || ! [ -r /etc/selinux/config ]; then return 0; fi
     # shellcheck disable=SC1091 # the host's
     selinux_policy=$(. /etc/selinux/config >/dev/null 2>&1 && echo "${SELINUXTYPE:-}") || selinux_policy=
-    selinux_stored=/var/lib/selinux/$selinux_policy/active/modules/$selinux_priority/$selinux_module
+    # The store of modules: image modes of Fedora and RHEL have it in /etc.
+    for selinux_store in /etc/selinux /var/lib/selinux; do
+        selinux_stored=$selinux_store/$selinux_policy/active/modules/$selinux_priority/$selinux_module
+        if [ -d "$selinux_stored" ]; then break; fi
+    done
     if command -v selinuxenabled >/dev/null 2>&1 && selinuxenabled; then
         selinux_mode=live
         selinux_semodule="semodule -X $selinux_priority"
@@ -52,17 +56,17 @@ selinux_label() {
 
 # All that the module has a label for.
 selinux_label_all() {
-    selinux_label /usr/lib/teleport-update /usr/bin/teleport-update \
+    selinux_label /usr/lib/teleport-update /usr/bin/teleport-update /usr/local/lib/systemd \
         /var/lib/teleport /var/lib/teleport_* /opt/teleport/*/bin
 }
 
 selinux_install() {
     selinux_look
     [ $selinux_mode != none ] && [ -r $selinux_file ] || return 0
-    # Made here, so that it has its label before the first link is put into it.
-    if mkdir -p /usr/local/lib/systemd/system 2>/dev/null; then selinux_label /usr/local/lib/systemd; fi
+    # Made here, so that it has its label before the first link is put into it. A sealed /usr has it or never will.
+    mkdir -p /usr/local/lib/systemd/system 2>/dev/null || :
     if selinux_is_loaded; then
-        selinux_label /usr/lib/teleport-update /usr/bin/teleport-update
+        selinux_label /usr/lib/teleport-update /usr/bin/teleport-update /usr/local/lib/systemd
         return 0
     fi
     # Some seconds: the whole policy is linked again. Its words are not kept: load_policy may not write into a pipe of ours.

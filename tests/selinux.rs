@@ -7,9 +7,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Where distributions keep the translator of compiled modules.
-const TRANSLATORS: [&str; 2] = ["/usr/libexec/selinux/hll/pp", "/usr/lib/selinux/hll/pp"];
-
 /// The compiled module and what can be read of it.
 struct Module {
     dir: tempfile::TempDir,
@@ -19,19 +16,18 @@ struct Module {
 impl Module {
     /// Compiles it; `None`, with the reason on stderr, where the tools or the headers are missing.
     fn built() -> Option<Self> {
-        let tools = ["checkmodule", "semodule_package", "semodule_unpackage", "m4", "matchpathcon"];
+        let tools = ["checkmodule", "semodule_package", "setfiles", "m4", "matchpathcon"];
         let missing =
             tools.iter().find(|tool| Command::new("which").arg(tool).output().is_ok_and(|o| !o.status.success()));
-        let translator = TRANSLATORS.into_iter().find(|path| Path::new(path).exists());
         let headers = Path::new("/usr/share/selinux/devel/include/support").exists();
-        let (None, Some(translator), true) = (missing, translator, headers) else {
+        let (None, true) = (missing, headers) else {
             eprintln!("skipped: no tools or headers for SELinux policies ({missing:?}); tests/setup.sh selinux");
             return None;
         };
         let dir = tempfile::tempdir().unwrap();
-        let module = dir.path().join("teleport-update.pp");
+        let module = dir.path().join("teleport-update.cil");
         compile(&module);
-        let cil = text(&succeeded(Command::new(translator).arg(&module)));
+        let cil = std::fs::read_to_string(module).unwrap();
         Some(Self { dir, cil })
     }
 
@@ -43,8 +39,8 @@ impl Module {
     fn type_of(&self, path: &str, kind: &str) -> Option<String> {
         let contexts = self.path("contexts");
         if !contexts.exists() {
-            let (module, rest) = (self.path("teleport-update.pp"), self.path("rest"));
-            succeeded(Command::new("semodule_unpackage").arg(module).arg(rest).arg(&contexts));
+            let lines: String = self.cil.lines().filter_map(context_line).collect();
+            std::fs::write(&contexts, lines).unwrap();
         }
         let found =
             Command::new("matchpathcon").args(["-n", "-m", kind, "-f"]).arg(contexts).arg(path).output().unwrap();
@@ -60,6 +56,25 @@ impl Module {
             .flat_map(|rest| rest.trim_end_matches(')').split(' '))
             .collect()
     }
+}
+
+/// `(filecon "PATH" KIND (USER ROLE TYPE ((LEVEL) (LEVEL))))` as the line of `file_contexts` that it becomes.
+fn context_line(line: &str) -> Option<String> {
+    let (path, rest) = line.trim().strip_prefix("(filecon \"")?.split_once("\" ")?;
+    let (kind, context) = rest.split_once(' ').unwrap();
+    let kind = match kind {
+        "any" => "",
+        "file" => "--",
+        "dir" => "-d",
+        "symlink" => "-l",
+        other => panic!("not a kind: {other}"),
+    };
+    let parts: Vec<&str> = context.trim_matches(['(', ')']).split(' ').collect();
+    let context = match parts[..] {
+        [user, role, kind, ..] => format!("{user}:{role}:{kind}:s0"),
+        _ => "<<none>>".to_owned(),
+    };
+    Some(format!("{path}\t{kind}\t{context}\n"))
 }
 
 fn checkout(path: &str) -> PathBuf {
@@ -86,9 +101,9 @@ fn text(output: &Output) -> String {
 #[test]
 fn the_module_compiles_and_twice_to_the_same_bytes() {
     let Some(module) = Module::built() else { return };
-    let again = module.path("again.pp");
+    let again = module.path("again.cil");
     compile(&again);
-    assert!(std::fs::read(&again).unwrap() == std::fs::read(module.path("teleport-update.pp")).unwrap());
+    assert!(std::fs::read(&again).unwrap() == std::fs::read(module.path("teleport-update.cil")).unwrap());
 }
 
 #[test]
@@ -115,6 +130,8 @@ fn every_path_of_the_layout_has_its_type() {
             ("/versions/15.1.1/bin/teleport-update", "f", "teleport_update_exec_t"),
             ("/versions/15.1.1/bin/teleport-updater", "f", "teleport_update_exec_t"),
             ("/versions/15.1.1/etc/systemd/teleport.service", "f", "teleport_unit_t"),
+            ("/bin", "d", "teleport_bin_t"),
+            ("/bin/teleport", "l", "teleport_bin_t"),
             ("/versions/15.1.1/backup", "d", "teleport_backup_t"),
             ("/versions/15.1.1/.backup.new", "d", "teleport_backup_t"),
             ("/versions/15.1.1/backup/sqlite.db", "f", "teleport_var_lib_t"),
@@ -134,6 +151,79 @@ fn every_path_of_the_layout_has_its_type() {
     for other in ["/var/lib/teleport-update", "/var/lib/teleports", "/usr/bin/teleport-update", "/opt/teleport/default"]
     {
         assert_eq!(module.type_of(other, "d"), None, "{other}");
+    }
+}
+
+#[test]
+fn units_have_their_label_in_usr_local_where_the_policy_takes_all_of_it_for_libraries() {
+    let Some(module) = Module::built() else { return };
+    for (path, kind) in [("", "d"), ("/teleport.service", "l"), ("/other.service", "f")] {
+        let path = format!("/usr/local/lib/systemd/system{path}");
+        assert_eq!(module.type_of(&path, kind).as_deref(), Some("systemd_unit_file_t"), "{path}");
+    }
+    assert_eq!(module.type_of("/usr/local/lib/libc.so", "f"), None);
+    // The other policy has no such type: a file context outside a block would keep the module from loading.
+    let outside = |line: &&str| line.starts_with("(filecon") && !line.contains(" teleport_");
+    let others: Vec<&str> = module.cil.lines().filter(outside).collect();
+    for line in others {
+        let known = ["bin_t", "usr_t"].iter().any(|kind| line.contains(&format!(" {kind} "))) || line.ends_with(" ())");
+        assert!(known, "{line}");
+    }
+}
+
+#[test]
+fn a_name_in_the_directory_of_another_gives_no_label_of_ours() {
+    let Some(module) = Module::built() else { return };
+    let named = |line: &&str| line.starts_with("(typetransition ") && line.contains('"');
+    let transitions: Vec<&str> = module.cil.lines().map(str::trim).filter(named).collect();
+    assert!(transitions.len() > 20, "{transitions:?}");
+    for rule in transitions {
+        let mut words = rule.split(' ').skip(1);
+        let (who, place) = (words.next().unwrap(), words.next().unwrap());
+        assert!(who == "teleport_update_t" || place.starts_with("teleport_"), "{rule}");
+    }
+}
+
+#[test]
+fn the_unit_may_do_what_an_operator_does_by_hand_and_systemd_may_follow() {
+    let Some(module) = Module::built() else { return };
+    let updater = "teleport_update_t";
+    let reads = ["getattr", "open", "read"];
+    for (who, to, class, wanted) in [
+        // Names by DNS: the resolver binds its socket.
+        (updater, "node_type", "udp_socket", &["node_bind"][..]),
+        // A mirror on this host.
+        (updater, "var_t", "file", &reads),
+        (updater, "var_lib_t", "file", &reads),
+        (updater, "nfs_t", "file", &reads),
+        (updater, "nfs_t", "dir", &["search"]),
+        (updater, "httpd_sys_content_t", "file", &reads),
+        (updater, "public_content_t", "file", &reads),
+        // Which instance of a cloud this is.
+        (updater, "cloud_var_lib_t", "dir", &["search"]),
+        (updater, "cloud_var_lib_t", "file", &reads),
+        // The links of `--path /var/lib/teleport/bin`, and who follows them.
+        (updater, "teleport_bin_t", "lnk_file", &["create", "rename", "unlink"]),
+        ("init_t", "teleport_bin_t", "lnk_file", &["getattr", "read"]),
+        ("userdomain", "teleport_bin_t", "lnk_file", &["read"]),
+        // Links to units, whatever the policy calls those.
+        (updater, "systemd_unit_t", "lnk_file", &["create", "rename", "unlink"]),
+        (updater, "systemd_unit_file_t", "lnk_file", &["create", "rename", "unlink"]),
+        // The new main process is found by its pid file.
+        ("init_t", "teleport_runtime_t", "file", &["open", "read", "unlink"]),
+        // By hand, too, the start of the new version is waited for.
+        (updater, "teleport_exec_t", "file", &["watch", "watch_reads"]),
+        ("unconfined_domain_type", "teleport_exec_t", "file", &["watch", "watch_reads"]),
+    ] {
+        let rights = module.rights(who, to, class);
+        let lacks: Vec<_> = wanted.iter().filter(|right| !rights.contains(**right)).collect();
+        assert!(lacks.is_empty(), "{who} {to} {class} lacks {lacks:?}, has {rights:?}");
+    }
+    // Read, and no more.
+    for place in ["var_t", "var_lib_t", "mnt_t", "nfs_t", "cifs_t", "iso9660_t", "public_content_t", "cloud_var_lib_t"]
+    {
+        let rights = module.rights(updater, place, "file");
+        assert!(rights.is_subset(&BTreeSet::from(reads)), "{place}: {rights:?}");
     }
 }
 

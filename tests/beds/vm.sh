@@ -4,8 +4,8 @@
 #
 #   vm.sh can                      0 if this machine can host one; else says why not and exits 77
 #   vm.sh root                     builds the root file system, once, and prints its path
-#   vm.sh image [MODULE.pp]        builds the labelled disk (with this policy module) and the snapshot, once; prints its directory
-#   vm.sh up NAME [MODULE.pp] [FILES.img]
+#   vm.sh image [MODULE.cil]        builds the labelled disk (with this policy module) and the snapshot, once; prints its directory
+#   vm.sh up NAME [MODULE.cil] [FILES.img]
 #                                  a machine from the snapshot, ready; FILES.img is a read-only ext4 disk, mounted on /mnt
 #   vm.sh files DIR FILES.img      makes such a disk of a directory
 #   vm.sh run NAME CMD..           CMD (words for the guest's shell) as root over ssh; its exit status comes back
@@ -18,9 +18,10 @@
 #   vm.sh sweep                    takes down the machines whose owner (BED_OWNER at `up`) is dead
 #   vm.sh clean                    takes down every machine and removes roots and images
 #
-# Environment: TELEPORT_UPDATE_BEDS (cache and state directory, as for beds), BED_DEADLINE (seconds until ready, default
-# 180: a boot without snapshot takes 20 to 40), BED_OWNER (pid that the machine must not outlive),
-# TELEPORT_UPDATE_NO_BEDS=1 (this machine shall host none).
+# MODULE.cil is also a module's name for semodule. Environment: VM_POLICY (an archive with another SELinux policy than
+# Debian's: modules/*.pp and etc/selinux/targeted), TELEPORT_UPDATE_BEDS (cache and state directory, as for beds),
+# BED_DEADLINE (seconds until ready, default 180: a boot without snapshot takes 20 to 40), BED_OWNER (pid that the machine
+# must not outlive), TELEPORT_UPDATE_NO_BEDS=1 (this machine shall host none).
 #
 # The machine is emulated (TCG): no KVM is needed, and a program runs about ten times slower. Its only network is the
 # emulator's: the host is 10.0.2.2, and ssh comes in on a free port of the host's loopback.
@@ -104,6 +105,21 @@ build_root() {
     echo "vm.sh: $(du -sm "$root" | cut -f1) MiB, $((SECONDS - started)) s"
 }
 
+# build_policy_root ROOT BASE: the same with the policy of $VM_POLICY in the place of Debian's.
+build_policy_root() {
+    local root=$1 started=$SECONDS
+    echo "vm.sh: building the root file system with $(basename "$VM_POLICY") (some minutes)"
+    rmdir "$root"
+    cp -a "$2" "$root"
+    mkdir "$root/policy" "$root/var/lib/selinux/targeted"
+    tar -C "$root/policy" --strip-components=1 --no-same-owner -xf "$VM_POLICY"
+    cp -a "$root/policy/etc/selinux/targeted" "$root/etc/selinux/"
+    sed -i 's/^SELINUXTYPE=.*/SELINUXTYPE=targeted/' "$root/etc/selinux/config"
+    chroot "$root" sh -c 'semodule -s targeted -n -i /policy/modules/*.pp'
+    rm -rf "$root/policy"
+    echo "vm.sh: $((SECONDS - started)) s"
+}
+
 settle() {
     local root=$1 unit
     mkdir -p "$root/root/.ssh"
@@ -127,12 +143,14 @@ settle() {
     rm -f "$root/.autorelabel"
 }
 
-image_path() { echo "$home/vm-image-$({ declare -f build_image qemu guest ready; echo "$packages $memory $disk $append $(root_path)"; if [ -n "${1:-}" ]; then cat "$1"; fi; } | digest)"; }
+policy_root_path() { echo "$(root_path)-$({ declare -f build_policy_root; cat "$VM_POLICY"; } | digest)"; }
+
+image_path() { echo "$home/vm-image-$({ declare -f build_image qemu guest ready; echo "$packages $memory $disk $append $1"; shift; if [ -n "${1:-}" ]; then cat "$1"; fi; } | digest)"; }
 
 # build_image DIR ROOT [MODULE]: disk.img (labelled on this host: without SELinux in its kernel it just stores what a
 # label is, an attribute), kernel, initrd, and ready.qcow2 with the snapshot.
 build_image() {
-    local dir=$1 base=$2 module=${3:-} root=$1/root started=$SECONDS
+    local dir=$1 base=$2 module=${3:-} root=$1/root policy started=$SECONDS
     echo "vm.sh: building the image${module:+ with $(basename "$module")} (about a minute)"
     cp -a "$base" "$root"
     if [ -n "$module" ]; then
@@ -140,7 +158,8 @@ build_image() {
         chroot "$root" semodule -n -X 200 -i "/root/$(basename "$module")"
         rm "$root/root/$(basename "$module")"
     fi
-    setfiles -F -r "$root" "$root/etc/selinux/default/contexts/files/file_contexts" "$root"
+    policy=$(sed -n 's/^SELINUXTYPE=//p' "$root/etc/selinux/config")
+    setfiles -F -r "$root" "$root/etc/selinux/$policy/contexts/files/file_contexts" "$root"
     mke2fs -q -t ext4 -L root -E root_owner=0:0,lazy_itable_init=0,lazy_journal_init=0 -d "$root" "$dir/disk.img" $disk
     cp "$root"/boot/vmlinuz-* "$dir/kernel"
     cp "$root"/boot/initrd.img-* "$dir/initrd"
@@ -305,12 +324,16 @@ main() {
         key_pair
         path=$(root_path)
         once "$path" build_root
+        if [ -n "${VM_POLICY:-}" ]; then
+            root=$path path=$(policy_root_path)
+            once "$path" build_policy_root "$root"
+        fi
         echo "$path"
         return
         ;;
     image)
         root=$(main root)
-        path=$(image_path "${2:-}")
+        path=$(image_path "$root" "${2:-}")
         once "$path" build_image "$root" ${2:+"$(realpath "$2")"}
         echo "$path"
         return

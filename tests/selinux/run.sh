@@ -1,23 +1,29 @@
 #!/bin/bash
-# run.sh UPDATER AGENT CLUSTER [off] [on] [probes]   the updater's flows on a host that enforces SELinux, in a virtual machine.
+# run.sh UPDATER AGENT CLUSTER [off] [on] [probes] [package]   the updater's flows on a host that enforces SELinux, in a
+# virtual machine.
 #
 # Without names, all four. With teleport_agent_confined off and on: install, enable, update, timer, downgrade, a broken release,
-# a release that hangs, a power cut in mid-update, repair, rollback, a further installation, uninstall. After each:
-# no denial in the audit log, nothing for restorecon to change, processes in their domains. Probes: what the domains must
-# not do, seen denied, and seen to work when SELinux only warns. Prints a table; ends with 0 only if all of it holds.
+# a release that hangs, a power cut in mid-update, repair, rollback, a further installation, uninstall, a mirror on the host,
+# a sealed /usr. After each: no denial in the audit log, nothing for restorecon to change, processes in their domains.
+# Probes: what the domains must not do, seen denied, and seen to work when SELinux only warns. Prints a table; ends with 0
+# only if all of it holds.
 #
 # UPDATER, AGENT, CLUSTER: the programs teleport-update, toy-agent (stands in for Teleport) and test-cluster. The cluster
-# runs here, the guest reaches it as 10.0.2.2. KEEP_VM=1 leaves the machine running.
+# runs here; the guest has its name from a name server and reaches it as 10.0.2.2. FEDORA_POLICY: an archive with Fedora's
+# policy (beds/vm.sh, VM_POLICY), under which all of it runs again; without it only Debian's is tried. POLICIES: debian,
+# fedora or both. KEEP_VM=1 leaves the machine running.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 vm_sh=$here/../beds/vm.sh
+read -ra policies <<<"${POLICIES:-debian fedora}"
 [ $# -ge 3 ] || { sed -n '2,/^set -e/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 updater=$(realpath "$1") agent=$(realpath "$2") cluster=$(realpath "$3")
 shift 3
-booleans=("$@")
-[ $# != 0 ] || booleans=(off on package probes)
+parts=("$@")
+[ $# != 0 ] || parts=(off on probes package)
 name=selinux-$$
+policy=debian
 table=()
 failures=0
 
@@ -62,10 +68,10 @@ judge() {
     if [ -n "$complaint" ] || [ "$denials" != 0 ] || [ "$labels" != 0 ] || [ "${domains%% *}" != ok ]; then
         verdict=FAILED
         failures=$((failures + 1))
-        say "FAILED: $1 ($boolean): $complaint"
+        say "FAILED: $1 ($policy, $boolean): $complaint"
         grep -v '^denials \|^labels ' <<<"$found" | head -n 40 || true
     fi
-    table+=("$(printf '%-28s %-8s %8s %8s  %-40s %s' "$1" "$boolean" "$denials" "$labels" "$domains" "$verdict")")
+    table+=("$(printf '%-8s %-34s %-8s %8s %8s  %-40s %s' "$policy" "$1" "$boolean" "$denials" "$labels" "$domains" "$verdict")")
     say "${table[-1]}"
 }
 
@@ -83,7 +89,7 @@ negative() {
         failures=$((failures + 1))
         cat "$work/said"
     fi
-    table+=("$(printf '%-66s enforcing: %-7s permissive: %-7s %s' "$what" "$([ $enforcing = 0 ] && echo works || echo denied)" \
+    table+=("$(printf '%-8s %-66s enforcing: %-7s permissive: %-7s %s' "$policy" "$what" "$([ $enforcing = 0 ] && echo works || echo denied)" \
         "$([ $permissive = 0 ] && echo works || echo fails)" "$verdict")")
     say "${table[-1]}"
 }
@@ -91,15 +97,17 @@ negative() {
 # --- the flows ---
 
 flows() {
-    local service='systemctl start teleport-update.service'
+    local service='systemctl start teleport-update.service' cluster_flags="--proxy $addr --base-url $base_url --ca-file /etc/cluster-ca.pem"
     guest "setsebool teleport_agent_confined $boolean"
+    flow "others' directories" 0 "bash /mnt/guest.sh others"
     flow "control: a denial is seen" 0 "bash /mnt/guest.sh control"
-    guest "bash /mnt/guest.sh prepare"
     flow "package script again" 0 ". /mnt/scriptlets.sh; selinux_install"
+    # A directory and settings that somebody else made: the updater has them labelled.
+    guest "bash /mnt/guest.sh prepare"
     release 1.0.0 1 healthy
-    flow "enable (by hand)" 0 "teleport-update enable --proxy $addr --base-url $base_url --ca-file /etc/cluster-ca.pem && systemctl enable --now teleport && bash /mnt/guest.sh runs 1.0.0"
+    flow "enable (by hand)" 0 "teleport-update enable $cluster_flags && systemctl enable --now teleport && bash /mnt/guest.sh runs 1.0.0 && bash /mnt/guest.sh asked"
     release 2.0.0 2 healthy true
-    flow "update (unit)" 0 "$service && bash /mnt/guest.sh runs 2.0.0"
+    flow "update (unit)" 0 "$service && bash /mnt/guest.sh runs 2.0.0 && bash /mnt/guest.sh asked"
     release 2.1.0 2 healthy true
     # By the bootstrap, which hands over to 2.0.0's updater; by a timer that fires.
     flow "update (timer, hand-over)" 0 "bash /mnt/guest.sh timer && bash /mnt/guest.sh runs 2.1.0 && bash /mnt/guest.sh saw teleport_update_t"
@@ -118,8 +126,35 @@ flows() {
     flow "update after it (unit)" 0 "$service && bash /mnt/guest.sh runs 4.0.0"
     flow "verify --repair (by hand)" 0 "echo x >>/var/lib/teleport/versions/4.0.0/bin/tsh; teleport-update verify --repair"
     flow "rollback (by hand)" 0 "teleport-update rollback && bash /mnt/guest.sh runs 2.0.0"
-    flow "a further installation" 0 "teleport-update --install-suffix dev enable --proxy $addr --base-url $base_url --ca-file /etc/cluster-ca.pem"
+    release 4.1.0 4 healthy
+    flow "update (by hand)" 0 "teleport-update update --now && bash /mnt/guest.sh runs 4.1.0"
+    release 4.2.0 4 crash-loop
+    flow "broken update (by hand)" 1 "teleport-update update --now; status=\$?; bash /mnt/guest.sh runs 4.1.0 || exit 99; exit \$status"
+    name_version 2.0.0
+    flow "downgrade (by hand)" 0 "teleport-update update --now && bash /mnt/guest.sh runs 2.0.0"
+    flow "a further installation" 0 "teleport-update --install-suffix dev enable $cluster_flags"
+    name_version 4.1.0
+    flow "update of both (units)" 0 "$service && systemctl start teleport-update_dev.service && readlink /opt/teleport/dev/bin/teleport | grep -q /4.1.0/"
     flow "uninstall (both)" 0 "teleport-update --install-suffix dev uninstall && systemctl disable --now teleport && teleport-update uninstall"
+
+    guest "rm -rf /var/lib/teleport /var/lib/teleport_dev /srv/mirror; mkdir /srv/mirror"
+    "$vm_sh" put "$name" "$work"/cluster/cdn/*-v4.[01].0-* /srv/mirror/
+    guest "chmod -R a+rX,go-w /srv/mirror; restorecon -R /srv/mirror; bash /mnt/guest.sh prepare"
+    name_version 4.0.0
+    flow "a mirror in /srv (by hand)" 0 "teleport-update enable $cluster_flags --base-url file:///srv/mirror && systemctl enable --now teleport && bash /mnt/guest.sh runs 4.0.0"
+    name_version 4.1.0
+    flow "update from it (unit)" 0 "$service && bash /mnt/guest.sh runs 4.1.0"
+    flow "uninstall" 0 "systemctl disable --now teleport && teleport-update uninstall"
+
+    guest "rm -rf /var/lib/teleport; bash /mnt/guest.sh seal; bash /mnt/guest.sh prepare"
+    name_version 4.0.0
+    flow "--path, sealed /usr (by hand)" 0 "teleport-update enable $cluster_flags --path /var/lib/teleport/bin && systemctl enable --now teleport && bash /mnt/guest.sh runs 4.0.0 && /var/lib/teleport/bin/teleport version"
+    name_version 4.1.0
+    flow "update of it (unit)" 0 "$service && bash /mnt/guest.sh runs 4.1.0"
+    release 4.3.0 4 crash-loop
+    flow "broken update of it (unit)" 1 "$service; status=\$?; bash /mnt/guest.sh runs 4.1.0 || exit 99; exit \$status"
+    flow "its uninstall" 0 "systemctl disable --now teleport && teleport-update uninstall"
+    guest "bash /mnt/guest.sh unseal"
 }
 
 # The real package on a machine that has never seen the module, and what docs/selinux.md tells an operator.
@@ -168,6 +203,35 @@ negatives() {
 
 # --- setting up ---
 
+# The parts under one policy: one machine for those that need just the module, and one that has never seen it.
+under_policy() {
+    local part machine=''
+    for part in "${parts[@]}"; do
+        say "$policy's policy: $part"
+        if [ "$part" = package ]; then machine=''; fi
+        if [ -z "$machine" ]; then
+            BED_OWNER=$$ "$vm_sh" up "$name" '' "$work/files.img"
+            machine=up
+            guest "bash /mnt/guest.sh host"
+            if [ "$part" != package ]; then guest "bash /mnt/guest.sh setup"; fi
+        fi
+        boolean=$part
+        case $part in
+        off | on) flows ;;
+        probes)
+            boolean=on
+            guest "setsebool teleport_agent_confined on; rm -rf /var/lib/teleport; bash /mnt/guest.sh prepare"
+            negatives
+            ;;
+        package)
+            package
+            machine=''
+            ;;
+        esac
+    done
+    [ -n "${KEEP_VM:-}" ] || "$vm_sh" down "$name"
+}
+
 main() {
     work=$(mktemp -d)
     trap take_down EXIT
@@ -175,46 +239,34 @@ main() {
     trap 'exit 143' TERM HUP
     "$vm_sh" can
     mkdir "$work/files"
-    "$here/../../selinux/build.sh" "$work/files/teleport-update.pp"
-    cp "$here/guest.sh" "$here/../../selinux/scriptlets.sh" "$here"/../../systemd/teleport-update* "$work/files/"
+    "$here/../../selinux/build.sh" "$work/files/teleport-update.cil"
+    cp "$here/guest.sh" "$here/names.py" "$here/../../selinux/scriptlets.sh" "$here"/../../systemd/teleport-update* "$work/files/"
     for program in "$updater:teleport-update" "$agent:toy-agent"; do
         cp "${program%:*}" "$work/files/${program#*:}"
         # A debug build's symbols cost an emulated machine seconds.
         strip "$work/files/${program#*:}" 2>/dev/null || true
     done
     "$here/../../packaging/build.sh" --out "$work/package" --version 1.0.0 --level 0 \
-        --binary "amd64=$work/files/teleport-update" --selinux "$work/files/teleport-update.pp" >/dev/null
+        --binary "amd64=$work/files/teleport-update" --selinux "$work/files/teleport-update.cil" >/dev/null
     cp "$work"/package/*.deb "$work/files/teleport-update.deb"
     start_cluster "$cluster" "$agent" "$work/files/teleport-update" "$work/cluster"
     cp "$work/cluster/ca.pem" "$work/files/"
     "$vm_sh" files "$work/files" "$work/files.img"
 
-    first=yes
-    for boolean in "${booleans[@]}"; do
-        say "teleport_agent_confined $boolean"
-        if [ "$boolean" = package ]; then
-            BED_OWNER=$$ "$vm_sh" up "$name" '' "$work/files.img"
-            package
-            "$vm_sh" down "$name"
-            continue
+    for policy in "${policies[@]}"; do
+        unset VM_POLICY
+        if [ "$policy" = fedora ]; then
+            if [ -z "${FEDORA_POLICY:-}" ]; then
+                say "FEDORA'S POLICY IS NOT TRIED: no FEDORA_POLICY, the archive with it"
+                table+=("fedora   not tried: no FEDORA_POLICY, the archive with it")
+                continue
+            fi
+            export VM_POLICY=$FEDORA_POLICY
         fi
-        BED_OWNER=$$ "$vm_sh" up "$name" "$work/files/teleport-update.pp" "$work/files.img"
-        guest "bash /mnt/guest.sh setup"
-        if [ "$boolean" = probes ]; then
-            guest "setsebool teleport_agent_confined on; bash /mnt/guest.sh prepare"
-            negatives
-        else
-            flows
-        fi
-        if [ $first = yes ] && [ "$boolean" != probes ] && [ -z "${FAST:-}" ]; then
-            # Once: the module goes with the package, and comes by its script alone (minutes, emulated).
-            flow "module removed by its script" 0 ". /mnt/scriptlets.sh; selinux_remove; ! semodule -l | grep -qx teleport-update"
-        fi
-        first=no
-        [ -n "${KEEP_VM:-}" ] || "$vm_sh" down "$name"
+        under_policy
     done
 
-    printf '\n%-28s %-8s %8s %8s  %s\n' flow confined denials relabels 'domains seen'
+    printf '\n%-8s %-34s %-8s %8s %8s  %s\n' policy flow confined denials relabels 'domains seen'
     printf '%s\n' "${table[@]}"
     if [ $failures != 0 ]; then
         echo "$failures failed"
