@@ -5,7 +5,7 @@
 mod support;
 
 use std::fs::File;
-use std::io::Write;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -39,14 +39,14 @@ fn the_timers_run_waits_shortly_and_names_the_holder() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
     image.release("2.0.0");
-    let _held = hold(&image, "4242 enable");
-    let before = tree(&image.root());
+    let _held = hold(&image);
+    let of_others = || tree(&image.root()).into_iter().filter(|line| !line.contains(".awaited")).collect::<Vec<_>>();
+    let before = of_others();
     let start = Instant::now();
-    let ran = image.run(&["update"]).fails(75, "pid 4242");
+    image.run(&["update"]).fails(75, &format!("pid {}", std::process::id()));
     let took = start.elapsed();
-    assert!(ran.stderr.contains("enable"), "{ran:#?}");
     assert!(took > Duration::from_secs(3) && took < Duration::from_secs(20), "{took:?}");
-    assert_eq!(tree(&image.root()), before);
+    assert_eq!(of_others(), before);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn an_operators_command_waits_for_the_run_that_holds_the_lock() {
 fn a_waiting_run_ends_at_once_when_it_is_told_to() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
-    let _held = hold(&image, "4242 enable");
+    let _held = hold(&image);
     let waiting = start(&image, &["disable".to_owned()]);
     // It has the file open once it waits.
     let fds = format!("/proc/{}/fd", waiting.id());
@@ -103,7 +103,7 @@ fn readers_need_no_lock() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
     image.release("2.0.0");
-    let _held = hold(&image, "4242 enable");
+    let _held = hold(&image);
     let before = tree(&image.root());
     let start = Instant::now();
     let status = image.run(&["status", "--format", "json"]).ok().json();
@@ -162,10 +162,10 @@ fn what_nobody_may_read_is_null() {
 fn a_lock_file_that_was_replaced_does_not_keep_runs_out_for_ever() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
-    let held = hold(&image, "4242 enable");
+    let held = hold(&image);
     let waiting = start(&image, &["disable".to_owned()]);
     // Whoever removes the file takes the lock away from its holder; the next runs agree on the new one.
-    std::fs::remove_file(image.versions().join(".lock")).unwrap();
+    std::fs::remove_dir_all(image.versions().join(".lock")).unwrap();
     let output = waiting.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     drop(held);
@@ -202,13 +202,116 @@ fn an_agent_started_by_plain_commands_does_not_inherit_the_lock() {
     assert!(fds.contains("sqlite.db") && !fds.contains(".lock") && !fds.contains(".journal"), "{fds}");
 }
 
-/// The lock, held by this test in the name of `holder`.
-fn hold(image: &Image, holder: &str) -> File {
+#[test]
+fn what_any_user_can_lock_keeps_no_run_out_and_is_no_update_in_progress() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // A shared lock needs no more than a file that is open for reading.
+    let versions = image.versions().display().to_string();
+    let hold = format!("flock -s {versions}/.lock sh -c 'echo held; cat' 2>/dev/null || {{ echo held; cat; }}");
+    let mut stranger = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", "flock", "-s", &versions, "sh", "-c", &hold])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut held = [0; 4];
+    stranger.stdout.take().unwrap().read_exact(&mut held).unwrap();
+    assert_eq!(image.run(&["status"]).ok().json()["update_in_progress"], false);
+    image.run(&["recover"]).ok();
+    image.run(&["update"]).ok();
+    image.run(&["disable"]).ok();
+    drop(stranger.stdin.take());
+    stranger.wait().unwrap();
+    let mode = |name: &str| std::fs::metadata(image.versions().join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(".lock"), mode(".lock/lock")), (0o700, 0o600));
+}
+
+#[test]
+fn a_lock_file_of_an_earlier_updater_is_replaced_unless_that_is_at_work() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
     let path = image.versions().join(".lock");
-    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
-    file.lock().unwrap();
-    writeln!(file, "{holder}").unwrap();
-    file
+    std::fs::remove_dir_all(&path).unwrap();
+    std::fs::write(&path, "4242 update\n").unwrap();
+    // It locked the directory of its file as well.
+    let works = File::open(image.versions()).unwrap();
+    works.lock().unwrap();
+    image.run(&["update"]).ok();
+    image.release("2.0.0");
+    image.run(&["update"]).fails(75, &format!("pid {}", std::process::id()));
+    assert!(path.is_file());
+    drop(works);
+    image.run(&["update"]).ok();
+    assert!(path.is_dir());
+}
+
+#[test]
+fn a_lock_that_others_could_have_opened_is_made_anew() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let path = image.versions().join(".lock");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let opened_meanwhile = File::open(path.join("lock")).unwrap();
+    opened_meanwhile.lock_shared().unwrap();
+    image.run(&["disable"]).ok();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
+}
+
+#[test]
+fn a_run_whose_lock_is_removed_goes_on_alone() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    let held = hold_all(&image);
+    std::fs::remove_dir_all(image.versions().join(".lock")).unwrap();
+    image.run(&["update"]).fails(75, "another run holds the lock");
+    drop(held);
+    image.run(&["update"]).ok();
+}
+
+#[test]
+fn a_lock_that_is_not_to_be_had_is_told_in_status_until_it_is() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    let status = || image.run(&["status", "--format", "json"]).ok().json();
+    assert_eq!(status()["lock_awaited_since"], serde_json::Value::Null);
+    let held = hold(&image);
+    image.run(&["update"]).fails(75, "another run holds the lock");
+    let since = status()["lock_awaited_since"].clone();
+    assert!(since.is_string(), "{since}");
+    // It waits longer and longer for the same holder.
+    let awaited = image.versions().join(".awaited");
+    let noted = std::fs::read_to_string(&awaited).unwrap();
+    let pid = noted.split(' ').next().unwrap();
+    std::fs::write(&awaited, format!("{pid} 2026-01-02T03:04:05Z\n")).unwrap();
+    image.run(&["update"]).fails(75, "since 2026-01-02T03:04:05Z");
+    assert_eq!(status()["lock_awaited_since"], "2026-01-02T03:04:05Z");
+    let text = image.run(&["status", "--format", "text"]).ok().stdout;
+    assert!(text.contains("no run could begin since 2026-01-02T03:04:05Z"), "{text}");
+    drop(held);
+    assert_eq!(status()["lock_awaited_since"], serde_json::Value::Null);
+    image.run(&["update"]).ok();
+    assert!(!awaited.exists());
+}
+
+/// The lock, held by this test.
+fn hold(image: &Image) -> File {
+    let lock = File::open(image.versions().join(".lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+/// Everything that a run holds.
+fn hold_all(image: &Image) -> [File; 3] {
+    ["", ".lock", ".lock/lock"].map(|name| {
+        let file = File::open(image.versions().join(name)).unwrap();
+        file.lock().unwrap();
+        file
+    })
 }
 
 fn start(image: &Image, args: &[String]) -> Child {

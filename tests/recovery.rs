@@ -466,7 +466,7 @@ fn whole(row: &Row) {
 }
 
 fn lock_aside(tree: Vec<String>) -> Vec<String> {
-    tree.into_iter().filter(|line| !line.contains("/.lock ")).collect()
+    tree.into_iter().filter(|line| !line.contains("/.lock/")).collect()
 }
 
 /// A journal line with its checksum.

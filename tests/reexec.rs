@@ -227,7 +227,7 @@ fn a_later_format_is_left_to_the_updater_that_wrote_it() {
 fn only_a_child_of_the_holder_recovers_without_the_lock() {
     let Some(rig) = rig("locked", &toy("exit 70")) else { return };
     let script = format!(
-        "exec 9<>/var/lib/teleport/versions/.lock; flock 9; echo '1 enable' >/var/lib/teleport/versions/.lock\n\
+        "exec 9<>/var/lib/teleport/versions/.lock/lock; flock 9; echo '1 enable' >/var/lib/teleport/versions/.lock/lock\n\
          TELEPORT_UPDATE_LOCKED=1 timeout 3 {BOOTSTRAP} recover 9>&-"
     );
     // It waits for the lock until it is told to end.

@@ -143,7 +143,7 @@ fn enable_step_02_jumps_to_the_end_when_the_latest_is_managed_and_no_package_is_
     assert_eq!(requests, ["/v1/webapi/find"]);
     assert_eq!((inode("/usr/local/bin/teleport"), inode("/var/lib/teleport/versions/1.0.0/bin/teleport")), before);
     // The lock file names its last holder.
-    let is_new = |line: &String| !tree.contains(line) && !line.contains("/.lock ");
+    let is_new = |line: &String| !tree.contains(line) && !line.contains("/.lock/");
     let changed: Vec<String> = image.tree().into_iter().filter(is_new).collect();
     assert_eq!(changed.len(), 1, "{changed:?}");
     assert!(changed[0].starts_with("var/lib/teleport/versions/updates.yaml "), "{changed:?}");

@@ -119,7 +119,7 @@ fn every_path_of_the_layout_has_its_type() {
             ("/versions/updates.yaml", "f", "teleport_versions_t"),
             ("/versions/.credentials", "f", "teleport_versions_t"),
             ("/versions/.journal", "f", "teleport_versions_t"),
-            ("/versions/.lock", "f", "teleport_versions_t"),
+            ("/versions/.lock", "d", "teleport_versions_t"),
             ("/versions/15.1.1", "d", "teleport_versions_t"),
             ("/versions/15.1.1/sha256", "f", "teleport_versions_t"),
             ("/versions/15.1.1/bin", "d", "teleport_bin_t"),

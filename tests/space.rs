@@ -98,7 +98,7 @@ fn a_file_system_that_is_too_small_is_found_before_anything_is_fetched() {
         image.cluster.requests_to("/cdn/").into_iter().filter(|request| request.method != "HEAD").collect();
     assert!(fetched.is_empty(), "{fetched:#?}");
     let left: Vec<String> = image.tree().into_iter().filter(|line| !line.contains("/ ")).collect();
-    let ours = |line: &String| line.contains("versions/.lock ") || line.contains("versions/updates.yaml ");
+    let ours = |line: &String| line.contains("versions/.lock/") || line.contains("versions/updates.yaml ");
     assert!(left.iter().all(ours), "{left:#?}");
     assert_eq!(image.last_result()["error_code"], "no_space");
 }

@@ -52,8 +52,7 @@ fn configuration_data_lock_and_the_files_of_others_stay_and_nothing_else() {
     let lost: Vec<_> = before.iter().filter(|line| !after.contains(line)).collect();
     assert!(lost.is_empty(), "{lost:#?}");
     let new = new_files(&before, &after);
-    assert_eq!(new.len(), 1, "{new:#?}");
-    assert!(new[0].starts_with("var/lib/teleport/versions/.lock "), "{new:#?}");
+    assert!(new.iter().all(|line| line.starts_with("var/lib/teleport/versions/.lock/")), "{new:#?}");
 }
 
 #[test]
@@ -80,7 +79,7 @@ fn a_second_uninstall_and_one_on_a_bare_host_do_nothing_and_succeed() {
     assert!(image.run(&["uninstall"]).ok().stderr.contains("nothing is installed"));
     assert_eq!(new_files(&uninstalled, &image.tree()).len() + new_files(&image.tree(), &uninstalled).len(), 2);
     // Both differences are the lock, which names its last holder.
-    assert!(new_files(&uninstalled, &image.tree())[0].contains("versions/.lock "));
+    assert!(new_files(&uninstalled, &image.tree())[0].contains("versions/.lock/"));
     image.enable(&[]).ok();
     assert!(image.path("/usr/local/bin/teleport").is_symlink());
 }
@@ -92,7 +91,7 @@ fn settings_that_cannot_be_read_stop_it_before_anything_is_removed() {
     std::fs::write(image.versions().join("updates.yaml"), "version: v1\nkind: agent_versions\nspec: [\n").unwrap();
     let before = image.tree();
     image.run(&["uninstall"]).fails(1, "updates.yaml");
-    assert!(new_files(&before, &image.tree()).iter().all(|line| line.contains("versions/.lock ")));
+    assert!(new_files(&before, &image.tree()).iter().all(|line| line.contains("versions/.lock/")));
     assert_eq!(before.len(), image.tree().len());
 }
 
@@ -123,7 +122,7 @@ fn killed_anywhere_the_next_command_makes_it_whole_or_finishes_it() {
     image.enable(&[]).ok();
     image.make_slim("1.0.0");
     let whole = image.tree();
-    let is_bookkeeping = |line: &String| ["versions/.lock ", "updates.yaml "].iter().any(|name| line.contains(name));
+    let is_bookkeeping = |line: &String| ["versions/.lock/", "updates.yaml "].iter().any(|name| line.contains(name));
     let (mut undone, mut finished) = (0, 0);
     for call in ["fsync", "/^rename", "/^(unlink|rmdir)"] {
         for nth in 1.. {
@@ -150,7 +149,7 @@ fn killed_anywhere_the_next_command_makes_it_whole_or_finishes_it() {
             run(&["uninstall"]).ok();
             let mut left = tree(&root.join("var/lib/teleport/versions"));
             left.retain(|line| !line.starts_with("notes/"));
-            assert_eq!(left.len(), 1, "{at}: {left:#?}");
+            assert_eq!(left.len(), 2, "only the lock, {at}: {left:#?}");
             assert!(root.join("etc/teleport.yaml").exists() && root.join("usr/local/bin/other").exists(), "{at}");
         }
     }
@@ -179,7 +178,7 @@ fn an_agent_that_runs_is_not_uninstalled_and_one_that_was_stopped_is() {
     rig.updater(&["uninstall"]).ok();
     assert_eq!(data(), before);
     assert_eq!(std::fs::read(rig.path("/etc/teleport.yaml")).unwrap(), yaml);
-    assert_eq!(tree(&rig.path("/var/lib/teleport/versions")).len(), 1, "only the lock");
+    assert_eq!(tree(&rig.path("/var/lib/teleport/versions")).len(), 2, "only the lock");
     // The links of `systemctl enable` went too, and systemd knows of no such unit.
     let left = rig.bed.sh("find /etc/systemd /usr/local -name 'teleport*' -o -name 'tsh*' -o -name 'tctl*'");
     assert_eq!(left, "");

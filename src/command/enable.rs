@@ -214,7 +214,7 @@ fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Rev
     let Some(known) = GoUpdater::read(&file)? else {
         return Ok(None);
     };
-    if lock::is_held(&file.with_file_name("update.lock")) {
+    if lock::holder(&file.with_file_name("update.lock")).is_ok_and(|holder| holder.is_some()) {
         return Err(Error::new(Code::LockHeld, format!("the updater of {} is at work", file.display()))
             .advise("try again when it is done"));
     }

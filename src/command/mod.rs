@@ -2,6 +2,7 @@
 //! walk), [`survey`] (the facts) and [`ask`] (the cluster).
 
 pub mod ask;
+pub mod awaited;
 pub mod completion;
 pub mod disable;
 pub mod enable;
@@ -170,7 +171,19 @@ impl Context {
     pub fn lock(&self, command: &str) -> Result<Lock> {
         self.make_versions()?;
         let wait = if command == "update" { TIMER_LOCK_WAIT } else { LOCK_WAIT };
-        Lock::acquire(&self.layout.versions.join(".lock"), wait, command, &|| self.signals.cancelled())
+        match Lock::acquire(&self.lock_path(), wait, command, &|| self.signals.cancelled()) {
+            Ok(lock) => {
+                awaited::over(self);
+                Ok(lock)
+            }
+            Err(error) if error.code == Code::LockHeld => Err(awaited::note(self, error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where the lock is.
+    pub fn lock_path(&self) -> PathBuf {
+        self.layout.versions.join(".lock")
     }
 }
 

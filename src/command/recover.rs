@@ -32,8 +32,7 @@ pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
         return Ok(0);
     }
     // A child that finishes its own journal works under its parent's lock.
-    let lock_file = context.layout.versions.join(".lock");
-    let is_parents = |pid: &str| lock::is_held_by_parent(&lock_file, pid);
+    let is_parents = |pid: &str| lock::is_held_by_parent(&context.lock_path(), pid);
     let _lock = match context.host.var(super::hand_over::LOCKED) {
         Some(pid) if is_parents(pid) => None,
         _ => Some(context.lock("recover")?),

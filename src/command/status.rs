@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, ask, recover, survey, version};
+use super::{Context, ask, awaited, recover, survey, version};
 use crate::cli::{OutputFormat, Status as Args};
 use crate::cluster::Directive;
 use crate::config::Updates;
+use crate::host::lock;
 use crate::host::process::Process;
 use crate::plan::decide::{self, Ask, Decision};
 use crate::release::Revision;
@@ -48,12 +49,18 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
         OutputFormat::Json => format!("{status:#}\n"),
         OutputFormat::Yaml => yaml(&status),
         OutputFormat::Text => {
-            let silent = || survey::silent_timer(context);
-            text(&status, updates.spec().enabled.then(silent).flatten())
+            let silent = updates.spec().enabled.then(|| survey::silent_timer(context)).flatten();
+            text(&status, silent.into_iter().chain(awaited(context)))
         }
     };
     version::print(text.as_bytes())?;
     Ok(if args.err_if_should_update_now && due { UPDATE_DUE } else { 0 })
+}
+
+/// That runs wait for the lock, where no run takes so long.
+fn awaited(context: &Context) -> Option<String> {
+    let since = awaited::since(context).filter(|since| awaited::is_long(context, *since))?;
+    Some(format!("no run could begin since {since}: another one holds the lock"))
 }
 
 /// What the cluster wants, if it says so in time.
@@ -172,7 +179,9 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     put("agent_version_linked", json!(linked(context)));
     put("watch_until", json!(status.watch.as_ref().map(|watch| watch.until.to_string())));
     put("recovery_pending", json!(recover::is_needed(context)));
-    put("update_in_progress", json!(crate::host::lock::is_held(&context.layout.versions.join(".lock"))));
+    let run = lock::run_of(&context.lock_path()).ok();
+    put("update_in_progress", json!(run.map(|run| run.is_some())));
+    put("lock_awaited_since", json!(awaited::since(context).map(|since| since.to_string())));
     put("updater_version", json!(env!("CARGO_PKG_VERSION")));
     put("updater_path", json!(context.host.exe));
     Value::Object(object)
@@ -244,8 +253,8 @@ pub fn yaml(value: &Value) -> String {
     out
 }
 
-/// `silent`: why no update comes by itself.
-fn text(status: &Value, silent: Option<String>) -> String {
+/// `attention`: what an operator should look at, besides what `status` itself tells.
+fn text(status: &Value, attention: impl Iterator<Item = String>) -> String {
     let get = |key: &str| match &status[key] {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
@@ -319,7 +328,7 @@ fn text(status: &Value, silent: Option<String>) -> String {
     if status["recovery_pending"] == true {
         rows.push(("Attention", "an interrupted run waits for `teleport-update recover`".into()));
     }
-    rows.extend(silent.map(|why| ("Attention", why)));
+    rows.extend(attention.map(|why| ("Attention", why)));
     rows.push(("Updater", get("updater_version")));
     rows.into_iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect()
 }

@@ -209,7 +209,7 @@ impl Image {
         let config = self.config();
         let spec = config.split("\nstatus:").next().unwrap_or_default().to_owned();
         let mut tree: Vec<String> = self.tree();
-        tree.retain(|line| !line.contains("versions/updates.yaml ") && !line.contains("versions/.lock "));
+        tree.retain(|line| !line.contains("versions/updates.yaml ") && !line.contains("versions/.lock/"));
         tree.push(spec);
         tree
     }

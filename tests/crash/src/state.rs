@@ -37,7 +37,7 @@ impl State {
         let io = |error: std::io::Error| format!("cannot read the image: {error}");
         let top = root.join(VERSIONS);
         let all = if top.exists() { tree(&top).map_err(io)? } else { Vec::new() };
-        let all: Vec<String> = all.into_iter().filter(|line| !line.starts_with(".lock ")).collect();
+        let all: Vec<String> = all.into_iter().filter(|line| !line.starts_with(".lock/")).collect();
         Ok(Self {
             version: version.map(str::to_owned),
             outside: outside(root)?,

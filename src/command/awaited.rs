@@ -1,0 +1,55 @@
+//! Since when the lock is not to be had (SPEC §7): a run of the timer that ends with 75 leaves no other trace.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Context;
+use crate::host::{durable, lock};
+use crate::report::Error;
+use crate::yaml::scalar::time_text;
+
+/// In the versions directory: the pid of the run that holds the lock, and when another first waited for it in vain.
+const FILE: &str = ".awaited";
+/// A pid and a time, bytes.
+const LIMIT: u64 = 100;
+/// From now on it is worth an operator's look: twice the longest honest download would be longer, and holds no lock.
+const LONG: SignedDuration = SignedDuration::from_hours(1);
+
+/// Since when the run that holds the lock now is waited for.
+pub fn since(context: &Context) -> Option<Timestamp> {
+    let text = durable::read_limited(&context.layout.versions.join(FILE), LIMIT).ok()??;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let (pid, time) = text.trim_end().split_once(' ')?;
+    let holder = lock::run_of(&context.lock_path()).ok()??;
+    (pid.parse() == Ok(holder)).then(|| time.parse().ok())?
+}
+
+/// Whether `since` is so long ago that nobody can mean it.
+pub fn is_long(context: &Context, since: Timestamp) -> bool {
+    context.host.now().duration_since(since) >= LONG
+}
+
+/// Notes that the lock was not to be had; `error` then tells since when, if that is long.
+pub fn note(context: &Context, error: Error) -> Error {
+    let Ok(Some(holder)) = lock::run_of(&context.lock_path()) else { return error };
+    match since(context) {
+        Some(since) if is_long(context, since) => {
+            let since = since.to_string();
+            error.advise(format!("no run could begin since {since}: see what process {holder} does, and end it"))
+        }
+        Some(_) => error,
+        None => {
+            let text = format!("{holder} {}\n", time_text(context.host.now()));
+            // Who may not write waits for nobody.
+            let _ = durable::write(&context.layout.versions.join(FILE), text.as_bytes(), durable::FILE_MODE);
+            error
+        }
+    }
+}
+
+/// The lock was to be had.
+pub fn over(context: &Context) {
+    let file = context.layout.versions.join(FILE);
+    if durable::exists(&file).unwrap_or(false) {
+        let _ = durable::remove_file(&file);
+    }
+}
