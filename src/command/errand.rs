@@ -7,7 +7,7 @@ use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
-use crate::execute::{self, prepare as preparing};
+use crate::execute::{self, prepare as preparing, room};
 use crate::host::{Layout, durable, machine, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
@@ -135,6 +135,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
         settle_without_move(context, &mut updates, errand)?;
         return Ok((0, false));
     }
+    room::check(&context.site(&updates, false)?, &plan, None)?;
     for note in &plan.notes {
         context.report.warn(note);
     }

@@ -5,6 +5,7 @@ pub mod journal;
 mod left;
 pub mod prepare;
 pub mod recovery;
+pub mod room;
 pub mod site;
 mod steps;
 #[cfg(test)]

@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Site;
+use super::{Site, room};
 use crate::host::command::Command;
+use crate::host::durable;
 use crate::host::http::Client;
-use crate::host::{durable, machine};
 use crate::plan::{Plan, Step};
 use crate::release::{self, Arch, BaseUrl, PublicKey, Revision};
 use crate::report::{Code, Error, Result};
@@ -34,11 +34,19 @@ pub struct Supply<'a> {
     pub active_size: Option<u64>,
 }
 
-/// Runs the plan's preparing steps.
+/// Runs the plan's preparing steps, if there is room for the whole plan.
 pub fn run(site: &Site<'_>, plan: &Plan, supply: &Supply<'_>) -> Result<()> {
+    let wanted = plan.prepare.iter().find_map(|step| match step {
+        Step::Fetch { revision, .. } => Some(revision),
+        _ => None,
+    });
+    let announced = wanted.and_then(|revision| {
+        release::archive_size(supply.client, supply.base, revision, supply.arch, &|| site.signals.cancelled())
+    });
+    room::check(site, plan, wanted.map(|_| release::space::version(announced, supply.active_size)))?;
     for step in &plan.prepare {
         match step {
-            Step::Fetch { revision, dir, .. } => fetch(site, supply, revision, dir)?,
+            Step::Fetch { revision, dir, .. } => fetch(site, supply, revision, dir, announced)?,
             other => {
                 super::steps::perform(site, plan, other)?;
             }
@@ -48,12 +56,11 @@ pub fn run(site: &Site<'_>, plan: &Plan, supply: &Supply<'_>) -> Result<()> {
     Ok(())
 }
 
-fn fetch(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, dir: &str) -> Result<()> {
-    let versions = &site.layout.versions;
-    let size = release::archive_size(supply.client, supply.base, revision, supply.arch, &|| site.signals.cancelled());
-    space(site, size, supply.active_size)?;
-    let staging = publish::staging(versions, dir)?;
-    let staged = stage(site, supply, revision, &staging).and_then(|mut manifest| {
+/// `announced`: the archive's size, bytes, for which there is room.
+fn fetch(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, dir: &str, announced: Option<u64>) -> Result<()> {
+    let staging = publish::staging(&site.layout.versions, dir)?;
+    let limits = release::Limits { announced, ..supply.limits.clone() };
+    let staged = stage(site, supply, limits, revision, &staging).and_then(|mut manifest| {
         check(site, supply.version_wait, &staging, revision, &mut manifest)?;
         manifest.write(&staging)?;
         durable::sync_dir(&staging)?;
@@ -67,7 +74,13 @@ fn fetch(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, dir: &str) -
     staged
 }
 
-fn stage(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, staging: &Path) -> Result<Manifest> {
+fn stage(
+    site: &Site<'_>,
+    supply: &Supply<'_>,
+    limits: release::Limits,
+    revision: &Revision,
+    staging: &Path,
+) -> Result<Manifest> {
     let components = (!supply.components.is_empty()).then_some(supply.components);
     let request = release::StageRequest {
         client: supply.client,
@@ -78,7 +91,7 @@ fn stage(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, staging: &Pa
         public_key: supply.public_key.as_ref(),
         components,
         now: site.host.now(),
-        limits: supply.limits.clone(),
+        limits,
     };
     let staged = release::stage(
         &request,
@@ -146,31 +159,4 @@ pub(super) fn runs_here(path: &Path) -> bool {
     let mut head = [0; 20];
     std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)).is_ok()
         && u16::from_le_bytes([head[18], head[19]]) == Arch::NATIVE.elf_machine()
-}
-
-/// Room on every file system concerned, before the first byte is written.
-pub(super) fn space(site: &Site<'_>, archive: Option<u64>, active: Option<u64>) -> Result<()> {
-    let database = site.database();
-    let sized = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let rows = sized(&database) + sized(&database.with_extension("db-wal"));
-    let unpacked = release::space::needed(archive, active);
-    let versions = &site.layout.versions;
-    // The snapshot lies with the versions; the copy prepared for a restore beside the database.
-    let mut needs = vec![(versions.as_path(), unpacked + rows)];
-    if machine::same_file_system(versions, &site.data_dir)? {
-        needs[0].1 += rows;
-    } else {
-        needs.push((site.data_dir.as_path(), rows + release::space::RESERVE));
-    }
-    for (path, needed) in needs {
-        let free = machine::free_bytes(path)?;
-        if free < needed {
-            return Err(Error::new(
-                Code::NoSpace,
-                format!("{} has {} MB free, {} MB are needed", path.display(), free / 1_000_000, needed / 1_000_000),
-            )
-            .advise("free space on that file system and run the command again"));
-        }
-    }
-    Ok(())
 }

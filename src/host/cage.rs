@@ -79,6 +79,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_close,
     libc::SYS_fcntl,
     libc::SYS_fstat,
+    libc::SYS_fstatfs,
     libc::SYS_newfstatat,
     libc::SYS_statx,
     libc::SYS_fsync,

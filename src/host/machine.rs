@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{StatVfs, StatVfsMountFlags};
 
 use super::command::Command;
 use crate::report::{IoContext, Result};
@@ -58,7 +58,24 @@ pub fn is_root() -> bool {
 pub fn free_bytes(path: &Path) -> Result<u64> {
     let path = nearest_existing(path);
     let found = rustix::fs::statvfs(&path).at("cannot read the free space of", &path)?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    Ok(free_of(&found))
+}
+
+/// The same for the file system of an open file.
+pub fn free_bytes_of(file: &std::fs::File) -> std::io::Result<u64> {
+    Ok(free_of(&rustix::fs::fstatvfs(file)?))
+}
+
+/// A file system without a size (some in user space) does not tell what is free: then nothing is known against it.
+fn free_of(found: &StatVfs) -> u64 {
+    if found.f_blocks == 0 { u64::MAX } else { found.f_bavail.saturating_mul(found.f_frsize) }
+}
+
+/// Inodes that can still be made there; `None` where the file system has no fixed number of them.
+pub fn free_inodes(path: &Path) -> Result<Option<u64>> {
+    let path = nearest_existing(path);
+    let found = rustix::fs::statvfs(&path).at("cannot read the free inodes of", &path)?;
+    Ok((found.f_files > 0).then_some(found.f_favail))
 }
 
 /// The device of `path`, or of its nearest ancestor that exists: equal for two paths of one file system.

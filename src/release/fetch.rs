@@ -118,7 +118,8 @@ impl Origin {
             Origin::Url(url) => {
                 let stream = client.open(&Ask::head(url).within(Some(within)), cancelled)?;
                 match stream.status {
-                    200 => Ok(stream.length()),
+                    // Some servers say 0 in an answer without a body.
+                    200 => Ok(stream.length().filter(|length| *length > 0)),
                     404 | 410 => Err(missing(&format!("{} answered {}", self.shown(), stream.status))),
                     _ => Ok(None),
                 }
@@ -200,6 +201,13 @@ pub(super) fn pump(
         buffer.truncate(filled);
         hasher.update(&buffer);
         length += filled as u64;
+        if let Some(announced) = limits.announced.filter(|announced| length > *announced) {
+            return Err(Error::new(
+                Code::ArchiveInvalid,
+                format!("{} is larger than the {announced} bytes that its server announced", origin.shown()),
+            )
+            .advise("run the command again; if it stays, the mirror's answers contradict each other"));
+        }
         if length > limits.max_archive {
             return Err(Error::new(
                 Code::ArchiveInvalid,

@@ -9,19 +9,18 @@ const UNPACKED_TIMES: u64 = 5;
 /// When nothing is known, bytes: the largest edition of 2026 has 796 MB.
 const UNKNOWN: u64 = 1 << 30;
 
-/// Bytes the versions' file system must have free for one more version.
+/// Bytes that one more version may take unpacked, without the [`RESERVE`].
 ///
 /// `archive`: its Content-Length, bytes; `active`: size of the active version, bytes. The archive itself is never
 /// stored. What is known of this host's edition counts more than a ratio, unless the archive alone is larger.
-pub fn needed(archive: Option<u64>, active: Option<u64>) -> u64 {
-    let version = match (archive, active) {
+pub fn version(archive: Option<u64>, active: Option<u64>) -> u64 {
+    match (archive, active) {
         (archive, Some(active)) => {
             (active.saturating_add(active / 100 * GROWTH_PERCENT)).max(archive.unwrap_or(0).saturating_mul(2))
         }
         (Some(archive), None) => archive.saturating_mul(UNPACKED_TIMES),
         (None, None) => UNKNOWN,
-    };
-    version.saturating_add(RESERVE)
+    }
 }
 
 #[cfg(test)]
@@ -30,16 +29,16 @@ mod tests {
 
     #[test]
     fn the_estimate_uses_what_is_known() {
-        assert_eq!(needed(None, None), UNKNOWN + RESERVE);
-        assert_eq!(needed(Some(100), None), 500 + RESERVE);
-        assert_eq!(needed(None, Some(1000)), 1100 + RESERVE);
-        assert_eq!(needed(Some(100), Some(1000)), 1100 + RESERVE);
-        assert_eq!(needed(Some(1000), Some(100)), 2000 + RESERVE);
-        assert_eq!(needed(Some(u64::MAX), None), u64::MAX);
+        assert_eq!(version(None, None), UNKNOWN);
+        assert_eq!(version(Some(100), None), 500);
+        assert_eq!(version(None, Some(1000)), 1100);
+        assert_eq!(version(Some(100), Some(1000)), 1100);
+        assert_eq!(version(Some(1000), Some(100)), 2000);
+        assert_eq!(version(Some(u64::MAX), None), u64::MAX);
     }
 
     #[test]
     fn todays_largest_edition_fits_its_estimate() {
-        assert!(needed(Some(188_521_662), None) > 796_000_000);
+        assert!(version(Some(188_521_662), None) > 796_000_000);
     }
 }

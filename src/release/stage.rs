@@ -14,7 +14,7 @@ use super::fetch::{self, Fetched, Origin, Shared, Small};
 use super::place::UPDATERS;
 use super::tree::Tree;
 use super::unpack::{Rules, Unpacked, unpack};
-use super::{Arch, BaseUrl, Digest, PublicKey, Revision, check};
+use super::{Arch, BaseUrl, Digest, PublicKey, Revision, check, space};
 use crate::host::http::{Client, interrupted};
 use crate::host::{cage, durable};
 use crate::report::{Code, Error, Result};
@@ -61,6 +61,10 @@ pub struct Limits {
     pub resumes: u32,
     /// Wait before each of them.
     pub resume_wait: Duration,
+    /// Bytes of the archive for which there is room, where its server has told.
+    pub announced: Option<u64>,
+    /// Bytes that unpacking leaves free on the file system.
+    pub reserve: u64,
     /// Most bytes of the archive.
     pub max_archive: u64,
     /// Most bytes of one unpacked file.
@@ -80,6 +84,8 @@ impl Default for Limits {
             speed_window: Duration::from_secs(60),
             resumes: 5,
             resume_wait: Duration::from_secs(1),
+            announced: None,
+            reserve: space::RESERVE,
             max_archive: 4 << 30,
             max_entry: 2 << 30,
             max_total: 8 << 30,

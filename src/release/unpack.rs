@@ -22,6 +22,10 @@ use crate::store::manifest::FileEntry;
 const BUFFER: usize = 64 << 10;
 /// Most bytes of headers between two files: long names and PAX records are read into memory.
 const MAX_HEADER: u64 = 1 << 20;
+/// Most bytes inflated for a packed one; releases of 2023 to 2026 have 2.6 to 4.3.
+const MAX_RATIO: u64 = 10;
+/// Bytes for which no ratio counts: a stretch of zeros packs a thousandfold.
+const FREE_OF_RATIO: u64 = 64 << 20;
 /// Most notes: a release has a handful.
 const MAX_NOTES: usize = 100;
 /// Set-id, sticky and the write bits of others never land (SPEC §4).
@@ -48,9 +52,12 @@ pub(super) struct Unpacked {
 /// carries in an `io::Error`.
 pub(super) fn unpack(raw: impl BufRead, tree: Tree, rules: &Rules, written: &AtomicU64) -> Result<Unpacked> {
     let budget = Rc::new(Cell::new(MAX_HEADER));
-    let inflated = Guard { inner: Gunzip::new(raw), budget: budget.clone(), left: rules.limits.max_total };
+    let consumed = Rc::new(Cell::new(0));
+    let raw = Counted { inner: raw, consumed: consumed.clone() };
+    let (inner, most) = (Gunzip::new(raw), rules.limits.max_total);
+    let inflated = Guard { inner, budget: budget.clone(), consumed, inflated: 0, most };
     std::thread::scope(|scope| {
-        let writer = Writer::start(scope, written)?;
+        let writer = Writer::start(scope, written, rules.limits.reserve)?;
         let (seen, places) = (BTreeMap::new(), BTreeSet::new());
         let (landed, notes) = (Vec::new(), Vec::new());
         let mut run = Run { rules, budget, writer, tree, entries: 0, seen, landed, places, notes };
@@ -248,11 +255,39 @@ fn damaged(error: io::Error) -> Error {
     }
 }
 
-/// Bounds what is inflated in total and what headers may take.
+/// Counts what is read.
+struct Counted<R> {
+    inner: R,
+    consumed: Rc<Cell<u64>>,
+}
+
+impl<R: BufRead> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for Counted<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.consumed.set(self.consumed.get().saturating_add(amount as u64));
+        self.inner.consume(amount);
+    }
+}
+
+/// Bounds what is inflated in total, also by what was packed, and what headers may take.
 struct Guard<R> {
     inner: R,
     budget: Rc<Cell<u64>>,
-    left: u64,
+    /// Raw bytes that went in.
+    consumed: Rc<Cell<u64>>,
+    inflated: u64,
+    most: u64,
 }
 
 impl<R: Read> Read for Guard<R> {
@@ -261,7 +296,13 @@ impl<R: Read> Read for Guard<R> {
         let bytes = count as u64;
         let too_much =
             |what: &str| io::Error::other(Error::new(Code::ArchiveHostile, format!("the archive has {what}")));
-        self.left = self.left.checked_sub(bytes).ok_or_else(|| too_much("more bytes unpacked than allowed"))?;
+        self.inflated = self.inflated.saturating_add(bytes);
+        if self.inflated > self.most {
+            return Err(too_much("more bytes unpacked than allowed"));
+        }
+        if self.inflated > MAX_RATIO.saturating_mul(self.consumed.get()).saturating_add(FREE_OF_RATIO) {
+            return Err(too_much("far more bytes unpacked than packed"));
+        }
         let budget = self.budget.get();
         if budget != u64::MAX {
             self.budget.set(budget.checked_sub(bytes).ok_or_else(|| too_much("oversized headers"))?);

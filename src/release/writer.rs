@@ -12,7 +12,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use sha2::Digest as _;
 
 use super::Digest;
-use crate::host::durable;
+use crate::host::{durable, machine};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Bytes of one buffer, and how many go round: 1 MiB whatever a file's size is.
@@ -20,6 +20,8 @@ const BUFFER: usize = 256 << 10;
 const BUFFERS: usize = 4;
 /// Written bytes after which their writeback is started: large enough for a disk, small enough to start at once.
 const WRITEBACK: u64 = 8 << 20;
+/// Bytes after which free space is asked for again.
+const ROOM_ASKED: u64 = 8 << 20;
 /// Files waiting for their sync: bounds open descriptors.
 const SYNC_QUEUE: usize = 8;
 
@@ -37,10 +39,15 @@ enum Job {
 }
 
 impl<'scope> Writer<'scope> {
-    /// Starts the threads in `scope`. `written` counts the bytes of files as they land.
+    /// Starts the threads in `scope`. `written` counts the bytes of files as they land, of which `reserve` stay free on the
+    /// file system.
     ///
     /// Errors: [`Code::Io`] where a thread cannot be started.
-    pub(super) fn start<'env>(scope: &'scope Scope<'scope, 'env>, written: &'env AtomicU64) -> Result<Self> {
+    pub(super) fn start<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        written: &'env AtomicU64,
+        reserve: u64,
+    ) -> Result<Self> {
         let no_thread = |error| Error::new(Code::Io, format!("cannot start a thread to write with: {error}"));
         let (jobs, work) = sync_channel(BUFFERS);
         let (back, free) = channel();
@@ -52,7 +59,7 @@ impl<'scope> Writer<'scope> {
         let syncer = Builder::new().name("sync".into()).spawn_scoped(scope, move || sync_all(&queue));
         let syncer = syncer.map_err(no_thread)?;
         let write = move || {
-            let digests = write_all(&work, &back, &to_sync, written);
+            let digests = write_all(&work, &back, &to_sync, written, reserve);
             drop(to_sync);
             // A failed sync is why a file was refused.
             syncer.join().unwrap_or_else(|_| Err(broke()))?;
@@ -115,7 +122,9 @@ fn write_all(
     back: &Sender<Vec<u8>>,
     to_sync: &SyncSender<(File, PathBuf)>,
     written: &AtomicU64,
+    reserve: u64,
 ) -> Result<Vec<Digest>> {
+    let mut unasked = ROOM_ASKED;
     let mut digests = Vec::new();
     let mut open: Option<(File, PathBuf, sha2::Sha256)> = None;
     let (mut length, mut begun) = (0, 0);
@@ -126,6 +135,11 @@ fn write_all(
                 (length, begun) = (0, 0);
             }
             (Job::Bytes(buffer), Some((file, path, hasher))) => {
+                unasked += buffer.len() as u64;
+                if unasked >= ROOM_ASKED {
+                    keep_reserve(file, path, reserve)?;
+                    unasked = 0;
+                }
                 file.write_all(&buffer).at("cannot write", path)?;
                 hasher.update(&buffer);
                 let count = buffer.len() as u64;
@@ -150,6 +164,17 @@ fn write_all(
         }
     }
     Ok(digests)
+}
+
+/// Others go on writing meanwhile, and an archive may inflate to more than anybody thought.
+fn keep_reserve(file: &File, path: &Path, reserve: u64) -> Result<()> {
+    let free = machine::free_bytes_of(file).at("cannot read the free space of", path)?;
+    if free >= reserve.saturating_add(ROOM_ASKED) {
+        return Ok(());
+    }
+    let (shown, free, reserve) = (path.display(), free / 1_000_000, reserve / 1_000_000);
+    Err(Error::new(Code::NoSpace, format!("cannot write {shown}: {free} MB free, of which {reserve} MB stay free"))
+        .advise("free space on that file system and run the command again"))
 }
 
 /// Stops at the first failure: it is fatal, and never retried on the same pages.

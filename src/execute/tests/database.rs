@@ -5,7 +5,7 @@ use super::*;
 use crate::database::backup::DATABASE_FILE;
 use crate::database::{self, Backup, Content, directory, restore};
 
-fn snapshot(stopped: bool, dir: &str) -> Step {
+pub(super) fn snapshot(stopped: bool, dir: &str) -> Step {
     Step::Snapshot { dir: dir.into(), stopped, failed: false }
 }
 

@@ -1,6 +1,8 @@
 //! What is asked before the first byte is downloaded, and of what was unpacked.
 
-use super::super::prepare::{runs_here, space};
+use super::super::prepare::runs_here;
+use super::super::room;
+use super::database::snapshot;
 use super::*;
 use crate::host::machine;
 use crate::release::Arch;
@@ -15,21 +17,20 @@ fn sparse(path: &Path, bytes: u64) {
 fn room_is_asked_for_the_version_and_for_the_database_twice() {
     let bed = Bed::new();
     let site = bed.site();
-    let code = |archive: u64| space(&site, Some(archive), None).map_err(|error| error.code);
+    let moved = plan(vec![snapshot(false, "1.0.0"), bed.switch()]);
+    let code = |plan: &Plan, version: Option<u64>| room::check(&site, plan, version).map_err(|error| error.code);
     let free = machine::free_bytes(&bed.layout.versions).unwrap();
     let log = bed.db().with_extension("db-wal");
-    assert_eq!(code(0), Ok(()));
-    assert_eq!(code(free), Err(Code::NoSpace));
-    // Snapshot and prepared copy: each alone would fit.
+    assert_eq!(code(&moved, Some(0)), Ok(()));
+    assert_eq!(code(&moved, Some(free)), Err(Code::NoSpace));
+    // Snapshot and the copy for the way back: each alone would fit. Nothing is downloaded.
     sparse(&bed.db(), free / 10 * 6);
-    assert_eq!(code(0), Err(Code::NoSpace));
+    assert_eq!(code(&moved, None), Err(Code::NoSpace));
+    assert_eq!(code(&plan(vec![bed.switch()]), None), Ok(()));
     sparse(&bed.db(), free / 10 * 3);
-    assert_eq!(code(0), Ok(()));
+    assert_eq!(code(&moved, None), Ok(()));
     sparse(&log, free / 10 * 3);
-    assert_eq!(code(0), Err(Code::NoSpace));
-    // Another file system is asked by itself, and this one has no room at all.
-    let elsewhere = Site { data_dir: "/proc/none".into(), ..bed.site() };
-    assert_eq!(space(&elsewhere, Some(0), None).unwrap_err().code, Code::NoSpace);
+    assert_eq!(code(&moved, None), Err(Code::NoSpace));
 }
 
 #[test]

@@ -222,6 +222,7 @@ fn sizes(teleport: &[u8]) -> Vec<Sample> {
         ("entry of almost 2^63 bytes", claims((1 << 63) - 1)),
         ("entry of 2^64-1 bytes", claims(u64::MAX)),
         ("bomb of zeros", bomb(teleport)),
+        ("200 MiB of zeros", release(teleport).file("teleport/tsh", 0o755, &vec![0; 200 << 20]).gzip()),
         ("200000 files", {
             let numbers = 0..MANY;
             let file = |tar: Tarball, number| tar.file(format!("teleport/examples/{number:06}"), 0o644, b"");
