@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use support::{Image, Rig};
 use test_cluster::archive::Archive;
 
@@ -121,4 +124,136 @@ fn links_that_cannot_be_put_right_leave_the_agent_as_it_was_and_are_not_tried_ag
     // The timer does not take the agent down every ten minutes.
     let ran = rig.updater(&["update"]).ok();
     assert!(ran.stderr.contains("refused"), "{ran:?}");
+}
+
+/// An image of 1.0.0 with a good database, whose cluster names 2.0.0.
+fn with_database() -> (Image, std::path::PathBuf) {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let db = good_database(&image);
+    image.release("2.0.0");
+    (image, db)
+}
+
+fn good_database(image: &Image) -> std::path::PathBuf {
+    let db = image.path("/var/lib/teleport/proc/sqlite.db");
+    std::fs::create_dir_all(db.parent().unwrap()).unwrap();
+    let rows = rusqlite::Connection::open(&db).unwrap();
+    rows.execute_batch("CREATE TABLE rows (note TEXT); INSERT INTO rows VALUES (zeroblob(9000)), ('kept')").unwrap();
+    db
+}
+
+/// Ways in which an agent can spoil its database: what it does, the bytes that are kept of it, if any.
+type Spoil = fn(&Path) -> Option<Vec<u8>>;
+
+const SPOILED: [(&str, Spoil); 6] = [
+    ("no database at all", |db| {
+        std::fs::write(db, vec![0xA5; 16384]).unwrap();
+        Some(vec![0xA5; 16384])
+    }),
+    ("a damaged page", |db| {
+        let mut bytes = std::fs::read(db).unwrap();
+        bytes[4096..8192].fill(0x5A);
+        std::fs::write(db, &bytes).unwrap();
+        Some(bytes)
+    }),
+    ("a directory", |db| {
+        std::fs::remove_file(db).unwrap();
+        std::fs::create_dir(db).unwrap();
+        None
+    }),
+    ("a FIFO", |db| {
+        std::fs::remove_file(db).unwrap();
+        make_fifo(db);
+        None
+    }),
+    ("a FIFO for its log", |db| {
+        make_fifo(&db.with_extension("db-wal"));
+        Some(std::fs::read(db).unwrap())
+    }),
+    ("a terabyte of nothing", |db| {
+        let file = std::fs::File::options().write(true).open(db).unwrap();
+        // As a program leaves it that does not count its pages: then the file's size says how many there are.
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0xFF; 4], 24).unwrap();
+        file.set_len(1 << 40).unwrap();
+        None
+    }),
+];
+
+/// Whether `file` has these bytes, or is not there; SQLite counts its own copies on the first page.
+fn is_kept(file: &Path, bytes: Option<&[u8]>) -> bool {
+    let found = std::fs::read(file).ok();
+    found.as_deref().map(|found| (found.len(), &found[4096..])) == bytes.map(|bytes| (bytes.len(), &bytes[4096..]))
+}
+
+fn make_fifo(path: &Path) {
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+}
+
+#[test]
+fn a_spoiled_database_does_not_keep_a_host_on_its_version_and_no_downgrade_uses_it() {
+    for (what, spoil) in SPOILED {
+        let (image, db) = with_database();
+        let kept = spoil(&db);
+        let was = std::fs::symlink_metadata(&db).unwrap().ino();
+        let ran = image.run(&["update"]);
+        assert_eq!(ran.status, 0, "{what}: {ran:#?}");
+        assert!(ran.stderr.contains("warning:") && ran.stderr.contains("sqlite.db"), "{what}: {ran:#?}");
+        assert_eq!(std::fs::symlink_metadata(&db).unwrap().ino(), was, "{what}: the live one stays");
+        let backup = image.versions().join("1.0.0/backup");
+        let description = std::fs::read_to_string(backup.join("backup.yaml")).unwrap();
+        assert!(description.contains("failed: true"), "{what}: {description}");
+        assert!(is_kept(&backup.join("sqlite.db"), kept.as_deref()), "{what}");
+        image.run(&["verify"]).ok();
+        image.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+        image.run(&["update"]).fails(1, "refusing to downgrade to 1.0.0").fails(1, "damaged");
+        image.release("3.0.0");
+        let ran = image.run(&["update"]);
+        assert_eq!(ran.status, 0, "{what}, on: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_first_enable_over_an_agent_with_a_spoiled_database_goes_on_and_keeps_what_there_was() {
+    for (what, spoil) in SPOILED {
+        let image = Image::new("1.0.0");
+        let db = good_database(&image);
+        let kept = spoil(&db);
+        let ran = image.enable(&[]);
+        assert_eq!(ran.status, 0, "{what}: {ran:#?}");
+        let place = image.versions().join("1.0.0/backup-failed/sqlite.db");
+        assert!(is_kept(&place, kept.as_deref()), "{what}");
+        assert_eq!(kept.is_some(), ran.stderr.contains("backup-failed"), "{what}: {ran:#?}");
+        image.run(&["verify"]).ok();
+    }
+}
+
+#[test]
+fn a_database_that_is_locked_for_ever_is_an_error_for_some_hours_and_then_taken_as_it_lies() {
+    let (image, db) = with_database();
+    let config = image.versions().join("updates.yaml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("spec:\n", "spec:\n  database_timeout: 100ms\n")).unwrap();
+    let holder = rusqlite::Connection::open(&db).unwrap();
+    holder.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
+    for _ in 0..4 {
+        image.run(&["update", "--now"]).fails(1, "another program holds the database");
+        assert_eq!(image.last_result()["error_code"], "database_busy");
+    }
+    // Often is not long: nobody waited for it yet.
+    let text = std::fs::read_to_string(&config).unwrap();
+    let since = text.lines().skip_while(|line| line.trim() != "database_busy:").nth(1).unwrap();
+    let earlier = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(7);
+    let earlier = earlier.strftime("%Y-%m-%dT%H:%M:%S+00:00");
+    std::fs::write(&config, text.replace(since, &format!("    since: {earlier}"))).unwrap();
+    let ran = image.run(&["update", "--now"]).ok();
+    assert!(ran.stderr.contains("taken as it lies"), "{ran:#?}");
+    let backup = image.versions().join("1.0.0/backup");
+    assert_eq!(support::sql_of(&backup.join("sqlite.db"), "SELECT count(*) FROM rows"), ["2"]);
+    // Nobody wrote meanwhile, and it is whole: it is as good as any.
+    assert!(!std::fs::read_to_string(backup.join("backup.yaml")).unwrap().contains("failed"));
+    assert!(!image.config().contains("database_busy"), "{}", image.config());
+    drop(holder);
+    image.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+    image.run(&["update", "--now"]).ok();
 }

@@ -148,6 +148,7 @@ impl Context {
                 watch: spec.watch,
             },
             database_timeout: spec.database_timeout,
+            busy_too_long: record::is_busy_too_long(updates.status(), self.host.now()),
             before_reload: Cell::default(),
             standstill: RefCell::default(),
             boot,

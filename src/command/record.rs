@@ -1,8 +1,8 @@
 //! What is written down about a run: in `updates.yaml`, for the next run and for `status`.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
-use crate::config::status::{Attempt, FailedRows, LastResult, Outcome, Refused, Watch};
+use crate::config::status::{Attempt, Busy, FailedRows, LastResult, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
 use crate::database::{Backup, directory};
 use crate::execute::EVIDENCE_BESIDE_SNAPSHOT;
@@ -10,11 +10,31 @@ use crate::execute::journal::{Journal, Record};
 use crate::plan::facts::Refusal;
 use crate::plan::{Plan, Step, decide};
 use crate::release::Revision;
-use crate::report::{Error, Result};
+use crate::report::{Code, Error, Result};
 
 /// Interruptions of one target before it is refused: a version that takes the host down with it must not do so for
 /// ever (SPEC §8, loop guard).
 const MAX_ATTEMPTS: u32 = 3;
+
+/// Runs that a database in use fails, and hours that it does so, before a move that keeps it goes on all the same: a
+/// backup job ends, a process that holds a lock for ever must not keep a host on its version (SPEC §6).
+const MAX_BUSY_RUNS: u32 = 3;
+const MAX_BUSY_TIME: SignedDuration = SignedDuration::from_hours(6);
+
+/// Whether enough runs have failed because the database was in use.
+pub fn is_busy_too_long(status: &Status, now: Timestamp) -> bool {
+    status
+        .database_busy
+        .as_ref()
+        .is_some_and(|busy| busy.count >= MAX_BUSY_RUNS && now.duration_since(busy.since) >= MAX_BUSY_TIME)
+}
+
+/// Counts a run that a database in use has failed. A first one that lies in the future was written by another clock.
+fn count_busy(status: &mut Status, now: Timestamp) {
+    let earlier = status.database_busy.take().filter(|busy| busy.since <= now);
+    let Busy { since, count } = earlier.unwrap_or(Busy { since: now, count: 0 });
+    status.database_busy = Some(Busy { since, count: count.saturating_add(1) });
+}
 
 /// The configuration after a commit.
 pub fn settled(
@@ -49,6 +69,7 @@ pub fn settled(
             // until its watch is over.
             status.refused.retain(|refused| watched && refused.revision == *to);
             status.attempts.clear();
+            status.database_busy = None;
         } else if status.watch.is_none() {
             // Put right where it stood: what others are refused for, and a watch that goes on, stay.
             status.refused.retain(|refused| refused.revision != *to);
@@ -154,6 +175,9 @@ impl Failure {
                     add_failed_rows(&mut status, to, &place);
                 }
             }
+        }
+        if self.code == Code::DatabaseBusy.as_str() {
+            count_busy(&mut status, now);
         }
         status.last_result = Some(LastResult {
             time: now,

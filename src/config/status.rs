@@ -28,6 +28,8 @@ pub struct Status {
     pub failed_rows: Vec<FailedRows>,
     /// How often each target was begun: the loop guard (SPEC §8).
     pub attempts: Vec<Attempt>,
+    /// Runs that failed because the database was in use.
+    pub database_busy: Option<Busy>,
 }
 
 /// How the last run ended.
@@ -110,6 +112,15 @@ pub struct Attempt {
     pub count: u32,
 }
 
+/// Runs in a row that failed because the database was in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Busy {
+    /// When the first one did.
+    pub since: Timestamp,
+    /// How many did.
+    pub count: u32,
+}
+
 impl FromStr for Outcome {
     type Err = std::convert::Infallible;
 
@@ -146,6 +157,7 @@ impl Status {
             refused: view.at("refused")?.items()?.iter().map(Refused::from_view).collect::<Result<_>>()?,
             failed_rows: view.at("failed_rows")?.items()?.iter().map(FailedRows::from_view).collect::<Result<_>>()?,
             attempts: view.at("attempts")?.items()?.iter().map(Attempt::from_view).collect::<Result<_>>()?,
+            database_busy: Busy::from_view(&view.at("database_busy")?)?,
         })
     }
 
@@ -159,6 +171,7 @@ impl Status {
             ("refused", list(self.refused.iter().map(Refused::to_node).collect())),
             ("failed_rows", list(self.failed_rows.iter().map(FailedRows::to_node).collect())),
             ("attempts", list(self.attempts.iter().map(Attempt::to_node).collect())),
+            ("database_busy", self.database_busy.as_ref().map(Busy::to_node)),
         ])
     }
 }
@@ -262,6 +275,20 @@ impl Attempt {
     }
 }
 
+impl Busy {
+    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
+        if !view.is_there() {
+            return Ok(None);
+        }
+        let since = view.needed("complete: since is missing", view.at("since")?.time()?)?;
+        Ok(Some(Self { since, count: view.at("count")?.integer()?.unwrap_or(1) }))
+    }
+
+    fn to_node(&self) -> Node {
+        Node::mapping([("since", Some(time_node(self.since))), ("count", Some(Node::plain(self.count)))])
+    }
+}
+
 fn needed_revision(view: &View<'_>) -> Result<Revision> {
     let version: Option<Version> = view.at("version")?.parsed("a version")?;
     let edition: Option<Edition> = view.at("edition")?.parsed("an edition")?;
@@ -323,6 +350,7 @@ mod tests {
             }],
             failed_rows: vec![FailedRows { revision: revision("2.0.0"), path: "/v/2.0.0/backup".to_owned() }],
             attempts: vec![Attempt { revision: revision("2.0.0"), count: 3 }],
+            database_busy: Some(Busy { since: time, count: 2 }),
         }
     }
 

@@ -181,7 +181,7 @@ pub fn validity(backup: &Backup, expect: &Expect<'_>) -> Result<()> {
         return Err(invalid("is not the one this run took"));
     }
     if backup.failed {
-        return Err(invalid("was left by a version that failed"));
+        return Err(invalid("is of a version that failed, or of a damaged database"));
     }
     if backup.version != *expect.version {
         return Err(invalid(&format!("is of version {} and not of {}", backup.version, expect.version)));

@@ -156,6 +156,10 @@ fn replace(db: &Path, file: &Path, look: &dyn Fn() -> Result<()>) -> Result<()> 
 
 /// Removes the live database with all that belongs to it: the restoration of "no database". The agent is stopped.
 fn remove_database(db: &Path) -> Result<()> {
+    // What is not a file is no database, and stood there before.
+    if std::fs::symlink_metadata(db).is_ok_and(|meta| !meta.is_file()) || !durable::exists(durable::parent(db))? {
+        return Ok(());
+    }
     // The database first: without it a left-over log is never replayed.
     durable::remove_file(db)?;
     remove_sidecars(db).map(|_| ())

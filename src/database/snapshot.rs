@@ -10,13 +10,13 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::backup::{Backup, Content, DATABASE_FILE};
-use super::{digest, directory, sqlite};
+use super::{digest, directory, raw, sqlite};
 use crate::host::durable;
 use crate::release::Revision;
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Most passes while others write, count (SPEC §6 "Rows").
-const MAX_PASSES: u32 = 3;
+pub(super) const MAX_PASSES: u32 = 3;
 /// Pages a step: 16 MiB of 4 KiB pages. A signal is seen between steps; each step costs a lock or two.
 const STEP_PAGES: i32 = 4096;
 /// How long SQLite itself waits for a lock, milliseconds: a signal is seen that soon.
@@ -49,7 +49,7 @@ pub struct Pace<'a> {
 }
 
 /// A snapshot that was taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Snapshot {
     /// Its description, as written.
     pub backup: Backup,
@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub linked: bool,
     /// The database could not be opened or failed its check; the files are there as they were.
     pub raw: bool,
+    /// What is wrong with the database: it was left all the same.
+    pub damage: Option<Error>,
 }
 
 /// Copies the database of an agent that may be running into the fresh directory `dir`, then describes it.
@@ -69,32 +71,78 @@ pub struct Snapshot {
 /// to three. The copy is one file in the journal mode of the source, with its owner and mode. A host without database
 /// is described as such. The live database is not changed, but for the recovery a crash left to its next opener.
 ///
-/// Errors: `database_busy` after the deadline, `database_invalid` if the copy fails `quick_check`, `interrupted`,
-/// `no_space`, `permission`, `io`. After an error `dir` is incomplete, without description.
-pub fn snapshot_online(db: &Path, dir: &Path, subject: &Subject<'_>, pace: &Pace<'_>) -> Result<Snapshot> {
+/// A move that keeps the database does not need the copy of a damaged one: what there is of it is kept, described as
+/// failed, and [`Snapshot::damage`] says why (SPEC §6, a damaged database).
+///
+/// `as_it_lies`: earlier runs have waited long enough for one that stays busy; it is taken without its locks.
+///
+/// Errors: `database_busy` after the deadline, unless `as_it_lies`; `interrupted`, `no_space`, `permission`, `io`. After
+/// an error `dir` is incomplete, without description.
+pub fn snapshot_online(
+    db: &Path,
+    dir: &Path,
+    subject: &Subject<'_>,
+    as_it_lies: bool,
+    pace: &Pace<'_>,
+) -> Result<Snapshot> {
     let clock = Clock::start(pace);
     let db = sqlite::live_path(db);
     directory::make_fresh(dir)?;
+    if let Some(what) = raw::oddity(&db)? {
+        return raw::keep(&db, dir, subject, &clock, Error::new(Code::DatabaseInvalid, what));
+    }
     let Some(owner) = Owner::of(&db)? else { return absent(dir, subject) };
+    match copy_online(&db, dir, &clock) {
+        Ok((passes, moved)) => {
+            let copy = dir.join(DATABASE_FILE);
+            // To SQLite a read that failed is damage: what goes by is not there a second time.
+            let checked = sqlite::check_at_rest(&copy).or_else(|_| sqlite::check_at_rest(&copy));
+            let damage = match checked {
+                Ok(()) => None,
+                Err(error) if error.code == Code::DatabaseInvalid => {
+                    let what = error.what.replace(&copy.display().to_string(), &db.display().to_string());
+                    Some(Error { what, ..error })
+                }
+                Err(error) => return Err(error),
+            };
+            owner.give(&copy)?;
+            durable::sync_file(&copy)?;
+            let backup = describe(dir, subject, subject.failed || damage.is_some())?;
+            Ok(Snapshot { backup, passes, moved, linked: false, raw: damage.is_some(), damage })
+        }
+        Err(error) if error.code == Code::DatabaseInvalid => raw::keep(&db, dir, subject, &clock, error),
+        Err(error) if as_it_lies && matches!(error.code, Code::DatabaseBusy | Code::Io) => {
+            raw::take_locked(&db, dir, subject, &clock, error)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Copies by SQLite; how often, and whether others wrote during the last pass.
+fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<(u32, bool)> {
     let copy = dir.join(DATABASE_FILE);
     // Without a log of its own to keep, the last one to close leaves no sidecars behind.
-    let keeps_log = sqlite::beside(&db, "-wal").exists();
-    let source = sqlite::open_live(&db, LOCK_WAIT)?;
+    let keeps_log = sqlite::beside(db, "-wal").exists();
+    let source = sqlite::open_live(db, LOCK_WAIT)?;
     if keeps_log {
         let set = source.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-        set.map_err(|error| sqlite::explain(error, "cannot open", &db))?;
+        set.map_err(|error| sqlite::explain(error, "cannot open", db))?;
+    }
+    let bytes = clock.retry(db, || {
+        source.query_row("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", [], |row| {
+            row.get::<_, i64>(0)
+        })
+    })?;
+    if raw::is_hollow(db, bytes.unsigned_abs()) {
+        let what = format!("{} says that it has {bytes} bytes, and the disk has next to none of them", db.display());
+        return Err(Error::new(Code::DatabaseInvalid, what));
     }
     let (mut passes, mut moved) = (0, true);
     while moved && passes < MAX_PASSES {
-        moved = copy_once(&source, &db, &copy, &clock)?;
+        moved = copy_once(&source, db, &copy, clock)?;
         passes += 1;
     }
-    drop(source);
-    sqlite::check_at_rest(&copy)?;
-    owner.give(&copy)?;
-    durable::sync_file(&copy)?;
-    let backup = describe(dir, subject, subject.failed)?;
-    Ok(Snapshot { backup, passes, moved, linked: false, raw: false })
+    Ok((passes, moved))
 }
 
 /// One pass; true if others wrote meanwhile.
@@ -155,12 +203,18 @@ impl<'a> Clock<'a> {
         Self { until: Instant::now() + pace.deadline, cancelled: pace.cancelled }
     }
 
+    /// Errors: `interrupted`.
+    pub(super) fn check(&self, db: &Path) -> Result<()> {
+        match (self.cancelled)() {
+            true => Err(Error::new(Code::Interrupted, format!("interrupted while copying {}", db.display()))),
+            false => Ok(()),
+        }
+    }
+
     /// Repeats `attempt` while the database is busy and there is time.
     pub(super) fn retry<T>(&self, db: &Path, mut attempt: impl FnMut() -> rusqlite::Result<T>) -> Result<T> {
         loop {
-            if (self.cancelled)() {
-                return Err(Error::new(Code::Interrupted, format!("interrupted while copying {}", db.display())));
-            }
+            self.check(db)?;
             match attempt() {
                 Ok(value) => return Ok(value),
                 Err(error) if sqlite::is_busy(&error) && Instant::now() < self.until => {
@@ -217,10 +271,10 @@ pub(super) fn describe(dir: &Path, subject: &Subject<'_>, failed: bool) -> Resul
 /// Describes a host without database.
 pub(super) fn absent(dir: &Path, subject: &Subject<'_>) -> Result<Snapshot> {
     let backup = write(dir, subject, Content::Absent, subject.failed)?;
-    Ok(Snapshot { backup, passes: 0, moved: false, linked: false, raw: false })
+    Ok(Snapshot { backup, passes: 0, moved: false, linked: false, raw: false, damage: None })
 }
 
-fn write(dir: &Path, subject: &Subject<'_>, content: Content, failed: bool) -> Result<Backup> {
+pub(super) fn write(dir: &Path, subject: &Subject<'_>, content: Content, failed: bool) -> Result<Backup> {
     let backup = Backup {
         proxy: subject.proxy.to_owned(),
         version: subject.revision.version.clone(),

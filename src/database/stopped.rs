@@ -156,7 +156,7 @@ pub fn snapshot_stopped(
         keep_sidecars(&db, &copy, at_rest.will_be_replaced)?;
     }
     let backup = describe(dir, subject, subject.failed || raw)?;
-    Ok(Snapshot { backup, passes: 1, moved: false, linked, raw })
+    Ok(Snapshot { backup, passes: 1, moved: false, linked, raw, damage: None })
 }
 
 /// What a running agent's database has not on the disk yet; what does not work is done when it is stopped.
@@ -198,7 +198,7 @@ fn settle_logged(db: &Path, clock: &Clock<'_>) -> Result<()> {
     if has_log(db) { settle(db, clock, |_| Ok(())) } else { durable::sync_file(db) }
 }
 
-fn settle(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
+pub(super) fn settle(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
     let connection = sqlite::open_live(db, lock_wait())?;
     // Closing must not make the checkpoint that the check has not yet allowed.
     keep_log(&connection, db, true)?;
@@ -253,7 +253,7 @@ fn keep_log(connection: &Connection, db: &Path, keep: bool) -> Result<()> {
 }
 
 /// Links `from` to the new name `to`, or copies it durably: then it returns the copy's digest (64 hex).
-fn place(from: &Path, to: &Path, link: bool, owner: Owner) -> Result<Option<String>> {
+pub(super) fn place(from: &Path, to: &Path, link: bool, owner: Owner) -> Result<Option<String>> {
     if link && std::fs::hard_link(from, to).is_ok() {
         return Ok(None);
     }

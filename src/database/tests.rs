@@ -67,7 +67,7 @@ impl Bed {
 
     fn online_with(&self, cancelled: &dyn Fn() -> bool) -> Result<Snapshot> {
         let pace = Pace { deadline: Duration::from_millis(200), cancelled };
-        snapshot_online(&self.db(), &self.snapshot(), &self.subject(), &pace)
+        snapshot_online(&self.db(), &self.snapshot(), &self.subject(), false, &pace)
     }
 
     fn stopped(&self, at_rest: AtRest) -> Result<Snapshot> {
@@ -181,7 +181,7 @@ fn a_copy_taken_under_a_writing_thread_is_a_state_that_was_committed() {
             for _ in 0..5 {
                 let before = committed.load(Ordering::SeqCst);
                 let pace = Pace { deadline: Duration::from_secs(20), cancelled: &|| false };
-                let taken = snapshot_online(&bed.db(), &bed.snapshot(), &bed.subject(), &pace);
+                let taken = snapshot_online(&bed.db(), &bed.snapshot(), &bed.subject(), false, &pace);
                 taken.unwrap();
                 let rows = bed.taken();
                 assert_eq!(rows, up_to(rows.len() as i64), "{mode}");
@@ -373,12 +373,13 @@ fn a_host_without_database_is_described_and_nothing_is_created() {
 }
 
 #[test]
-fn a_damaged_database_is_refused_and_kept_as_it_is_when_a_failed_run_is_undone() {
+fn a_damaged_database_is_kept_as_failed_beside_an_agent_and_as_it_is_when_a_failed_run_is_undone() {
     let bed = Bed::new();
     drop(bed.agent("DELETE", 500));
     bed.damage();
-    assert_eq!(bed.online().unwrap_err().code, Code::DatabaseInvalid);
-    assert!(!bed.snapshot().join(DESCRIPTION_FILE).exists());
+    let beside = bed.online().unwrap();
+    assert!(beside.raw && beside.backup.failed, "a move that keeps it does not need the copy");
+    assert!(beside.damage.unwrap().what.starts_with(&format!("{} is damaged", bed.db().display())));
     assert_eq!(bed.stopped(REPLACED).unwrap_err().code, Code::DatabaseInvalid);
     for bytes in [std::fs::read(bed.db()).unwrap(), b"not a database at all".to_vec()] {
         durable::write(&bed.db(), &bytes, 0o600).unwrap();
@@ -399,6 +400,23 @@ fn a_damaged_database_is_kept_with_its_log() {
     assert!(log.len() > 4096);
     assert!(bed.stopped(UNDO).unwrap().raw);
     assert_eq!(std::fs::read(bed.snapshot().join("sqlite.db-wal")).unwrap(), log);
+}
+
+#[test]
+fn a_database_that_was_waited_for_long_enough_is_taken_as_it_lies_with_every_row() {
+    for mode in ["WAL", "DELETE"] {
+        let bed = Bed::new();
+        let agent = bed.agent(mode, 0);
+        agent.execute_batch("PRAGMA locking_mode = EXCLUSIVE").unwrap();
+        add(&agent, 50);
+        agent.execute_batch("BEGIN EXCLUSIVE; UPDATE t SET x = 'not committed'").unwrap();
+        assert_eq!(bed.online().unwrap_err().code, Code::DatabaseBusy);
+        let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
+        let taken = snapshot_online(&bed.db(), &bed.snapshot(), &bed.subject(), true, &pace).unwrap();
+        assert!(!taken.backup.failed && taken.damage.unwrap().code == Code::DatabaseBusy);
+        assert_eq!(bed.taken(), up_to(50), "{mode}");
+        agent.execute_batch("COMMIT").unwrap();
+    }
 }
 
 #[test]
@@ -749,8 +767,8 @@ fn a_database_that_is_no_file_or_cannot_be_looked_at_is_not_taken_for_absent() {
     let pace = Pace { deadline: Duration::ZERO, cancelled: &|| false };
     for (db, code) in [(bed.db(), Code::DatabaseInvalid), (file.join("sqlite.db"), Code::Io)] {
         assert_eq!(DatabaseFacts::gather(&db).unwrap_err().code, code);
-        assert_eq!(snapshot_online(&db, &bed.snapshot(), &bed.subject(), &pace).unwrap_err().code, code);
-        assert!(!bed.snapshot().join(DESCRIPTION_FILE).exists());
+        let kept = snapshot_online(&db, &bed.snapshot(), &bed.subject(), false, &pace).unwrap();
+        assert_eq!((kept.backup.failed, kept.backup.content), (true, Content::Absent));
     }
 }
 
@@ -766,7 +784,7 @@ fn a_failed_versions_snapshot_says_so_however_good_its_database_is() {
         let taken = bed.stopped(at_rest).unwrap();
         assert_eq!((taken.raw, taken.backup.failed), (false, false));
     }
-    assert!(snapshot_online(&bed.db(), &bed.snapshot(), &subject, &pace).unwrap().backup.failed);
+    assert!(snapshot_online(&bed.db(), &bed.snapshot(), &subject, false, &pace).unwrap().backup.failed);
 }
 
 #[test]

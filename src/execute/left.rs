@@ -57,7 +57,7 @@ pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) ->
     Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned), ..Note::default() })
 }
 
-fn warn_of_damage(site: &Site<'_>, damage: &Error) {
+pub(super) fn warn_of_damage(site: &Site<'_>, damage: &Error) {
     site.report.warn(&format!("{damage}; it is kept as it is, and will not be restored"));
 }
 
@@ -184,7 +184,7 @@ fn keep_written(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Resul
     if journal.has(&Record::Evidence) {
         return Ok(());
     }
-    if !db.exists() || database::is_unwritten(&db, restored)? {
+    if !db.is_file() || database::is_unwritten(&db, restored)? {
         // What stands there after the swap is not asked again.
         return journal.append(Record::Evidence);
     }
@@ -265,11 +265,16 @@ pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<
     if shares_file(&place, &db) { durable::remove_tree(&place) } else { Ok(()) }
 }
 
-/// After a commit: the database of a version that has no directory of its own (any more) goes where it stays.
+/// After a commit: the database of a version that has no directory of its own (any more) goes where it stays. Where the
+/// live one was kept only a damaged one: it will be written to, and what there was may be all there is to recover from.
 pub(super) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let taken = directory::of(&site.version_dir(UNMANAGED));
-    let (Some(to), Database::Restore) = (&plan.to_dir, plan.database) else { return Ok(()) };
+    let Some(to) = &plan.to_dir else { return Ok(()) };
     if !durable::exists(&taken.join(DATABASE_FILE))? {
+        return Ok(());
+    }
+    let is_damaged = || Backup::read(&taken).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
+    if plan.database != Database::Restore && !is_damaged() {
         return Ok(());
     }
     let place = site.version_dir(to).join(EVIDENCE_BESIDE_SNAPSHOT);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Site;
 use crate::database::backup::DATABASE_FILE;
-use crate::database::directory;
+use crate::database::{self, directory};
 use crate::host::{durable, machine};
 use crate::plan::{Node, Plan, Step};
 use crate::release::space::RESERVE;
@@ -29,7 +29,12 @@ struct Need {
 ///
 /// Errors: [`Code::NoSpace`].
 pub fn check(site: &Site<'_>, plan: &Plan, version: Option<u64>) -> Result<()> {
-    for need in per_file_system(needs(site, plan, version))? {
+    check_for(site, plan, version, database::room_for_copy(&site.database()))
+}
+
+/// The same for a database of `rows` bytes.
+pub(super) fn check_for(site: &Site<'_>, plan: &Plan, version: Option<u64>, rows: u64) -> Result<()> {
+    for need in per_file_system(needs(site, plan, version, rows))? {
         let at = need.path.display();
         let no_space = |what: String| {
             Err(Error::new(Code::NoSpace, format!("{at} has {what} are needed"))
@@ -49,10 +54,8 @@ pub fn check(site: &Site<'_>, plan: &Plan, version: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-fn needs(site: &Site<'_>, plan: &Plan, version: Option<u64>) -> Vec<Need> {
+fn needs(site: &Site<'_>, plan: &Plan, version: Option<u64>, rows: u64) -> Vec<Need> {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let database = site.database();
-    let rows = size(&database).saturating_add(size(&database.with_extension("db-wal")));
     let mut versions = Need { path: site.layout.versions.clone(), bytes: RECORDS, inodes: INODES };
     let mut data = Need { path: site.data_dir.clone(), bytes: 0, inodes: INODES };
     if let Some(bytes) = version {

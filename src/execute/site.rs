@@ -33,6 +33,8 @@ pub struct Site<'a> {
     pub health: HealthSettings,
     /// How long a database is waited for that is in use.
     pub database_timeout: Duration,
+    /// Earlier runs have waited long enough for a database that stays busy: a move that keeps it does not wait for ever.
+    pub busy_too_long: bool,
     /// The old main process just before the reload: a successor that dies at once leaves a trace in it alone.
     pub before_reload: Cell<Option<Reaper>>,
     /// What is known while the agent stands still for a restore.

@@ -256,13 +256,18 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Not
     let host = mark::agent_uuid(&site.data_dir);
     let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
-    let backup = match database::snapshot_online(&site.database(), &new, &subject, &pace) {
-        Ok(snapshot) => snapshot.backup,
-        Err(error) => {
-            let _ = durable::remove_tree(&new);
-            return Err(error);
+    let taken = database::snapshot_online(&site.database(), &new, &subject, site.busy_too_long, &pace);
+    let taken = taken.inspect_err(|_| {
+        let _ = durable::remove_tree(&new);
+    })?;
+    match &taken.damage {
+        Some(damage) if taken.raw => left::warn_of_damage(site, damage),
+        Some(busy) => {
+            site.report.warn(&format!("{}; nobody ended that for hours, and it was taken as it lies", busy.what))
         }
-    };
+        None => {}
+    }
+    let backup = taken.backup;
     directory::install(&version_dir, &new)?;
     Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned), ..Note::default() })
 }

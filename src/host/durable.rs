@@ -141,7 +141,7 @@ pub fn exists(path: &Path) -> Result<bool> {
 pub fn remove_file(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Ok(()) => sync_dir(parent(path)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
         Err(error) => Err(error).at("cannot remove", path),
     }
 }

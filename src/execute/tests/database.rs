@@ -159,14 +159,45 @@ fn a_damaged_database_can_be_left_for_a_restored_one_and_is_not_taken_for_good()
     let bed = Bed::new();
     with_snapshot_of_the_target(&bed);
     durable::write(&bed.db(), b"no database", 0o600).unwrap();
-    // Beside a running agent it is not left at all.
-    let undone = run(&bed.site(), &upgrade(&bed), "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
-    assert_eq!(undone.error.code, Code::DatabaseInvalid);
-    assert!(!directory::new_in(&bed.version("1.0.0")).exists());
     bed.commit(&restoring(&bed));
     assert_eq!(rows(&bed.db()), ["two"]);
     let left = Backup::read(&bed.version("1.0.0").join("backup")).unwrap().unwrap();
     assert!(left.failed && matches!(left.content, Content::Database { size: Some(11), .. }));
+}
+
+#[test]
+fn an_upgrade_from_a_damaged_database_that_fails_gives_it_back_as_it_was_with_its_log() {
+    let bed = Bed::new();
+    let log = bed.db().with_extension("db-wal");
+    durable::write(&bed.db(), b"no database", 0o600).unwrap();
+    durable::write(&log, b"rows of its log", 0o600).unwrap();
+    let undone = bed.fail(&upgrade(&bed), || {
+        durable::remove_file(&log).unwrap();
+        durable::remove_file(&bed.db()).unwrap();
+        write_rows(&bed.db(), &["begun anew"]);
+    });
+    assert!(undone.recovery.is_none());
+    let read = |path: &Path| std::fs::read(path).unwrap();
+    assert_eq!((read(&bed.db()), read(&log)), (b"no database".to_vec(), b"rows of its log".to_vec()));
+    assert_eq!(backup(&bed, "2.0.0", "backup").1, ["begun anew"]);
+}
+
+#[test]
+fn what_stood_in_the_place_of_the_database_stays_there_and_a_database_that_came_instead_goes() {
+    for replaced in [false, true] {
+        let bed = Bed::new();
+        durable::create_dir_all(&bed.db()).unwrap();
+        let undone = bed.fail(&upgrade(&bed), || {
+            if replaced {
+                durable::remove_tree(&bed.db()).unwrap();
+                write_rows(&bed.db(), &["begun anew"]);
+            }
+        });
+        assert!(undone.recovery.is_none());
+        assert_eq!(bed.db().is_dir(), !replaced);
+        assert!(!bed.db().is_file(), "the old version never had it");
+        assert_eq!(bed.version("2.0.0").join("backup").exists(), replaced, "and it is kept");
+    }
 }
 
 #[test]

@@ -58,6 +58,7 @@ impl Bed {
             proxy: "p:443".into(),
             health: HealthSettings::default(),
             database_timeout: Duration::from_millis(200),
+            busy_too_long: false,
             before_reload: Cell::default(),
             standstill: RefCell::default(),
             boot: false,

@@ -4,33 +4,35 @@ use super::super::prepare::runs_here;
 use super::super::room;
 use super::database::snapshot;
 use super::*;
+use crate::database::room_for_copy;
 use crate::host::machine;
 use crate::release::Arch;
-
-/// A file without content that takes no room, and says that it is this large.
-fn sparse(path: &Path, bytes: u64) {
-    let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path).unwrap();
-    file.set_len(bytes).unwrap();
-}
 
 #[test]
 fn room_is_asked_for_the_version_and_for_the_database_twice() {
     let bed = Bed::new();
     let site = bed.site();
     let moved = plan(vec![snapshot(false, "1.0.0"), bed.switch()]);
-    let code = |plan: &Plan, version: Option<u64>| room::check(&site, plan, version).map_err(|error| error.code);
+    let code = |plan: &Plan, version: Option<u64>, rows: u64| {
+        room::check_for(&site, plan, version, rows).map_err(|error| error.code)
+    };
     let free = machine::free_bytes(&bed.layout.versions).unwrap();
-    let log = bed.db().with_extension("db-wal");
-    assert_eq!(code(&moved, Some(0)), Ok(()));
-    assert_eq!(code(&moved, Some(free)), Err(Code::NoSpace));
+    assert_eq!(code(&moved, Some(0), 0), Ok(()));
+    assert_eq!(code(&moved, Some(free), 0), Err(Code::NoSpace));
     // Snapshot and the copy for the way back: each alone would fit. Nothing is downloaded.
-    sparse(&bed.db(), free / 10 * 6);
-    assert_eq!(code(&moved, None), Err(Code::NoSpace));
-    assert_eq!(code(&plan(vec![bed.switch()]), None), Ok(()));
-    sparse(&bed.db(), free / 10 * 3);
-    assert_eq!(code(&moved, None), Ok(()));
-    sparse(&log, free / 10 * 3);
-    assert_eq!(code(&moved, None), Err(Code::NoSpace));
+    assert_eq!(code(&moved, None, free / 10 * 6), Err(Code::NoSpace));
+    assert_eq!(code(&plan(vec![bed.switch()]), None, free / 10 * 6), Ok(()));
+    assert_eq!(code(&moved, None, free / 10 * 3), Ok(()));
+}
+
+#[test]
+fn a_database_and_its_log_take_room_and_a_hole_of_terabytes_takes_none() {
+    let bed = Bed::new();
+    durable::write(&bed.db(), &[1; 3000], 0o600).unwrap();
+    durable::write(&bed.db().with_extension("db-wal"), &[1; 200], 0o600).unwrap();
+    assert_eq!(room_for_copy(&bed.db()), 3200);
+    std::fs::File::options().write(true).open(bed.db()).unwrap().set_len(1 << 42).unwrap();
+    assert_eq!(room_for_copy(&bed.db()), 200);
 }
 
 #[test]
