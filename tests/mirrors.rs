@@ -339,6 +339,28 @@ fn the_authority_of_a_run_by_hand_is_known_later_by_content() {
 }
 
 #[test]
+fn an_authority_that_was_given_stays_when_the_environment_names_another() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let dir = tempfile::tempdir().unwrap();
+    let mirror = Cluster::start(dir.path());
+    mirror.publish(&Archive::simple("2.0.0"));
+    image.release("2.0.0");
+    let file = mirror.ca_file().display().to_string();
+    for _ in 0..2 {
+        image.run_with(&["enable", "--base-url", &mirror.base_url()], &[("SSL_CERT_FILE", &file)]).ok();
+        assert_eq!(image.config().matches("BEGIN CERTIFICATE").count(), 2, "the cluster's and the mirror's");
+    }
+    mirror.publish(&Archive::simple("3.0.0"));
+    image.cluster.set_directive(Find::version("3.0.0"));
+    image.run(&["update"]).ok();
+    // Given anew it is the one that counts.
+    let ca = image.cluster.ca_file().display().to_string();
+    image.run(&["enable", "--ca-file", &ca, "--base-url", &image.cluster.base_url(), "--force-version", "3.0.0"]).ok();
+    assert_eq!(image.config().matches("BEGIN CERTIFICATE").count(), 1);
+}
+
+#[test]
 fn a_ca_file_that_is_none_is_refused_before_anything_is_asked() {
     let image = Image::new("1.0.0");
     let bad = tempfile::NamedTempFile::new().unwrap();

@@ -221,6 +221,33 @@ fn an_unknown_record_stops_every_writing_command_and_nothing_is_changed() {
 }
 
 #[test]
+fn a_journal_that_has_lost_its_first_record_is_not_taken_for_none() {
+    let flow = interrupted_update();
+    // A sector that the disk has lost, one byte that it has turned, and a file that somebody has cut.
+    let spoil: [fn(&mut Vec<u8>); 3] =
+        [|bytes| bytes[..512].fill(0), |bytes| bytes[600] ^= 1, |bytes| bytes.truncate(100)];
+    for spoil in spoil {
+        let copy = flow.copy();
+        let journal = copy.path().join(VERSIONS).join(".journal");
+        let mut bytes = std::fs::read(&journal).unwrap();
+        spoil(&mut bytes);
+        std::fs::write(&journal, &bytes).unwrap();
+        let before = tree(copy.path());
+        for command in ["recover", "recover --boot", "update", "disable", "uninstall", "rollback"] {
+            let ran = flow.run(copy.path(), &words(&format!("{command} --log-format json")));
+            assert_eq!(ran.status.code(), Some(1), "{command}: {ran:?}");
+            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert!(
+                said.contains(r#""error_code":"journal_unknown""#) && said.contains("damaged"),
+                "{command}: {said}"
+            );
+            assert_eq!(lock_aside(tree(copy.path())), lock_aside(before.clone()), "{command}");
+        }
+        assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], true);
+    }
+}
+
+#[test]
 fn a_journal_of_another_format_stops_safely() {
     let flow = interrupted_update();
     let copy = flow.copy();
@@ -261,7 +288,7 @@ fn a_journal_that_was_closed_is_only_removed() {
 #[test]
 fn an_empty_journal_of_a_run_that_had_not_begun_is_in_nobodys_way() {
     let flow = interrupted_update();
-    for bytes in [&b""[..], &[0; 4096], b"0000"] {
+    for bytes in [&b""[..], &[0; 4096]] {
         let copy = copy(&flow.host.root());
         std::fs::write(copy.path().join(VERSIONS).join(".journal"), bytes).unwrap();
         assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], false);
@@ -292,6 +319,58 @@ fn an_unreadable_configuration_does_not_keep_a_host_from_recovering_and_is_not_o
         }
         checked(&flow, copy.path(), file, true);
     }
+}
+
+#[test]
+fn a_password_is_committed_with_the_address_that_it_belongs_to() {
+    let mut flow = named("enable");
+    let at = flow.args.iter().position(|arg| arg == "--base-url").unwrap() + 1;
+    flow.args[at] = flow.args[at].replacen("https://", "https://name:secret@", 1);
+    let kept = |root: &Path| {
+        let versions = root.join(VERSIONS);
+        let read = |name: &str| std::fs::read_to_string(versions.join(name)).unwrap_or_default();
+        assert!(!versions.join(".credentials.next").exists());
+        (read("updates.yaml").contains("base_url:"), read(".credentials").contains("secret"))
+    };
+    let recovered = |root: &Path, flow: &Flow| {
+        assert!(flow.run(root, &words("recover")).status.success());
+        kept(root)
+    };
+    // A first installation, killed just before its commit.
+    let copy = flow.copy();
+    killed_before(&flow, copy.path(), is_commit);
+    assert!(!copy.path().join(VERSIONS).join(".credentials").exists(), "it outlives a killed enable");
+    assert_eq!(recovered(copy.path(), &flow), (false, false));
+    assert!(flow.run(copy.path(), &flow.args).status.success());
+    assert_eq!(kept(copy.path()), (true, true));
+    // And where nothing moves but the settings: killed before each call that changes something.
+    let host = named("update");
+    let mut args = host.host.enable_args();
+    let at = args.iter().position(|arg| arg == "--base-url").unwrap() + 1;
+    let other = args[at].replacen("https://", "https://name:secret@", 1) + "/";
+    args.remove(at);
+    args.insert(at, other.clone());
+    args.extend(words("--force-version 1.0.0 --edition oss"));
+    let (mut point, mut old, mut new) = (0, 0, 0);
+    loop {
+        let copy = host.copy();
+        let mut count = 0;
+        let traced = injector::run(&mut host.host.command(copy.path(), &args), Scope::Changes, |_| {
+            count += 1;
+            if count > point { Action::Kill } else { Action::Pass }
+        });
+        let (_, has_secret) = recovered(copy.path(), &host);
+        let bare = other.replacen("name:secret@", "", 1);
+        let config = std::fs::read_to_string(copy.path().join(VERSIONS).join("updates.yaml")).unwrap();
+        let has_address = config.lines().any(|line| line.trim() == format!("base_url: {bare}"));
+        assert_eq!(has_secret, has_address, "killed before change {point}: {config}");
+        *if has_address { &mut new } else { &mut old } += 1;
+        if traced.status.success() {
+            break;
+        }
+        point += 1;
+    }
+    assert!(old > 3 && new > 1, "{old} old, {new} new");
 }
 
 #[test]

@@ -34,7 +34,10 @@ pub fn client(context: &Context, spec: &Spec) -> Result<Client> {
     settings.timeouts.read = spec.network.stall;
     settings.timeouts.question = spec.network.question;
     settings.retry.tries = spec.network.tries;
-    let kept = Credentials::read(&context.layout.versions).unwrap_or_default();
+    let kept = match &context.credentials {
+        Some(given) => given.clone(),
+        None => Credentials::read(&context.layout.versions).unwrap_or_default(),
+    };
     let full = spec.clone().with_credentials(&kept);
     let proxies = &mut settings.proxies;
     if proxies.https.is_none() && proxies.http.is_none() && proxies.all.is_none() {

@@ -31,7 +31,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
     let updates = context.open()?;
     let mut wanted = updates.spec().clone();
     let foreign = adopt_go_updater(context, &mut wanted)?;
-    let (credentials, before) = settings(context, args, &mut wanted)?;
+    settings(context, args, &mut wanted)?;
     let installed = survey::installed_now(context, &updates)?;
     let active = survey::active(&updates, &installed).or(foreign);
 
@@ -44,11 +44,6 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
     if let Some(floor) = wanted.min_version.as_ref().filter(|floor| target.version < **floor) {
         return Err(Error::new(Code::BelowMinVersion, format!("{target} is below min_version {floor}"))
             .advise("give a newer version, or change --min-version"));
-    }
-    let versions = context.layout.versions.clone();
-    if credentials != before {
-        context.make_versions()?;
-        credentials.write(&versions)?;
     }
     let persist_insecure = context.global.insecure && wanted.public_key.is_some();
     if context.global.insecure && !persist_insecure {
@@ -74,7 +69,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
             spec.pinned_version = Some(version.clone());
         }
     };
-    let outcome = errand::carry_out(
+    errand::carry_out(
         context,
         &Errand {
             command,
@@ -86,13 +81,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
             refuse_left: None,
             trusted_snapshot: None,
         },
-    );
-    let mut same_settings = || context.open().is_ok_and(|now| now.spec() == updates.spec());
-    if outcome.is_err() && credentials != before && same_settings() {
-        // They belong to settings that were not taken over.
-        before.write(&versions)?;
-    }
-    outcome
+    )
 }
 
 /// Which revision: the forced one, else the cluster's.
@@ -113,9 +102,9 @@ fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revisi
     ask::revision(&directive, active)
 }
 
-/// Flags, environment and `teleport.yaml` onto the settings. Returns the credentials that go apart, and those kept so
-/// far.
-fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<(Credentials, Credentials)> {
+/// Flags, environment and `teleport.yaml` onto the settings. Credentials go apart: where they change they are the
+/// command's own until its commit.
+fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()> {
     let known = spec.clone();
     let agent_proxy = context.agent_config()?.and_then(|config| config.proxy);
     if let Some(proxy) = args.proxy.as_deref().filter(|proxy| !proxy.is_empty()) {
@@ -159,8 +148,9 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<(C
     if let Some(file) = &args.ca_file {
         spec.ca = Some(ask::pem(file)?);
     } else if let Some(file) = context.host.var("SSL_CERT_FILE") {
-        // What worked by hand works from the timer, which has no such variable.
-        spec.ca = Some(ask::pem(file.as_ref())?);
+        // What worked by hand works from the timer, which has no such variable; and what was given before goes on to.
+        let given = ask::pem(file.as_ref())?;
+        spec.ca = Some(spec.ca.take().map_or(given.clone(), |known| with_more(&known, &given)));
     }
     if let Some(file) = &args.public_key {
         let text = ask::pem(file)?;
@@ -202,7 +192,21 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<(C
     if let Some(url) = &spec.base_url {
         url.parse::<BaseUrl>()?.check_scheme(context.global.insecure || spec.insecure)?;
     }
-    Ok((credentials, kept))
+    context.credentials = (credentials != kept).then_some(credentials);
+    Ok(())
+}
+
+/// The certificates of `known` and those of `more` that are not among them.
+fn with_more(known: &str, more: &str) -> String {
+    const END: &str = "-----END CERTIFICATE-----";
+    let mut all = known.to_owned();
+    for block in more.split_inclusive(END) {
+        let block = block.find("-----BEGIN ").map_or("", |start| block[start..].trim());
+        if block.ends_with(END) && !all.contains(block) {
+            all = format!("{}\n{block}\n", all.trim_end());
+        }
+    }
+    all
 }
 
 /// Settings of a host that the Go updater managed, where ours say nothing yet. Returns what it has installed.

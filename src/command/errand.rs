@@ -7,7 +7,7 @@ use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
-use crate::execute::{self, prepare as preparing, room};
+use crate::execute::{self, Next, prepare as preparing, room};
 use crate::host::{Layout, durable, machine, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
@@ -240,7 +240,7 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
                 }
                 updates.set_status(&status);
             }
-            Ok(Some(updates.render()))
+            Ok(Next { config: Some(updates.render()), credentials: context.next_credentials()? })
         },
         &mut |journal| recover::write_failure(context, journal),
     );
@@ -304,7 +304,10 @@ fn settle_without_move(context: &Context, updates: &mut Updates, errand: &Errand
         updates.set_status(&status);
     }
     let after = updates.render();
-    if after != before || context.misnamed {
+    if let Some(credentials) = context.next_credentials()? {
+        let next = Next { config: Some(after), credentials: Some(credentials) };
+        execute::settle(&context.site(updates, false)?, errand.command, next)?;
+    } else if after != before || context.misnamed {
         durable::write(&context.layout.config_file(), after.as_bytes(), durable::FILE_MODE)?;
     }
     context.report.notice(&format!("{} is active, nothing to do", errand.target));

@@ -29,8 +29,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::{Cli, Command, Global, LogFormat};
-use crate::config::Updates;
 use crate::config::agent::AgentConfig;
+use crate::config::{Credentials, Updates};
 use crate::execute::Site;
 use crate::host::lock::Lock;
 use crate::host::signal::Signals;
@@ -59,6 +59,8 @@ pub struct Context {
     pub global: Global,
     /// `updates.yaml` named another version than the links when it was last opened.
     pub misnamed: bool,
+    /// Passwords and tokens that this command was given, until its commit; none if they are the kept ones.
+    pub credentials: Option<Credentials>,
 }
 
 impl Context {
@@ -71,7 +73,15 @@ impl Context {
         let report = Report::new(&host, format, global.debug);
         let root = global.root.clone().unwrap_or_else(|| PathBuf::from("/"));
         let layout = Layout::new(&root, global.install_suffix.as_deref(), None)?;
-        Ok(Self { report, layout, signals: Signals::install()?, host, global: global.clone(), misnamed: false })
+        Ok(Self {
+            report,
+            layout,
+            signals: Signals::install()?,
+            host,
+            global: global.clone(),
+            misnamed: false,
+            credentials: None,
+        })
     }
 
     /// `updates.yaml` with the version that the links lead to, and the layout with the link directory that it names.
@@ -153,6 +163,11 @@ impl Context {
             standstill: RefCell::default(),
             boot,
         })
+    }
+
+    /// The file of credentials that this command's commit puts in place; none if they stay.
+    pub fn next_credentials(&self) -> Result<Option<String>> {
+        self.credentials.as_ref().map(|given| given.render_over(&self.layout.versions)).transpose()
     }
 
     /// Makes the versions directory if need be.

@@ -1,6 +1,7 @@
 //! `recover`: finishes or undoes an interrupted run. Every writing command does so first.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::{Context, record::Failure};
 use crate::cli::Recover;
@@ -16,6 +17,12 @@ use crate::store::publish;
 
 /// Set by systemd (232 and later) for `ExecStopPost=`: how the run ended (systemd.exec(5)).
 const SERVICE_RESULT: &str = "SERVICE_RESULT";
+
+/// How long another updater may take to finish its own journal. It may wait for an agent's stop and for a package
+/// manager; the unit has 3 hours.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// The same at boot, which waits for it: files alone, and this one must get its turn within the unit's 90 seconds.
+const BOOT_LIMIT: Duration = Duration::from_secs(45);
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
@@ -174,7 +181,8 @@ fn is_finished_by_writer(context: &Context, boot: bool) -> Result<bool> {
     if boot {
         command = command.arg("--boot");
     }
-    match command.run_attached(&context.signals) {
+    let limit = if boot { BOOT_LIMIT } else { LIMIT };
+    match command.run_attached_within(limit, &context.signals) {
         Ok(status) if status.success() => return Ok(true),
         Ok(status) => {
             context.report.warn(&format!("{} could not recover ({status}); this one does", writer.path.display()));

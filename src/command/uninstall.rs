@@ -41,7 +41,7 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     }
     let plan = plan::uninstall(&facts, &set_back(context, &facts, &taken)?);
     let site = context.site(&updates, false)?;
-    execute::run(&site, &plan, "uninstall", &mut |_| Ok(None), &mut |_| {})
+    execute::run(&site, &plan, "uninstall", &mut |_| Ok(execute::Next::default()), &mut |_| {})
         .map_err(|undone| match undone.recovery {
             Some(recovery) => undone.error.advise(format!("and putting everything back failed: {recovery}")),
             None => undone.error,

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::host::durable;
 use crate::report::Result;
 use crate::yaml::document::Node;
 use crate::yaml::view::{View, read_document};
 
 /// Readable by root alone.
-const MODE: u32 = 0o600;
+pub(crate) const MODE: u32 = 0o600;
 
 /// The userinfo part (`user:password`, `token`) of each URL that has one. Its debug form shows none of it.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -40,21 +39,15 @@ impl Credentials {
         })
     }
 
-    /// The file's content.
-    pub fn render(&self) -> String {
-        self.to_node().emit()
-    }
-
-    /// Replaces the file durably, mode 0600, keeping unknown keys; removes it when nothing is left.
-    pub fn write(&self, versions: &Path) -> Result<()> {
-        let file = Self::file(versions);
+    /// The content of the file in `versions` with these in it, unknown keys kept; empty when nothing is left.
+    ///
+    /// Errors: as [`Credentials::read`].
+    pub fn render_over(&self, versions: &Path) -> Result<String> {
         let old = Self::read(versions)?;
-        let mut root = read_document(&file, true)?.unwrap_or_else(|| Node::mapping([]));
+        let mut root = read_document(&Self::file(versions), true)?.unwrap_or_else(|| Node::mapping([]));
         root.apply(&old.to_node(), &self.to_node());
-        if root.pairs().is_some_and(<[_]>::is_empty) {
-            return durable::remove_file(&file);
-        }
-        durable::write(&file, root.emit().as_bytes(), MODE)
+        let is_empty = root.pairs().is_some_and(<[_]>::is_empty);
+        Ok(if is_empty { String::new() } else { root.emit() })
     }
 
     /// True if there is nothing to keep.
@@ -100,9 +93,8 @@ pub fn join(url: &str, userinfo: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
+    use crate::host::durable;
 
     #[test]
     fn userinfo_is_split_off_and_put_back() {
@@ -121,16 +113,16 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_roots_alone_and_goes_when_empty() {
+    fn what_goes_into_the_file_keeps_the_keys_of_others_and_is_nothing_when_nothing_is_left() {
         let dir = tempfile::tempdir().unwrap();
         assert!(Credentials::read(dir.path()).unwrap().is_empty());
         let credentials = Credentials { https_proxy: Some("0123:no".to_owned()), ..Credentials::default() };
-        credentials.write(dir.path()).unwrap();
+        let write = |text: &str| durable::write(&Credentials::file(dir.path()), text.as_bytes(), MODE).unwrap();
+        write(&credentials.render_over(dir.path()).unwrap());
         assert_eq!(Credentials::read(dir.path()).unwrap(), credentials);
-        let file = Credentials::file(dir.path());
-        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777, MODE);
         assert!(!format!("{credentials:?}").contains("0123"));
-        Credentials::default().write(dir.path()).unwrap();
-        assert!(!file.exists());
+        assert_eq!(Credentials::default().render_over(dir.path()).unwrap(), "");
+        write(&format!("{}theirs: 1\n", credentials.render_over(dir.path()).unwrap()));
+        assert_eq!(Credentials::default().render_over(dir.path()).unwrap(), "theirs: 1\n");
     }
 }

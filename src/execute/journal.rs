@@ -166,13 +166,24 @@ impl Journal {
     /// begun.
     ///
     /// # Errors
-    /// A record or format that this program does not know: nothing may be touched ([`Code::JournalUnknown`]).
+    /// A record or format that this program does not know, or a first record that is damaged: nothing may be touched
+    /// ([`Code::JournalUnknown`]).
     pub fn open(versions: &Path, root: &Path) -> Result<Option<Self>> {
         let path = versions.join(NAME);
         let Some(bytes) = durable::read_limited(&path, MAX_SIZE)? else {
             return Ok(None);
         };
         let (mut records, end) = parse(&bytes).map_err(|error| error.during(path.display()))?;
+        if is_headless(&records, &bytes) {
+            return Err(Error::new(
+                Code::JournalUnknown,
+                format!("{} is damaged: its first record cannot be read, so what its run has done is not known", path.display()),
+            )
+            .advise(format!(
+                "see what `teleport-update verify` finds, put it right by hand, remove {} and run `teleport-update enable`",
+                path.display()
+            )));
+        }
         match records.first_mut() {
             None => return Ok(None),
             Some(Record::Begin(opening)) if opening.root != root => opening.rebase(root),
@@ -299,11 +310,18 @@ pub fn is_open(versions: &Path) -> bool {
     match durable::read_limited(&versions.join(NAME), MAX_SIZE) {
         Ok(None) => false,
         Ok(Some(bytes)) => match parse(&bytes) {
-            Ok((records, _)) => !records.is_empty() && !records.contains(&Record::Closed),
+            Ok((records, _)) if records.is_empty() => is_headless(&records, &bytes),
+            Ok((records, _)) => !records.contains(&Record::Closed),
             Err(_) => true,
         },
         Err(_) => std::fs::symlink_metadata(versions.join(NAME)).is_ok(),
     }
+}
+
+/// Whether a journal that was begun has lost its first record. That is durable before the file gets its name, so it is
+/// never torn: a file without it has been damaged since, unless nothing was ever written to it.
+fn is_headless(records: &[Record], bytes: &[u8]) -> bool {
+    records.is_empty() && bytes.iter().any(|&byte| byte != 0)
 }
 
 fn preallocate(file: &File) -> std::io::Result<()> {
@@ -570,7 +588,8 @@ mod tests {
         let mut torn = later;
         torn[20] ^= 1;
         write(&torn);
-        assert_eq!((writer_of(dir.path()).unwrap(), is_open(dir.path())), (None, false));
+        assert_eq!((writer_of(dir.path()).unwrap(), is_open(dir.path())), (None, true));
+        assert_eq!(Journal::open(dir.path(), Path::new("/")).unwrap_err().code, Code::JournalUnknown);
         // What cannot be read may be a run that was interrupted.
         durable::remove_file(&dir.path().join(NAME)).unwrap();
         durable::create_dir_all(&dir.path().join(NAME)).unwrap();

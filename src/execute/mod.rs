@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::database;
 use crate::host::{Host, durable, machine};
-use crate::plan::{Direction, Plan, Step, TAKEN_OVER, UNMANAGED};
+use crate::plan::{Database, Direction, Plan, ServiceAction, Step, TAKEN_OVER, UNMANAGED};
 use crate::report::{Code, Error, IoContext, Result};
 use journal::{Journal, Note, Opening, Record, Writer};
 pub use site::Site;
@@ -28,6 +28,18 @@ pub use steps::EVIDENCE_BESIDE_SNAPSHOT;
 pub const NEXT_CONFIG: &str = ".updates.yaml.next";
 /// Proxy passwords and mirror tokens, in the versions directory.
 const CREDENTIALS: &str = ".credentials";
+/// Those that the commit will put in place; empty if none are kept.
+const NEXT_CREDENTIALS: &str = ".credentials.next";
+
+/// What the commit puts in place, beside what the steps did. They are one change: a password belongs to the address that
+/// stands in the settings, and is never sent to another.
+#[derive(Debug, Default)]
+pub struct Next {
+    /// `updates.yaml`, whole.
+    pub config: Option<String>,
+    /// `.credentials`, whole; empty if none are kept.
+    pub credentials: Option<String>,
+}
 /// The program that runs, whatever stands under its name now.
 pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
 
@@ -60,7 +72,7 @@ pub fn run(
     site: &Site<'_>,
     plan: &Plan,
     command: &str,
-    settle: &mut dyn FnMut(Option<&str>) -> Result<Option<String>>,
+    settle: &mut dyn FnMut(Option<&str>) -> Result<Next>,
     regret: &mut dyn FnMut(&Journal),
 ) -> Result<Finished, Undone> {
     let plain = |error: Error| Undone { error, blame: false, recovery: None };
@@ -81,12 +93,7 @@ pub fn run(
     let switched = switch(site, plan, &mut journal).and_then(|()| {
         let saved = left::installed(site, &journal).map_err(plain)?;
         let next = settle(saved.as_deref()).map_err(plain)?;
-        if let Some(text) = next {
-            let path = site.layout.versions.join(NEXT_CONFIG);
-            durable::write_synced(&path, text.as_bytes(), durable::FILE_MODE)
-                .and_then(|()| durable::sync_dir(&site.layout.versions))
-                .map_err(plain)?;
-        }
+        write_next(site, &next).map_err(plain)?;
         journal.append(Record::Commit).map_err(plain)
     });
     if let Err(mut undone) = switched {
@@ -109,6 +116,43 @@ pub fn run(
         |error: Error| error.advise("the change is made: the next run, or `teleport-update recover`, ends it");
     let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err();
     Ok(Finished { snapshot_sha256, after })
+}
+
+/// Commits `next` where nothing else changes.
+///
+/// # Errors
+/// Nothing has changed, or the next run finishes it.
+pub fn settle(site: &Site<'_>, command: &str, next: Next) -> Result<()> {
+    let plan = Plan {
+        from: None,
+        to: None,
+        to_dir: None,
+        direction: Direction::Same,
+        database: Database::Keep,
+        service: ServiceAction::None,
+        prepare: Vec::new(),
+        switch: Vec::new(),
+        after: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut next = Some(next);
+    let run = run(site, &plan, command, &mut |_| Ok(next.take().unwrap_or_default()), &mut |_| {});
+    run.map_err(|undone| undone.error)?.after.map_or(Ok(()), Err)
+}
+
+/// Makes what the commit puts in place durable under other names.
+fn write_next(site: &Site<'_>, next: &Next) -> Result<()> {
+    let versions = &site.layout.versions;
+    let files = [
+        (&next.config, NEXT_CONFIG, durable::FILE_MODE),
+        (&next.credentials, NEXT_CREDENTIALS, crate::config::credentials::MODE),
+    ];
+    for (text, name, mode) in files {
+        if let Some(text) = text {
+            durable::write_synced(&versions.join(name), text.as_bytes(), mode)?;
+        }
+    }
+    durable::sync_dir(versions)
 }
 
 fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Undone> {
@@ -199,7 +243,7 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
     }
     // What it kept is back under its own names.
     durable::remove_tree(&site.layout.versions.join(UNMANAGED))?;
-    durable::remove_file(&site.layout.versions.join(NEXT_CONFIG))
+    [NEXT_CONFIG, NEXT_CREDENTIALS].iter().try_for_each(|name| durable::remove_file(&site.layout.versions.join(name)))
 }
 
 /// Finishes a committed run. An outer error: it is not finished, the journal stays. The inner one is the first failure
@@ -248,6 +292,9 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
         }
         durable::remove_tree(&versions.join(TAKEN_OVER))?;
     }
+    if plan.switch.is_empty() && plan.after.is_empty() {
+        return Ok(());
+    }
     // A package removal that failed may have left the only good copies of what must survive it.
     if durable::exists(&versions.join(UNMANAGED).join(steps::PACKAGE_COPIES))? {
         return Ok(());
@@ -255,14 +302,23 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
     durable::remove_tree(&versions.join(UNMANAGED))
 }
 
-/// Puts the committed configuration in place; nothing to do if that was done before.
+/// Puts the committed settings in place; nothing to do if that was done before.
 fn adopt_config(site: &Site<'_>) -> Result<()> {
-    let next = site.layout.versions.join(NEXT_CONFIG);
-    match std::fs::symlink_metadata(&next) {
-        Ok(_) => durable::rename(&next, &site.layout.config_file()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).at("cannot read", &next),
+    let versions = &site.layout.versions;
+    let credentials = (versions.join(NEXT_CREDENTIALS), versions.join(CREDENTIALS));
+    for (next, place) in [credentials, (versions.join(NEXT_CONFIG), site.layout.config_file())] {
+        match std::fs::symlink_metadata(&next) {
+            // Only credentials can be none.
+            Ok(meta) if meta.len() == 0 => {
+                durable::remove_file(&place)?;
+                durable::remove_file(&next)?;
+            }
+            Ok(_) => durable::rename(&next, &place)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).at("cannot read", &next),
+        }
     }
+    Ok(())
 }
 
 /// Who opens the journal. The running program is hashed, not its name: a package upgrade may have replaced that.

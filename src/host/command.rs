@@ -157,16 +157,30 @@ impl Command {
     ///
     /// Errors ([`Code::Io`]): it cannot be started.
     pub fn run_attached(&self, signals: &Signals) -> Result<ExitStatus> {
-        let ended = self.supervise(signals, false)?;
+        let ended = self.supervise(signals, false, None)?;
         ended.ok_or_else(|| Error::new(Code::Io, format!("`{}` was left alone", self.line())))
+    }
+
+    /// The same for at most `limit`; then it is told to end, and ended.
+    ///
+    /// Errors ([`Code::Io`]): it cannot be started, or the time passed.
+    pub fn run_attached_within(&self, limit: Duration, signals: &Signals) -> Result<ExitStatus> {
+        let ended = self.supervise(signals, false, Some(Instant::now() + limit))?;
+        let late = || format!("`{}` did not end within {} s and was stopped", self.line(), limit.as_secs());
+        ended.ok_or_else(|| Error::new(Code::Io, late()))
     }
 
     /// The same, but SIGTERM is ours alone: the program goes on without us, and the answer is `None`.
     pub fn run_apart(&self, signals: &Signals) -> Result<Option<ExitStatus>> {
-        self.supervise(signals, true)
+        self.supervise(signals, true, None)
     }
 
-    fn supervise(&self, signals: &Signals, leave_on_term: bool) -> Result<Option<ExitStatus>> {
+    fn supervise(
+        &self,
+        signals: &Signals,
+        leave_on_term: bool,
+        deadline: Option<Instant>,
+    ) -> Result<Option<ExitStatus>> {
         let line = self.line();
         let (mut command, _kept_open) = self.prepare()?;
         command.envs(&self.env);
@@ -176,6 +190,10 @@ impl Command {
             let slice = Instant::now() + SLICE;
             if let Some(status) = wait(&mut child, &mut [], slice).at("cannot wait for", &line)? {
                 return Ok(Some(status));
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                end_group(&mut child, &mut []);
+                return Ok(None);
             }
             let received = signals.received();
             if leave_on_term && received == Some(Signal::TERM.as_raw()) {
@@ -493,6 +511,8 @@ mod tests {
     fn a_signal_is_passed_on_to_an_attached_program() {
         let signals = Signals::never();
         signals.raise(rustix::process::Signal::TERM.as_raw());
+        let error = shell("trap '' TERM; sleep 60").run_attached_within(Duration::from_millis(50), &Signals::never());
+        assert!(error.unwrap_err().what.contains("did not end within"));
         let status = shell("sleep 60").run_attached(&signals).unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
     }

@@ -92,7 +92,14 @@ impl Bed {
 
     /// Runs `plan` to its commit.
     fn commit(&self, plan: &Plan) -> Finished {
-        run(&self.site(), plan, "update", &mut |_| Ok(Some("next\n".into())), &mut |_| panic!("undone")).unwrap()
+        run(
+            &self.site(),
+            plan,
+            "update",
+            &mut |_| Ok(Next { config: Some("next\n".into()), credentials: None }),
+            &mut |_| panic!("undone"),
+        )
+        .unwrap()
     }
 
     /// Runs `plan`, which fails just before its commit, after `last` has done something to the host.

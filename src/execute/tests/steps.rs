@@ -121,7 +121,7 @@ fn a_step_that_fails_undoes_those_before_it_and_is_no_fault_of_the_version() {
 #[test]
 fn an_agent_that_cannot_be_started_is_the_versions_fault() {
     let bed = Bed::new();
-    let undone = run(&bed.site(), &plan(vec![Step::Start]), "update", &mut |_| Ok(None), &mut |journal| {
+    let undone = run(&bed.site(), &plan(vec![Step::Start]), "update", &mut |_| Ok(Next::default()), &mut |journal| {
         assert!(journal.undo_reason().unwrap().2);
     });
     let undone = undone.unwrap_err();
@@ -288,7 +288,7 @@ fn a_version_that_differs_from_its_manifest_is_not_switched_to() {
     bed.commit(&verify);
     durable::symlink(&bed.target("1.0.0"), &bed.agent()).unwrap();
     durable::write(&dir.join("bin/teleport"), b"evil", 0o755).unwrap();
-    let undone = run(&bed.site(), &verify, "update", &mut |_| Ok(None), &mut |_| {}).unwrap_err();
+    let undone = run(&bed.site(), &verify, "update", &mut |_| Ok(Next::default()), &mut |_| {}).unwrap_err();
     assert_eq!(undone.error.code, Code::Damaged);
     assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
 }
@@ -391,7 +391,7 @@ fn the_copies_of_a_package_that_was_not_removed_outlive_the_run() {
 fn the_journal_names_the_running_program_and_when_it_began() {
     let bed = Bed::new();
     let before = Timestamp::now();
-    let undone = run(&bed.site(), &plan(vec![failing()]), "update", &mut |_| Ok(None), &mut |journal| {
+    let undone = run(&bed.site(), &plan(vec![failing()]), "update", &mut |_| Ok(Next::default()), &mut |journal| {
         let opening = journal.opening().unwrap();
         let own = crate::release::Digest::of(&std::fs::read("/proc/self/exe").unwrap());
         assert_eq!((&opening.writer.path, &opening.writer.sha256), (&bed.host.exe, &own.to_string()));
