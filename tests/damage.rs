@@ -1,5 +1,6 @@
 //! What careless hands leave behind, and what the next run makes of it.
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 
