@@ -81,7 +81,7 @@ impl Host {
 #[test]
 fn every_kind_of_host_on_the_page_has_its_test() {
     let kinds: Vec<String> = blocks().into_keys().collect();
-    assert_eq!(kinds, ["apt", "bare", "dnf", "go", "mirror", "old", "repository", "script"]);
+    assert_eq!(kinds, ["apt", "bare", "dnf", "extension", "go", "mirror", "old", "repository", "script", "sysext"]);
 }
 
 #[test]
@@ -158,7 +158,13 @@ fn go() {
 #[test]
 fn bare() {
     let Some(mut host) = Host::up("bookworm", "bare") else { return };
+    // As on Red Hat; a directory's mode is the host's own.
+    host.rig.bed.sh("chmod 555 / /usr/bin /usr/lib");
+    let modes = "stat -c %a:%U / /etc /usr /usr/bin /usr/lib /usr/share/man";
+    let before = host.rig.bed.sh(modes);
     host.next();
+    assert_eq!(host.rig.bed.sh(modes), before);
+    host.rig.bed.sh("test $(stat -c %a:%U /usr/lib/teleport-update) = 755:root");
     host.rig.enable(&[]).ok();
     host.rig
         .bed
@@ -167,9 +173,79 @@ fn bare() {
     for gone in ["usr/lib/teleport-update", "usr/bin/teleport-update", "lib/systemd/system/teleport-update.timer"] {
         assert!(!host.rig.path(&format!("/{gone}")).exists(), "{gone}");
     }
-    // The directories of the host keep their modes.
-    assert_eq!(host.rig.bed.sh("stat -c %a:%U / /etc /usr /usr/bin"), "755:root\n755:root\n755:root\n755:root\n");
+    assert_eq!(host.rig.bed.sh(modes), before);
+    assert_eq!(host.rig.bed.sh("find /usr /etc -xdev -name '*teleport-update*' ! -type d"), "");
     host.done();
+}
+
+/// Makes the extension of the page in `dir`; its archive.
+fn extension(dir: &Path) -> Option<std::path::PathBuf> {
+    let deb = package::deb("1.0.0")?;
+    std::fs::copy(&deb, dir.join(deb.file_name().unwrap())).unwrap();
+    std::os::unix::fs::symlink(beds::checkout("packaging"), dir.join("packaging")).unwrap();
+    for block in blocks().remove("extension").unwrap() {
+        let output = Command::new("sh").args(["-ec", &block]).current_dir(dir).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    Some(dir.join("teleport-update.tar"))
+}
+
+#[test]
+fn a_host_with_a_sealed_usr_gets_the_updater_by_a_system_extension() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(archive) = extension(dir.path()) else { return };
+    let Some(mut host) = Host::up("bookworm", "sysext") else { return };
+    host.rig.bed.sh(&format!("rm -r {HERE}"));
+    host.rig.bed.put(archive, format!("{HERE}/teleport-update.tar"));
+    host.next();
+    host.rig.bed.sh("! touch /usr/local/bin/x");
+    host.is_ours();
+    assert_eq!(host.rig.bed.sh("readlink /opt/bin/teleport").trim(), "/var/lib/teleport/versions/1.0.0/bin/teleport");
+    host.rig.release(&Archive::simple("1.1.0"));
+    host.rig.bed.sh("systemctl start teleport-update.service");
+    assert_eq!(host.rig.status()["agent_version_running"], "1.1.0");
+    // A boot: the extension is merged before the recovery that is in it, and that comes before the agent.
+    host.rig.bed.sh(": >/var/lib/teleport/versions/.journal");
+    host.rig.bed.reboot();
+    host.rig.until_ready();
+    host.rig.bed.sh("systemctl is-active teleport teleport-update.timer");
+    let order = "systemctl show -p InactiveExitTimestampMonotonic --value systemd-sysext teleport-update-recover teleport | grep .";
+    let times: Vec<u64> = host.rig.bed.sh(order).lines().map(|line| line.parse().unwrap()).collect();
+    assert!(times.len() == 3 && times.is_sorted() && times[0] > 0, "{times:?}");
+    host.rig.bed.sh("test -z \"$(systemctl --failed --no-legend)\"");
+    host.next();
+    host.rig.bed.sh("test ! -e /usr/lib/teleport-update && test ! -e /opt/bin/teleport && touch /usr/local/bin/x");
+    assert!(host.rig.path("/etc/teleport.yaml").exists());
+    host.done();
+}
+
+#[test]
+fn a_system_extension_is_made_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(deb) = package::deb("1.0.0") else { return };
+    let script = beds::checkout("packaging/examples/sysext/make-sysext.sh");
+    let make =
+        |args: &[&str]| support::Ran::of(&Command::new(&script).args(args).current_dir(dir.path()).output().unwrap());
+    let deb = deb.to_str().unwrap();
+    make(&[]).fails(2, "usage");
+    make(&[deb, "cooked"]).fails(2, "usage");
+    make(&["/dev/null"]).fails(1, "is not the package");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    make(&[deb]).ok();
+    make(&[deb]).fails(1, "is there already");
+    assert_eq!(support::tree(dir.path())[..2], ["teleport-update/ 755", "teleport-update/usr/ 755"]);
+    let release = dir.path().join("teleport-update/usr/lib/extension-release.d/extension-release.teleport-update");
+    assert_eq!(std::fs::read_to_string(release).unwrap(), "ID=_any\nARCHITECTURE=x86-64\n");
+    std::fs::remove_dir_all(dir.path().join("teleport-update")).unwrap();
+    if Command::new("mksquashfs").arg("-version").output().is_err() {
+        make(&[deb, "raw"]).fails(1, "mksquashfs is missing");
+        return;
+    }
+    make(&[deb, "raw"]).ok();
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["teleport-update.raw"]);
+    let bytes = std::fs::read(dir.path().join("teleport-update.raw")).unwrap();
+    assert!(bytes.starts_with(b"hsqs"), "no squashfs");
 }
 
 #[test]

@@ -75,6 +75,27 @@ fn fails(image: &Image, before: &[String], what: &str, code: &str, words: &[&str
 }
 
 #[test]
+fn a_name_that_only_the_hosts_other_resolvers_know_is_told_where_names_are_looked_up() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let image = Image::new("1.0.0");
+    let words = "names are looked up in /etc/hosts and by DNS alone";
+    // A network without DNS; then the name in /etc/hosts, as the advice is.
+    let run = |hosts: &str| {
+        std::fs::write(image.path("/etc/hosts"), hosts).unwrap();
+        let script = "mount --bind \"$ROOT/etc/hosts\" /etc/hosts && ip link set lo up && \
+                      exec \"$@\" --root \"$ROOT\" enable --proxy teleport.home:1";
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-m", "-n", "sh", "-c", script, "sh"]).arg(support::updater()).env("ROOT", image.root());
+        Ran::of(&command.output().unwrap())
+    };
+    run("127.0.0.1 localhost\n").fails(1, words);
+    let ran = run("127.0.0.1 teleport.home\n").fails(1, "Connection refused");
+    assert!(!ran.stderr.contains(words), "{ran:#?}");
+}
+
+#[test]
 fn either_dialect_is_understood_from_either_path() {
     let image = enabled("");
     for dialect in [Dialect::Rfd, Dialect::Today] {

@@ -310,7 +310,7 @@ fn an_interrupted_update_is_recovered_by_the_package_that_came_in_between() {
 fn a_run_at_work_is_waited_for_or_named(format: Format) {
     let Some(rig) = format.up("pk-busy", "1.0.0") else { return };
     rig.bed.sh(&format!(
-        "systemd-run --quiet --unit=holder flock {VERSIONS}/.lock sleep 1000; \
+        "mkdir -p -m 700 {VERSIONS}/.lock; systemd-run --quiet --unit=holder flock {VERSIONS}/.lock sleep 1000; \
          until ! flock -n {VERSIONS}/.lock true; do sleep 0.05; done"
     ));
     let ran = Ran::of(&rig.bed.run(&["sh", "-c", format.remove()]));
@@ -712,5 +712,29 @@ fn the_example_scripts_can_be_run_where_they_are_installed() {
             assert_eq!(mode, if is_script { "755" } else { "644" }, "{path} by {unpack}");
         }
         script(&format!("cd {}/mirror && ./mirror.sh --to x", examples.display())).fails(2, "at least one version");
+    }
+}
+
+/// On ostree systems (CoreOS, RHEL image mode) the policy's store is in /etc/selinux.
+#[test]
+fn the_policy_module_is_loaded_once_and_removed_wherever_the_store_is() {
+    let Some(rig) = Rig::bare("bookworm", "pk-store") else { return };
+    rig.bed.put(checkout("selinux/scriptlets.sh"), "/root/scriptlets.sh");
+    rig.bed.write("/usr/share/selinux/packages/teleport-update.pp", "module", 0o644);
+    rig.bed.write("/etc/selinux/config", "SELINUX=enforcing\nSELINUXTYPE=targeted\n", 0o644);
+    rig.bed.write("/etc/selinux/targeted/policy/policy.33", "", 0o644);
+    rig.bed.write("/usr/sbin/setfiles", "#!/bin/sh\n", 0o755);
+    for store in ["/var/lib/selinux", "/etc/selinux"] {
+        let module = format!("{store}/targeted/active/modules/200/teleport-update");
+        let semodule = format!(
+            "#!/bin/sh\necho \"$*\" >>/root/calls\n\
+             case \"$*\" in *' -i '*) mkdir -p {module} ;; *' -r '*) rmdir {module} ;; esac\n"
+        );
+        rig.bed.write("/usr/sbin/semodule", semodule, 0o755);
+        rig.bed.sh(". /root/scriptlets.sh; selinux_install; selinux_install; selinux_remove; selinux_remove");
+        let calls = rig.bed.sh("cat /root/calls; rm /root/calls");
+        let (load, remove) =
+            ("-n -X 200 -i /usr/share/selinux/packages/teleport-update.pp", "-n -X 200 -r teleport-update");
+        assert_eq!(calls, format!("{load}\n{remove}\n"), "{store}");
     }
 }

@@ -101,6 +101,7 @@ for group in "$@"; do
         perl -MIO::Socket::SSL -e 1 2>/dev/null || packages+=(libio-socket-ssl-perl)
         needs dpkg-scanpackages dpkg-dev
         needs patch patch
+        needs mksquashfs squashfs-tools
         ;;
     packages)
         needs dpkg-deb dpkg

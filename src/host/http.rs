@@ -505,7 +505,21 @@ fn failure(error: ureq::Error, url: &str, way: &str) -> Failure {
     match error {
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::lasting(Error { code: Code::Usage, ..told }),
         ureq::Error::ConnectProxyFailed(_) => Failure::passing(told.advise("check the HTTP proxy")),
+        _ if is_lookup(&error) => Failure::passing(told.advise(
+            "check the network and the name; names are looked up in /etc/hosts and by DNS alone, see \"Names\" in the operator's guide",
+        )),
         _ => Failure::passing(told.advise("check the network and the address")),
+    }
+}
+
+/// True if the name was not found. The C library's own errors of a look-up have no number, only std's words.
+fn is_lookup(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::HostNotFound => true,
+        ureq::Error::Io(error) => {
+            error.raw_os_error().is_none() && error.to_string().starts_with("failed to lookup address")
+        }
+        _ => false,
     }
 }
 
