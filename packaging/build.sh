@@ -77,7 +77,7 @@ Version: $debian_version
 Architecture: $arch
 Maintainer: $maintainer
 Installed-Size: $(installed_size "$tree")
-Provides: $replaces
+Provides: $replaces, $provides
 Conflicts: $replaces
 Replaces: $replaces
 Recommends: $recommends
@@ -115,7 +115,7 @@ License: $license
 URL: $homepage
 Packager: $maintainer
 Group: System Environment/Base
-Provides: $replaces = %{version}-%{release}
+Provides: $replaces = %{version}-%{release}, $provides = %{version}-%{release}
 Obsoletes: $replaces < $replaces_below
 Recommends: $recommends
 OrderWithRequires(post): systemd

@@ -87,6 +87,12 @@ look_at_host() {
     if [ -e /run/ostree-booted ]; then
         fail "$system has a read-only /usr: install the rpm with \`rpm-ostree install\`, then run \`teleport-update enable\`"
     fi
+    case $ids in
+    *' alpine '* | *' nixos '*) see='Not supported' ;;
+    *' flatcar '*) see=Flatcar ;;
+    *) see='' ;;
+    esac
+    if [ -n "$see" ]; then fail "there is no package for $system: see \"$see\" in docs/install.md"; fi
     # A host can have the other family's tool as well.
     case $ids in
     *' debian '* | *' ubuntu '*) wanted='deb rpm' ;;

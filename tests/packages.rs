@@ -119,6 +119,13 @@ fn both_packages_hold_the_same_and_need_nothing() {
     };
     assert_eq!(common(&of_deb.stdout), common(&of_rpm.stdout));
     assert!(of_deb.stdout.contains("/usr/lib/teleport-update/teleport-update\n"), "{of_deb:?} in {}", dir.display());
+    // Asked for by the package's name in RFD 0169 it comes as well.
+    let provides = script(&format!("dpkg-deb -f {} Provides", deb.display())).ok();
+    assert_eq!(provides.stdout, "teleport-ent-updater, teleport-updater\n");
+    let provides = script(&format!("rpm -qp --provides {}", rpm.display())).ok();
+    for name in ["teleport-ent-updater", "teleport-updater"] {
+        assert!(provides.stdout.contains(&format!("{name} = 1.0.0-1\n")), "{provides:?}");
+    }
     let depends = script(&format!("dpkg-deb -f {} Depends Pre-Depends", deb.display())).ok();
     assert_eq!(depends.stdout, "");
     let requires =
@@ -720,7 +727,7 @@ fn the_example_scripts_can_be_run_where_they_are_installed() {
 fn the_policy_module_is_loaded_once_and_removed_wherever_the_store_is() {
     let Some(rig) = Rig::bare("bookworm", "pk-store") else { return };
     rig.bed.put(checkout("selinux/scriptlets.sh"), "/root/scriptlets.sh");
-    rig.bed.write("/usr/share/selinux/packages/teleport-update.pp", "module", 0o644);
+    rig.bed.write("/usr/share/selinux/packages/teleport-update.cil", "module", 0o644);
     rig.bed.write("/etc/selinux/config", "SELINUX=enforcing\nSELINUXTYPE=targeted\n", 0o644);
     rig.bed.write("/etc/selinux/targeted/policy/policy.33", "", 0o644);
     rig.bed.write("/usr/sbin/setfiles", "#!/bin/sh\n", 0o755);
@@ -734,7 +741,7 @@ fn the_policy_module_is_loaded_once_and_removed_wherever_the_store_is() {
         rig.bed.sh(". /root/scriptlets.sh; selinux_install; selinux_install; selinux_remove; selinux_remove");
         let calls = rig.bed.sh("cat /root/calls; rm /root/calls");
         let (load, remove) =
-            ("-n -X 200 -i /usr/share/selinux/packages/teleport-update.pp", "-n -X 200 -r teleport-update");
+            ("-n -X 200 -i /usr/share/selinux/packages/teleport-update.cil", "-n -X 200 -r teleport-update");
         assert_eq!(calls, format!("{load}\n{remove}\n"), "{store}");
     }
 }

@@ -60,12 +60,12 @@ stop_updates() {
     done
 }
 
-# The first installation, and one after a removal; not an upgrade: what an operator disabled stays so. By preset (ours says
-# enable), so that an operator's own preset wins; works in images as well.
+# `enable_units preset`: the first installation, and one after a removal; not an upgrade: what an operator disabled stays so.
+# Ours says enable; an operator's own preset wins. `enable_units enable`: as they were. Works in images as well.
 enable_units() {
     if command -v systemctl >/dev/null 2>&1; then
         for unit in $(own_units); do
-            if ! grep -qsx "$unit" "$disabled"; then change_links preset "$unit"; fi
+            if ! grep -qsx "$unit" "$disabled"; then change_links "$1" "$unit"; fi
         done
     fi
     reload_units

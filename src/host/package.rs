@@ -390,15 +390,22 @@ fn judged(output: Output, locked: bool) -> Result<Output> {
     let error = Error::new(Code::PackageFailed, format!("`{}` failed: {}", output.line, words.join(" ")));
     Err(match locked {
         true => error.advise(busy::TRY_AGAIN),
+        false if text.contains(SEALED) => error.advise(
+            "remove it in this system's own way (`rpm-ostree uninstall`, `transactional-update pkg remove`), then run the command again",
+        ),
         false => error.advise("solve this with the package manager, then run the command again"),
     })
 }
 
+/// What a package manager says of a database that nobody has locked but that nobody can write (EROFS).
+const SEALED: &str = "Read-only file system";
+
 fn is_lock_message(text: &str) -> bool {
     // dpkg ("dpkg frontend lock was locked by another process", "status database area is locked"), rpm.
-    text.contains("locked by another process")
-        || text.contains("database area is locked")
-        || text.contains("can't create transaction lock")
+    ["locked by another process", "database area is locked", "can't create transaction lock"]
+        .iter()
+        .any(|words| text.contains(words))
+        && !text.contains(SEALED)
 }
 
 #[cfg(test)]
@@ -587,6 +594,21 @@ mod tests {
         image.purge().unwrap();
         assert!(image.path("/etc/teleport.yaml").exists());
         assert_eq!(installed(Some(&image.root())).unwrap(), []);
+    }
+
+    #[test]
+    fn a_database_on_a_read_only_file_system_is_not_taken_for_a_locked_one() {
+        for words in [
+            "error: can't create transaction lock on /usr/lib/sysimage/rpm/.rpm.lock (Read-only file system)",
+            "dpkg: error: unable to lock the dpkg frontend: locked by another process? Read-only file system",
+        ] {
+            assert!(!is_lock_message(words), "{words}");
+            let status = std::os::unix::process::ExitStatusExt::from_raw(1 << 8);
+            let output = Output { status, stdout: Vec::new(), stderr: words.into(), line: "rpm -e teleport".into() };
+            let error = judged(output, is_lock_message(words)).unwrap_err().to_string();
+            assert!(error.contains("transactional-update pkg remove") && !error.contains(busy::TRY_AGAIN), "{error}");
+        }
+        assert!(is_lock_message("error: can't create transaction lock on /x (Resource temporarily unavailable)"));
     }
 
     #[test]

@@ -175,3 +175,25 @@ fn what_an_operator_disabled_stays_so_and_settings_are_applied_where_they_are_gi
     plain(&["--"]);
     assert_eq!((&rig.status()["agent_updates_enabled"], &rig.status()["group"]), (&true.into(), &"blue".into()));
 }
+
+#[test]
+fn a_system_that_the_package_is_not_for_is_told_the_part_of_the_page_that_is_about_it() {
+    let Some(rig) = Rig::bare("bookworm", "scriptother") else { return };
+    rig.bed.put(desk::script(), "/root/install.sh");
+    let told = |release: &str| {
+        rig.bed.sh("rm -f /etc/os-release");
+        rig.bed.write("/etc/os-release", release, 0o644);
+        Ran::of(&rig.bed.run(&["sh", "/root/install.sh", "--url", "/nowhere", "--no-enable"]))
+    };
+    // Some have another distribution's package tool installed, as this bed has dpkg.
+    for (id, part) in [("alpine", "Not supported"), ("nixos", "Not supported"), ("flatcar", "Flatcar")] {
+        let ran = told(&format!("ID={id}\nPRETTY_NAME=\"An {id} 1\"\n"));
+        ran.fails(1, &format!("no package for An {id} 1: see \"{part}\" in docs/install.md"));
+    }
+    rig.bed.sh("rm /usr/bin/dpkg");
+    told("ID=gentoo\nPRETTY_NAME=Gentoo\n").fails(1, "neither dpkg nor rpm: see \"Without a package manager\"");
+    let page = std::fs::read_to_string(crate::support::beds::checkout("docs/install.md")).unwrap();
+    for part in ["## Not supported\n", "### Flatcar\n", "## Without a package manager\n", "## Sealed systems\n"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
