@@ -107,12 +107,12 @@ e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package 
 	cargo test $(CARGO_FLAGS) --test e2e -- --include-ignored --test-threads 1
 	tests/e2e/matrix.sh $(TARGET_DIR)/$(NATIVE)/tmp/e2e
 
-# An enforcing SELinux machine under qemu, without KVM: some minutes.
-# Fedora's policy for the same flows; where it is not, only Debian's is tried, and the table says so.
+# Fedora's policy for the flows of e2e-vm; where it is not, only Debian's is tried, and the table says so.
 FEDORA_POLICY ?= $(wildcard ../shared/beds/fedora-targeted.tar.xz)
 
+# An enforcing SELinux machine under qemu, without KVM: half an hour for each policy.
 .PHONY: e2e-vm
-e2e-vm: setup-selinux setup-vm build ## Every flow in an enforcing SELinux virtual machine: no denial, every label right, negative tests
+e2e-vm: setup-selinux setup-vm build ## Every flow under SELinux, Debian's policy and Fedora's, in a virtual machine: no denial, every label right, negative tests
 	FEDORA_POLICY="$(FEDORA_POLICY)" tests/selinux/run.sh $(addprefix $(TARGET_DIR)/$(NATIVE)/debug/,teleport-update toy-agent test-cluster)
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.

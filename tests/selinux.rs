@@ -192,6 +192,13 @@ fn the_unit_may_do_what_an_operator_does_by_hand_and_systemd_may_follow() {
     for (who, to, class, wanted) in [
         // Names by DNS: the resolver binds its socket.
         (updater, "node_type", "udp_socket", &["node_bind"][..]),
+        // What tells the name server, where it is not in /etc itself.
+        (updater, "systemd_resolved_runtime_t", "dir", &["search"]),
+        (updater, "systemd_resolved_runtime_t", "file", &reads),
+        (updater, "systemd_resolved_var_run_t", "dir", &["search"]),
+        (updater, "NetworkManager_runtime_t", "file", &reads),
+        (updater, "NetworkManager_var_run_t", "dir", &["search"]),
+        (updater, "net_conf_t", "file", &reads),
         // A mirror on this host.
         (updater, "var_t", "file", &reads),
         (updater, "var_lib_t", "file", &reads),
@@ -210,7 +217,7 @@ fn the_unit_may_do_what_an_operator_does_by_hand_and_systemd_may_follow() {
         (updater, "systemd_unit_t", "lnk_file", &["create", "rename", "unlink"]),
         (updater, "systemd_unit_file_t", "lnk_file", &["create", "rename", "unlink"]),
         // The new main process is found by its pid file.
-        ("init_t", "teleport_runtime_t", "file", &["open", "read", "unlink"]),
+        ("init_t", "teleport_runtime_t", "file", &["open", "read", "ioctl", "unlink"]),
         // By hand, too, the start of the new version is waited for.
         (updater, "teleport_exec_t", "file", &["watch", "watch_reads"]),
         ("unconfined_domain_type", "teleport_exec_t", "file", &["watch", "watch_reads"]),

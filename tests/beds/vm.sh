@@ -18,8 +18,8 @@
 #   vm.sh sweep                    takes down the machines whose owner (BED_OWNER at `up`) is dead
 #   vm.sh clean                    takes down every machine and removes roots and images
 #
-# MODULE.cil is also a module's name for semodule. Environment: VM_POLICY (an archive with another SELinux policy than
-# Debian's: modules/*.pp and etc/selinux/targeted), TELEPORT_UPDATE_BEDS (cache and state directory, as for beds),
+# Environment: VM_POLICY (an archive with another SELinux policy than Debian's, one directory with modules/*.pp and
+# etc/selinux/targeted), TELEPORT_UPDATE_BEDS (cache and state directory, as for beds),
 # BED_DEADLINE (seconds until ready, default 180: a boot without snapshot takes 20 to 40), BED_OWNER (pid that the machine
 # must not outlive), TELEPORT_UPDATE_NO_BEDS=1 (this machine shall host none).
 #

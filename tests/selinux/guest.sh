@@ -20,10 +20,16 @@ case ${1:-} in
 host)
     # What these flows need and no package brings. Names come from a name server, as on any host: its own socket and port.
     echo '127.0.0.1 vm' >/etc/hosts
-    echo 'nameserver 127.0.0.1' >/etc/resolv.conf
+    ln -sf ../run/systemd/resolve/stub-resolv.conf /etc/resolv.conf
     cp /mnt/ca.pem /etc/cluster-ca.pem
-    printf '[Service]\nExecStart=/usr/bin/python3 /usr/local/sbin/names.py\n[Install]\nWantedBy=multi-user.target\n' \
-        >/etc/systemd/system/names.service
+    # As systemd-resolved leaves it, but for the port.
+    cat >/etc/systemd/system/names.service <<'UNIT'
+[Service]
+ExecStartPre=/bin/sh -c "mkdir -p /run/systemd/resolve; echo nameserver 127.0.0.1 >/run/systemd/resolve/stub-resolv.conf; restorecon -R /run/systemd/resolve"
+ExecStart=/usr/bin/python3 /usr/local/sbin/names.py
+[Install]
+WantedBy=multi-user.target
+UNIT
     cp /mnt/names.py /usr/local/sbin/
     # An instance of a cloud.
     mkdir -p /var/lib/cloud/data /var/lib/cloud/instances/i-1
