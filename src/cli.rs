@@ -146,7 +146,7 @@ pub struct Install {
     /// Where archives are: https://HOST/DIR or file:///DIR; "default" forgets it
     #[arg(short, long, value_name = "URL", env = "TELEPORT_CDN_BASE_URL", hide_env_values = true)]
     pub base_url: Option<String>,
-    /// Accepted for compatibility: what stands where links go is always replaced, and kept until the commit
+    /// Also replace an agent that is newer: a downgrade without a snapshot of the database
     #[arg(short, long)]
     pub overwrite: bool,
     /// Install this version instead of the cluster's

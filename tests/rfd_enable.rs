@@ -364,12 +364,12 @@ fn enable_step_11_sets_active_version_when_the_agent_is_not_running_and_only_aft
 #[test]
 fn enable_step_12_replaces_links_and_database_and_exits_1_when_the_new_version_fails() {
     let Some(rig) = Rig::up("enable-12b") else { return };
-    rig.release(&Archive::simple("1.0.0"));
+    rig.release(&Archive::simple("1.0.0").without_helper("tbot"));
     rig.enable(&[]).ok();
     rig.start_agent();
     let links = support::tree(&rig.path("/usr/local"));
     let version = support::tree(&rig.path("/var/lib/teleport/versions/1.0.0/bin"));
-    rig.release(&Archive::simple("2.0.0").schema(2).behaviour("corrupts-file").helper("newcomer"));
+    rig.release(&Archive::simple("2.0.0").schema(2).behaviour("corrupts-file"));
     rig.enable(&[]).fails(1, "rolled back to 1.0.0");
     assert_eq!(support::tree(&rig.path("/usr/local")), links);
     assert_eq!(support::tree(&rig.path("/var/lib/teleport/versions/1.0.0/bin")), version);

@@ -315,15 +315,15 @@ fn update_step_09_extracts_beside_the_old_version_and_writes_the_checksum() {
 #[test]
 fn update_step_10_points_every_link_at_the_new_version_and_removes_those_to_names_it_lacks() {
     let image = Image::new("0.9.0");
-    image.cluster.publish(&Archive::simple("1.0.0").helper("outgoing"));
+    image.cluster.publish(&Archive::simple("1.0.0").without_helper("fdpass-teleport"));
     image.cluster.set_directive(Find::version("1.0.0"));
     image.enable(&[]).ok();
-    assert_eq!(link(&image.path("/usr/local/bin/outgoing")), binary("1.0.0", "outgoing"));
-    image.cluster.publish(&Archive::simple("2.0.0").helper("incoming").without_helper("tctl"));
+    assert_eq!(names(&image.path("/usr/local/bin")), ["tbot", "tctl", "teleport", "tsh"]);
+    image.cluster.publish(&Archive::simple("2.0.0").without_helper("tctl"));
     image.cluster.set_directive(Find::version("2.0.0"));
     image.run(&["update"]).ok();
     let bin = image.path("/usr/local/bin");
-    assert_eq!(names(&bin), ["fdpass-teleport", "incoming", "tbot", "teleport", "tsh"]);
+    assert_eq!(names(&bin), ["fdpass-teleport", "tbot", "teleport", "tsh"]);
     for name in names(&bin) {
         assert_eq!(link(&bin.join(&name)), binary("2.0.0", &name));
     }
@@ -368,8 +368,9 @@ fn update_steps_10_to_12_come_in_the_order_of_the_contract() {
     rig.bed.sh("mkdir /var/calls");
     let wrapper = "#!/bin/sh\nfor word in \"$@\"; do case $word in\n\
                    daemon-reload|reload|restart|start|stop) : >\"/var/calls/systemctl-$word\";;\n\
-                   esac; done\nexec /usr/bin/systemctl \"$@\"\n";
-    rig.bed.write("/usr/local/sbin/systemctl", wrapper, 0o755);
+                   esac; done\nexec /usr/bin/systemctl.real \"$@\"\n";
+    rig.bed.sh("mv /usr/bin/systemctl /usr/bin/systemctl.real");
+    rig.bed.write("/usr/bin/systemctl", wrapper, 0o755);
     rig.release(&Archive::simple("2.0.0").schema(2));
 
     let watched = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();

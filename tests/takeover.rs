@@ -613,3 +613,198 @@ fn in_an_image_the_rpm_goes_and_configuration_and_data_stay() {
     let link = std::fs::read_link(image.path("/usr/local/bin/teleport")).unwrap();
     assert_eq!(link, Path::new("/var/lib/teleport/versions/1.0.0/bin/teleport"));
 }
+
+/// An image with this plain `teleport` where the agent's link goes.
+fn plain(image: &Image, version: &str) -> PathBuf {
+    let path = image.path("/usr/local/bin/teleport");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // A program that is running cannot be written to, and a link would be followed.
+    let _ = std::fs::remove_file(&path);
+    put(path.clone(), agent(version), 0o755);
+    path
+}
+
+/// Gives the image's agent a database that `version` has written.
+fn database(image: &Image, version: &str) {
+    let path = image.path("/var/lib/teleport/proc/sqlite.db");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let database = rusqlite::Connection::open(path).unwrap();
+    database.execute_batch("CREATE TABLE IF NOT EXISTS rows(version TEXT)").unwrap();
+    database.execute("INSERT INTO rows VALUES (?)", [version]).unwrap();
+}
+
+fn rows(image: &Image, path: &str) -> Vec<String> {
+    support::sql_of(&image.path(path), "SELECT version FROM rows")
+}
+
+#[test]
+fn a_plain_agent_that_is_newer_than_the_cluster_wants_is_replaced_only_where_one_insists() {
+    let image = Image::new("1.0.0");
+    let path = plain(&image, "9.0.0");
+    database(&image, "9.0.0");
+    for command in ["enable", "pin"] {
+        let mut args = image.enable_args();
+        args[0] = command.to_owned();
+        let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+        args.extend(["--log-format", "json"]);
+        let ran = image.run(&args);
+        assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{ran:#?}");
+        assert!(ran.stderr.contains("/usr/local/bin/teleport is Teleport 9.0.0"), "{ran:#?}");
+        assert_eq!(std::fs::read(&path).unwrap(), agent("9.0.0"));
+        assert!(!image.versions().join("1.0.0").exists(), "nothing was downloaded");
+        assert!(!image.config().contains("enabled: true"));
+    }
+    image.enable(&["--overwrite"]).ok();
+    assert!(std::fs::read_link(&path).unwrap().ends_with("1.0.0/bin/teleport"));
+    assert!(!image.versions().join("1.0.0/backup").exists(), "the newer version's database is no snapshot of 1.0.0");
+}
+
+#[test]
+fn an_agent_that_tells_no_version_is_taken_over_by_enable_with_a_warning_but_not_by_update() {
+    let image = Image::new("1.0.0");
+    let path = image.path("/usr/local/bin/teleport");
+    put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
+    let ran = image.enable(&[]).ok();
+    assert!(ran.stderr.contains("does not tell which version"), "{ran:#?}");
+    std::fs::remove_file(&path).unwrap();
+    put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
+    image.release("2.0.0");
+    let ran = image.run(&["update", "--now", "--log-format", "json"]);
+    assert_eq!((ran.status, ran.error_code()), (1, "path_taken".into()), "{ran:#?}");
+    assert!(path.symlink_metadata().unwrap().is_file());
+    image.enable(&[]).ok();
+    assert!(std::fs::read_link(&path).unwrap().ends_with("2.0.0/bin/teleport"));
+}
+
+#[test]
+fn a_package_that_came_back_newer_keeps_its_place_and_the_snapshot_of_our_version_stays_its_own() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    database(&image, "1.0.0");
+    image.release("2.0.0");
+    image.run(&["update", "--now"]).ok();
+    assert_eq!(rows(&image, "/var/lib/teleport/versions/1.0.0/backup/sqlite.db"), ["1.0.0"]);
+    image.run(&["rollback"]).ok();
+    image.cluster.set_directive(Find::version("1.0.0"));
+    let path = plain(&image, "9.0.0");
+    database(&image, "9.0.0");
+    let kept = tree(&image.versions().join("1.0.0/backup"));
+
+    for args in [&["update"][..], &["update", "--now"], &["rollback"], &["verify", "--repair"]] {
+        let ran = image.run(&[args, &["--log-format", "json"]].concat());
+        assert_eq!(ran.status, 1, "{args:?} {ran:#?}");
+        if args[0] != "rollback" {
+            assert_eq!(ran.error_code(), "newer_agent", "{args:?} {ran:#?}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), agent("9.0.0"), "{args:?}");
+    }
+    image.run(&["verify"]).fails(1, "/usr/local/bin/teleport is another file");
+    let status = image.run(&["status", "--format", "json"]).ok().json();
+    assert_eq!(status["agent_replaced_by"], "/usr/local/bin/teleport is a file that is not ours");
+    assert!(image.run(&["status", "--format", "text"]).ok().stdout.contains("is a file that is not ours"));
+
+    // To a newer one than both it goes, with the database as it is.
+    image.release("10.0.0");
+    let ran = image.run(&["update", "--now"]).ok();
+    assert!(ran.stderr.contains("was replaced by Teleport 9.0.0"), "{ran:#?}");
+    assert!(std::fs::read_link(&path).unwrap().ends_with("10.0.0/bin/teleport"));
+    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["1.0.0", "9.0.0"]);
+    assert_eq!(tree(&image.versions().join("1.0.0/backup")), kept);
+}
+
+#[test]
+fn a_package_that_came_back_no_newer_makes_way_and_is_told_of() {
+    for version in ["0.9.0", "1.0.0"] {
+        let image = Image::new("1.0.0");
+        image.enable(&[]).ok();
+        let path = plain(&image, version);
+        let ran = image.run(&["update"]).ok();
+        assert!(ran.stderr.contains(&format!("was replaced by Teleport {version}")), "{ran:#?}");
+        assert!(std::fs::read_link(&path).unwrap().ends_with("1.0.0/bin/teleport"));
+    }
+}
+
+#[test]
+fn an_update_to_the_version_that_came_back_as_a_package_keeps_the_database_that_it_has_written() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    database(&image, "1.0.0");
+    image.release("2.0.0");
+    image.run(&["update", "--now"]).ok();
+    database(&image, "2.0.0");
+    image.run(&["rollback"]).ok();
+    assert!(image.versions().join("2.0.0/backup/sqlite.db").exists());
+    // The package's 2.0.0 goes on from there, not from our snapshot of 2.0.0.
+    plain(&image, "2.0.0");
+    database(&image, "2.0.0 of the package");
+    image.run(&["update", "--now"]).ok();
+    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["1.0.0", "2.0.0 of the package"]);
+}
+
+#[test]
+fn a_file_of_the_operators_is_left_by_update_whatever_a_release_brings() {
+    let image = Image::new("1.0.0");
+    image.cluster.publish(&Archive::simple("1.0.0").without_helper("tbot"));
+    image.enable(&[]).ok();
+    let bin = image.path("/usr/local/bin");
+    put(bin.join("deploy"), "theirs", 0o755);
+    put(bin.join("tbot"), "theirs", 0o755);
+    std::fs::remove_file(bin.join("tctl")).unwrap();
+    symlink("/opt/theirs/tctl", bin.join("tctl")).unwrap();
+    let archive = Archive::simple("2.0.0").helper("deploy").helper("systemctl");
+    image.cluster.publish(&archive);
+    image.cluster.set_directive(Find::version("2.0.0"));
+    let ran = image.run(&["update", "--now"]).ok();
+    for name in ["tbot", "tctl"] {
+        assert!(ran.stderr.contains(&format!("bin/{name} is not ours, and stays")), "{name} {ran:#?}");
+    }
+    for name in ["deploy", "tbot"] {
+        assert_eq!(std::fs::read_to_string(bin.join(name)).unwrap(), "theirs", "{name}");
+    }
+    assert_eq!(std::fs::read_link(bin.join("tctl")).unwrap(), Path::new("/opt/theirs/tctl"));
+    // What no release of Teleport has is stored, and linked only where it is asked for.
+    assert!(image.versions().join("2.0.0/bin/systemctl").exists() && !bin.join("systemctl").exists());
+    assert!(image.run(&["update"]).ok().stderr.contains("nothing to do"));
+    image.enable(&["--components", "tsh,tbot,deploy"]).ok();
+    for name in ["deploy", "tbot"] {
+        assert!(std::fs::read_link(bin.join(name)).unwrap().ends_with(format!("2.0.0/bin/{name}")), "{name}");
+    }
+}
+
+#[test]
+fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_in_its_watch() {
+    let Some(rig) = Rig::up("wayback") else { return };
+    let bin = rig.path("/usr/local/bin");
+    put(bin.join("teleport"), agent("0.9.0"), 0o755);
+    put(bin.join("tctl"), agent("0.9.0"), 0o750);
+    symlink("/opt/old/tsh", bin.join("tsh")).unwrap();
+    rig.bed.write("/etc/systemd/system/teleport.service", agent_unit(""), 0o644);
+    let config =
+        format!("version: v1\nkind: agent_versions\nspec:\n{}", support::FAST.replace("watch: 1s", "watch: 60s"));
+    rig.bed.write("/var/lib/teleport/versions/updates.yaml", config, 0o644);
+    rig.start_agent();
+    rig.bed.until("test -s /var/lib/teleport/proc/sqlite.db", Duration::from_secs(20));
+    let before = tree(&bin);
+    rig.release(&Archive::simple("1.0.0").schema(2).behaviour("ready-then-dies"));
+    let ran = rig.enable(&[]).fails(1, "fell during its watch");
+    assert!(ran.stderr.contains("what was there before is back"), "{ran:#?}");
+    assert_eq!(tree(&bin), before);
+    rig.until_ready();
+    assert_eq!(rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe").trim(), "/usr/local/bin/teleport");
+    assert_eq!(rig.sql("PRAGMA user_version"), ["1"]);
+    assert_eq!(rig.sql("SELECT DISTINCT version FROM rows"), ["0.9.0"]);
+    let status = rig.status();
+    assert_eq!(status["last_result"]["outcome"], "rolled_back");
+    assert_eq!(status["agent_version_installed"], serde_json::Value::Null);
+    assert_eq!(status["refused"][0]["version"], "1.0.0");
+    assert!(!rig.path("/var/lib/teleport/versions/.unmanaged").exists());
+    // The fallen version's rows are kept, and it waits.
+    let kept = rig.path("/var/lib/teleport/versions/1.0.0/backup/sqlite.db");
+    assert!(support::sql_of(&kept, "SELECT DISTINCT version FROM rows").contains(&"1.0.0".to_owned()));
+    rig.updater(&["update"]).ok();
+    assert_eq!(tree(&bin), before);
+    // A good one takes it over.
+    rig.release(&Archive::simple("1.1.0").schema(2));
+    rig.enable(&[]).ok();
+    assert_eq!(rig.status()["agent_version_running"], "1.1.0");
+}

@@ -9,6 +9,7 @@ use crate::cli::Install;
 use crate::cluster::ProxyAddr;
 use crate::config::{Credentials, GoUpdater, Spec};
 use crate::host::{Layout, lock, machine};
+use crate::plan::Over;
 use crate::release::{BaseUrl, PublicKey, Revision, Version};
 use crate::report::{Code, Error, Result};
 
@@ -77,6 +78,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
             in_window: true,
             insist: true,
             depth: Depth::Adopt,
+            over: if args.overwrite { Over::Newer } else { Over::Foreign },
             change: &change,
             refuse_left: None,
             trusted_snapshot: None,

@@ -11,7 +11,7 @@ use crate::execute::{self, Next, prepare as preparing, room};
 use crate::host::{Layout, durable, machine, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
-use crate::plan::{self, Database, Direction, Plan, ServiceAction, Snapshot, Step, Target};
+use crate::plan::{self, Database, Direction, Over, Plan, ServiceAction, Snapshot, Step, Target};
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
 use crate::service::Service;
@@ -31,6 +31,8 @@ pub struct Errand<'a> {
     pub insist: bool,
     /// How much is taken over.
     pub depth: Depth,
+    /// What of others may be replaced.
+    pub over: Over,
     /// What the commit changes in the settings.
     pub change: &'a dyn Fn(&mut Spec),
     /// The version that is left is refused from now on, for this reason (a rollback).
@@ -172,8 +174,13 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     let url = ask::base_url(context, &spec)?.join(&errand.target.archive_name(ask::arch(context)));
-    let target =
-        Target { revision: errand.target.clone(), url, bytes: None, trust_snapshot: errand.trusted_snapshot.is_some() };
+    let target = Target {
+        revision: errand.target.clone(),
+        url,
+        bytes: None,
+        trust_snapshot: errand.trusted_snapshot.is_some(),
+        over: errand.over,
+    };
     let plan = plan::move_to(facts, &target)?;
     if plan.database == Database::Keep {
         return Ok(plan);
@@ -249,10 +256,7 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
             say_done(context, plan);
             match finished.after {
                 Some(error) => Err(error),
-                None => {
-                    let watches = plan.switch.iter().any(|step| matches!(step, Step::Health { failing: false, .. }));
-                    Ok((0, watches && plan.direction != Direction::Same))
-                }
+                None => Ok((0, plan.is_watched())),
             }
         }
         Err(undone) => {

@@ -17,12 +17,14 @@ pub mod record;
 pub mod recover;
 pub mod rollback;
 pub mod status;
+pub mod stranger;
 pub mod survey;
 pub mod uninstall;
 pub mod update;
 pub mod verify;
 pub mod version;
 pub mod watch;
+mod way_back;
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use super::errand::{self, Errand, Planned};
 use super::survey::Depth;
 use super::{Context, ask, recover, version};
 use crate::cli::{OutputFormat, Plan as Args};
-use crate::plan::{Database, Plan, ServiceAction, Step};
+use crate::plan::{Database, Over, Plan, ServiceAction, Step};
 use crate::release;
 use crate::report::{Code, Error, Result};
 
@@ -35,6 +35,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
         in_window: directive.in_window || args.now,
         insist: args.now,
         depth: Depth::Move,
+        over: Over::Told,
         change: &|_| {},
         refuse_left: None,
         trusted_snapshot: None,

@@ -57,13 +57,13 @@ pub fn settled(
         }
         if moved {
             // Where the agent was failing before, the version is not proven, and cannot fall either.
-            let watched = plan.switch.iter().any(|step| matches!(step, Step::Health { failing: false, .. }));
+            let watched = plan.is_watched();
             let end = || now.saturating_add(jiff::SignedDuration::try_from(spec.watch).unwrap_or_default());
             status.watch = watched.then(|| Watch {
                 revision: to.clone(),
                 until: end().unwrap_or(now),
                 snapshot_sha256: snapshot_sha256.map(str::to_owned),
-                previous: plan.from.clone(),
+                previous: plan.from.clone().filter(|_| !plan.unmanaged),
             });
             // A new target has come: what was refused before it is no longer asked for. Its own earlier failures count
             // until its watch is over.

@@ -9,7 +9,7 @@ use crate::config::Updates;
 use crate::database::{directory, restore};
 use crate::execute::journal::{self, Journal};
 use crate::execute::recovery::{self, Recovered};
-use crate::execute::{NEXT_CONFIG, OWN_PROGRAM, digest_of};
+use crate::execute::{NEXT_CONFIG, OWN_PROGRAM, digest_of, unmanaged};
 use crate::host::command::Command;
 use crate::host::{durable, lock, machine};
 use crate::report::{IoContext, Result};
@@ -60,6 +60,10 @@ pub fn sweep(context: &Context) {
             context.report.warn(&format!("what an earlier run has left stays: {error}"));
         }
     };
+    // Nothing leads back to what was replaced once no watch is left.
+    if Updates::read(&context.layout.config_file()).is_ok_and(|updates| updates.status().watch.is_none()) {
+        tell(unmanaged::forget(versions));
+    }
     tell(publish::sweep(versions));
     match std::fs::read_dir(versions).at("cannot read", versions) {
         Err(error) => tell(Err(error)),

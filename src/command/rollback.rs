@@ -3,6 +3,7 @@
 use super::Context;
 use super::errand::{self, Errand};
 use super::survey::Depth;
+use crate::plan::Over;
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
 
@@ -24,6 +25,7 @@ pub fn run(context: &mut Context) -> Result<u8> {
             in_window: true,
             insist: true,
             depth: Depth::Move,
+            over: Over::Told,
             change: &|_| {},
             refuse_left: Some("rolled back by the operator".into()),
             trusted_snapshot: None,

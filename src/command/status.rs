@@ -177,6 +177,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     put("agent_running", json!(running.as_ref().map(|(running, _)| running)));
     put("agent_version_running", json!(running.and_then(|(_, version)| version)));
     put("agent_version_linked", json!(linked(context)));
+    put("agent_replaced_by", json!(active.as_ref().and_then(|_| survey::replaced(context))));
     put("watch_until", json!(status.watch.as_ref().map(|watch| watch.until.to_string())));
     put("recovery_pending", json!(recover::is_needed(context)));
     let run = lock::run_of(&context.lock_path()).ok();
@@ -327,6 +328,9 @@ fn text(status: &Value, attention: impl Iterator<Item = String>) -> String {
     }
     if status["recovery_pending"] == true {
         rows.push(("Attention", "an interrupted run waits for `teleport-update recover`".into()));
+    }
+    if let Some(by) = status["agent_replaced_by"].as_str() {
+        rows.push(("Attention", format!("{by}: `teleport-update enable` would put ours in its place")));
     }
     rows.extend(attention.map(|why| ("Attention", why)));
     rows.push(("Updater", get("updater_version")));

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Context;
+use super::{Context, stranger};
 use crate::config::{GoUpdater, Updates};
 use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::directory;
@@ -56,9 +56,11 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         }
     }
     let names = names(context, &installed, &versions)?;
+    let wait = updates.spec().health.version;
     let service = context.service(updates)?;
     // An image has no processes.
     let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
+    let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, wait);
     let foreign = !state.running && !state.unmanaged.is_empty();
     let adopt = depth == Depth::Adopt;
     let set_aside = if adopt { set_aside(context)? } else { Vec::new() };
@@ -82,6 +84,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
             served: state.running && readiness::ask(&data_dir).is_served(),
             controllable: !foreign && service != Service::None,
         },
+        strangers,
         refused: status.refused.iter().map(super::record::refusal).collect(),
         components: spec.components.clone(),
         keep: spec.keep,
@@ -147,7 +150,20 @@ pub fn linked(context: &Context) -> Option<(Version, Option<Edition>)> {
     }
     let path = layout.versions.join(&agent);
     let (version, edition) = parse_dir(&agent)?;
-    path.is_dir().then(|| (version, Manifest::read(&path).ok().map(|manifest| manifest.edition).or(edition)))
+    path.is_dir().then(|| (version, edition_of(&path).or(edition)))
+}
+
+/// What stands where the agent's link goes and is none of ours, as a clause; none where it cannot be seen.
+pub fn replaced(context: &Context) -> Option<String> {
+    let path = context.layout.link_dir.join("teleport");
+    let shown = context.layout.inside(&path).display().to_string();
+    let versions = context.layout.inside(&context.layout.versions);
+    match std::fs::read_link(&path) {
+        Ok(target) if target.starts_with(&versions) => None,
+        Ok(target) => Some(format!("{shown} leads to {}, which is not ours", target.display())),
+        Err(_) if std::fs::symlink_metadata(&path).is_ok() => Some(format!("{shown} is a file that is not ours")),
+        Err(_) => None,
+    }
 }
 
 /// Makes `updates` name the version that all links lead to: the file is a copy of that fact, and may be an old one that
@@ -176,6 +192,11 @@ pub fn active(updates: &Updates, installed: &[Installed]) -> Option<Revision> {
         let version = spec.active_version.as_ref()?;
         installed.iter().map(|installed| &installed.revision).find(|revision| revision.version == *version).cloned()
     })
+}
+
+/// The edition that a version's manifest names.
+pub fn edition_of(version_dir: &Path) -> Option<Edition> {
+    Manifest::read(version_dir).ok().map(|manifest| manifest.edition)
 }
 
 fn installed(
@@ -242,7 +263,7 @@ fn installed(
 }
 
 /// `<VERSION>` or `<VERSION>_<edition>`; anything else is not ours to touch.
-fn parse_dir(name: &str) -> Option<(Version, Option<Edition>)> {
+pub fn parse_dir(name: &str) -> Option<(Version, Option<Edition>)> {
     let (version, edition) = match name.split_once('_') {
         Some((version, edition)) => (version, Some(edition.parse().ok()?)),
         None => (name, None),

@@ -9,8 +9,8 @@ use super::{Context, ask, identity, recover, survey, watch};
 use crate::cli::Update;
 use crate::config::Updates;
 use crate::host::http;
-use crate::plan::decide;
-use crate::plan::facts::{is_updater_name, lacks};
+use crate::plan::facts::{is_linked, is_updater_name, lacks};
+use crate::plan::{Over, decide};
 use crate::release::Revision;
 use crate::report::{Code, Result};
 use crate::store::manifest::{self, Manifest};
@@ -65,6 +65,7 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
             in_window: open,
             insist: args.now,
             depth: Depth::Move,
+            over: Over::Told,
             change: &|_| {},
             refuse_left: None,
             trusted_snapshot: None,
@@ -134,16 +135,15 @@ fn is_whole(context: &Context, components: &[String], version_dir: &Path) -> boo
         && Manifest::read(version_dir).is_ok_and(|manifest| in_order(&manifest))
 }
 
-/// Whether an executable that is not selected any more is linked.
+/// Whether an executable is linked that is not selected (any more).
 fn is_too_much_linked(context: &Context, components: &[String], manifest: &Manifest) -> bool {
     let names = manifest.files.iter().filter_map(|file| file.path.strip_prefix("bin/"));
-    let is_selected = |name: &str| components.iter().any(|component| component == name);
-    let mut others = names.filter(|name| *name != "teleport" && !is_updater_name(name) && !is_selected(name));
+    let mut others = names.filter(|name| *name != "teleport" && !is_updater_name(name) && !is_linked(components, name));
     let versions = context.layout.inside(&context.layout.versions);
     let is_ours = |name: &str| {
         std::fs::read_link(context.layout.link_dir.join(name)).is_ok_and(|target| target.starts_with(&versions))
     };
-    !components.is_empty() && others.any(is_ours)
+    others.any(is_ours)
 }
 
 fn is_move(updates: &Updates, target: &Revision) -> bool {

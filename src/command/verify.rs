@@ -9,7 +9,7 @@ use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::plan::Step;
 use crate::plan::facts::lacks;
-use crate::plan::{self, Node, Target};
+use crate::plan::{self, Node, Over, Target};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::{self, Manifest};
 
@@ -46,6 +46,7 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
             in_window: true,
             insist: true,
             depth: Depth::Repair,
+            over: Over::Foreign,
             change: &|_| {},
             refuse_left: None,
             trusted_snapshot: None,
@@ -90,7 +91,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
         }
         Err(error) => found.push(error.to_string()),
     }
-    let target = Target { revision: active, url: String::new(), bytes: None, trust_snapshot: false };
+    let target = Target { revision: active, url: String::new(), bytes: None, trust_snapshot: false, over: Over::Newer };
     let plan = plan::move_to(&facts, &target)?;
     for step in &plan.switch {
         if let Step::Place(place) | Step::Switch { place, .. } = step {

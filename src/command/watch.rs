@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
-use super::{Context, recover};
+use super::{Context, recover, way_back};
 use crate::config::Updates;
+use crate::execute::unmanaged;
 use crate::host::machine;
-use crate::plan::retention;
+use crate::plan::{Over, retention};
 use crate::report::{Code, Error, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{HealthSettings, Verdict};
@@ -75,6 +76,7 @@ fn settle(context: &mut Context) -> Result<u8> {
         updates.set_status(&status);
         updates.write()?;
     }
+    unmanaged::forget(&context.layout.versions)?;
     let facts = survey::facts(context, &updates, Depth::Move, None)?;
     if facts.keep == 1 {
         for dir in retention::after_watch(&facts) {
@@ -95,9 +97,8 @@ fn back(context: &mut Context, reason: &str) -> Result<u8> {
         return Ok(0);
     };
     context.report.warn(&format!("{} fell during its watch: {reason}", watch.revision));
-    let Some(previous) = watch.previous else {
-        return Err(Error::new(Code::Unhealthy, format!("{} fell during its watch: {reason}", watch.revision))
-            .advise("there is no version before it to go back to"));
+    let Some(previous) = watch.previous.clone() else {
+        return way_back::go(context, &watch, reason);
     };
     errand::carry_out(
         context,
@@ -107,6 +108,7 @@ fn back(context: &mut Context, reason: &str) -> Result<u8> {
             in_window: true,
             insist: true,
             depth: Depth::Move,
+            over: Over::Told,
             change: &|_| {},
             refuse_left: Some(format!("fell during its watch: {reason}")),
             trusted_snapshot: watch.snapshot_sha256,

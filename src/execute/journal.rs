@@ -402,6 +402,8 @@ mod tests {
             root: "/".into(),
             data_dir: "/var/lib/teleport".into(),
             plan: Plan {
+                ran: None,
+                unmanaged: false,
                 from: None,
                 to: None,
                 to_dir: None,

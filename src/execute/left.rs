@@ -25,7 +25,7 @@ pub(super) fn prepare(site: &Site<'_>, dir: &str) -> Result<()> {
 pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
     let host = mark::agent_uuid(&site.data_dir);
-    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
+    let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let take = |even_if_damaged| database::take_stopped(&site.database(), &new, &subject, even_if_damaged, &pace);
     let taken = take(failed).or_else(|error| match error.code {
@@ -45,7 +45,7 @@ pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Res
 pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
     let host = mark::agent_uuid(&site.data_dir);
-    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
+    let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
     // Whoever waits for it would go on in the old file, with the log that is the new one's by its name.
     let taken = StopProof { database: new.join(DATABASE_FILE), ..site.stop_proof() };
     site.service.wait_for_strangers(&taken, site.database_timeout, &|| false)?;
@@ -201,7 +201,7 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let new = directory::new_in(&version_dir);
     let host = mark::agent_uuid(&site.data_dir);
-    let subject = subject(site, plan.to.as_ref(), host.as_deref(), true)?;
+    let subject = subject(site, plan.to.as_ref().or(plan.owner()), host.as_deref(), true)?;
     let at_rest = AtRest { will_be_replaced: true, even_if_damaged: true };
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| false };
     if let Err(error) = database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace) {
@@ -270,7 +270,8 @@ pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<
 pub(super) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let taken = directory::of(&site.version_dir(UNMANAGED));
     let Some(to) = &plan.to_dir else { return Ok(()) };
-    if !durable::exists(&taken.join(DATABASE_FILE))? {
+    // The way back restores what is kept there.
+    if to == UNMANAGED || !durable::exists(&taken.join(DATABASE_FILE))? {
         return Ok(());
     }
     let is_damaged = || Backup::read(&taken).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));

@@ -10,6 +10,7 @@ pub mod site;
 mod steps;
 #[cfg(test)]
 mod tests;
+pub mod unmanaged;
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::database;
 use crate::host::{Host, durable, machine};
-use crate::plan::{Database, Direction, Plan, ServiceAction, Step, TAKEN_OVER, UNMANAGED};
+use crate::plan::{Database, Direction, Plan, ServiceAction, Step, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
 use journal::{Journal, Note, Opening, Record, Writer};
 pub use site::Site;
@@ -89,6 +90,10 @@ pub fn run(
         data_dir: site.data_dir.clone(),
         plan: plan.clone(),
     };
+    if plan.keeps_unmanaged() {
+        // Of an earlier take-over, which this one ends.
+        unmanaged::forget(&site.layout.versions).map_err(plain)?;
+    }
     let mut journal = Journal::create(&site.layout.versions, opening).map_err(plain)?;
     let switched = switch(site, plan, &mut journal).and_then(|()| {
         let saved = left::installed(site, &journal).map_err(plain)?;
@@ -125,6 +130,8 @@ pub fn run(
 pub fn settle(site: &Site<'_>, command: &str, next: Next) -> Result<()> {
     let plan = Plan {
         from: None,
+        ran: None,
+        unmanaged: false,
         to: None,
         to_dir: None,
         direction: Direction::Same,
@@ -241,8 +248,10 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
         undone.map_err(|error| error.during(format!("undoing \"{}\"", step.describe())))?;
         journal.append(Record::Undone { step: index })?;
     }
-    // What it kept is back under its own names.
-    durable::remove_tree(&site.layout.versions.join(UNMANAGED))?;
+    if plan.keeps_unmanaged() {
+        // What it kept is back under its own names.
+        unmanaged::forget(&site.layout.versions)?;
+    }
     [NEXT_CONFIG, NEXT_CREDENTIALS].iter().try_for_each(|name| durable::remove_file(&site.layout.versions.join(name)))
 }
 
@@ -276,8 +285,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
             Err(error) => site.report.warn(&format!("{}: {error}", step.describe())),
         }
     }
-    let kept = left::keep_homeless(site, plan);
-    if let Err(error) = kept.and_then(|()| clean(site, plan)).and_then(|()| journal.close()) {
+    if let Err(error) = clean(site, plan).and_then(|()| journal.close()) {
         site.report.warn(&format!("{error}; the next run tries again"));
     }
     Ok(first.map_or(Ok(()), Err))
@@ -295,11 +303,12 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
     if plan.switch.is_empty() && plan.after.is_empty() {
         return Ok(());
     }
-    // A package removal that failed may have left the only good copies of what must survive it.
-    if durable::exists(&versions.join(UNMANAGED).join(steps::PACKAGE_COPIES))? {
-        return Ok(());
+    if plan.unmanaged && plan.is_watched() {
+        return unmanaged::remember(versions, plan);
     }
-    durable::remove_tree(&versions.join(UNMANAGED))
+    left::keep_homeless(site, plan)?;
+    // A repair does not end the watch over an earlier run.
+    if plan.direction != Direction::Same || plan.keeps_unmanaged() { unmanaged::forget(versions) } else { Ok(()) }
 }
 
 /// Puts the committed settings in place; nothing to do if that was done before.

@@ -155,7 +155,7 @@ fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Optio
 }
 
 /// Whether an ELF file is for this machine.
-pub(super) fn runs_here(path: &Path) -> bool {
+pub(crate) fn runs_here(path: &Path) -> bool {
     let mut head = [0; 20];
     std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)).is_ok()
         && u16::from_le_bytes([head[18], head[19]]) == Arch::NATIVE.elf_machine()

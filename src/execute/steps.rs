@@ -94,7 +94,7 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             } else {
                 stop_for_undo(site)?;
             }
-            put(place, &place.was)
+            take_back(place)
         }
         Step::Restore { .. } if journal.has(&Record::DatabaseBack) => stop_for_undo(site),
         Step::Restore { dir } => left::put_back(site, dir, journal),
@@ -254,7 +254,7 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Not
     durable::create_dir_all(&version_dir)?;
     let new = directory::new_in(&version_dir);
     let host = mark::agent_uuid(&site.data_dir);
-    let subject = subject(site, plan.from.as_ref().or(plan.to.as_ref()), host.as_deref(), failed)?;
+    let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let taken = database::snapshot_online(&site.database(), &new, &subject, site.busy_too_long, &pace);
     let taken = taken.inspect_err(|_| {
@@ -286,7 +286,12 @@ pub(super) fn subject<'a>(
 ///
 /// Errors: `agent_not_stopped`, which the new version is not to blame for.
 fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Result<()> {
-    let new = plan.to_dir.as_ref().and_then(|dir| FileId::of(site.version_dir(dir).join("bin/teleport")));
+    let judged = plan.switch.iter().find_map(|step| match step {
+        Step::Health { binary, .. } => Some(site.real(binary)),
+        _ => None,
+    });
+    let new =
+        judged.or_else(|| Some(site.version_dir(plan.to_dir.as_ref()?).join("bin/teleport"))).and_then(FileId::of);
     // By then the link leads to the new version, on its own database.
     match site.stop_proof().agents().iter().filter_map(Process::exe_id).all(|program| Some(program) == new) {
         true => Ok(()),

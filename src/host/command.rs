@@ -33,8 +33,12 @@ const SLICE: Duration = Duration::from_millis(20);
 const BUSY_TRIES: u32 = 10;
 /// The overflow ids: `nobody` on every Linux, whatever its user database says.
 const NOBODY: u32 = 65534;
-/// Where programs are looked for: root's usual path, whatever the caller's is.
+/// What a program gets as its PATH: root's usual one, whatever the caller's is.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Where our own tools are looked for, whatever the caller's PATH is. The system's directories come first: an executable of
+/// an archive, or a wrapper of somebody's, must not take the place of `systemctl` or `dpkg`.
+const TOOLS: [&str; 6] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
 
 /// A program to be run.
 #[derive(Debug, Clone)]
@@ -61,7 +65,7 @@ pub struct Output {
 }
 
 impl Command {
-    /// `program` is a path, or a name looked for in root's usual PATH; 60 s unless told otherwise.
+    /// `program` is a path, or a name looked for in the system's directories; 60 s unless told otherwise.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
             program: PathBuf::from(program.as_ref()),
@@ -224,7 +228,7 @@ impl Command {
         };
         let program = match &file {
             Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
-            None => self.program.clone(),
+            None => tool(&self.program, &TOOLS),
         };
         #[allow(clippy::disallowed_methods, reason = "this is the wrapper")]
         let mut command = std::process::Command::new(program);
@@ -283,6 +287,14 @@ impl Output {
             .unwrap_or_else(|| self.status.to_string());
         Err(Error::new(code, format!("`{}` failed: {words}", self.line)))
     }
+}
+
+/// `program` itself if it is a path, else where `dirs` have it first; the bare name where they do not.
+fn tool(program: &Path, dirs: &[&str]) -> PathBuf {
+    let is_program = |path: &PathBuf| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file();
+    let found = || dirs.iter().map(|dir| Path::new(dir).join(program)).find(is_program);
+    let is_name = program.components().count() == 1 && !program.is_absolute();
+    if is_name { found().unwrap_or_else(|| program.to_owned()) } else { program.to_owned() }
 }
 
 /// One captured output stream, read without ever blocking.
@@ -421,6 +433,28 @@ mod tests {
 
     fn shell(script: &str) -> Command {
         Command::new("/bin/sh").args(["-c", script])
+    }
+
+    #[test]
+    fn a_tool_is_looked_for_in_the_systems_directories_first_and_a_path_is_taken_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (system, local) = (dir.path().join("usr/bin"), dir.path().join("usr/local/bin"));
+        let dirs = [system.to_str().unwrap(), local.to_str().unwrap()];
+        let put = |dir: &Path, mode| {
+            crate::host::durable::create_dir_all(dir).unwrap();
+            crate::host::durable::write(&dir.join("dpkg"), b"", mode).unwrap();
+        };
+        assert_eq!(tool(Path::new("dpkg"), &dirs), Path::new("dpkg"));
+        put(&local, 0o755);
+        assert_eq!(tool(Path::new("dpkg"), &dirs), local.join("dpkg"));
+        put(&system, 0o755);
+        assert_eq!(tool(Path::new("dpkg"), &dirs), system.join("dpkg"));
+        put(&system, 0o644);
+        assert_eq!(tool(Path::new("dpkg"), &dirs), local.join("dpkg"), "what cannot be run is no tool");
+        assert_eq!(tool(Path::new("/x/dpkg"), &dirs), Path::new("/x/dpkg"));
+        assert!(
+            TOOLS.iter().position(|dir| dir.starts_with("/usr/local")) > TOOLS.iter().position(|dir| *dir == "/bin")
+        );
     }
 
     #[test]

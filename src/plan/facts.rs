@@ -33,6 +33,8 @@ pub struct Facts {
     pub database: bool,
     /// The agent.
     pub agent: Agent,
+    /// Agents that are not the active version: where its link goes, or running.
+    pub strangers: Vec<Stranger>,
     /// Refused versions.
     pub refused: Vec<Refusal>,
     /// The executables to be unpacked and linked besides the agent and an updater; all if empty.
@@ -143,6 +145,17 @@ pub struct Agent {
     pub controllable: bool,
 }
 
+/// A `teleport` that is not the active version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranger {
+    /// Where it is, for people.
+    pub path: PathBuf,
+    /// What it says that it is; `None` where it tells nothing.
+    pub revision: Option<Revision>,
+    /// It stands where the agent's link goes, and is none of our versions.
+    pub in_place: bool,
+}
+
 /// A version that is not tried again before `retry_at`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -156,15 +169,44 @@ pub struct Refusal {
     pub reason: String,
 }
 
+/// The executables of an archive that are linked unasked: in `/usr/local/bin` another name could shadow a tool of the
+/// system, or take an operator's.
+const LINKED: [&str; 5] = ["teleport", "tsh", "tctl", "tbot", "fdpass-teleport"];
+
+/// Whether the executable `name` of an archive is to be linked, under the selection `components` (the known ones if empty);
+/// an updater's link has rules of its own (SPEC §5).
+pub fn is_linked(components: &[String], name: &str) -> bool {
+    match components {
+        [] => LINKED.contains(&name),
+        _ => components.iter().any(|component| component == name),
+    }
+}
+
 /// Whether a version that was unpacked with the selection `has` (`None`: all) lacks something of `wanted` (all if empty).
 pub fn lacks(has: Option<&[String]>, wanted: &[String]) -> bool {
     has.is_some_and(|has| wanted.is_empty() || wanted.iter().any(|name| !has.contains(name)))
 }
 
 impl Facts {
-    /// Whether the executable `name` is to be linked; the agent's and an updater's links have rules of their own.
-    pub fn is_component(&self, name: &str) -> bool {
-        self.components.is_empty() || self.components.iter().any(|component| component == name)
+    /// The newest agent that is newer than the active version: the database is its.
+    pub fn ran(&self) -> Option<&Revision> {
+        let told = self.strangers.iter().filter_map(|stranger| stranger.revision.as_ref());
+        let newest = told.max_by(|a, b| a.version.cmp(&b.version))?;
+        self.active.as_ref().is_none_or(|active| active.version < newest.version).then_some(newest)
+    }
+
+    /// The agent that stands where the agent's link goes and is none of our versions.
+    pub fn stranger_in_place(&self) -> Option<&Stranger> {
+        self.strangers.iter().find(|stranger| stranger.in_place)
+    }
+
+    /// Whether `node` is something that we neither made nor may make anew.
+    pub fn is_foreign(&self, node: &Node) -> bool {
+        match node {
+            Node::Absent | Node::Text(_) => false,
+            Node::Link(target) => self.dir_of_link(target).is_none(),
+            Node::Kept(_) => true,
+        }
     }
 
     /// The installed version that is `revision`.

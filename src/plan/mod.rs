@@ -1,6 +1,7 @@
 //! Facts and a wish in, a plan out. Nothing here touches the host: the same value is shown by `plan` and run by
 //! `execute`.
 
+mod back;
 pub mod decide;
 pub mod facts;
 pub mod retention;
@@ -13,12 +14,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use facts::{Facts, Snapshot};
+pub use back::back;
+pub use facts::{Facts, Snapshot, Stranger};
 pub use step::{Node, Part, Placement, Step};
 
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
-use facts::{Installed, Name, is_updater_name, lacks, part_of};
+use facts::{Installed, Name, is_linked, is_updater_name, lacks, part_of};
 
 /// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
 pub const UNMANAGED: &str = ".unmanaged";
@@ -75,6 +77,17 @@ pub enum ServiceAction {
     Start,
 }
 
+/// What of others a run may put ours in the place of (SPEC §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Over {
+    /// Nothing but an agent that says it is no newer than what takes its place: the timer's run.
+    Told,
+    /// What stands where links go: an operator's command.
+    Foreign,
+    /// Also an agent that is newer, whose database there is no snapshot for (`--overwrite`).
+    Newer,
+}
+
 /// What shall be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -87,6 +100,8 @@ pub struct Target {
     /// An earlier run is undone because its version failed: its snapshot is asked for its digest alone, and what the
     /// failed version leaves is never restored by itself.
     pub trust_snapshot: bool,
+    /// What of others may be replaced.
+    pub over: Over,
 }
 
 /// A plan: ordered steps in three phases. Before the commit everything is undone in reverse, after it finished.
@@ -94,6 +109,12 @@ pub struct Target {
 pub struct Plan {
     /// The version that is left.
     pub from: Option<Revision>,
+    /// The agent whose database is left, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<Revision>,
+    /// The agent that is left is none of our versions: it is kept in `.unmanaged`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unmanaged: bool,
     /// The version to be reached; none for `uninstall`.
     pub to: Option<Revision>,
     /// Its directory's name.
@@ -139,6 +160,26 @@ impl Plan {
             }
         }
         paths
+    }
+
+    /// True if what this run replaces of others is kept in `.unmanaged`.
+    pub fn keeps_unmanaged(&self) -> bool {
+        let is_kept = |step: &Step| match step {
+            Step::Place(place) | Step::Switch { place, .. } => matches!(place.was, Node::Kept(_)),
+            _ => false,
+        };
+        self.unmanaged || self.snapshot_dir() == Some(UNMANAGED) || self.switch.iter().any(is_kept)
+    }
+
+    /// What the database that is left belongs to, as its snapshot says.
+    pub fn owner(&self) -> Option<&Revision> {
+        self.ran.as_ref().or(self.from.as_ref()).or(self.to.as_ref())
+    }
+
+    /// True if a failure after the commit is looked for, and undone.
+    pub fn is_watched(&self) -> bool {
+        let is_judged = |step: &Step| matches!(step, Step::Health { failing: false, .. });
+        self.direction != Direction::Same && self.switch.iter().any(is_judged)
     }
 
     /// True if something has to be downloaded first.
@@ -189,14 +230,18 @@ impl Plan {
 pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let to = &target.revision;
     let to_dir = facts.dir_for(to);
+    refuse_strangers(facts, to, target.over)?;
     let from = facts.active.as_ref().and_then(|active| facts.find(active));
-    let direction = direction(facts.active.as_ref(), to);
+    let unmanaged = facts.stranger_in_place().is_some();
+    // Nothing of ours is active where another agent has taken its place.
+    let active = facts.active.clone().filter(|active| !(unmanaged && active == to));
+    let direction = direction(active.as_ref(), to);
     // A move to what is on disk asks nobody: what its selection left out is fetched once the host stays there.
     let is_short = |installed: &Installed| {
         direction == Direction::Same && lacks(installed.components.as_deref(), &facts.components)
     };
     let installed = facts.find(to).filter(|known| known.marker.is_some() && known.intact && !is_short(known));
-    let mut notes = Vec::new();
+    let mut notes = stranger_notes(facts, to);
     let database = database_move(facts, direction, to, target.trust_snapshot, &mut notes)?;
 
     let mut prepare = Vec::new();
@@ -214,6 +259,15 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let mut places = placements(facts, &to_dir, installed);
     places.extend(unit_placement(facts, &to_dir, installed));
     places.extend(enablement_placements(facts, &to_dir, installed));
+    if target.over == Over::Told {
+        places.retain(|place| {
+            let is_taken = place.was != place.now && facts.is_foreign(&place.was);
+            if is_taken {
+                notes.push(format!("{} is not ours, and stays: `enable` would replace it", place.path.display()));
+            }
+            !is_taken
+        });
+    }
     let linked: Vec<Node> = places.iter().map(|place| place.now.clone()).collect();
     let agent = Placement {
         path: facts.link_dir.join("teleport"),
@@ -247,7 +301,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
             switch.push(Step::Place(Placement { path: path.clone(), was, now, part: Part::Unit }));
         }
     }
-    let left = from.map_or_else(|| UNMANAGED.to_owned(), |from| from.dir.clone());
+    let left = snapshot_place(facts, from);
     let failed = target.trust_snapshot;
     if restore {
         // Nothing stands between stop and start that can be done before or after. Whether or not the link leads there by
@@ -326,7 +380,9 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         }
     }
     Ok(Plan {
-        from: facts.active.clone(),
+        from: active,
+        ran: facts.ran().cloned(),
+        unmanaged,
         to: Some(to.clone()),
         to_dir: Some(to_dir),
         direction,
@@ -337,6 +393,65 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         after,
         notes,
     })
+}
+
+/// A newer agent has migrated the database, and of the time before that there is no snapshot: to put an older one in its
+/// place is a downgrade in disguise (SPEC §5).
+fn refuse_strangers(facts: &Facts, to: &Revision, over: Over) -> Result<()> {
+    for stranger in &facts.strangers {
+        let path = stranger.path.display();
+        match &stranger.revision {
+            Some(revision) if revision.version > to.version && over < Over::Newer => {
+                return Err(Error::new(
+                    Code::NewerAgent,
+                    format!("{path} is Teleport {revision}: {to} would be a downgrade without a snapshot"),
+                )
+                .advise("install a newer version, or insist with `enable --overwrite`"));
+            }
+            None if stranger.in_place && over == Over::Told => {
+                return Err(Error::new(
+                    Code::PathTaken,
+                    format!("{path} is not ours, and does not tell which version of Teleport it is"),
+                )
+                .advise("`teleport-update enable` puts ours in its place"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What an operator should know of agents that are not ours.
+fn stranger_notes(facts: &Facts, to: &Revision) -> Vec<String> {
+    let note = |stranger: &Stranger| {
+        let path = stranger.path.display();
+        match &stranger.revision {
+            Some(revision) if revision.version > to.version => Some(format!(
+                "{path} is Teleport {revision}, and {to} gets its database: there is no snapshot to go back to"
+            )),
+            Some(revision) if stranger.in_place && facts.active.is_some() => {
+                Some(format!("{path} was replaced by Teleport {revision}, which is not ours: {to} takes its place"))
+            }
+            None if stranger.in_place => Some(format!(
+                "{path} does not tell which version of Teleport it is: if it is newer than {to}, this is a downgrade \
+                 without a snapshot"
+            )),
+            _ => None,
+        }
+    };
+    facts.strangers.iter().filter_map(note).collect()
+}
+
+/// Where the database that is left is saved. Not over a version's own snapshot if a newer agent may have written to it.
+fn snapshot_place(facts: &Facts, from: Option<&Installed>) -> String {
+    let outside = || UNMANAGED.to_owned();
+    let in_place = facts.stranger_in_place();
+    match facts.ran() {
+        Some(ran) if in_place.is_none() => facts.find(ran).map_or_else(outside, |ran| ran.dir.clone()),
+        Some(_) => outside(),
+        None if in_place.is_some_and(|stranger| stranger.revision.is_none()) => outside(),
+        None => from.map_or_else(outside, |from| from.dir.clone()),
+    }
 }
 
 /// A link of ours in another link directory goes.
@@ -417,6 +532,8 @@ pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
     let after = facts.installed.iter().map(|installed| Step::Retire { dir: installed.dir.clone() }).collect();
     Plan {
         from: facts.active.clone(),
+        ran: None,
+        unmanaged: false,
         to: None,
         to_dir: None,
         direction: Direction::Uninstall,
@@ -453,6 +570,10 @@ fn database_move(
     trusted: bool,
     notes: &mut Vec<String>,
 ) -> Result<Database> {
+    // The target's own snapshot is older than what a newer agent than the active one has written since.
+    if direction == Direction::Upgrade && facts.ran().is_some_and(|ran| ran.version <= to.version) {
+        return Ok(Database::Keep);
+    }
     let none = Snapshot::Unusable(Error::new(Code::BackupMissing, format!("{to} has no snapshot of the database")));
     let snapshot = facts.find(to).map_or(&none, |installed| &installed.snapshot);
     match (direction, snapshot) {
@@ -513,7 +634,7 @@ fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec
     };
     let mut wanted: Vec<(String, Node)> = binaries
         .iter()
-        .filter(|name| name.as_str() != "teleport" && !is_updater_name(name) && facts.is_component(name))
+        .filter(|name| name.as_str() != "teleport" && !is_updater_name(name) && is_linked(&facts.components, name))
         .map(|name| (name.clone(), Node::Link(facts.target(to_dir, &format!("bin/{name}")))))
         .collect();
     if installed.is_some() {

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod decision;
+mod strangers;
 
 use std::path::PathBuf;
 
@@ -61,6 +62,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         enablement: Vec::new(),
         database: true,
         agent: Agent { running: true, enabled: true, failed: false, served: true, controllable: true },
+        strangers: Vec::new(),
         refused: Vec::new(),
         components: Vec::new(),
         keep: 2,
@@ -78,7 +80,13 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
 }
 
 fn target(version: &str) -> Target {
-    Target { revision: revision(version), url: "https://cdn/archive".into(), bytes: None, trust_snapshot: false }
+    Target {
+        revision: revision(version),
+        url: "https://cdn/archive".into(),
+        bytes: None,
+        trust_snapshot: false,
+        over: Over::Foreign,
+    }
 }
 
 /// The names of a plan's switch steps, with the link where there is one.

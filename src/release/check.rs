@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::place::AGENT;
-use super::{Arch, Version};
+use super::{Arch, Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Bytes up to and including `e_machine`.
@@ -87,15 +87,29 @@ fn loader(file: &File) -> Option<PathBuf> {
     Some(OsString::from_vec(path).into())
 }
 
+/// What `teleport version` printed, if it is that.
+pub fn told(stdout: &str) -> Option<Revision> {
+    let line = stdout.lines().find(|line| line.starts_with("Teleport "))?;
+    let edition = match (line.contains(" Enterprise "), line.contains("boringcrypto")) {
+        (_, true) => Edition::EnterpriseFips,
+        (true, false) => Edition::Enterprise,
+        (false, false) => Edition::Oss,
+    };
+    Some(Revision { version: printed(line)?.parse().ok()?, edition })
+}
+
+/// The word of `line` that looks like a version.
+fn printed(line: &str) -> Option<&str> {
+    line.split_whitespace()
+        .find(|word| word.strip_prefix('v').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit())))
+}
+
 /// Checks what `teleport version` printed: `Teleport v15.1.1 git:…` or `Teleport Enterprise v15.1.1 git:…`.
 ///
 /// Errors: [`Code::VersionMismatch`].
 pub fn check_version_output(stdout: &str, wanted: &Version) -> Result<()> {
     let line = stdout.lines().find(|line| line.starts_with("Teleport ")).unwrap_or_default();
-    let printed = line
-        .split_whitespace()
-        .find(|word| word.strip_prefix('v').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit())));
-    match printed.map(str::parse::<Version>) {
+    match printed(line).map(str::parse::<Version>) {
         Some(Ok(version)) if version == *wanted => Ok(()),
         Some(Ok(version)) => Err(Error::new(
             Code::VersionMismatch,

@@ -180,6 +180,8 @@ codes! {
     Damaged = "damaged",
     /// Something that is not ours stands where our links go.
     PathTaken = "path_taken",
+    /// An agent that is not ours is newer than the target: a downgrade without a snapshot.
+    NewerAgent = "newer_agent",
     /// SIGINT or SIGTERM.
     Interrupted = "interrupted",
     /// Any other failure of the operating system.

@@ -65,6 +65,7 @@ impl Host {
                 served: self.process.is_some(),
                 controllable: self.systemd,
             },
+            strangers: Vec::new(),
             refused: status.refused.iter().map(crate::command::record::refusal).collect(),
             components: spec.components.clone(),
             keep: spec.keep,

@@ -551,7 +551,13 @@ impl World {
         // A plan after success is empty.
         let marked = self.reference.kept.values().all(|kept| kept.whole != Whole::Visibly);
         if !self.reference.links_lost && marked && self.reference.kept[&active].whole == Whole::Yes {
-            let target = Target { revision: active.revision(), url: String::new(), bytes: None, trust_snapshot: false };
+            let target = Target {
+                revision: active.revision(),
+                url: String::new(),
+                bytes: None,
+                trust_snapshot: false,
+                over: plan::Over::Foreign,
+            };
             let again = plan::move_to(&host.facts(host.updates.spec(), None, true), &target);
             prop_assert!(again.as_ref().is_ok_and(plan::Plan::is_empty), "not done: {:#?}", again);
         }

@@ -137,7 +137,13 @@ impl Host {
         };
         let spec = self.updates.spec().clone();
         let facts = self.facts(&spec, None, true);
-        let target = Target { revision: active.revision(), url: String::new(), bytes: None, trust_snapshot: false };
+        let target = Target {
+            revision: active.revision(),
+            url: String::new(),
+            bytes: None,
+            trust_snapshot: false,
+            over: plan::Over::Foreign,
+        };
         if plan::move_to(&facts, &target)?.is_empty() {
             return Ok(Did::Rested);
         }
@@ -244,6 +250,7 @@ impl Host {
             url: "https://cdn/archive".into(),
             bytes: None,
             trust_snapshot: errand.trusted.is_some(),
+            over: plan::Over::Foreign,
         };
         let plan = plan::move_to(facts, &target)?;
         if plan.database == Database::Keep {

@@ -48,7 +48,7 @@ impl Rev {
             names.push("tbot");
         }
         if self.at == 4 {
-            names.push("tsnew");
+            names.push("fdpass-teleport");
         }
         if self.at != 0 {
             // 2.1.0 carries another program of that name.

@@ -10,6 +10,7 @@ use super::database::{restoring, with_snapshot_of_the_target};
 use super::*;
 use crate::database::backup::DATABASE_FILE;
 use crate::database::{Backup, directory, restore};
+use crate::plan::UNMANAGED;
 
 /// A program of somebody else, which ends with the value.
 struct Other(std::process::Child);

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::super::recovery::{self, Recovered};
 use super::super::steps::*;
 use super::*;
+use crate::plan::UNMANAGED;
 
 const TEXT: &str = "[Unit]\n";
 

@@ -106,8 +106,11 @@ pub fn update(updater: &Updater) -> Flow {
 
 /// An upgrade to a version that has one binary more and one less.
 pub fn update_names(updater: &Updater) -> Flow {
-    let host = on_one(updater);
-    host.release(&small("2.0.0").without_helper("tbot").helper("tsnew"));
+    let host = Host::new(updater);
+    host.release(&small("1.0.0").without_helper("tctl"));
+    host.run(&host.enable_args());
+    migrate(&host.path(database::PATH), 1);
+    host.release(&small("2.0.0").without_helper("tbot"));
     Flow::new("update-names", host, words("update"), Some("1.0.0"), Some("2.0.0"))
 }
 

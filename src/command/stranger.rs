@@ -1,0 +1,83 @@
+//! Agents that are not the active version: a package's, the Go updater's, an operator's. What they are they tell themselves.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Context, survey};
+use crate::execute::prepare;
+use crate::host::command::Command;
+use crate::host::process::{FileId, Process};
+use crate::plan::facts::Name;
+use crate::plan::{Node, Stranger};
+use crate::release::{Edition, Revision, check};
+
+/// The agents beside `active`: the one that stands where the agent's link goes, and the running one (`main_pid`).
+///
+/// Each that is none of our versions is run once, as nobody, for at most `wait`.
+pub fn strangers(
+    context: &Context,
+    names: &[Name],
+    active: Option<&Revision>,
+    main_pid: Option<u32>,
+    wait: Duration,
+) -> Vec<Stranger> {
+    let in_place = names.iter().find(|name| name.name == "teleport").and_then(|name| in_place(context, name, wait));
+    let running = main_pid.and_then(Process::by_pid).and_then(|process| running(context, &process, wait));
+    let is_known = |stranger: &Stranger| stranger.revision.is_some() && stranger.revision.as_ref() == active;
+    in_place.into_iter().chain(running.filter(|running| !is_known(running))).collect()
+}
+
+/// What stands at `name` and can have been started from there.
+fn in_place(context: &Context, name: &Name, wait: Duration) -> Option<Stranger> {
+    let path = context.layout.link_dir.join(&name.name);
+    let program = match &name.node {
+        Node::Kept(_) => path.clone(),
+        Node::Link(target) if !name.ours => {
+            let inside = context.layout.inside(&context.layout.link_dir).join(target);
+            context.layout.real(&inside)
+        }
+        _ => return None,
+    };
+    // A link to nothing starts nothing.
+    program.try_exists().unwrap_or(true).then(|| Stranger {
+        revision: ask(context, &program, wait),
+        path: context.layout.inside(&path),
+        in_place: true,
+    })
+}
+
+/// The running agent, by the program that it runs: that can be removed or replaced by now, or be a container's.
+fn running(context: &Context, process: &Process, wait: Duration) -> Option<Stranger> {
+    let exe = process.exe.as_ref()?;
+    let versions = &context.layout.versions;
+    let real = versions.canonicalize().unwrap_or_else(|_| versions.clone());
+    let revision = match exe.strip_prefix(&real) {
+        Ok(inside) => {
+            let dir = inside.components().next()?.as_os_str().to_str()?;
+            let (version, edition) = survey::parse_dir(dir)?;
+            Some(Revision {
+                version,
+                edition: survey::edition_of(&versions.join(dir)).or(edition).unwrap_or(Edition::Oss),
+            })
+        }
+        // Asked already where it stands.
+        Err(_) if process.exe_id() == FileId::of(context.layout.link_dir.join("teleport")) => return None,
+        Err(_) => ask(context, Path::new(&format!("/proc/{}/exe", process.pid)), wait),
+    };
+    Some(Stranger { path: format!("the running agent ({})", exe.display()).into(), revision, in_place: false })
+}
+
+/// What `program version` prints; `None` where it cannot be run here, or prints something else.
+fn ask(context: &Context, program: &Path, wait: Duration) -> Option<Revision> {
+    if context.layout.is_image() && !prepare::runs_here(program) {
+        return None;
+    }
+    let output = Command::new(program).arg("version").timeout(wait).unprivileged().run();
+    match output {
+        Ok(output) => check::told(&output.stdout_text()),
+        Err(error) => {
+            context.report.debug(&error.to_string());
+            None
+        }
+    }
+}

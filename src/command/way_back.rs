@@ -1,0 +1,101 @@
+//! A version that falls in its watch, and took the place of an agent that was none of ours: that one comes back.
+
+use super::survey::{self, Depth};
+use super::{Context, errand, record, recover};
+use crate::config::Updates;
+use crate::config::status::{LastResult, Outcome, Watch};
+use crate::database::backup::{self, Backup};
+use crate::database::directory;
+use crate::execute::{self, Next, unmanaged};
+use crate::host::durable;
+use crate::plan::{self, Node, Plan, Step};
+use crate::report::{Code, Error, Result};
+
+/// Goes back from the version that `watch` is over. Always an error, but where another run has taken over.
+pub fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
+    if let Some(status) = errand::leave_session(context)? {
+        return Ok(status);
+    }
+    let _lock = context.lock("watch")?;
+    recover::pending(context, false)?;
+    let updates = context.open()?;
+    if updates.status().watch.as_ref() != Some(watch) {
+        return Ok(0);
+    }
+    let fell = format!("{} fell during its watch: {reason}", watch.revision);
+    let Some(done) = unmanaged::noted(&context.layout.versions)? else {
+        return Err(Error::new(Code::Unhealthy, fell).advise("there is no version before it to go back to"));
+    };
+    recover::sweep(context);
+    check_whole(context, &done, watch)
+        .map_err(|error| Error::new(Code::Unhealthy, format!("{fell}; there is no way back: {}", error.what)))?;
+    let facts = survey::facts(context, &updates, Depth::Move, None)?;
+    let Some(plan) = plan::back(&facts, &done) else {
+        return Err(Error::new(Code::Unhealthy, fell).advise("there is no version before it to go back to"));
+    };
+    context.stop_proof()?.check_sight()?;
+    let site = context.site(&updates, false)?;
+    let settle = &mut |_: Option<&str>| {
+        let updates = settled(context, watch, &fell)?;
+        Ok(Next { config: Some(updates.render()), credentials: None })
+    };
+    let ran = execute::run(&site, &plan, "watch", settle, &mut |journal| recover::write_failure(context, journal));
+    ran.map_err(|undone| match undone.recovery {
+        Some(recovery) => undone.error.during(&fell).advise(format!("and going back failed: {recovery}")).recorded(),
+        None => undone.error.during(&fell).recorded(),
+    })?;
+    Err(Error::new(Code::Unhealthy, format!("{fell}; what was there before is back, and is not updated by itself"))
+        .advise("see `journalctl -u teleport`, and run `teleport-update enable` again")
+        .recorded())
+}
+
+/// Whether all that `done` replaced is still there to come back.
+fn check_whole(context: &Context, done: &Plan, watch: &Watch) -> Result<()> {
+    let gone = |what: String| Error::new(Code::NoPrevious, what);
+    for step in &done.switch {
+        let (Step::Place(place) | Step::Switch { place, .. }) = step else { continue };
+        let is_agent = matches!(step, Step::Switch { .. });
+        let needed = match &place.was {
+            Node::Kept(kept) => kept.clone(),
+            Node::Link(target) if is_agent => context.layout.real(&durable::parent(&place.path).join(target)),
+            _ => continue,
+        };
+        if !needed.try_exists().unwrap_or(true) {
+            return Err(gone(format!("{} is gone", needed.display())));
+        }
+        if is_agent && std::fs::read_link(&place.path).ok().map(Node::Link).as_ref() != Some(&place.now) {
+            return Err(gone(format!("{} was changed meanwhile", place.path.display())));
+        }
+    }
+    let dir = done.snapshot_dir().unwrap_or_default();
+    let snapshot = directory::of(&context.layout.versions.join(dir));
+    match Backup::read(&snapshot)? {
+        Some(backup) if backup.identity() == watch.snapshot_sha256.as_deref() => {
+            backup::check_bytes(&snapshot, &backup)
+        }
+        _ => Err(gone(format!("{} is not the database that was left", snapshot.display()))),
+    }
+}
+
+/// The settings when the agent that was replaced is back: nothing of ours is active, and the fallen version waits.
+fn settled(context: &Context, watch: &Watch, reason: &str) -> Result<Updates> {
+    let mut updates = Updates::read(&context.layout.config_file())?;
+    let now = context.host.now();
+    let (mut spec, mut status) = (updates.spec().clone(), updates.status().clone());
+    (spec.active_version, spec.active_edition) = (None, None);
+    status.watch = None;
+    record::add_refusal(&mut status, &watch.revision, reason, "rolled_back", now);
+    let dir = survey::dir_of(context, &watch.revision);
+    record::add_failed_rows(&mut status, &watch.revision, &directory::of(&context.layout.versions.join(dir)));
+    status.last_result = Some(LastResult {
+        time: now,
+        outcome: Outcome::RolledBack,
+        error_code: Some(Code::Unhealthy.as_str().to_owned()),
+        message: Some(reason.to_owned()),
+        from: Some(watch.revision.clone()),
+        to: None,
+    });
+    updates.set_spec(&spec);
+    updates.set_status(&status);
+    Ok(updates)
+}

@@ -1,0 +1,69 @@
+//! What a run has replaced of others: kept in `.unmanaged` as long as there is a way back to it (SPEC §5).
+
+use std::path::Path;
+
+use super::steps::{EVIDENCE_BESIDE_SNAPSHOT, PACKAGE_COPIES};
+use crate::database::backup::{Backup, DATABASE_FILE};
+use crate::database::directory;
+use crate::host::durable;
+use crate::plan::{Database, Plan, UNMANAGED};
+use crate::report::{Code, Error, IoContext, Result};
+
+/// The plan that was carried out, which says what stood where.
+const PLAN: &str = "plan.json";
+/// Largest such file that is read, bytes: a link or unit is some hundred.
+const MAX_PLAN: u64 = 1024 * 1024;
+
+/// Notes `plan`, which is committed and watched: its failure leads back to what is kept.
+pub(super) fn remember(versions: &Path, plan: &Plan) -> Result<()> {
+    let broken = |error: serde_json::Error| Error::new(Code::Io, format!("the way back cannot be noted: {error}"));
+    let text = serde_json::to_vec(plan).map_err(broken)?;
+    let kept = versions.join(UNMANAGED);
+    durable::create_dir_all(&kept)?;
+    durable::write(&kept.join(PLAN), &text, durable::FILE_MODE)
+}
+
+/// The plan that [`remember`] noted; `None` where there is no way back.
+pub fn noted(versions: &Path) -> Result<Option<Plan>> {
+    let file = versions.join(UNMANAGED).join(PLAN);
+    let text = durable::read_limited(&file, MAX_PLAN)?;
+    Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+}
+
+/// Removes what was kept. Not copies that a package's removal needs: one that was cut short has the only good ones there.
+pub fn forget(versions: &Path) -> Result<()> {
+    let kept = versions.join(UNMANAGED);
+    if !durable::exists(&kept)? {
+        return Ok(());
+    }
+    keep_rows(versions)?;
+    if !durable::exists(&kept.join(PACKAGE_COPIES))? {
+        return durable::remove_tree(&kept);
+    }
+    for entry in std::fs::read_dir(&kept).at("cannot read", &kept)? {
+        let entry = entry.at("cannot read", &kept)?;
+        if entry.file_name() != PACKAGE_COPIES {
+            durable::remove_tree(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Rows that a restore has replaced are in no version's snapshot, nor is a damaged database: they stay with the version that
+/// was gone to.
+fn keep_rows(versions: &Path) -> Result<()> {
+    let Some((database, Some(to))) = noted(versions)?.map(|plan| (plan.database, plan.to_dir)) else {
+        return Ok(());
+    };
+    let taken = directory::of(&versions.join(UNMANAGED));
+    let is_damaged = || Backup::read(&taken).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
+    if database != Database::Restore && !is_damaged() {
+        return Ok(());
+    }
+    if !durable::exists(&taken.join(DATABASE_FILE))? || !durable::exists(&versions.join(&to))? {
+        return Ok(());
+    }
+    let place = versions.join(to).join(EVIDENCE_BESIDE_SNAPSHOT);
+    durable::remove_tree(&place)?;
+    durable::rename(&taken, &place)
+}

@@ -1,0 +1,54 @@
+//! The way back from a version that fell in its watch to an agent that was none of ours (SPEC §5).
+
+use super::{Database, Direction, Facts, Node, Part, Placement, Plan, ServiceAction, Step, hold, service_action};
+
+/// The plan that undoes `done` after its commit: what it replaced comes back, with the database that was left. `None` where
+/// `done` has replaced no agent, or kept no database.
+///
+/// Our unit stays where none stood: the one that started the agent went with its package.
+pub fn back(facts: &Facts, done: &Plan) -> Option<Plan> {
+    let (fallen, from) = (done.to_dir.clone()?, done.snapshot_dir()?.to_owned());
+    let agent = done.switch.iter().find_map(|step| match step {
+        Step::Switch { place, .. } => Some(turned(place)),
+        _ => None,
+    })?;
+    let is_back = |place: &&Placement| place.was != Node::Absent || place.part == Part::Helper;
+    let places = done.switch.iter().filter_map(|step| match step {
+        Step::Place(place) => Some(place),
+        _ => None,
+    });
+    let service = service_action(facts, Database::Restore);
+    let mut switch = vec![hold(facts), Step::PrepareRestore { dir: from.clone() }];
+    switch.extend(places.filter(is_back).map(turned).map(Step::Place));
+    switch.extend(facts.unit.managed.then_some(Step::DaemonReload));
+    let binary = agent.path.clone();
+    switch.extend([
+        Step::PrepareSnapshot { dir: fallen.clone() },
+        Step::Stop,
+        Step::Snapshot { dir: fallen.clone(), stopped: true, failed: true },
+        Step::Restore { dir: from.clone() },
+        Step::Switch { place: agent, evidence: from.clone() },
+    ]);
+    if service != ServiceAction::None {
+        switch.extend([Step::Start, Step::Health { binary, served: facts.agent.served, failing: false }]);
+    }
+    switch.extend([Step::Describe { dir: fallen.clone(), failed: true }, Step::Install { dir: fallen }]);
+    Some(Plan {
+        from: done.to.clone(),
+        ran: None,
+        unmanaged: false,
+        to: None,
+        to_dir: Some(from),
+        direction: Direction::Downgrade,
+        database: Database::Restore,
+        service,
+        prepare: Vec::new(),
+        switch,
+        after: Vec::new(),
+        notes: Vec::new(),
+    })
+}
+
+fn turned(place: &Placement) -> Placement {
+    Placement { was: place.now.clone(), now: place.was.clone(), ..place.clone() }
+}
