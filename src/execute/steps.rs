@@ -194,7 +194,7 @@ pub(super) fn keep(path: &Path, kept: &Path) -> Result<()> {
     match std::fs::hard_link(path, kept) {
         Ok(()) => durable::sync_dir(durable::parent(kept)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(_) => copy_with_owner(path, kept),
+        Err(_) => durable::copy_exact(path, kept),
     }
 }
 
@@ -211,25 +211,11 @@ pub(super) fn put_back(kept: &Path, path: &Path) -> Result<()> {
             durable::sync_dir(durable::parent(kept))
         }
         Err(rustix::io::Errno::XDEV) => {
-            copy_with_owner(kept, path)?;
+            durable::copy_exact(kept, path)?;
             durable::remove_file(kept)
         }
         Err(error) => Err(error).at("cannot put back", path),
     }
-}
-
-fn copy_with_owner(from: &Path, to: &Path) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    let meta = std::fs::symlink_metadata(from).at("cannot read", from)?;
-    if meta.is_symlink() {
-        let target = std::fs::read_link(from).at("cannot read", from)?;
-        return durable::symlink(&target, to);
-    }
-    let temp = durable::temp_beside(to);
-    durable::remove_file(&temp)?;
-    durable::copy_synced(from, &temp, meta.mode() & 0o7777)?;
-    durable::chown(&temp, meta.uid(), meta.gid())?;
-    durable::rename(&temp, to)
 }
 
 fn set_aside(path: &Path, kept: &Path) -> Result<()> {

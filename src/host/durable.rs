@@ -2,17 +2,22 @@
 //!
 //! A failed fsync is reported and never retried on the same pages: after EIO the kernel may have dropped them.
 
+use std::ffi::{CStr, CString};
 use std::fs::{DirEntry, File, OpenOptions, ReadDir};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, RenameFlags};
+use rustix::fs::{AtFlags, CWD, RenameFlags, XattrFlags};
 
 use super::removal;
-use crate::report::{IoContext, Result};
+use crate::report::{Code, Error, IoContext, Result};
 
+/// Most bytes of an attribute, and of all their names (XATTR_SIZE_MAX, XATTR_LIST_MAX).
+const MAX_ATTRIBUTES: usize = 64 * 1024;
+/// The kernel's own digest of an inode and its attributes: a copy is another inode, and gets another.
+const OF_THE_INODE: &CStr = c"security.evm";
 /// Ordinary files of ours, whatever the umask is.
 pub const FILE_MODE: u32 = 0o644;
 /// Ordinary directories of ours, whatever the umask is.
@@ -228,6 +233,79 @@ pub fn copy_synced(from: &Path, to: &Path, mode: u32) -> Result<u64> {
     })
 }
 
+/// Copies a file or link, replacing `to`, with all that belongs to it: owner, mode, times and extended attributes (file
+/// capabilities, ACL, label). Nothing is replaced by less than that.
+///
+/// Errors: also where the file system of `to` cannot hold one of them.
+pub fn copy_exact(from: &Path, to: &Path) -> Result<()> {
+    let temp = temp_beside(to);
+    remove_file(&temp)?;
+    let meta = std::fs::symlink_metadata(from).at("cannot read", from)?;
+    let copied = match meta.is_symlink() {
+        true => std::fs::read_link(from)
+            .at("cannot read", from)
+            .and_then(|target| std::os::unix::fs::symlink(target, &temp).at("cannot make link", to)),
+        false => copy_synced(from, &temp, meta.mode() & 0o7777).map(|_| ()),
+    };
+    copied.and_then(|()| copy_attributes(from, &meta, &temp)).and_then(|()| rename(&temp, to)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&temp);
+    })
+}
+
+/// Gives `to` what belongs to `from` beside its bytes, and syncs it. In this order: a new owner clears capabilities, and a new
+/// mode changes an ACL.
+fn copy_attributes(from: &Path, meta: &std::fs::Metadata, to: &Path) -> Result<()> {
+    chown(to, meta.uid(), meta.gid())?;
+    if !meta.is_symlink() {
+        std::fs::set_permissions(to, std::fs::Permissions::from_mode(meta.mode() & 0o7777))
+            .at("cannot set the mode of", to)?;
+    }
+    for name in attributes(from)? {
+        copy_attribute(from, to, &name)?;
+    }
+    let time = |tv_sec, tv_nsec| rustix::fs::Timespec { tv_sec, tv_nsec };
+    let times = rustix::fs::Timestamps {
+        last_access: time(meta.atime(), meta.atime_nsec()),
+        last_modification: time(meta.mtime(), meta.mtime_nsec()),
+    };
+    rustix::fs::utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW).at("cannot set the times of", to)?;
+    if meta.is_symlink() {
+        return Ok(());
+    }
+    File::open(to).and_then(|file| file.sync_all()).at("cannot sync", to)
+}
+
+/// The names of a file's extended attributes, but those that the kernel makes of the file itself.
+fn attributes(path: &Path) -> Result<Vec<CString>> {
+    let mut buffer = vec![0; MAX_ATTRIBUTES];
+    let length = match rustix::fs::llistxattr(path, &mut buffer[..]) {
+        Err(rustix::io::Errno::NOTSUP) => return Ok(Vec::new()),
+        other => other.at("cannot read the attributes of", path)?,
+    };
+    let names = buffer.get(..length).unwrap_or_default().split_inclusive(|byte| *byte == 0);
+    let names = names.filter_map(|name| CStr::from_bytes_with_nul(name).ok()).map(CStr::to_owned);
+    Ok(names.filter(|name| name.as_c_str() != OF_THE_INODE).collect())
+}
+
+fn copy_attribute(from: &Path, to: &Path, name: &CStr) -> Result<()> {
+    let read = |path: &Path| {
+        let mut buffer = vec![0; MAX_ATTRIBUTES];
+        let length = rustix::fs::lgetxattr(path, name, &mut buffer[..])?;
+        buffer.truncate(length);
+        Ok::<_, rustix::io::Errno>(buffer)
+    };
+    let value = read(from).at("cannot read the attributes of", from)?;
+    let set = rustix::fs::lsetxattr(to, name, &value, XattrFlags::empty());
+    if set.is_ok() || read(to).is_ok_and(|there| there == value) {
+        return Ok(());
+    }
+    let what = format!("cannot keep {} of {} beside {}", name.to_string_lossy(), from.display(), to.display());
+    set.map_err(|error| {
+        Error::new(Code::of_io(&error.into()), format!("{what}: {error}"))
+            .advise("move that file away by hand, or put both directories on one file system")
+    })
+}
+
 /// Reads a whole file of at most `limit` bytes; `None` if it is not there.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     // A pipe in its place would be waited for.
@@ -329,5 +407,50 @@ mod tests {
         rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
         assert!(read_limited(&pipe, 3).is_err());
         assert_eq!(read_limited(&path, 4).unwrap().unwrap(), b"1234");
+    }
+
+    #[test]
+    fn a_copy_on_another_file_system_has_all_that_belongs_to_the_file() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let (file, copy) = (dir.path().join("teleport"), other.path().join("teleport"));
+        write(&file, b"program", 0o640).unwrap();
+        let _ = chown(&file, 1, 2);
+        // cap_net_bind_service=ep, capabilities(7): struct vfs_cap_data, revision 2.
+        let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].to_vec();
+        // acl(5): the owner rw, the user 1 r, the group r, the mask r, others nothing; struct posix_acl_xattr_header.
+        let entry =
+            |tag: u16, right: u16, id: u32| [&tag.to_le_bytes()[..], &right.to_le_bytes(), &id.to_le_bytes()].concat();
+        let entries = [(1, 6, u32::MAX), (2, 4, 1), (4, 4, u32::MAX), (0x10, 4, u32::MAX), (0x20, 0, u32::MAX)];
+        let acl =
+            [2u32.to_le_bytes().to_vec(), entries.map(|(tag, right, id)| entry(tag, right, id)).concat()].concat();
+        let set =
+            |(name, value): &(&str, Vec<u8>)| rustix::fs::lsetxattr(&file, *name, value, XattrFlags::empty()).is_ok();
+        let mut known = vec![("system.posix_acl_access", acl), ("security.capability", capability)];
+        known.retain(set);
+        let time = rustix::fs::Timespec { tv_sec: 1_000_000_000, tv_nsec: 7 };
+        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(CWD, &file, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+
+        copy_exact(&file, &copy).unwrap();
+
+        let (a, b) = (std::fs::metadata(&file).unwrap(), std::fs::metadata(&copy).unwrap());
+        assert_eq!((b.uid(), b.gid(), b.mode()), (a.uid(), a.gid(), a.mode()));
+        assert_eq!((b.mtime(), b.mtime_nsec()), (1_000_000_000, 7));
+        assert_eq!(std::fs::read(&copy).unwrap(), b"program");
+        for (name, value) in known {
+            let mut buffer = [0; 256];
+            let length = rustix::fs::lgetxattr(&copy, name, &mut buffer[..]).unwrap();
+            assert_eq!(buffer[..length], value, "{name}");
+        }
+        assert_eq!(std::fs::read_dir(other.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_is_copied_as_a_link() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let (link, copy) = (dir.path().join("l"), other.path().join("l"));
+        symlink(Path::new("/no/such"), &link).unwrap();
+        copy_exact(&link, &copy).unwrap();
+        assert_eq!(std::fs::read_link(&copy).unwrap(), Path::new("/no/such"));
     }
 }
