@@ -772,6 +772,40 @@ fn a_file_of_the_operators_is_left_by_update_whatever_a_release_brings() {
 }
 
 #[test]
+fn units_of_others_in_the_place_of_ours_are_left_by_update_and_uninstall() {
+    let image = Image::new("1.0.0");
+    let of = |args: &[&str]| image.run(&[&["--install-suffix", "dev"], args].concat());
+    image.enable(&["--install-suffix", "dev"]).ok();
+    let units = image.path("/etc/systemd/system");
+    let names = ["teleport_dev.service", "teleport-update_dev.service", "teleport-update_dev.timer"];
+    for name in names {
+        put(units.join(name), "[Unit]\nDescription=theirs\n", 0o644);
+    }
+    image.release("2.0.0");
+    let ran = of(&["update", "--now"]).ok();
+    of(&["uninstall"]).ok();
+    for name in names {
+        assert!(ran.stderr.contains(&format!("{name} is not ours, and stays")), "{ran:#?}");
+        assert_eq!(std::fs::read_to_string(units.join(name)).unwrap(), "[Unit]\nDescription=theirs\n");
+    }
+    assert!(!units.join("teleport-update-recover_dev.service").exists(), "ours goes");
+}
+
+#[test]
+fn the_unit_of_an_operator_stays_enabled_when_we_are_uninstalled() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
+    std::fs::remove_file(&unit).unwrap();
+    put(unit.clone(), "[Service]\nExecStart=/bin/true\n", 0o644);
+    let wants = image.path("/etc/systemd/system/multi-user.target.wants/teleport.service");
+    std::fs::create_dir_all(wants.parent().unwrap()).unwrap();
+    symlink("/usr/local/lib/systemd/system/teleport.service", &wants).unwrap();
+    image.run(&["uninstall"]).ok();
+    assert!(unit.exists() && wants.symlink_metadata().is_ok());
+}
+
+#[test]
 fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_in_its_watch() {
     let Some(rig) = Rig::up("wayback") else { return };
     let bin = rig.path("/usr/local/bin");

@@ -11,7 +11,7 @@ use crate::database::directory;
 use crate::host::systemctl::Systemctl;
 use crate::host::{Layout, durable, machine, mark, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact, is_updater_name};
-use crate::plan::{FOREIGN_TIMER, Node, Snapshot, TAKEN_OVER, UNIT, UNMANAGED};
+use crate::plan::{FOREIGN_TIMER, Node, OWN_MARK, Snapshot, TAKEN_OVER, UNIT, UNMANAGED};
 use crate::release::{Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::{AgentState, Service, readiness};
@@ -353,16 +353,30 @@ fn look(path: &Path, file: impl FnOnce() -> Node) -> Result<Node> {
     }
 }
 
+/// A unit file of ours as text; anybody else's is kept before it is replaced. The Go updater's is remembered otherwise.
+fn own_text(layout: &Layout, path: &Path) -> Node {
+    match durable::read_limited(path, MAX_UNIT).map(|text| text.map(String::from_utf8)) {
+        Ok(Some(Ok(text))) if text.starts_with(OWN_MARK) || text.starts_with(FOREIGN_MARK) => Node::Text(text),
+        _ => Node::Kept(kept_unit(layout, path)),
+    }
+}
+
+/// Where a unit of others is kept while ours stands in its place.
+fn kept_unit(layout: &Layout, path: &Path) -> PathBuf {
+    layout.versions.join(UNMANAGED).join(path.file_name().unwrap_or_default())
+}
+
 fn unit(context: &Context) -> Result<UnitFact> {
     let layout = &context.layout;
     let path = layout.unit_file.clone();
     let link_dir = layout.inside(&layout.link_dir);
     // A plain link serves only an installation with the paths that the archive's unit is written for.
     let linked = layout.suffix.is_none() && link_dir == Path::new("/usr/local/bin");
-    let node = look(&path, || match std::fs::read_to_string(&path) {
-        Ok(text) if !linked => Node::Text(text),
-        _ => Node::Kept(layout.versions.join(UNMANAGED).join("teleport.service")),
-    })?;
+    let node = match look(&path, || own_text(layout, &path))? {
+        // Where the unit is a link, a file is somebody's.
+        Node::Text(_) if linked => Node::Kept(kept_unit(layout, &path)),
+        node => node,
+    };
     let mut edits = vec![("/usr/local/bin/".to_owned(), format!("{}/", link_dir.display()))];
     if let Some(suffix) = &layout.suffix {
         edits.push(("/etc/teleport.yaml".into(), format!("/etc/teleport_{suffix}.yaml")));
@@ -619,7 +633,7 @@ fn paths_drop_in(context: &Context, data_dir: &Path) -> Result<Option<(PathBuf, 
     let suffix = layout.suffix.as_ref().map(|suffix| format!("_{suffix}")).unwrap_or_default();
     let path =
         layout.real(Path::new(&format!("/etc/systemd/system/teleport-update{suffix}.service.d/{PATHS_DROP_IN}")));
-    let node = look(&path, || Node::Text(std::fs::read_to_string(&path).unwrap_or_default()))?;
+    let node = look(&path, || own_text(layout, &path))?;
     let mut dirs: Vec<PathBuf> = [&layout.link_dir, &layout.versions, data_dir]
         .into_iter()
         // Its last component can be a link, too.
@@ -648,7 +662,7 @@ fn paths_text(dirs: &[PathBuf]) -> String {
     let list: String = dirs.iter().map(list).collect();
     let list = list.trim_start();
     format!(
-        "# Written by `teleport-update enable`: its links, versions or the agent's data are here.\n[Service]\n\
+        "{OWN_MARK}: its links, versions or the agent's data are here.\n[Service]\n\
          # The same twice: systemd before 231 knows only the older name.\n\
          ReadWriteDirectories={list}\nReadWritePaths={list}\n"
     )
@@ -673,14 +687,14 @@ fn suffixed_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
     files
         .into_iter()
         .map(|(name, text)| {
-            let text = text
+            let text = format!("{OWN_MARK}; change it with `systemctl edit`.\n{text}")
                 .replace("=teleport.service", &format!("=teleport_{suffix}.service"))
                 .replace("=teleport-update-recover.service", &format!("=teleport-update-recover_{suffix}.service"))
                 .replace("/var/lib/teleport/", &format!("/var/lib/teleport_{suffix}/"))
                 .replace("/var/lib/teleport /usr/local", &format!("/var/lib/teleport_{suffix} /opt/teleport/{suffix}"));
             let inside = format!("/etc/systemd/system/{name}");
             let path = context.layout.real(Path::new(&inside));
-            let node = look(&path, || Node::Text(std::fs::read_to_string(&path).unwrap_or_default()))?;
+            let node = look(&path, || own_text(&context.layout, &path))?;
             Ok((path, text, node))
         })
         .collect()

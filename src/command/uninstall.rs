@@ -74,7 +74,7 @@ fn is_anything_there(context: &Context, facts: &Facts, taken: &Path) -> Result<b
     let ours = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
     Ok(!facts.installed.is_empty()
         || facts.links().any(ours)
-        || facts.own_units.iter().any(|(_, _, was)| *was != Node::Absent)
+        || facts.own_units.iter().any(|(_, _, was)| matches!(was, Node::Text(_)))
         || durable::exists(taken)?
         || durable::exists(&context.layout.config_file())?
         || durable::exists(&crate::config::Credentials::file(&context.layout.versions))?)

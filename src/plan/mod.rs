@@ -32,6 +32,9 @@ const USUAL_BINARIES: [&str; 4] = ["teleport", "tsh", "tctl", "tbot"];
 /// The Go updater's timer, which has the same name as the package's.
 pub const FOREIGN_TIMER: &str = "teleport-update.timer";
 
+/// What each file begins with that we write into the directories of units, and by which it is known to be ours.
+pub const OWN_MARK: &str = "# Written by `teleport-update enable`";
+
 /// The unit's place in a version.
 pub const UNIT: &str = "etc/systemd/teleport.service";
 
@@ -297,7 +300,9 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let was_there = |path, was: &Node| if is_set_aside(path) { Node::Absent } else { was.clone() };
     for (path, text, was) in &facts.own_units {
         let (was, now) = (was_there(path, was), Node::Text(text.clone()));
-        if was != now {
+        if target.over == Over::Told && facts.is_foreign(&was) {
+            notes.push(format!("{} is not ours, and stays: `enable` would replace it", path.display()));
+        } else if was != now {
             switch.push(Step::Place(Placement { path: path.clone(), was, now, part: Part::Unit }));
         }
     }
@@ -361,7 +366,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     after.extend(facts.moved_links.iter().map(removal).map(Step::Place));
     after.extend(facts.own_units.iter().filter_map(|(path, _, was)| {
         let unit = path.file_name()?.to_string_lossy().into_owned();
-        (is_installable(&unit) && was_there(path, was) == Node::Absent).then_some(Step::EnableTimer { unit })
+        (is_installable(&unit) && !matches!(was_there(path, was), Node::Text(_))).then_some(Step::EnableTimer { unit })
     }));
     // What the Go updater's timer masked takes its place.
     after.extend(facts.masked_timer.iter().map(|unit| Step::EnableTimer { unit: unit.clone() }));
@@ -495,8 +500,9 @@ pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
             part: Part::Unit,
         }));
     }
-    // Links that enabled the unit which comes back under the same name stay.
-    let comes_back = set_back.iter().any(|(path, _)| *path == facts.unit.path);
+    // Links that enabled the unit which comes back under the same name stay, and those that enable somebody else's.
+    let is_others = !unit_is_ours && facts.unit.node != Node::Absent;
+    let comes_back = is_others || set_back.iter().any(|(path, _)| *path == facts.unit.path);
     let is_kept = |was: &Node| comes_back && matches!(was, Node::Link(target) if facts.dir_of_link(target).is_none());
     for (path, was) in facts.enablement.iter().filter(|(_, was)| !is_kept(was)) {
         switch.push(Step::Place(Placement {
@@ -507,13 +513,14 @@ pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
         }));
     }
     // Before their files go: systemctl disables only what it finds.
-    let own = facts.own_units.iter().filter(|(_, _, was)| *was != Node::Absent);
+    let is_ours = |was: &Node| matches!(was, Node::Text(_));
+    let own = facts.own_units.iter().filter(|(_, _, was)| is_ours(was));
     switch.extend(
         own.filter_map(|(path, _, _)| path.file_name().map(|name| name.to_string_lossy().into_owned()))
             .filter(|unit| is_installable(unit))
             .map(|unit| Step::DisableUnit { unit }),
     );
-    for (path, _, was) in facts.own_units.iter().filter(|(_, _, was)| *was != Node::Absent) {
+    for (path, _, was) in facts.own_units.iter().filter(|(_, _, was)| is_ours(was)) {
         switch.push(Step::Place(Placement {
             path: path.clone(),
             was: was.clone(),
@@ -739,7 +746,8 @@ fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) ->
         Some(Installed { unit: None, .. }) => return None,
         _ if unit.linked => Node::Link(facts.target(to_dir, UNIT)),
         Some(Installed { unit: Some(text), .. }) => {
-            Node::Text(unit.edits.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to)))
+            let text = unit.edits.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to));
+            Node::Text(format!("{OWN_MARK}; change it with `systemctl edit`.\n{text}"))
         }
         None => return None,
     };
