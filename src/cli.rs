@@ -152,7 +152,7 @@ pub struct Install {
     /// Install this version instead of the cluster's
     #[arg(short, long, value_name = "VERSION", env = "TELEPORT_UPDATE_VERSION", hide_env_values = true)]
     pub force_version: Option<String>,
-    /// Use this edition when the cluster names none
+    /// Edition if the cluster names none; the way into and out of FIPS
     #[arg(long, value_name = "EDITION")]
     pub edition: Option<String>,
     /// Accept a proxy address that differs from teleport.yaml

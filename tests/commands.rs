@@ -76,9 +76,8 @@ fn pin_installs_the_version_it_is_given_now() {
 fn pin_to_a_version_that_is_none_or_not_there_changes_nothing() {
     let image = enabled();
     let before = installation(&image);
-    for (version, code) in [("../../etc", "version_invalid"), ("1.5", "version_invalid"), ("1.5.0", "archive_missing")]
-    {
-        let ran = image.run(&["pin", "--force-version", version, "--log-format", "json"]).fails(1, code);
+    for (version, status, code) in [("../../etc", 2, "usage"), ("1.5", 2, "usage"), ("1.5.0", 1, "archive_missing")] {
+        let ran = image.run(&["pin", "--force-version", version, "--log-format", "json"]).fails(status, code);
         assert!(ran.stderr.contains(&format!("\"error_code\":\"{code}\"")), "{ran:#?}");
         assert_eq!(installation(&image), before);
     }

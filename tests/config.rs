@@ -351,6 +351,65 @@ fn a_fips_archive_has_its_own_name_and_the_enterprise_prefix() {
 }
 
 #[test]
+fn an_archive_of_another_edition_under_the_right_name_is_not_published() {
+    for (wanted, served) in [("enterprise-fips", "enterprise"), ("enterprise", "enterprise-fips")] {
+        let image = Image::new("1.0.0");
+        let fips = if wanted == "enterprise-fips" { "-fips" } else { "" };
+        let name = format!("teleport-ent-v1.0.0-linux-amd64{fips}-bin.tar.gz");
+        let bytes = Archive::new("1.0.0", served, "amd64").agent(&agent_program(), "healthy", 1).bytes();
+        image.cluster.publish_bytes(&name, &bytes);
+        image.cluster.set_directive(Find { edition: wanted.into(), ..Find::version("1.0.0") });
+        let ran = image.enable(&["--log-format", "json"]);
+        assert_eq!((ran.status, ran.error_code().as_str()), (1, "version_mismatch"), "{wanted}: {ran:#?}");
+        assert!(ran.stderr.contains(&format!("of edition {served}, wanted is {wanted}")), "{ran:#?}");
+        assert!(!image.versions().join("1.0.0").exists());
+    }
+}
+
+#[test]
+fn a_cluster_alone_does_not_lead_a_host_out_of_fips() {
+    let image = Image::new("1.0.0");
+    edition(&image, "1.0.0", "enterprise-fips");
+    image.enable(&[]).ok();
+    edition(&image, "2.0.0", "enterprise-fips");
+    edition(&image, "2.0.0", "enterprise");
+    for dialect in [test_cluster::Dialect::Today, test_cluster::Dialect::Rfd] {
+        image.cluster.set_dialect(dialect);
+        let status = image.run(&["status", "--format", "json"]).ok().json();
+        assert_eq!(status["agent_edition_desired"], "enterprise-fips");
+    }
+    // It follows the version, and stays what it is: also by hand, where nothing is said of editions.
+    image.run(&["update", "--now"]).ok();
+    image.enable(&[]).ok();
+    assert!(image.config().contains("active_edition: enterprise-fips\n"), "{}", image.config());
+    assert!(image.config().contains("active_version: 2.0.0\n"), "{}", image.config());
+    image.enable(&["--edition", "enterprise"]).ok();
+    assert!(image.config().contains("active_edition: enterprise\n"), "{}", image.config());
+    image.run(&["update", "--now"]).ok();
+    assert!(image.config().contains("active_edition: enterprise\n"), "{}", image.config());
+    // Into it by a word of the operator's, too.
+    image.enable(&["--edition", "enterprise-fips"]).ok();
+    assert!(image.config().contains("active_edition: enterprise-fips\n"), "{}", image.config());
+}
+
+#[test]
+fn build_metadata_makes_another_version_and_no_newer_one() {
+    let image = Image::new("1.0.0+a");
+    let database = image.path("/var/lib/teleport/proc/sqlite.db");
+    std::fs::create_dir_all(database.parent().unwrap()).unwrap();
+    rusqlite::Connection::open(&database).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    image.enable(&["--min-version", "1.0.0+b"]).ok();
+    for (version, other) in [("1.0.0+b", "1.0.0+a"), ("1.0.0+a", "1.0.0+b")] {
+        image.release(version);
+        std::fs::remove_dir_all(image.versions().join(other).join("backup")).ok();
+        let ran = image.run(&["update"]).ok();
+        assert!(ran.stderr.contains(&format!("{version} (oss): done")), "{ran:#?}");
+        assert_eq!(agent_link(&image), format!("{version}/bin/teleport"));
+        image.run(&["update"]).ok();
+    }
+}
+
+#[test]
 fn what_is_no_version_never_becomes_a_path() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
@@ -361,11 +420,11 @@ fn what_is_no_version_never_becomes_a_path() {
     {
         for command in ["pin", "enable"] {
             let ran = image.run(&["--log-format", "json", command, "--force-version", bad, "--edition", "oss"]);
-            assert_eq!((ran.status, ran.error_code().as_str()), (1, "version_invalid"), "{command} {bad:?}: {ran:#?}");
+            assert_eq!((ran.status, ran.error_code().as_str()), (2, "usage"), "{command} {bad:?}: {ran:#?}");
         }
     }
     let too_long = format!("1.0.0-{}", "a".repeat(300));
-    image.run(&["pin", "--force-version", &too_long]).fails(1, "is not a version");
+    image.run(&["pin", "--force-version", &too_long]).fails(2, "is not a version");
     assert_eq!(image.tree(), before);
     assert!(image.cluster.requests().is_empty());
 }
@@ -391,6 +450,11 @@ fn bad_usage_ends_with_2_and_changes_nothing() {
         &["enable", "--frobnicate"],
         &["enable", "--keep", "0"],
         &["enable", "--keep", "many"],
+        &["enable", "--proxy", &addr, "-f", "latest"],
+        &["enable", "--proxy", &addr, "--min-version", "15"],
+        &["enable", "--proxy", &addr, "--edition", "platinum"],
+        &["pin", "-f", "v1"],
+        &["pin", "--min-version", "1.0"],
         &["enable", "--proxy", "not a host"],
         &["enable", "--proxy", "host:99999"],
         &["enable", "--proxy", &addr, "--base-url", "ftp://mirror"],

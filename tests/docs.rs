@@ -57,7 +57,8 @@ fn part(source: &'static str, from: &str, to: &str) -> &'static str {
 
 #[test]
 fn both_dialects_of_the_find_answer_say_the_same() {
-    let [rfd, today] = ["find-rfd", "find-today"].map(|name| Directive::from_json(&sample(name)).unwrap());
+    let read = |name| Directive::parse(sample(name).to_string().as_bytes()).unwrap().unwrap();
+    let [rfd, today] = ["find-rfd", "find-today"].map(read);
     assert_eq!(rfd, today);
     assert_eq!((rfd.version.to_string().as_str(), rfd.jitter_seconds, rfd.in_window), ("15.1.1", 10, true));
 }

@@ -41,6 +41,17 @@ fn enable_within(image: &Image, wrapper: &[&str], script: &str) -> Ran {
 }
 
 #[test]
+fn a_host_without_dev_null_installs_a_release_all_the_same() {
+    if !is_root() {
+        return;
+    }
+    let image = Image::new("1.0.0");
+    let script = "mount -t tmpfs none /dev && exec \"$@\"";
+    enable_within(&image, &["unshare", "-m"], script).ok();
+    assert!(image.path("/usr/local/bin/teleport").is_symlink());
+}
+
+#[test]
 fn an_image_baked_from_outside_comes_to_life_with_an_id_of_its_own() {
     let Some(rig) = Rig::up("baked") else { return };
     rig.release(&Archive::simple("1.0.0"));

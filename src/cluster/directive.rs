@@ -1,7 +1,6 @@
 //! What a cluster wants of its agents, read from either dialect of the find answer. Pure.
 
-use serde_json::{Map, Value};
-
+use super::answer::{Keys, Scalar};
 use crate::release::{Edition, Version};
 use crate::report::{Code, Error, Result};
 
@@ -22,52 +21,60 @@ pub struct Directive {
 }
 
 impl Directive {
-    /// Reads either dialect: RFD 0169's flat keys or today's proxies' nested ones.
+    /// Reads an answer's body in either dialect: RFD 0169's flat keys or today's proxies' nested ones. A flat version that is
+    /// absent, null or empty says nothing.
     ///
     /// Errors: [`Code::ClusterAnswer`] for what is no find answer or has no usable version, [`Code::EditionUnknown`]
-    /// for an edition nobody knows.
-    pub fn from_json(answer: &Value) -> Result<Self> {
+    /// for an edition nobody knows. The outer one: the body is not JSON.
+    pub fn parse(body: &[u8]) -> serde_json::Result<Result<Self>> {
+        Ok(Self::of(Keys::read(body)?.as_ref()))
+    }
+
+    fn of(answer: Option<&Keys>) -> Result<Self> {
         let wrong = |what: &str| Error::new(Code::ClusterAnswer, what);
-        let top = answer.as_object().ok_or_else(|| wrong("the answer is not a JSON object"))?;
-        let nested = top.get("auto_update").and_then(Value::as_object);
-        let updates = if top.contains_key("agent_version") { top } else { nested.unwrap_or(top) };
+        let top = answer.ok_or_else(|| wrong("the answer is not a JSON object"))?;
+        let updates = match (text(top, "agent_version")?, top.nested()) {
+            (None, Some(nested)) => nested,
+            _ => top,
+        };
         let version = text(updates, "agent_version")?
             .ok_or_else(|| wrong("the answer names no agent_version").advise("enable agent updates in the cluster"))?;
         let version = version.parse().map_err(|error: Error| wrong(&format!("agent_version: {}", error.what)))?;
-        let in_window = match updates.get("agent_auto_update") {
-            None | Some(Value::Null) => false,
-            Some(value) => value.as_bool().ok_or_else(|| wrong("agent_auto_update is not true or false"))?,
-        };
+        let in_window = flag(updates, "agent_auto_update")?;
         let jitter_seconds = match updates.get("agent_update_jitter_seconds") {
-            None | Some(Value::Null) => 0,
-            Some(value) => {
-                let seconds = value.as_f64().ok_or_else(|| wrong("agent_update_jitter_seconds is not a number"))?;
-                // In range by the clamp.
-                seconds.clamp(0.0, f64::from(MAX_JITTER_SECONDS)) as u32
-            }
+            None => 0,
+            // In range by the clamp.
+            Some(Scalar::Number(seconds)) => seconds.clamp(0.0, f64::from(MAX_JITTER_SECONDS)) as u32,
+            Some(_) => return Err(wrong("agent_update_jitter_seconds is not a number")),
         };
         Ok(Self { version, edition: edition(top)?, in_window, jitter_seconds })
     }
 }
 
-fn edition(top: &Map<String, Value>) -> Result<Option<Edition>> {
+fn edition(top: &Keys) -> Result<Option<Edition>> {
     let named = match text(top, "server_edition")? {
         Some(name) => Some(name),
         None => text(top, "edition")?,
     };
     let named = named.map(str::parse::<Edition>).transpose()?;
     // FIPS builds exist as enterprise ones only (SPEC §4).
-    if top.get("fips").and_then(Value::as_bool) == Some(true) {
-        return Ok(Some(Edition::EnterpriseFips));
+    Ok(if flag(top, "fips")? { Some(Edition::EnterpriseFips) } else { named })
+}
+
+/// A boolean; absent and null are false.
+fn flag(keys: &Keys, key: &str) -> Result<bool> {
+    match keys.get(key) {
+        None => Ok(false),
+        Some(Scalar::Bool(value)) => Ok(*value),
+        Some(_) => Err(Error::new(Code::ClusterAnswer, format!("{key} is not true or false"))),
     }
-    Ok(named)
 }
 
 /// A string; absent, null and empty are the same.
-fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>> {
-    match map.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+fn text<'a>(keys: &'a Keys, key: &str) -> Result<Option<&'a str>> {
+    match keys.get(key) {
+        None => Ok(None),
+        Some(Scalar::Text(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
         Some(_) => Err(Error::new(Code::ClusterAnswer, format!("{key} is not a string"))),
     }
 }
@@ -75,10 +82,10 @@ fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn read(answer: Value) -> Result<Directive> {
-        Directive::from_json(&answer)
+        Directive::parse(answer.to_string().as_bytes()).unwrap()
     }
 
     #[test]
@@ -111,6 +118,49 @@ mod tests {
         assert_eq!(read(answer("community", false)).unwrap().edition, Some(Edition::Oss));
         assert_eq!(read(answer("oss", false)).unwrap().edition, Some(Edition::Oss));
         assert_eq!(read(answer("", false)).unwrap().edition, None);
+    }
+
+    #[test]
+    fn a_flat_version_that_says_nothing_leaves_the_nested_one() {
+        let nested = json!({"agent_version": "15.1.1", "agent_auto_update": true});
+        for flat in [json!(null), json!(""), json!(" ")] {
+            let directive = read(json!({"agent_version": flat, "auto_update": nested})).unwrap();
+            assert_eq!((directive.version.to_string().as_str(), directive.in_window), ("15.1.1", true));
+        }
+        assert!(read(json!({"agent_version": 1, "auto_update": nested})).is_err());
+    }
+
+    #[test]
+    fn fips_is_true_or_false_or_an_error() {
+        let answer = |fips: Value| read(json!({"agent_version": "1.0.0", "edition": "ent", "fips": fips}));
+        assert_eq!(answer(json!(true)).unwrap().edition, Some(Edition::EnterpriseFips));
+        for no in [json!(false), json!(null)] {
+            assert_eq!(answer(no).unwrap().edition, Some(Edition::Enterprise));
+        }
+        for bad in [json!("true"), json!(1), json!([]), json!({})] {
+            assert_eq!(answer(bad).unwrap_err().code, Code::ClusterAnswer);
+        }
+    }
+
+    #[test]
+    fn what_others_put_beside_the_known_keys_does_not_matter() {
+        let good = r#""agent_version":"15.1.1","agent_auto_update":true,"auto_update":{"x":1e999}"#;
+        let deep = "[".repeat(1000) + &"]".repeat(1000);
+        for odd in [
+            r#""x":1e999"#,
+            r#""x":"\ud800""#,
+            r#""\ud800":1"#,
+            r#""x":{"agent_version":"1.0.0","y":[1e999,{}]}"#,
+            &format!("\"x\":{deep}"),
+        ] {
+            for body in [format!("{{{odd},{good}}}"), format!("\u{feff}{{{good},{odd}}}")] {
+                let directive = Directive::parse(body.as_bytes()).unwrap_or_else(|error| panic!("{body}: {error}"));
+                assert_eq!(directive.unwrap().version.to_string(), "15.1.1", "{body}");
+            }
+        }
+        for cut in ["", "{", r#"{"agent_version":"15.1.1""#, r#"{"agent_version":"15.1.1"}x"#, "<html>"] {
+            assert!(Directive::parse(cut.as_bytes()).is_err(), "{cut}");
+        }
     }
 
     #[test]

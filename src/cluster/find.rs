@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::{Directive, ProxyAddr};
 use crate::host::http::{Ask, Client};
 use crate::report::{Code, Error, Result};
@@ -72,8 +70,8 @@ fn ask_at(
         let answer = client.ask(&Ask::get(format!("{url}{query}")).within(left), cancelled)?;
         let told = |what: &str| format!("{url} answered {}{what}", answer.status);
         match answer.status {
-            200 => match serde_json::from_slice::<Value>(&answer.body) {
-                Ok(json) => return Directive::from_json(&json).map_err(|error| error.during(format!("{url} (200)"))),
+            200 => match Directive::parse(&answer.body) {
+                Ok(read) => return read.map_err(|error| error.during(format!("{url} (200)"))),
                 Err(_) => refused.push(told(&format!(" with what is not JSON: {:?}", excerpt(&answer.body)))),
             },
             404 | 405 => refused.push(told("")),

@@ -10,7 +10,7 @@ use crate::cluster::{self, Directive, ProxyAddr, Question};
 use crate::config::{Credentials, Spec};
 use crate::host::http::{self, Client, HttpSettings};
 use crate::host::{durable, mark};
-use crate::release::{Arch, BaseUrl, Limits, Revision};
+use crate::release::{Arch, BaseUrl, Edition, Limits, Revision};
 use crate::report::{Code, Error, Result};
 
 /// Largest file of certificates that `enable` keeps, bytes: a whole system bundle is 220 kB.
@@ -91,9 +91,15 @@ pub fn proxy(spec: &Spec) -> Result<&str> {
     })
 }
 
-/// The revision that the directive means: no edition in the answer means the installed one (SPEC §1).
-pub fn revision(directive: &Directive, active: Option<&Revision>) -> Result<Revision> {
-    let edition = directive.edition.or(active.map(|active| active.edition)).ok_or_else(|| {
+/// The revision that the directive means: no edition in the answer means the installed one (SPEC §1). FIPS is left by a word
+/// of this host's operator alone (`said`, of `--edition`), whatever the cluster answers, and entered by it too.
+pub fn revision(directive: &Directive, active: Option<&Revision>, said: Option<Edition>) -> Result<Revision> {
+    let installed = active.map(|active| active.edition);
+    let edition = match (said, installed) {
+        (Some(Edition::EnterpriseFips), _) | (None, Some(Edition::EnterpriseFips)) => Some(Edition::EnterpriseFips),
+        _ => directive.edition.or(said).or(installed),
+    };
+    let edition = edition.ok_or_else(|| {
         Error::new(Code::EditionUnknown, "the cluster names no edition and none is installed")
             .advise("give one with `enable --edition`")
     })?;

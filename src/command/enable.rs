@@ -10,7 +10,7 @@ use crate::cluster::ProxyAddr;
 use crate::config::{Credentials, GoUpdater, Spec};
 use crate::host::{Layout, lock, machine};
 use crate::plan::Over;
-use crate::release::{BaseUrl, PublicKey, Revision, Version};
+use crate::release::{BaseUrl, Edition, PublicKey, Revision, Version};
 use crate::report::{Code, Error, Result};
 
 /// Word that forgets a setting.
@@ -42,7 +42,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
             update::note(context, command, error);
         }
     })?;
-    if let Some(floor) = wanted.min_version.as_ref().filter(|floor| target.version < **floor) {
+    if let Some(floor) = wanted.min_version.as_ref().filter(|floor| target.version.precedes(floor)) {
         return Err(Error::new(Code::BelowMinVersion, format!("{target} is below min_version {floor}"))
             .advise("give a newer version, or change --min-version"));
     }
@@ -88,7 +88,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
 
 /// Which revision: the forced one, else the cluster's.
 fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revision>) -> Result<Revision> {
-    let edition = args.edition.as_deref().map(str::parse).transpose()?;
+    let edition = args.edition.as_deref().filter(|edition| !edition.is_empty()).map(str::parse).transpose()?;
     let forced = args.force_version.as_deref().filter(|version| !version.is_empty());
     let forced: Option<Version> = forced.map(str::parse).transpose()?;
     let forced = forced.or_else(|| spec.pinned_version.clone().filter(|_| spec.pinned));
@@ -100,8 +100,22 @@ fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revisi
     if let Some(version) = forced {
         directive.version = version;
     }
-    directive.edition = directive.edition.or(edition);
-    ask::revision(&directive, active)
+    ask::revision(&directive, active, edition)
+}
+
+/// Judges the values that can be judged by their words alone, before anything else is done.
+///
+/// Errors: [`Code::Usage`].
+pub fn check_words(args: &Install) -> Result<()> {
+    fn check<T: std::str::FromStr<Err = Error>>(flag: &str, value: Option<&String>) -> Result<()> {
+        match value.filter(|value| !value.is_empty()).map(|value| value.parse::<T>()) {
+            Some(Err(error)) => Err(Error { code: Code::Usage, ..error.during(flag) }),
+            _ => Ok(()),
+        }
+    }
+    check::<Version>("--force-version", args.force_version.as_ref())?;
+    check::<Version>("--min-version", args.min_version.as_ref())?;
+    check::<Edition>("--edition", args.edition.as_ref())
 }
 
 /// Flags, environment and `teleport.yaml` onto the settings. Credentials go apart: where they change they are the
@@ -172,7 +186,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         }
         None => {}
     }
-    if let Some(floor) = &args.min_version {
+    if let Some(floor) = args.min_version.as_ref().filter(|floor| !floor.is_empty()) {
         spec.min_version = Some(floor.parse()?);
     }
     let var = |name: &str| context.host.var(name).or_else(|| context.host.var(&name.to_uppercase())).map(str::to_owned);

@@ -217,6 +217,9 @@ fn writes(command: &Command) -> bool {
 
 /// Runs the command line. Returns the exit status.
 pub fn run(cli: &Cli, context: &mut Context) -> Result<u8> {
+    if let Command::Enable(args) | Command::Pin(args) = &cli.command {
+        enable::check_words(args)?;
+    }
     if let Some(status) = hand_over::to_active(cli, context)? {
         return Ok(status);
     }

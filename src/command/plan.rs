@@ -28,7 +28,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let client = ask::client(context, spec)?;
     let directive = ask::directive(context, spec, &client, None)?;
     let active = spec.active();
-    let target = ask::revision(&directive, active.as_ref())?;
+    let target = ask::revision(&directive, active.as_ref(), None)?;
     let errand = Errand {
         command: "update",
         target,

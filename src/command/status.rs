@@ -86,7 +86,7 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
     let Ok(facts) = survey::facts(context, updates, survey::Depth::Move, None) else {
         return false;
     };
-    let Ok(wanted) = ask::revision(directive, facts.active.as_ref()) else {
+    let Ok(wanted) = ask::revision(directive, facts.active.as_ref(), None) else {
         return false;
     };
     let wish = Ask { wanted: wanted.clone(), in_window: directive.in_window, insist: false };
@@ -99,7 +99,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     // What may not be read is null.
     let installed = survey::installed_now(context, updates).unwrap_or_default();
     let active = survey::active(updates, &installed);
-    let desired = directive.and_then(|directive| ask::revision(directive, active.as_ref()).ok());
+    let desired = directive.and_then(|directive| ask::revision(directive, active.as_ref(), None).ok());
     let edition = |revision: Option<&Revision>| json!(revision.map(|revision| revision.edition.as_str()));
     let number = |revision: Option<&Revision>| json!(revision.map(|revision| revision.version.to_string()));
     let mut object = Map::new();

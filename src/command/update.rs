@@ -103,7 +103,7 @@ fn wanted(context: &Context, updates: &Updates) -> Result<(Revision, bool, u32)>
         Some(active) => Some(active),
         None => survey::active(updates, &survey::installed_now(context, updates)?),
     };
-    Ok((ask::revision(&directive, active.as_ref())?, directive.in_window, directive.jitter_seconds))
+    Ok((ask::revision(&directive, active.as_ref(), None)?, directive.in_window, directive.jitter_seconds))
 }
 
 /// The target is active, its marker is there and the agent's link leads to it: nothing else is looked at.

@@ -1,11 +1,12 @@
 //! Everything before the switch: space, download, checks in staging, publishing. Leaves nothing that is used, and
 //! nothing at all if it fails.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use super::{Site, room};
-use crate::host::command::Command;
+use crate::host::command::{Command, Output};
 use crate::host::durable;
 use crate::host::http::Client;
 use crate::plan::{Plan, Step};
@@ -13,6 +14,9 @@ use crate::release::{self, Arch, BaseUrl, PublicKey, Revision};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::{Manifest, UpdaterInfo};
 use crate::store::publish;
+
+/// What to do about a release that could not be asked.
+const HOSTS_FAULT: &str = "this host could not run it, which says nothing of the release; the next run tries again";
 
 /// What the preparation needs besides the site.
 pub struct Supply<'a> {
@@ -121,35 +125,46 @@ fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, m
             "releases are built for glibc: use a distribution that has it, or install it; the old version stays",
         ));
     }
-    let output = Command::new(&agent).arg("version").timeout(wait).unprivileged().run().map_err(|error| {
+    let output = judged(Command::new(&agent).arg("version").timeout(wait))?.map_err(|error| {
         Error::new(Code::VersionMismatch, format!("the downloaded teleport does not run: {}", error.what))
             .advise("the release is broken, or not for this machine; the old version stays")
     })?;
-    release::check::check_version_output(&output.stdout_text(), &revision.version)?;
-    manifest.updater = ["bin/teleport-update", "bin/teleport-updater"].into_iter().find_map(|file| {
-        manifest.files.iter().any(|entry| entry.path == file).then(|| updater(site, wait, staging, file)).flatten()
-    });
+    // The kernel, an operator or a lack of memory: it was not asked to the end.
+    if let Some(signal) = output.status.signal().filter(|signal| matches!(*signal, libc::SIGKILL | libc::SIGTERM)) {
+        let what = format!("`{}` was killed from outside (signal {signal})", output.line);
+        return Err(Error::new(Code::Io, what).advise(HOSTS_FAULT));
+    }
+    let printed = output.stdout_text();
+    release::check::check_version_output(&printed, &revision.version)?;
+    release::check::check_edition_output(&printed, revision.edition, &agent)?;
+    for file in ["bin/teleport-update", "bin/teleport-updater"] {
+        if manifest.updater.is_none() && manifest.files.iter().any(|entry| entry.path == file) {
+            manifest.updater = updater(site, wait, staging, file)?;
+        }
+    }
     Ok(())
 }
 
+/// Runs a program of the release as nobody. The outer error is this host's fault and says nothing of the release.
+fn judged(command: Command) -> Result<Result<Output>> {
+    command.unprivileged().run_judged().map_err(|error| Error { code: Code::Io, ..error }.advise(HOSTS_FAULT))
+}
+
 /// The updater in the archive, if it speaks our protocol; another program of that name is stored and never run again.
-fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Option<UpdaterInfo> {
-    let output = Command::new(staging.join(file))
-        .args(["version", "--format", "json"])
-        .timeout(wait)
-        .unprivileged()
-        .run()
-        .ok()
-        .filter(|output| output.success());
+///
+/// Errors: this host cannot run programs.
+fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Result<Option<UpdaterInfo>> {
+    let output = judged(Command::new(staging.join(file)).args(["version", "--format", "json"]).timeout(wait))?;
+    let output = output.ok().filter(Output::success);
     let declared = output.and_then(|output| {
         let value: serde_json::Value = serde_json::from_str(&output.stdout_text()).ok()?;
         value.get("protocol")?.as_str().map(str::to_owned)
     });
     match declared {
-        Some(protocol) if protocol == crate::PROTOCOL => Some(UpdaterInfo { path: file.to_owned(), protocol }),
+        Some(protocol) if protocol == crate::PROTOCOL => Ok(Some(UpdaterInfo { path: file.to_owned(), protocol })),
         _ => {
             site.report.info(&format!("{file} of this release is another program: it is stored, not used"));
-            None
+            Ok(None)
         }
     }
 }

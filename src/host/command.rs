@@ -125,6 +125,12 @@ impl Command {
     ///
     /// Errors ([`Code::Io`]): it cannot be started, or the time-out passed; both name the command.
     pub fn run(&self) -> Result<Output> {
+        self.run_judged()?
+    }
+
+    /// The same, and tells whose fault it is that there is no output: by an outer error this host could not start it
+    /// (processes, memory, descriptors, policies), by an inner one the file is no program here, or did not end in time.
+    pub fn run_judged(&self) -> Result<Result<Output>> {
         let line = self.line();
         let stream = || if self.detached { Stdio::null() } else { Stdio::piped() };
         let (mut command, _kept_open) = self.prepare()?;
@@ -135,10 +141,16 @@ impl Command {
             .env("LC_ALL", "C")
             .envs(&self.env)
             .current_dir("/")
-            .stdin(Stdio::null())
+            .stdin(empty_input().at("cannot run", &line)?)
             .stdout(stream())
             .stderr(stream());
-        let mut child = spawn(&mut command, &line)?;
+        let mut child = match spawn(&mut command) {
+            Ok(child) => child,
+            Err(error) if is_programs_fault(&error, Path::new(command.get_program())) => {
+                return Ok(Err(error).at("cannot run", &line));
+            }
+            Err(error) => return Err(error).at("cannot run", &line),
+        };
         let mut streams =
             [Stream::new(child.stdout.take().map(OwnedFd::from)), Stream::new(child.stderr.take().map(OwnedFd::from))];
         let deadline = Instant::now() + self.timeout;
@@ -146,14 +158,14 @@ impl Command {
             Some(status) => status,
             None => {
                 end_group(&mut child, &mut streams);
-                return Err(Error::new(
+                return Ok(Err(Error::new(
                     Code::Io,
                     format!("`{line}` did not end within {} s and was stopped", self.timeout.as_secs_f32()),
-                ));
+                )));
             }
         };
         let [stdout, stderr] = streams;
-        Ok(Output { status, stdout: stdout.kept, stderr: stderr.kept, line })
+        Ok(Ok(Output { status, stdout: stdout.kept, stderr: stderr.kept, line }))
     }
 
     /// Runs the program in our place: our terminal, environment and directory, no time-out. SIGINT and SIGTERM that we
@@ -188,7 +200,7 @@ impl Command {
         let line = self.line();
         let (mut command, _kept_open) = self.prepare()?;
         command.envs(&self.env);
-        let mut child = spawn(&mut command, &line)?;
+        let mut child = spawn(&mut command).at("cannot run", &line)?;
         let mut passed_on = None;
         loop {
             let slice = Instant::now() + SLICE;
@@ -328,7 +340,25 @@ impl Stream {
     }
 }
 
-fn spawn(command: &mut std::process::Command, line: &str) -> Result<Child> {
+/// An input at its end. A host without /dev/null (a bare chroot) can still run programs.
+fn empty_input() -> io::Result<Stdio> {
+    match File::open("/dev/null") {
+        Ok(null) => Ok(null.into()),
+        Err(_) => std::io::pipe().map(|(reader, _)| reader.into()),
+    }
+}
+
+/// Whether `program` could not be executed for what it is: no program, for another machine, or its interpreter is not there.
+fn is_programs_fault(error: &io::Error, program: &Path) -> bool {
+    match error.raw_os_error() {
+        Some(libc::ENOEXEC | libc::ELIBBAD) => true,
+        // Of a program that is there it says that its interpreter is not.
+        Some(libc::ENOENT) => program.exists(),
+        _ => false,
+    }
+}
+
+fn spawn(command: &mut std::process::Command) -> io::Result<Child> {
     let mut tries = 0;
     loop {
         match command.spawn() {
@@ -336,7 +366,7 @@ fn spawn(command: &mut std::process::Command, line: &str) -> Result<Child> {
                 tries += 1;
                 std::thread::sleep(SLICE);
             }
-            other => return other.at("cannot run", line),
+            other => return other,
         }
     }
 }
@@ -430,6 +460,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::host::durable;
 
     fn shell(script: &str) -> Command {
         Command::new("/bin/sh").args(["-c", script])
@@ -464,6 +495,25 @@ mod tests {
         assert_eq!(output.status.code(), Some(3));
         let error = output.or_fail(Code::ServiceFailed).unwrap_err();
         assert!(error.to_string().ends_with("failed: err"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_one_is_told_from_a_host_that_cannot_start_any() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, content: &[u8]| {
+            let path = dir.path().join(name);
+            durable::write(&path, content, 0o755).unwrap();
+            Command::new(path)
+        };
+        for (name, content) in [("none", &b"\x7fELF nothing"[..]), ("interpreter", b"#!/nonexistent/sh\n")] {
+            assert!(file(name, content).run_judged().unwrap().is_err(), "{name}");
+            assert!(file(name, content).unprivileged().run_judged().unwrap().is_err(), "{name}");
+        }
+        assert!(shell("sleep 9").timeout(Duration::from_millis(50)).run_judged().unwrap().is_err());
+        // Nothing was started: it is not there, or must not be executed.
+        assert!(Command::new(dir.path().join("absent")).run_judged().is_err());
+        durable::write(&dir.path().join("closed"), b"#!/bin/sh\n", 0o644).unwrap();
+        assert!(Command::new(dir.path().join("closed")).run_judged().is_err());
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub enum Decision {
 pub fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decision {
     // What is there already is not undercut by being put right.
     if let Some(floor) = min_version
-        && ask.wanted.version < *floor
+        && ask.wanted.version.precedes(floor)
         && facts.active.as_ref() != Some(&ask.wanted)
     {
         return Decision::No(

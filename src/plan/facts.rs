@@ -192,7 +192,7 @@ impl Facts {
     pub fn ran(&self) -> Option<&Revision> {
         let told = self.strangers.iter().filter_map(|stranger| stranger.revision.as_ref());
         let newest = told.max_by(|a, b| a.version.cmp(&b.version))?;
-        self.active.as_ref().is_none_or(|active| active.version < newest.version).then_some(newest)
+        self.active.as_ref().is_none_or(|active| active.version.precedes(&newest.version)).then_some(newest)
     }
 
     /// The agent that stands where the agent's link goes and is none of our versions.

@@ -50,7 +50,7 @@ pub enum Direction {
     Upgrade,
     /// To an older version.
     Downgrade,
-    /// The same version in another edition.
+    /// The same version in another edition, or with other build metadata.
     EditionSwitch,
     /// Away from every version.
     Uninstall,
@@ -406,7 +406,7 @@ fn refuse_strangers(facts: &Facts, to: &Revision, over: Over) -> Result<()> {
     for stranger in &facts.strangers {
         let path = stranger.path.display();
         match &stranger.revision {
-            Some(revision) if revision.version > to.version && over < Over::Newer => {
+            Some(revision) if to.version.precedes(&revision.version) && over < Over::Newer => {
                 return Err(Error::new(
                     Code::NewerAgent,
                     format!("{path} is Teleport {revision}: {to} would be a downgrade without a snapshot"),
@@ -431,7 +431,7 @@ fn stranger_notes(facts: &Facts, to: &Revision) -> Vec<String> {
     let note = |stranger: &Stranger| {
         let path = stranger.path.display();
         match &stranger.revision {
-            Some(revision) if revision.version > to.version => Some(format!(
+            Some(revision) if to.version.precedes(&revision.version) => Some(format!(
                 "{path} is Teleport {revision}, and {to} gets its database: there is no snapshot to go back to"
             )),
             Some(revision) if stranger.in_place && facts.active.is_some() => {
@@ -563,9 +563,10 @@ fn direction(active: Option<&Revision>, to: &Revision) -> Direction {
     match active {
         None => Direction::First,
         Some(active) if active == to => Direction::Same,
-        Some(active) if active.version == to.version => Direction::EditionSwitch,
-        Some(active) if active.version < to.version => Direction::Upgrade,
-        Some(_) => Direction::Downgrade,
+        Some(active) if active.version.precedes(&to.version) => Direction::Upgrade,
+        Some(active) if to.version.precedes(&active.version) => Direction::Downgrade,
+        // The same version built another way: as another edition, or with other build metadata.
+        Some(_) => Direction::EditionSwitch,
     }
 }
 
@@ -578,7 +579,7 @@ fn database_move(
     notes: &mut Vec<String>,
 ) -> Result<Database> {
     // The target's own snapshot is older than what a newer agent than the active one has written since.
-    if direction == Direction::Upgrade && facts.ran().is_some_and(|ran| ran.version <= to.version) {
+    if direction == Direction::Upgrade && facts.ran().is_some_and(|ran| !to.version.precedes(&ran.version)) {
         return Ok(Database::Keep);
     }
     let none = Snapshot::Unusable(Error::new(Code::BackupMissing, format!("{to} has no snapshot of the database")));

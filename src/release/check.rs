@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,10 @@ use super::place::AGENT;
 use super::{Arch, Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
 
+/// How Go's build information names its FIPS module.
+const FIPS_MODULE: &[u8] = b"build\tGOFIPS140=v";
+/// Bytes of a program looked at together.
+const WINDOW: usize = 1 << 20;
 /// Bytes up to and including `e_machine`.
 const ELF_HEAD: usize = 20;
 /// elf(5): the program header that names the loader.
@@ -123,9 +127,75 @@ pub fn check_version_output(stdout: &str, wanted: &Version) -> Result<()> {
     }
 }
 
+/// Checks what `teleport version` printed for the `edition` of the program in `file`: `Teleport Enterprise v…` for both
+/// enterprise editions and for no other; for FIPS, and for no other, `X:boringcrypto` behind Go's version, or what a build
+/// with Go's own FIPS module leaves in the program.
+///
+/// Errors: [`Code::VersionMismatch`], those of reading.
+pub fn check_edition_output(stdout: &str, edition: Edition, file: &Path) -> Result<()> {
+    let found = match told(stdout).map_or(Edition::Oss, |revision| revision.edition) {
+        Edition::Enterprise
+            if edition == Edition::EnterpriseFips && has_fips_module(file).at("cannot read", file)? =>
+        {
+            edition
+        }
+        found => found,
+    };
+    if found == edition {
+        return Ok(());
+    }
+    Err(Error::new(Code::VersionMismatch, format!("the unpacked teleport is of edition {found}, wanted is {edition}"))
+        .advise("check that the mirror serves the right archive under this name"))
+}
+
+/// Whether Go's build information in a program names its FIPS module (from Go 1.24 on the version does not).
+fn has_fips_module(file: &Path) -> io::Result<bool> {
+    let mut file = File::open(file)?;
+    let mut window = Vec::with_capacity(WINDOW + FIPS_MODULE.len());
+    loop {
+        let kept = window.len().saturating_sub(FIPS_MODULE.len() - 1);
+        window.drain(..kept);
+        if file.by_ref().take(WINDOW as u64).read_to_end(&mut window)? == 0 {
+            return Ok(false);
+        }
+        if window.windows(FIPS_MODULE.len()).any(|bytes| bytes == FIPS_MODULE) {
+            return Ok(true);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_edition_is_what_the_program_says() {
+        use Edition::{Enterprise, EnterpriseFips, Oss};
+        let dir = tempfile::tempdir().unwrap();
+        let (plain, module) = (dir.path().join("plain"), dir.path().join("module"));
+        let mut bytes = vec![b'x'; WINDOW - 5];
+        crate::host::durable::write(&plain, &bytes, 0o755).unwrap();
+        bytes.extend(b"build\tGOFIPS140=v1.0.0\nand more");
+        crate::host::durable::write(&module, &bytes, 0o755).unwrap();
+        let oss = "Teleport v15.1.1 git:v15.1.1-0-gabc go1.22\n";
+        let ent = "Teleport Enterprise v15.1.1 git:v15.1.1-0-gabc go1.22\nProxy version: 1";
+        let fips = "Teleport Enterprise v15.1.1 git:v15.1.1-0-gabc go1.22 X:boringcrypto\n";
+        for (printed, file, is) in [
+            (oss, &plain, Oss),
+            (oss, &module, Oss),
+            (ent, &plain, Enterprise),
+            (fips, &plain, EnterpriseFips),
+            (fips, &module, EnterpriseFips),
+        ] {
+            for wanted in [Oss, Enterprise, EnterpriseFips] {
+                let found = check_edition_output(printed, wanted, file).map_err(|error| error.code);
+                assert_eq!(found, if is == wanted { Ok(()) } else { Err(Code::VersionMismatch) }, "{printed} {wanted}");
+            }
+        }
+        // By the version alone this is plain enterprise; only who wants FIPS asks the program.
+        check_edition_output(ent, EnterpriseFips, &module).unwrap();
+        check_edition_output(ent, Enterprise, &module).unwrap();
+    }
 
     fn elf(class: u8, machine: u16) -> Vec<u8> {
         let mut head = b"\x7fELF".to_vec();

@@ -12,6 +12,12 @@ use crate::report::{Code, Error, Result};
 pub struct Version(semver::Version);
 
 impl Version {
+    /// Whether it comes before `other` in the order of semver, in which build metadata (`+…`) has no part: of two versions
+    /// that differ in it alone neither comes before the other, and yet they are two.
+    pub fn precedes(&self, other: &Self) -> bool {
+        self.0.cmp_precedence(&other.0).is_lt()
+    }
+
     /// True when only the major, minor or patch number separates two versions by a whole major.
     pub fn major(&self) -> u64 {
         self.0.major

@@ -15,6 +15,8 @@ const TAIL: u64 = 4096;
 pub struct Identity {
     /// Plain semver, without `v`.
     pub version: String,
+    /// `oss`, `enterprise` or `enterprise-fips`.
+    pub edition: String,
     /// How it (mis)behaves.
     pub behaviour: Behaviour,
     /// The database schema it migrates to, and the newest it can read.
@@ -93,6 +95,7 @@ impl Identity {
         let text = |key: &str, default: &str| json[key].as_str().unwrap_or(default).to_owned();
         Ok(Self {
             version: text("version", &plain.version),
+            edition: text("edition", &plain.edition),
             behaviour: Behaviour::parse(&text("behaviour", "healthy"))?,
             schema: json["schema"].as_i64().unwrap_or(plain.schema),
             writes: json["writes"].as_bool().unwrap_or(false),
@@ -109,6 +112,7 @@ impl Identity {
     fn plain() -> Self {
         Self {
             version: "0.0.0".to_owned(),
+            edition: "oss".to_owned(),
             behaviour: Behaviour::Healthy,
             schema: 1,
             writes: false,

@@ -58,7 +58,15 @@ fn version(identity: &Identity) -> ExitCode {
             std::thread::park();
         },
         Behaviour::WrongVersion => print_version("Teleport", "9.9.9"),
-        _ => print_version("Teleport", &identity.version),
+        // As the real editions say it.
+        _ => match identity.edition.as_str() {
+            "oss" => print_version("Teleport", &identity.version),
+            "enterprise" => print_version("Teleport Enterprise", &identity.version),
+            _ => {
+                let version = &identity.version;
+                println!("Teleport Enterprise v{version} git:v{version}-0-g0000000 go1.23 X:boringcrypto");
+            }
+        },
     }
     ExitCode::SUCCESS
 }

@@ -75,7 +75,7 @@ impl Archive {
             arch: arch.to_owned(),
             helpers: ["tsh", "tctl", "tbot", "fdpass-teleport"].map(str::to_owned).into(),
             agent: Arc::new([]),
-            trailer: serde_json::json!({"version": version, "behaviour": "healthy", "schema": 1}),
+            trailer: serde_json::json!({"version": version, "edition": edition, "behaviour": "healthy", "schema": 1}),
             updater: None,
             unit: UNIT.to_owned(),
             extra: Vec::new(),
