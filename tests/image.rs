@@ -355,3 +355,130 @@ fn a_second_bake_of_the_same_image_changes_nothing() {
     let changed: Vec<_> = image.tree().into_iter().filter(|line| !before.contains(line)).collect();
     assert!(changed.iter().all(|line| line.contains("versions/.lock/")), "{changed:#?}");
 }
+
+/// A directory outside of the image, with what an agent on the building host would have in it.
+fn builder(dir: &Path) {
+    let secret = |path: &str, text: &[u8]| {
+        let path = dir.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    for text in ["host_uuid", "state/host_uuid", "agent.yaml", "go/update.yaml", "systemd/x.service", "bin/tsh"] {
+        secret(text, b"builder's own\n");
+    }
+    for place in ["sqlite.db", "proc/sqlite.db", "state/proc/sqlite.db"] {
+        secret(place, b"");
+        let database = rusqlite::Connection::open(dir.join(place)).unwrap();
+        database.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES ('builder''s own');").unwrap();
+    }
+    std::fs::create_dir_all(dir.join("state/versions")).unwrap();
+}
+
+#[test]
+fn no_link_of_an_image_leads_out_of_it() {
+    // Links that stand at the same time, by their targets below the builder's directory.
+    let scenes: [&[(&str, &str)]; 4] = [
+        &[
+            ("/var/lib/teleport", "state"),
+            ("/usr/local/bin", "bin"),
+            ("/usr/local/lib/systemd/system", "systemd"),
+            ("/etc/systemd/system", "systemd"),
+            ("/opt/teleport/default", "go"),
+        ],
+        &[("/var/lib/teleport/versions", "state/versions"), ("/data", "state"), ("/usr/local/lib/systemd", "systemd")],
+        &[("/data/proc", "proc"), ("/usr/local", "bin"), ("/opt/teleport", "go")],
+        &[
+            ("/data/proc/sqlite.db", "sqlite.db"),
+            ("/data/host_uuid", "host_uuid"),
+            ("/etc/teleport.yaml", "agent.yaml"),
+            ("/opt/teleport/default/update.yaml", "go/update.yaml"),
+        ],
+    ];
+    for (number, scene) in scenes.iter().enumerate() {
+        for dots in [false, true] {
+            let image = Image::new("1.0.0");
+            let outside = tempfile::tempdir().unwrap();
+            builder(outside.path());
+            let before = support::tree(outside.path());
+            std::fs::write(image.path("/etc/teleport.yaml"), "teleport:\n  data_dir: /data\n").unwrap();
+            for (link, target) in *scene {
+                let (link, target) = (image.path(link), outside.path().join(target));
+                std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+                let _ = std::fs::remove_file(&link);
+                let up = link.strip_prefix(image.root()).unwrap().components().count() + 9;
+                let dotted = format!("{}{}", "../".repeat(up), target.strip_prefix("/").unwrap().display());
+                symlink(if dots { PathBuf::from(dotted) } else { target }, &link).unwrap();
+            }
+            let words = format!("scene {number}, dots {dots}");
+            image.enable(&[]).ok();
+            image.release("2.0.0");
+            let moved = image.run(&["update", "--now"]);
+            assert_eq!(moved.status, 0, "{words}: {moved:#?}");
+            image.run(&["rollback"]);
+            image.run(&["verify"]);
+            assert_eq!(support::tree(outside.path()), before, "{words}");
+            let text = String::from_utf8_lossy(b"builder's own").into_owned();
+            let leaked = Command::new("grep").args(["-rlaF", &text]).arg(image.root()).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&leaked.stdout), "", "{words}");
+            let version = image.run(&["status", "--format", "json"]).ok().json()["agent_version_installed"].clone();
+            assert!(["1.0.0", "2.0.0"].contains(&version.as_str().unwrap()), "{words}: {version}");
+        }
+    }
+}
+
+#[test]
+fn an_images_journal_names_nothing_outside_of_the_image() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let outside = tempfile::tempdir().unwrap();
+    let victim = outside.path().join("victim");
+    std::fs::write(&victim, "builder's own").unwrap();
+    let way_out = image.path("/way-out");
+    symlink(outside.path(), &way_out).unwrap();
+    let journal = image.versions().join(".journal");
+    let root = image.root().display().to_string();
+    let place = |path: &str| serde_json::json!({"step": "place", "path": path, "was": "absent", "now": "absent", "part": "helper"});
+    for (step, is_foreign) in [
+        (place(&victim.display().to_string()), true),
+        (place(&format!("{root}/way-out/victim")), false),
+        (serde_json::json!({"step": "snapshot", "dir": "../../../../../x", "stopped": false}), true),
+        (serde_json::json!({"step": "quiet", "unit": "--root=/"}), true),
+        (serde_json::json!({"step": "remember", "path": "/x", "kept": victim}), true),
+    ] {
+        let begin = serde_json::json!({
+            "record": "begin", "format": 1, "command": "update", "time": "2026-01-01T00:00:00Z", "root": root,
+            "writer": {"path": "/u", "sha256": "0".repeat(64), "version": "1.0.0"},
+            "data_dir": format!("{root}/var/lib/teleport"),
+            "plan": {"from": null, "to": null, "to_dir": null, "direction": "first", "database": "keep",
+                "service": "none", "prepare": [], "switch": [step], "after": [], "notes": []},
+        });
+        let line = |record: &serde_json::Value| {
+            let json = record.to_string();
+            let sum = teleport_update::release::Digest::of(json.as_bytes()).to_string();
+            format!("{} {json}\n", &sum[..8])
+        };
+        let intent = serde_json::json!({"record": "intent", "step": 0});
+        std::fs::write(&journal, line(&begin) + &line(&intent)).unwrap();
+        let ran = image.run(&["--log-format", "json", "recover"]);
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "builder's own", "{step}");
+        if is_foreign {
+            assert_eq!((ran.status, ran.error_code().as_str()), (1, "journal_unknown"), "{step}: {ran:#?}");
+        }
+        std::fs::remove_file(&journal).ok();
+    }
+}
+
+#[test]
+fn a_link_among_our_own_names_in_an_image_is_refused() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let outside = tempfile::tempdir().unwrap();
+    builder(outside.path());
+    std::fs::write(outside.path().join("credentials"), "base_url: builder:secret\n").unwrap();
+    let link = image.versions().join(".credentials");
+    symlink(outside.path().join("credentials"), &link).unwrap();
+    image.release("2.0.0");
+    image.run(&["update", "--now"]).fails(1, ".credentials is a link");
+    std::fs::remove_file(&link).unwrap();
+    image.run(&["update", "--now"]).ok();
+}

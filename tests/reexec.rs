@@ -45,6 +45,41 @@ fn a_command_runs_in_the_active_versions_updater_with_its_arguments_and_status()
 }
 
 #[test]
+fn versions_that_the_agents_user_can_exchange_are_neither_run_nor_read() {
+    let Some(rig) = rig("agents-user", &toy("exit 0")) else { return };
+    let state = "/var/lib/teleport";
+    rig.bed.sh("echo 'agent:x:900:900::/:/bin/sh' >>/etc/passwd");
+    // He owns the default data directory: another `versions` with a program of his is a rename away.
+    rig.bed.sh(&format!("chown 900:900 {state} && su agent -c 'cd {state} && mv versions old && cp -a old versions'"));
+    let count = calls(&rig).len();
+    for args in [
+        &["update"][..],
+        &["enable"],
+        &["plan"],
+        &["verify"],
+        &["rollback"],
+        &["pin"],
+        &["recover"],
+        &["uninstall", "--force"],
+    ] {
+        let ran = bootstrap(&rig, args);
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("/var/lib/teleport is not root's alone"), "{args:?}: {said}");
+        assert!(said.contains("chown root:root /var/lib/teleport"), "{args:?}: {said}");
+    }
+    let ran = bootstrap(&rig, &["status"]);
+    assert_eq!((ran.status.code(), calls(&rig).len()), (Some(0), count), "{ran:?}");
+    assert!(text(&ran.stderr).contains("is not root's alone"), "{ran:?}");
+    // What he left behind is not root's because the directory is again.
+    rig.bed.sh(&format!("chown root:root {state}"));
+    assert!(text(&bootstrap(&rig, &["update"]).stderr).contains(&format!("{state}/versions is not root's alone")));
+    rig.bed.sh(&format!("rm -r {state}/versions; mv {state}/old {state}/versions; chmod 0751 {state}"));
+    assert_eq!(bootstrap(&rig, &["plan"]).status.code(), Some(0));
+    assert_eq!(calls(&rig).len(), count + 1);
+}
+
+#[test]
 fn a_refusal_of_the_active_versions_updater_is_final() {
     let Some(rig) = rig("final", &toy("echo 'error: no' >&2; exit 1")) else { return };
     rig.release(&Archive::simple("2.0.0"));

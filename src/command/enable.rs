@@ -231,10 +231,11 @@ fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Rev
         return Ok(None);
     }
     let file = GoUpdater::file(&context.layout);
-    let Some(known) = GoUpdater::read(&file)? else {
+    let Some(known) = GoUpdater::of(&context.layout)? else {
         return Ok(None);
     };
-    if lock::holder(&file.with_file_name("update.lock")).is_ok_and(|holder| holder.is_some()) {
+    let its_lock = context.layout.behind(&file.with_file_name("update.lock"));
+    if lock::holder(&its_lock).is_ok_and(|holder| holder.is_some()) {
         return Err(Error::new(Code::LockHeld, format!("the updater of {} is at work", file.display()))
             .advise("try again when it is done"));
     }

@@ -8,6 +8,7 @@ use super::{Context, recover, survey};
 use crate::cli::{Cli, Command};
 use crate::config::Updates;
 use crate::host::command::Command as Program;
+use crate::host::trust;
 use crate::report::Result;
 use crate::store::manifest::Manifest;
 
@@ -67,7 +68,10 @@ fn active_updater(context: &Context) -> Option<PathBuf> {
     })?;
     let updater = manifest.updater.filter(|updater| updater.protocol == super::version::PROTOCOL)?;
     let path = dir.join(updater.path);
-    (!is_same_file(&path, &context.host.exe)).then_some(path).filter(|path| path.exists())
+    // What others may have put there is not for us to run, nor what they may exchange when we have looked.
+    let layout = &context.layout;
+    let is_safe = |path: &PathBuf| trust::check_way(layout, &layout.inside(path)).is_ok();
+    (!is_same_file(&path, &context.host.exe)).then_some(path).filter(|path| path.exists()).filter(is_safe)
 }
 
 fn is_same_file(a: &Path, b: &Path) -> bool {

@@ -36,7 +36,7 @@ use crate::config::{Credentials, Updates};
 use crate::execute::Site;
 use crate::host::lock::Lock;
 use crate::host::signal::Signals;
-use crate::host::{Host, Layout, command, durable, selinux};
+use crate::host::{Host, Layout, command, durable, selinux, trust};
 use crate::report::{Code, Format, Report, Result};
 use crate::service::commands::Commands;
 use crate::service::{HealthSettings, Service, StopProof};
@@ -103,7 +103,7 @@ impl Context {
 
     /// `teleport.yaml`, if there is one.
     pub fn agent_config(&self) -> Result<Option<AgentConfig>> {
-        AgentConfig::read(&self.layout.agent_config)
+        AgentConfig::read(&self.layout.behind(&self.layout.agent_config))
     }
 
     /// The agent's data directory, real path; the default one for those who may not read `teleport.yaml`.
@@ -113,7 +113,7 @@ impl Context {
             other => other?,
         };
         let named = config.and_then(|config| config.data_dir);
-        Ok(named.map_or_else(|| self.layout.default_data_dir(), |dir| self.layout.real(&dir)))
+        Ok(named.map_or_else(|| self.layout.default_data_dir(), |dir| self.layout.followed(&dir)))
     }
 
     /// What must not be in use when the agent is stopped.
@@ -121,7 +121,7 @@ impl Context {
         Ok(StopProof {
             versions_dir: self.layout.versions.clone(),
             plain_binary: Some(self.layout.link_dir.join("teleport")),
-            database: self.data_dir()?.join("proc/sqlite.db"),
+            database: self.layout.database(&self.data_dir()?),
             at_boot: false,
         })
     }
@@ -219,6 +219,16 @@ fn writes(command: &Command) -> bool {
 pub fn run(cli: &Cli, context: &mut Context) -> Result<u8> {
     if let Command::Enable(args) | Command::Pin(args) = &cli.command {
         enable::check_words(args)?;
+    }
+    match &cli.command {
+        Command::Version(_) | Command::Completion { .. } | Command::Man => {}
+        // It tells what it can.
+        Command::Status(_) => {
+            if let Err(error) = trust::check_versions(&context.layout) {
+                context.report.warn(&error.to_string());
+            }
+        }
+        _ => trust::check_versions(&context.layout)?,
     }
     if let Some(status) = hand_over::to_active(cli, context)? {
         return Ok(status);

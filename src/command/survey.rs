@@ -76,7 +76,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         previous: status.previous.clone(),
         unit: unit(context)?,
         enablement: enablement(context)?,
-        database: has_database(&data_dir)?,
+        database: has_database(layout, &data_dir)?,
         agent: Agent {
             running: state.running || foreign,
             enabled: state.enabled,
@@ -111,8 +111,8 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
 }
 
 /// Whether the agent has a database; readers that may not look must reckon with one.
-fn has_database(data_dir: &Path) -> Result<bool> {
-    durable::exists(&data_dir.join("proc/sqlite.db")).or_else(|error| match error.code {
+fn has_database(layout: &Layout, data_dir: &Path) -> Result<bool> {
+    durable::exists(&layout.database(data_dir)).or_else(|error| match error.code {
         Code::Permission => Ok(true),
         _ => Err(error),
     })
@@ -392,12 +392,13 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
     let unit_file = layout.inside(&layout.unit_file);
-    let mut dirs = vec![layout.real(Path::new("/etc/systemd/system"))];
+    let mut dirs = vec![layout.followed(Path::new("/etc/systemd/system"))];
     if let Ok(entries) = std::fs::read_dir(&dirs[0]) {
-        dirs.extend(entries.flatten().map(|entry| entry.path()).filter(|path| {
+        let paths = entries.flatten().map(|entry| entry.path()).filter(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.ends_with(".wants") || name.ends_with(".requires")
-        }));
+        });
+        dirs.extend(paths.map(|path| layout.behind(&path)));
     }
     let mut found = Vec::new();
     for path in dirs.into_iter().map(|dir| dir.join(&layout.unit)) {
@@ -442,7 +443,7 @@ fn in_use(versions: &Path, installed: &[Installed]) -> Vec<String> {
 fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     let layout = &context.layout;
     let file = GoUpdater::file(layout);
-    if GoUpdater::read(&file)?.is_none() {
+    if GoUpdater::of(layout)?.is_none() {
         return Ok(Vec::new());
     }
     let its_versions = layout.inside(durable::parent(&file)).join("versions");
@@ -454,24 +455,29 @@ fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
         .map(|path| {
             let name = path.file_name().unwrap_or_default().to_owned();
             let kept = inside.strip_prefix("/").unwrap_or(&inside).join(name);
-            (path, layout.versions.join(TAKEN_OVER).join(kept))
+            (path, taken_over(layout, &kept))
         })
         .collect();
     // A suffixed agent's unit has the same name as ours and makes way only when ours takes its place.
     if layout.suffix.is_some() && is_foreign(layout, &layout.unit_file) {
         let inside = layout.inside(&layout.unit_file);
-        let kept = layout.versions.join(TAKEN_OVER).join(inside.strip_prefix("/").unwrap_or(&inside));
-        found.push((layout.unit_file.clone(), kept));
+        let kept = inside.strip_prefix("/").unwrap_or(&inside);
+        found.push((layout.unit_file.clone(), taken_over(layout, kept)));
     }
     found.sort();
     Ok(found)
 }
 
+/// Where the foreign file `inside` (without the root's slash) is kept.
+fn taken_over(layout: &Layout, inside: &Path) -> PathBuf {
+    layout.real(&layout.inside(&layout.versions.join(TAKEN_OVER).join(inside)))
+}
+
 /// True for what carries the Go updater's own mark, and for a link that was made to enable such a file. In an image its
 /// target is a path inside.
 pub fn is_foreign(layout: &Layout, path: &Path) -> bool {
-    let file = std::fs::read_link(path).map_or_else(|_| path.to_owned(), |target| layout.real(&target));
-    std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(FOREIGN_MARK))
+    let text = durable::read_limited(&layout.behind(path), MAX_UNIT).ok().flatten();
+    text.is_some_and(|text| text.starts_with(FOREIGN_MARK.as_bytes()))
 }
 
 /// What the Go updater's timer for this installation is called, and ours.
@@ -502,13 +508,13 @@ pub fn silent_timer(context: &Context) -> Option<String> {
 fn has_own_timer(context: &Context) -> bool {
     ["/usr/lib/systemd/system", "/lib/systemd/system"]
         .iter()
-        .any(|dir| context.layout.real(&Path::new(dir).join(FOREIGN_TIMER)).exists())
+        .any(|dir| context.layout.followed(&Path::new(dir).join(FOREIGN_TIMER)).exists())
 }
 
 /// The Go updater's units, which would mask ours of the same name, or stand in their place (SPEC §5).
 fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     let layout = &context.layout;
-    if GoUpdater::read(&GoUpdater::file(layout))?.is_none() {
+    if GoUpdater::of(layout)?.is_none() {
         return Ok(Vec::new());
     }
     let (timer, agent) = (foreign_timer(context), &layout.unit);
@@ -524,8 +530,8 @@ fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
         .into_iter()
         .map(|file| Path::new("/etc/systemd/system").join(file))
         .map(|inside| {
-            let kept = layout.versions.join(TAKEN_OVER).join(inside.strip_prefix("/").unwrap_or(&inside));
-            (layout.real(&inside), kept)
+            let kept = inside.strip_prefix("/").unwrap_or(&inside);
+            (layout.real(&inside), taken_over(layout, kept))
         })
         .filter(|(path, _)| is_foreign(layout, path))
         .collect())
@@ -566,10 +572,7 @@ fn links_into(dir: &Path, versions: &Path) -> Vec<(PathBuf, Node)> {
 pub fn starts_elsewhere(context: &Context) -> Vec<(PathBuf, PathBuf)> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
-    let real_dir = |dir: &Path| durable::parent(&layout.real(&dir.join("x"))).to_owned();
-    let link_dir = real_dir(&layout.inside(&layout.link_dir));
-    let dirs = UNIT_DIRS.map(|dir| layout.real(&Path::new(dir).join("x")));
-    let dirs: Vec<&Path> = dirs.iter().map(|path| durable::parent(path)).collect();
+    let dirs = UNIT_DIRS.map(|dir| layout.followed(Path::new(dir)));
     let mut files = Vec::new();
     // The first one counts; links into our versions and the unit's own place are the plan's.
     for path in dirs.iter().map(|dir| dir.join(&layout.unit)) {
@@ -582,17 +585,16 @@ pub fn starts_elsewhere(context: &Context) -> Vec<(PathBuf, PathBuf)> {
         files.push(path);
         break;
     }
-    for dir in dirs.iter().map(|dir| dir.join(format!("{}.d", layout.unit))) {
+    for dir in dirs.iter().map(|dir| layout.behind(&dir.join(format!("{}.d", layout.unit)))) {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
         files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "conf")));
     }
     files.sort();
     files.dedup();
     let program = |path: &PathBuf| {
-        let file = std::fs::read_link(path).map_or_else(|_| path.clone(), |target| layout.real(&target));
-        let text = durable::read_limited(&file, MAX_UNIT).ok()??;
+        let text = durable::read_limited(&layout.behind(path), MAX_UNIT).ok()??;
         let program = started(&String::from_utf8_lossy(&text))?;
-        (program.file_name()? == "teleport" && real_dir(program.parent()?) != link_dir).then_some(program)
+        (program.file_name()? == "teleport" && layout.followed(program.parent()?) != layout.link_dir).then_some(program)
     };
     files.into_iter().filter_map(|path| program(&path).map(|program| (path, program))).collect()
 }
@@ -636,8 +638,8 @@ fn paths_drop_in(context: &Context, data_dir: &Path) -> Result<Option<(PathBuf, 
     let node = look(&path, || own_text(layout, &path))?;
     let mut dirs: Vec<PathBuf> = [&layout.link_dir, &layout.versions, data_dir]
         .into_iter()
-        // Its last component can be a link, too.
-        .map(|dir| layout.inside(durable::parent(&layout.real(&layout.inside(dir).join("x")))))
+        // Where they are, and not what links call them.
+        .map(|dir| dir.strip_prefix(&layout.root).map_or_else(|_| dir.to_owned(), |rest| Path::new("/").join(rest)))
         .filter(|dir| is_kept_from_unit(dir))
         .collect();
     dirs.sort();

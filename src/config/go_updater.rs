@@ -33,6 +33,11 @@ impl GoUpdater {
         layout.real(&Path::new("/opt/teleport").join(name).join("update.yaml"))
     }
 
+    /// Reads what its file leads to in this installation; `None` if it is not there. Errors: as [`GoUpdater::read`].
+    pub fn of(layout: &Layout) -> Result<Option<Self>> {
+        Self::read(&layout.behind(&Self::file(layout)))
+    }
+
     /// Reads the file; `None` if it is not there. Errors: `config_invalid` with the line; `permission`, `io`.
     pub fn read(file: &Path) -> Result<Option<Self>> {
         let Some(root) = read_document(file, true)? else { return Ok(None) };

@@ -7,14 +7,14 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::database::Stamp;
-use crate::host::durable;
+use crate::host::{durable, layout};
 use crate::plan::Plan;
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -58,17 +58,39 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// The same run on a system that is now below `root`.
-    fn rebase(&mut self, root: &Path) {
+    /// The same run on a system that is now below `root`. In an image every path is found anew, link by link: whoever made the
+    /// image may have written the journal as well.
+    ///
+    /// Errors: [`Code::JournalUnknown`] for what this program would not have written.
+    fn settle(&mut self, root: &Path) -> Result<()> {
         let from = std::mem::replace(&mut self.root, root.to_owned());
-        let moved = |path: &mut PathBuf| {
-            if let Ok(inside) = path.strip_prefix(&from) {
-                *path = root.join(inside);
+        let stands = from == root && root == Path::new("/");
+        let place = |path: &mut PathBuf, find: &dyn Fn(&Path) -> PathBuf| match path.strip_prefix(&from) {
+            _ if stands => Ok(()),
+            Ok(inside) => {
+                *path = find(&Path::new("/").join(inside));
+                Ok(())
             }
+            Err(_) => Err(foreign(&path.display().to_string())),
         };
-        self.plan.real_paths().into_iter().for_each(moved);
-        moved(&mut self.data_dir);
+        for named in self.plan.named() {
+            if let Some(word) = named.words.into_iter().find(|word| !is_plain(word)) {
+                return Err(foreign(word));
+            }
+            named.paths.into_iter().try_for_each(|path| place(path, &|inside| layout::name(root, inside)))?;
+        }
+        place(&mut self.data_dir, &|inside| layout::followed(root, inside))
     }
+}
+
+/// A name that leads nowhere else, and that no program takes for an option.
+fn is_plain(word: &str) -> bool {
+    !word.starts_with('-') && Path::new(word).components().eq([Component::Normal(word.as_ref())])
+}
+
+fn foreign(what: &str) -> Error {
+    Error::new(Code::JournalUnknown, format!("it names {what:?}, which no updater would"))
+        .advise("remove the journal if nobody knows it, and run `teleport-update enable`")
 }
 
 /// What a step leaves behind for its undo.
@@ -166,8 +188,8 @@ impl Journal {
     /// begun.
     ///
     /// # Errors
-    /// A record or format that this program does not know, or a first record that is damaged: nothing may be touched
-    /// ([`Code::JournalUnknown`]).
+    /// A record or format that this program does not know, a first record that is damaged, or a name that it would not
+    /// have written: nothing may be touched ([`Code::JournalUnknown`]).
     pub fn open(versions: &Path, root: &Path) -> Result<Option<Self>> {
         let path = versions.join(NAME);
         let Some(bytes) = durable::read_limited(&path, MAX_SIZE)? else {
@@ -186,7 +208,7 @@ impl Journal {
         }
         match records.first_mut() {
             None => return Ok(None),
-            Some(Record::Begin(opening)) if opening.root != root => opening.rebase(root),
+            Some(Record::Begin(opening)) => opening.settle(root).map_err(|error| error.during(path.display()))?,
             Some(_) => {}
         }
         let file = File::options().read(true).write(true).open(&path).at("cannot open", &path)?;
@@ -565,7 +587,7 @@ mod tests {
         let open_path = |path: &str| crate::plan::Step::OpenPath { path: path.into() };
         begun.root = "/image".into();
         begun.data_dir = "/image/var/lib/teleport".into();
-        begun.plan.after = vec![open_path("/image/a"), open_path("/elsewhere")];
+        begun.plan.after = vec![open_path("/image/a")];
         drop(Journal::create(dir.path(), begun.clone()).unwrap());
         let read = |root: &str| {
             let journal = Journal::open(dir.path(), Path::new(root)).unwrap().unwrap();
@@ -574,7 +596,13 @@ mod tests {
         assert_eq!(read("/image"), begun);
         let moved = read("/");
         assert_eq!((moved.root, moved.data_dir), ("/".into(), "/var/lib/teleport".into()));
-        assert_eq!(moved.plan.after, [open_path("/a"), open_path("/elsewhere")]);
+        assert_eq!(moved.plan.after, [open_path("/a")]);
+        begun.plan.after.push(open_path("/elsewhere"));
+        drop(Journal::create(dir.path(), begun).unwrap());
+        for root in ["/image", "/"] {
+            let error = Journal::open(dir.path(), Path::new(root)).unwrap_err();
+            assert_eq!(error.code, Code::JournalUnknown, "{error}");
+        }
     }
 
     #[test]

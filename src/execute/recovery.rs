@@ -58,14 +58,8 @@ pub fn run(site: &Site<'_>, mut journal: Journal, regret: &mut dyn FnMut(&Journa
 
 /// Temporary links and files that the killed run left beside what it was placing.
 fn sweep_temps(plan: &Plan) -> Result<()> {
-    let mut dirs: Vec<&Path> = plan
-        .switch
-        .iter()
-        .filter_map(|step| match step {
-            Step::Place(place) | Step::Switch { place, .. } => Some(durable::parent(&place.path)),
-            _ => None,
-        })
-        .collect();
+    let steps = plan.switch.iter().chain(&plan.after);
+    let mut dirs: Vec<&Path> = steps.flat_map(Step::placements).map(|place| durable::parent(&place.path)).collect();
     dirs.sort();
     dirs.dedup();
     dirs.into_iter().try_for_each(durable::sweep_temps)

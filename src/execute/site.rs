@@ -1,7 +1,7 @@
 //! What the steps work on.
 
 use std::cell::{Cell, RefCell};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::database::{Hold, Stamp};
@@ -57,7 +57,7 @@ pub struct Standstill {
 impl Site<'_> {
     /// The agent's database.
     pub fn database(&self) -> PathBuf {
-        self.data_dir.join("proc/sqlite.db")
+        self.layout.database(&self.data_dir)
     }
 
     /// What must not be in use when the agent is stopped.
@@ -73,10 +73,5 @@ impl Site<'_> {
     /// The real path of a directory in the versions directory.
     pub fn version_dir(&self, dir: &str) -> PathBuf {
         self.layout.versions.join(dir)
-    }
-
-    /// The real path behind a path as the plan writes it into links.
-    pub fn real(&self, inside: &Path) -> PathBuf {
-        self.layout.real(inside)
     }
 }

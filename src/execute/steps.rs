@@ -109,7 +109,21 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         }
         Step::Quiet { unit } => site.service.daemon_reload().and_then(|()| site.systemctl().start(unit)),
         Step::DisableUnit { unit } => site.service.daemon_reload().and_then(|()| enable_unit(site, unit)),
-        _ => Ok(()),
+        // What they did is nothing, or is undone by another step.
+        Step::Fetch { .. }
+        | Step::Verify { .. }
+        | Step::Describe { .. }
+        | Step::Install { .. }
+        | Step::Stop
+        | Step::DaemonReload
+        | Step::Reload
+        | Step::Start
+        | Step::Health { .. }
+        | Step::RemovePackage { .. }
+        | Step::Confirm { .. }
+        | Step::OpenPath { .. }
+        | Step::EnableTimer { .. }
+        | Step::Retire { .. } => Ok(()),
     }
 }
 
@@ -300,7 +314,7 @@ fn not_blamed(site: &Site<'_>, plan: &Plan, error: Error) -> Error {
 fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -> Result<()> {
     let probe = Probe {
         service: &site.service,
-        new_binary: site.real(binary),
+        new_binary: site.layout.followed(binary),
         data_dir: site.data_dir.clone(),
         before_reload: site.before_reload.get(),
     };
@@ -336,7 +350,7 @@ fn is_untouched(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result
 /// Whether a process runs the binary that `place` leads to now.
 fn runs_new(site: &Site<'_>, place: &Placement) -> Result<bool> {
     let Node::Link(target) = &place.now else { return Ok(false) };
-    let new = FileId::of(site.real(target));
+    let new = FileId::of(site.layout.followed(target));
     Ok(new.is_some() && site.stop_proof().leftovers()?.iter().any(|process| process.exe_id() == new))
 }
 

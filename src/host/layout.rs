@@ -1,6 +1,7 @@
 //! Where everything is (SPEC §1): below `--root`, and for an `--install-suffix`.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use super::machine;
@@ -13,6 +14,9 @@ pub const BOOTSTRAP: &str = "/usr/lib/teleport-update/teleport-update";
 /// Links followed before a path counts as a loop (the kernel's own limit).
 const MAX_LINKS: usize = 40;
 
+/// A place that is nowhere, for what lies behind too many links: nothing can be there, and nothing can be made there.
+const NOWHERE: &str = "/dev/null/behind-too-many-links";
+
 /// The paths of one installation. Fields are real paths (below `root`); [`Layout::inside`] gives what a program
 /// in the image would call them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,16 +25,22 @@ pub struct Layout {
     pub root: PathBuf,
     /// `--install-suffix`.
     pub suffix: Option<String>,
-    /// The versions directory.
+    /// The versions directory, all links followed.
     pub versions: PathBuf,
-    /// Where the links to the version's binaries go.
+    /// Where the links to the version's binaries go, all links followed.
     pub link_dir: PathBuf,
     /// `teleport.service`: a link to the version's unit, or a generated file for a suffix.
     pub unit_file: PathBuf,
-    /// The agent's configuration.
+    /// The agent's configuration; may be a link.
     pub agent_config: PathBuf,
     /// The unit's name, with `.service`.
     pub unit: String,
+    /// The versions directory as links lead to it: where it is a link itself, its name stays in use.
+    versions_name: PathBuf,
+    /// The same of the link directory.
+    link_dir_name: PathBuf,
+    /// The versions directory before any link in its path was followed.
+    versions_inside: PathBuf,
 }
 
 impl Layout {
@@ -63,17 +73,26 @@ impl Layout {
             ),
         };
         // An image whose /usr is sealed, /usr/local included: a unit with another path is a file of its own anyway.
-        let is_sealed = || machine::mount(&resolve(&root, Path::new(&unit_file))).is_ok_and(|mount| mount.read_only);
+        let unit_dir = || followed(&root, super::durable::parent(Path::new(&unit_file)));
+        let is_sealed = || machine::mount(&unit_dir()).is_ok_and(|mount| mount.read_only);
         let unit_file = match suffix {
             None if link_dir.is_some() && is_sealed() => "/etc/systemd/system/teleport.service".to_owned(),
             _ => unit_file,
         };
-        let link_dir = link_dir.map_or_else(|| PathBuf::from(links), Path::to_owned);
+        let versions = Path::new(&state).join("versions");
+        let link_dir = link_dir.unwrap_or(Path::new(&links));
+        let name_inside = |inside: &Path| match name(&root, inside).strip_prefix(&root) {
+            Ok(rest) => Path::new("/").join(rest),
+            Err(_) => PathBuf::from(NOWHERE),
+        };
         Ok(Self {
-            versions: resolve(&root, &Path::new(&state).join("versions")),
-            link_dir: resolve(&root, &link_dir),
-            unit_file: resolve(&root, &PathBuf::from(unit_file)),
-            agent_config: resolve(&root, &PathBuf::from(config)),
+            versions: followed(&root, &versions),
+            versions_name: name_inside(&versions),
+            versions_inside: versions,
+            link_dir: followed(&root, link_dir),
+            link_dir_name: name_inside(link_dir),
+            unit_file: name(&root, Path::new(&unit_file)),
+            agent_config: name(&root, Path::new(&config)),
             root,
             suffix: suffix.map(str::to_owned),
             unit,
@@ -91,17 +110,43 @@ impl Layout {
         dir == self.link_dir || !self.inside(dir).starts_with("/etc")
     }
 
-    /// The real path of `inside`, a path as a program in the image sees it; links in it are followed inside the root.
+    /// The real path of the name `inside`, a path as a program in the image sees it: links on the way to it are followed
+    /// inside the root, and what stands there may be a link that is to be replaced.
     pub fn real(&self, inside: &Path) -> PathBuf {
-        resolve(&self.root, inside)
+        name(&self.root, inside)
+    }
+
+    /// The real path of what `inside` leads to, for what is opened: all links are followed inside the root.
+    pub fn followed(&self, inside: &Path) -> PathBuf {
+        followed(&self.root, inside)
+    }
+
+    /// The real path of what the real path `real` leads to, if that is a link.
+    pub fn behind(&self, real: &Path) -> PathBuf {
+        match real.strip_prefix(&self.root) {
+            Ok(rest) => self.followed(&Path::new("/").join(rest)),
+            Err(_) => PathBuf::from(NOWHERE),
+        }
     }
 
     /// What a program in the image calls `real`.
     pub fn inside(&self, real: &Path) -> PathBuf {
+        for (place, name) in [(&self.versions, &self.versions_name), (&self.link_dir, &self.link_dir_name)] {
+            match real.strip_prefix(place) {
+                Ok(rest) if rest == Path::new("") => return name.clone(),
+                Ok(rest) => return name.join(rest),
+                Err(_) => {}
+            }
+        }
         match real.strip_prefix(&self.root) {
             Ok(rest) => Path::new("/").join(rest),
             Err(_) => real.to_owned(),
         }
+    }
+
+    /// The versions directory as everybody calls it, before any link in its path is followed.
+    pub fn versions_inside(&self) -> &Path {
+        &self.versions_inside
     }
 
     /// `updates.yaml`.
@@ -109,60 +154,77 @@ impl Layout {
         self.versions.join("updates.yaml")
     }
 
+    /// The agent's database in `data_dir`, a real path.
+    pub fn database(&self, data_dir: &Path) -> PathBuf {
+        self.behind(&data_dir.join("proc/sqlite.db"))
+    }
+
     /// The agent's data directory when `teleport.yaml` names none.
     pub fn default_data_dir(&self) -> PathBuf {
         match &self.suffix {
-            None => self.real(Path::new(DEFAULT_DATA_DIR)),
-            Some(suffix) => self.real(Path::new(&format!("{DEFAULT_DATA_DIR}_{suffix}"))),
+            None => self.followed(Path::new(DEFAULT_DATA_DIR)),
+            Some(suffix) => self.followed(Path::new(&format!("{DEFAULT_DATA_DIR}_{suffix}"))),
         }
     }
 }
 
-/// Resolves every link in the directory part of `inside` as if `root` were `/`, so that an image's absolute link never
-/// leads out of the image. The last component is not followed; what does not exist is taken as it is.
-fn resolve(root: &Path, inside: &Path) -> PathBuf {
-    let (Some(parent), Some(name)) = (inside.parent(), inside.file_name()) else {
-        return root.to_owned();
+/// The name `inside` below `root`: its directory with all links followed, and its last part as it is.
+pub fn name(root: &Path, inside: &Path) -> PathBuf {
+    match (inside.parent(), inside.file_name()) {
+        (Some(parent), Some(name)) => followed(root, parent).join(name),
+        _ => followed(root, inside),
+    }
+}
+
+/// What `inside` leads to, with every link followed as if `root` were `/`, so that no link of an image leads out of it.
+/// What does not exist is taken as it is.
+pub fn followed(root: &Path, inside: &Path) -> PathBuf {
+    walk(root, inside, &mut |_| {})
+}
+
+/// As [`followed`]; `meet` is called with everything on the way: directories, links, and what is there at the end.
+pub fn walk(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path)) -> PathBuf {
+    let parts = |path: &Path| -> Vec<OsString> {
+        path.components()
+            .filter_map(|part| match part {
+                Component::Normal(name) => Some(name.to_owned()),
+                Component::ParentDir => Some("..".into()),
+                _ => None,
+            })
+            .collect()
     };
-    let mut todo: VecDeque<std::ffi::OsString> = parent
-        .components()
-        .filter_map(|part| match part {
-            Component::Normal(name) => Some(name.to_owned()),
-            Component::ParentDir => Some("..".into()),
-            _ => None,
-        })
-        .collect();
-    let mut found: Vec<std::ffi::OsString> = Vec::new();
+    let mut todo = VecDeque::from(parts(inside));
+    let mut found: Vec<OsString> = Vec::new();
+    let below = |found: &[OsString]| {
+        let mut real = root.to_owned();
+        real.extend(found);
+        real
+    };
     let mut links = 0;
+    meet(root);
     while let Some(part) = todo.pop_front() {
         if part == ".." {
             found.pop();
             continue;
         }
-        let mut here = root.to_owned();
-        here.extend(&found);
-        here.push(&part);
+        let here = below(&found).join(&part);
+        meet(&here);
         match std::fs::read_link(&here) {
-            Ok(target) if links < MAX_LINKS => {
+            // The kernel would begin to count anew, and follow the next one out of the image.
+            Ok(_) if links == MAX_LINKS => return PathBuf::from(NOWHERE),
+            Ok(target) => {
                 links += 1;
                 if target.is_absolute() {
                     found.clear();
                 }
-                for component in target.components().rev() {
-                    match component {
-                        Component::Normal(name) => todo.push_front(name.to_owned()),
-                        Component::ParentDir => todo.push_front("..".into()),
-                        _ => {}
-                    }
+                for part in parts(&target).into_iter().rev() {
+                    todo.push_front(part);
                 }
             }
-            _ => found.push(part),
+            Err(_) => found.push(part),
         }
     }
-    let mut real = root.to_owned();
-    real.extend(&found);
-    real.push(name);
-    real
+    below(&found)
 }
 
 #[cfg(test)]
@@ -187,6 +249,46 @@ mod tests {
         std::os::unix::fs::symlink("../../../../tmp", root.path().join("var/lib")).unwrap();
         let layout = Layout::new(root.path(), None, None).unwrap();
         assert_eq!(layout.versions, root.path().join("tmp/teleport/versions"));
+    }
+
+    #[test]
+    fn a_link_at_any_place_of_a_path_stays_in_the_image_and_a_loop_is_nowhere() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        for (target, link) in [("/a", "one"), ("../../../b", "a/two"), ("/../a/b", "a/b/three"), ("/loop", "loop")] {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+        }
+        for (inside, name_of, leads_to) in [
+            ("/one", "one", "a"),
+            ("/one/two", "a/two", "b"),
+            ("/a/b/three", "a/b/three", "a/b"),
+            ("/one/b/three/../two/x", "b/x", "b/x"),
+            ("/", "", ""),
+        ] {
+            let real = |path: &str| if path.is_empty() { root.to_owned() } else { root.join(path) };
+            assert_eq!(name(root, Path::new(inside)), real(name_of), "{inside}");
+            assert_eq!(followed(root, Path::new(inside)), real(leads_to), "{inside}");
+        }
+        let nowhere = followed(root, Path::new("/loop/x"));
+        assert!(!nowhere.starts_with(root) && std::fs::create_dir_all(&nowhere).is_err());
+    }
+
+    #[test]
+    fn directories_that_are_links_keep_their_names_inside() {
+        let root = tempfile::tempdir().unwrap();
+        for dir in ["var/lib/teleport", "usr/local", "srv/versions", "opt/bin"] {
+            std::fs::create_dir_all(root.path().join(dir)).unwrap();
+        }
+        std::os::unix::fs::symlink("/srv/versions", root.path().join("var/lib/teleport/versions")).unwrap();
+        std::os::unix::fs::symlink("../../opt/bin", root.path().join("usr/local/bin")).unwrap();
+        let layout = Layout::new(root.path(), None, None).unwrap();
+        assert_eq!(layout.versions, root.path().join("srv/versions"));
+        assert_eq!(layout.link_dir, root.path().join("opt/bin"));
+        let inside = layout.inside(&layout.versions.join("1.0.0/bin"));
+        assert_eq!(inside, Path::new("/var/lib/teleport/versions/1.0.0/bin"));
+        assert_eq!(layout.inside(&layout.link_dir), Path::new("/usr/local/bin"));
+        assert_eq!(layout.behind(&root.path().join("usr/local/bin/x")), root.path().join("opt/bin/x"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod selinux;
 pub mod session;
 pub mod signal;
 pub mod systemctl;
+pub mod trust;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ use kept::Kept;
 pub use kept::restore as restore_kept;
 
 use super::command::{Command, Output, is_installed};
-use super::durable;
+use super::{durable, layout};
 use crate::report::{Code, Error, Result};
 
 /// Every name that a Teleport agent's package has had.
@@ -144,7 +144,7 @@ pub fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, wait: Wait<
 fn files(package: &Package, root: Option<&Path>) -> Result<Vec<PathBuf>> {
     let list = match package.manager {
         Manager::Dpkg => {
-            let list = below(root, DPKG_DATABASE).join(format!("info/{}.list", package.name));
+            let list = below(root, Path::new(DPKG_DATABASE).join(format!("info/{}.list", package.name)));
             String::from_utf8_lossy(&durable::read_limited(&list, READ_LIMIT)?.unwrap_or_default()).into_owned()
         }
         Manager::Rpm => start(&rpm(root).args(["-ql", &package.name]))?.stdout_text(),
@@ -160,7 +160,7 @@ fn links_to(files: &[PathBuf], dir: &Path) -> Vec<PathBuf> {
 
 fn installed_dpkg(root: Option<&Path>) -> Result<Vec<Package>> {
     let database = below(root, DPKG_DATABASE);
-    let status = database.join("status");
+    let status = below(root, Path::new(DPKG_DATABASE).join("status"));
     if !status.is_file() {
         return Ok(Vec::new());
     }
@@ -229,7 +229,8 @@ fn parse_rpm(line: &str) -> Option<Package> {
 
 /// Refuses a package that has files where nothing may be removed; directories are only removed when empty.
 fn refuse_shared_data(package: &Package, files: &[PathBuf], keep: Keep<'_>, root: Option<&Path>) -> Result<()> {
-    let shared = files.iter().map(|file| below(root, file)).find(|path| {
+    let place = |file: &PathBuf| layout::name(root.unwrap_or(Path::new("/")), file);
+    let shared = files.iter().map(place).find(|path| {
         let inside = keep.dirs.iter().any(|dir| path.starts_with(dir));
         inside && path.symlink_metadata().is_ok_and(|found| !found.is_dir())
     });
@@ -310,8 +311,11 @@ fn dpkg(root: Option<&Path>) -> Command {
             flag.push(root);
             // Its log would otherwise be this host's.
             let mut log = std::ffi::OsString::from("--log=");
-            log.push(root.join("var/log/dpkg.log"));
-            command.arg(flag).arg(log)
+            log.push(below(Some(root), "/var/log/dpkg.log"));
+            // It would follow an absolute link to this host's own.
+            let mut database = std::ffi::OsString::from("--admindir=");
+            database.push(below(Some(root), DPKG_DATABASE));
+            command.arg(flag).arg(database).arg(log)
         }
     }
 }
@@ -349,7 +353,7 @@ fn below(root: Option<&Path>, inside: impl AsRef<Path>) -> PathBuf {
     let inside = inside.as_ref();
     match root {
         None => inside.to_owned(),
-        Some(root) => root.join(inside.strip_prefix("/").unwrap_or(inside)),
+        Some(root) => layout::followed(root, inside),
     }
 }
 

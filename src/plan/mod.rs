@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use back::back;
 pub use facts::{Facts, Snapshot, Stranger};
-pub use step::{Node, Part, Placement, Step};
+pub use step::{Named, Node, Part, Placement, Step};
 
 use crate::release::Revision;
 use crate::report::{Code, Error, Result};
@@ -144,25 +144,9 @@ impl Plan {
         self.prepare.is_empty() && self.switch.is_empty() && self.after.is_empty()
     }
 
-    /// Every path that is used as it is, not as seen from inside an image: targets of links are not among them.
-    pub fn real_paths(&mut self) -> Vec<&mut PathBuf> {
-        let mut paths = Vec::new();
-        for step in self.prepare.iter_mut().chain(&mut self.switch).chain(&mut self.after) {
-            match step {
-                Step::Place(place) | Step::Switch { place, .. } => {
-                    paths.push(&mut place.path);
-                    for node in [&mut place.was, &mut place.now] {
-                        if let Node::Kept(kept) = node {
-                            paths.push(kept);
-                        }
-                    }
-                }
-                Step::SetAside { path, kept } => paths.extend([path, kept]),
-                Step::OpenPath { path } => paths.push(path),
-                _ => {}
-            }
-        }
-        paths
+    /// Everything that the steps name.
+    pub fn named(&mut self) -> impl Iterator<Item = Named<'_>> {
+        self.prepare.iter_mut().chain(&mut self.switch).chain(&mut self.after).map(Step::named)
     }
 
     /// True if what this run replaces of others is kept in `.unmanaged`.

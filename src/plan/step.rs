@@ -241,7 +241,86 @@ impl Step {
             Step::Remember { .. } => "forget it",
             Step::Quiet { .. } => "start it",
             Step::DisableUnit { .. } => "enable and start it",
-            _ => "nothing to undo",
+            Step::Verify { .. }
+            | Step::Hold { running: false }
+            | Step::Snapshot { .. }
+            | Step::Describe { .. }
+            | Step::Install { .. }
+            | Step::DaemonReload
+            | Step::Reload
+            | Step::Start
+            | Step::Health { .. }
+            | Step::RemovePackage { .. }
+            | Step::Confirm { .. }
+            | Step::OpenPath { .. }
+            | Step::EnableTimer { .. }
+            | Step::Retire { .. } => "nothing to undo",
+        }
+    }
+
+    /// The names that this step brings to a state.
+    pub fn placements(&self) -> &[Placement] {
+        match self {
+            Step::Place(place) | Step::Switch { place, .. } => std::slice::from_ref(place),
+            Step::Confirm { places, .. } => places,
+            _ => &[],
+        }
+    }
+
+    /// Everything that this step names. Without an arm for all others: a step that is added cannot be forgotten here.
+    pub fn named(&mut self) -> Named<'_> {
+        let mut named = Named::default();
+        match self {
+            Step::Fetch { dir, .. }
+            | Step::Verify { dir }
+            | Step::PrepareSnapshot { dir }
+            | Step::Snapshot { dir, .. }
+            | Step::Describe { dir, .. }
+            | Step::Install { dir }
+            | Step::PrepareRestore { dir }
+            | Step::Restore { dir }
+            | Step::Retire { dir } => named.words.push(dir),
+            Step::Place(place) => named.add(place),
+            Step::Switch { place, evidence } => {
+                named.add(place);
+                named.words.push(evidence);
+            }
+            Step::Confirm { places, enabled: _, running: _ } => places.iter_mut().for_each(|place| named.add(place)),
+            Step::Remember { path, kept } | Step::SetAside { path, kept } => named.paths.extend([path, kept]),
+            Step::OpenPath { path } => named.paths.push(path),
+            Step::Quiet { unit: word }
+            | Step::EnableTimer { unit: word }
+            | Step::DisableUnit { unit: word }
+            | Step::RemovePackage { name: word } => named.words.push(word),
+            // Its binary is a path as seen from inside.
+            Step::Health { binary: _, served: _, failing: _ }
+            | Step::Hold { running: _ }
+            | Step::Stop
+            | Step::DaemonReload
+            | Step::Reload
+            | Step::Start => {}
+        }
+        named
+    }
+}
+
+/// What a step names.
+#[derive(Debug, Default)]
+pub struct Named<'a> {
+    /// Paths that are used as they are, not as seen from inside an image: targets of links are not among them.
+    pub paths: Vec<&'a mut PathBuf>,
+    /// Names without a directory: of version directories, units, packages.
+    pub words: Vec<&'a str>,
+}
+
+impl<'a> Named<'a> {
+    fn add(&mut self, place: &'a mut Placement) {
+        self.paths.push(&mut place.path);
+        for node in [&mut place.was, &mut place.now] {
+            match node {
+                Node::Kept(kept) => self.paths.push(kept),
+                Node::Absent | Node::Link(_) | Node::Text(_) => {}
+            }
         }
     }
 }

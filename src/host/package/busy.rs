@@ -81,7 +81,7 @@ pub(super) const TRY_AGAIN: &str = "another package manager is at work, try agai
 
 /// Who is at work, in words. What we may not or cannot look at does not count: rpm itself has the last word.
 fn rpm_holder(root: Option<&Path>, database: &str) -> Option<String> {
-    let lock = below(root, database).join(".rpm.lock");
+    let lock = below(root, Path::new(database).join(".rpm.lock"));
     // Opened for writing, as the kernel wants it for this kind of lock; closing it gives the lock back.
     if let Ok(file) = OpenOptions::new().write(true).open(&lock)
         && let Err(Errno::AGAIN | Errno::ACCESS) = fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)

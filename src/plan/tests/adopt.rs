@@ -59,10 +59,22 @@ fn every_path_that_is_used_as_it_is_moves_with_its_root() {
         Step::Switch { place: place(Node::Absent, Node::Kept("/c".into())), evidence: "2.0.0".into() },
         Step::SetAside { path: "/d".into(), kept: "/e".into() },
     ];
-    plan.after = vec![Step::OpenPath { path: "/f".into() }, Step::Retire { dir: "1.0.0".into() }];
-    let mut paths: Vec<String> = plan.real_paths().into_iter().map(|path| path.display().to_string()).collect();
+    let places = vec![Placement { path: "/i".into(), ..place(Node::Kept("/j".into()), Node::Absent) }];
+    plan.after = vec![
+        Step::OpenPath { path: "/f".into() },
+        Step::Retire { dir: "1.0.0".into() },
+        Step::Remember { path: "/g".into(), kept: "/h".into() },
+        Step::Confirm { enabled: true, running: true, places },
+        Step::Quiet { unit: "x.timer".into() },
+    ];
+    let (mut paths, mut words) = (Vec::new(), Vec::new());
+    for named in plan.named() {
+        paths.extend(named.paths.into_iter().map(|path| path.display().to_string()));
+        words.extend(named.words.into_iter().map(str::to_owned));
+    }
     paths.sort();
-    assert_eq!(paths, ["/a", "/a", "/b", "/c", "/d", "/e", "/f"]);
+    assert_eq!(paths, ["/a", "/a", "/b", "/c", "/d", "/e", "/f", "/g", "/h", "/i", "/j"]);
+    assert_eq!(words, ["2.0.0", "1.0.0", "x.timer"]);
 }
 
 #[test]
