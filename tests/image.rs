@@ -482,3 +482,22 @@ fn a_link_among_our_own_names_in_an_image_is_refused() {
     std::fs::remove_file(&link).unwrap();
     image.run(&["update", "--now"]).ok();
 }
+
+#[test]
+fn a_new_data_directory_lets_users_pass_to_the_programs_and_read_nothing() {
+    let image = Image::new("1.0.0");
+    let dev = ["-i", "dev"];
+    let args = image.enable_args();
+    let args: Vec<&str> = dev.into_iter().chain(args.iter().map(String::as_str)).collect();
+    image.run_below("umask 000", &args).ok();
+    image.enable(&[]).ok();
+    for (path, wanted) in [
+        ("/var/lib", 0o755),
+        ("/var/lib/teleport", 0o711),
+        ("/var/lib/teleport/versions", 0o755),
+        ("/var/lib/teleport/versions/1.0.0/bin/tsh", 0o755),
+        ("/var/lib/teleport_dev", 0o711),
+    ] {
+        assert_eq!(mode(&image.path(path)), wanted, "{path}");
+    }
+}

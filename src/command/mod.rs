@@ -46,6 +46,10 @@ const LOCK_WAIT: Duration = Duration::from_secs(60);
 /// How long the timer's run waits, seconds: the next one comes in ten minutes.
 const TIMER_LOCK_WAIT: Duration = Duration::from_secs(5);
 
+/// A new directory for an agent's data: everybody may pass, for the links to lead to `tsh`, and nobody but its owner read
+/// what is in it (SPEC §1). The agent would make it 0700.
+const STATE_MODE: u32 = 0o711;
+
 /// What every command works with.
 #[derive(Debug)]
 pub struct Context {
@@ -84,6 +88,8 @@ impl Context {
             misnamed: false,
             credentials: None,
         })
+        trust::set_root(&layout.root);
+        Ok(Self { report, layout, signals: Signals::install()?, host, global: global.clone(), misnamed: false })
     }
 
     /// `updates.yaml` with the version that the links lead to, and the layout with the link directory that it names.
@@ -113,7 +119,7 @@ impl Context {
             other => other?,
         };
         let named = config.and_then(|config| config.data_dir);
-        Ok(named.map_or_else(|| self.layout.default_data_dir(), |dir| self.layout.followed(&dir)))
+        Ok(named.map_or_else(|| self.layout.default_data_dir(), |dir| self.layout.agents(&dir)))
     }
 
     /// What must not be in use when the agent is stopped.
@@ -174,8 +180,9 @@ impl Context {
 
     /// Makes the versions directory if need be.
     pub fn make_versions(&self) -> Result<()> {
-        durable::create_dir_all(&self.layout.versions)?;
         let state = durable::parent(&self.layout.versions);
+        durable::create_dir(state, STATE_MODE)?;
+        durable::create_dir_all(&self.layout.versions)?;
         if !self.layout.is_image() && selinux::awaits_label(state) {
             let done = command::Command::new("restorecon").arg("-R").arg(state).run();
             if !done.is_ok_and(|output| output.status.success()) {

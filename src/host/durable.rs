@@ -200,6 +200,11 @@ pub fn remove_entries(dir: &Path, entries: ReadDir, unwanted: impl Fn(&DirEntry)
 
 /// Makes a directory and its parents with mode 0755 whatever the umask is, and syncs each parent that changed.
 pub fn create_dir_all(path: &Path) -> Result<()> {
+    create_dir(path, DIR_MODE)
+}
+
+/// As [`create_dir_all`], but what is made at `path` itself has `mode`.
+pub fn create_dir(path: &Path, mode: u32) -> Result<()> {
     if path.is_dir() {
         return Ok(());
     }
@@ -214,7 +219,7 @@ pub fn create_dir_all(path: &Path) -> Result<()> {
         }
         Err(error) => return Err(error).at("cannot make directory", path),
     }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(DIR_MODE)).at("cannot set the mode of", path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).at("cannot set the mode of", path)?;
     sync_dir(above)
 }
 
@@ -308,9 +313,18 @@ fn copy_attribute(from: &Path, to: &Path, name: &CStr) -> Result<()> {
 
 /// Reads a whole file of at most `limit` bytes; `None` if it is not there.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    read(path, limit, rustix::fs::OFlags::empty())
+}
+
+/// As [`read_limited`]; a link is an error.
+pub fn read_own(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    read(path, limit, rustix::fs::OFlags::NOFOLLOW)
+}
+
+fn read(path: &Path, limit: u64, flags: rustix::fs::OFlags) -> Result<Option<Vec<u8>>> {
     // A pipe in its place would be waited for.
-    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
+    let flags = i32::try_from((flags | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or_default();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).at("cannot read", path),

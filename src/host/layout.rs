@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use super::machine;
+use super::{acting, machine};
 use crate::report::{Code, Error, Result};
 
 /// The agent's data directory unless `teleport.yaml` says otherwise, as seen from inside the root.
@@ -156,14 +156,20 @@ impl Layout {
 
     /// The agent's database in `data_dir`, a real path.
     pub fn database(&self, data_dir: &Path) -> PathBuf {
-        self.behind(&data_dir.join("proc/sqlite.db"))
+        self.agents(&data_dir.strip_prefix(&self.root).unwrap_or(data_dir).join("proc/sqlite.db"))
+    }
+
+    /// The real path of a place that may be the agent's user's: in an image all links are followed, on a host those alone
+    /// that nobody but root can exchange. What lies behind another is worked on with its owner's rights ([`acting`]).
+    pub fn agents(&self, inside: &Path) -> PathBuf {
+        acting::own_path(&self.root, inside)
     }
 
     /// The agent's data directory when `teleport.yaml` names none.
     pub fn default_data_dir(&self) -> PathBuf {
         match &self.suffix {
-            None => self.followed(Path::new(DEFAULT_DATA_DIR)),
-            Some(suffix) => self.followed(Path::new(&format!("{DEFAULT_DATA_DIR}_{suffix}"))),
+            None => self.agents(Path::new(DEFAULT_DATA_DIR)),
+            Some(suffix) => self.agents(Path::new(&format!("{DEFAULT_DATA_DIR}_{suffix}"))),
         }
     }
 }
@@ -184,6 +190,14 @@ pub fn followed(root: &Path, inside: &Path) -> PathBuf {
 
 /// As [`followed`]; `meet` is called with everything on the way: directories, links, and what is there at the end.
 pub fn walk(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path)) -> PathBuf {
+    follow_while(root, inside, &mut |path| {
+        meet(path);
+        true
+    })
+}
+
+/// As [`walk`]; a link for which `meet` says no is taken as it is.
+pub fn follow_while(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path) -> bool) -> PathBuf {
     let parts = |path: &Path| -> Vec<OsString> {
         path.components()
             .filter_map(|part| match part {
@@ -208,8 +222,9 @@ pub fn walk(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path)) -> PathBuf 
             continue;
         }
         let here = below(&found).join(&part);
-        meet(&here);
+        let follows = meet(&here);
         match std::fs::read_link(&here) {
+            _ if !follows => found.push(part),
             // The kernel would begin to count anew, and follow the next one out of the image.
             Ok(_) if links == MAX_LINKS => return PathBuf::from(NOWHERE),
             Ok(target) => {

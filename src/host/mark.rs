@@ -7,12 +7,15 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
+use super::acting::Acting;
 use super::durable;
 
 /// Hex digits kept of a digest: enough to differ by accident never, too few to be taken for anything else.
 const DIGITS: usize = 16;
 /// Longest file looked into, bytes; ids have some dozens.
 const MAX_ID: u64 = 256;
+/// Characters of a UUID as everybody writes it, with hyphens (RFC 9562, 4).
+const UUID_LENGTH: usize = 36;
 /// What is digested along, so that the digest is of use to nobody else.
 const SALT: &str = "teleport-update host mark";
 
@@ -73,8 +76,14 @@ impl fmt::Display for HostMark {
 }
 
 /// The agent's id in its data directory; `None` if it never joined, or where the directory may not be read.
+///
+/// It goes to the cluster. So nothing but a UUID is one, no link is followed, and where the directory is the agent's user's it
+/// is read with his rights.
 pub fn agent_uuid(data_dir: &Path) -> Option<String> {
-    id_in(data_dir.join("host_uuid"))
+    let file = data_dir.join("host_uuid");
+    let bytes = Acting::beside(&file).ok()?.act(|| durable::read_own(&file, MAX_ID)).ok().flatten()?;
+    let text = String::from_utf8(bytes).ok()?.trim().to_owned();
+    (text.len() == UUID_LENGTH && uuid::Uuid::try_parse(&text).is_ok()).then_some(text)
 }
 
 fn id_in(file: impl AsRef<Path>) -> Option<String> {
@@ -108,6 +117,28 @@ mod tests {
         }
         assert!(mark("agent:a").has_the_agent_of(&mark("machine:b agent:a")));
         assert!(!mark("machine:b").has_the_agent_of(&mark("machine:b")));
+    }
+
+    #[test]
+    fn an_agents_id_is_a_uuid_in_a_file_of_that_name_or_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("host_uuid");
+        let id = "11111111-2222-4333-8444-555555555555";
+        for (text, wanted) in [
+            (format!("{id}\n"), Some(id)),
+            (id.to_owned(), Some(id)),
+            (String::new(), None),
+            ("root:$6$salt$hash:19000:0:99999:7:::".to_owned(), None),
+            (format!("{id}&group=other"), None),
+            (id.replace('-', ""), None),
+            (format!("{{{}}}", &id[..34]), None),
+        ] {
+            durable::write(&file, text.as_bytes(), 0o600).unwrap();
+            assert_eq!(agent_uuid(dir.path()).as_deref(), wanted, "{text}");
+        }
+        durable::write(&dir.path().join("another"), id.as_bytes(), 0o600).unwrap();
+        durable::symlink(Path::new("another"), &file).unwrap();
+        assert_eq!(agent_uuid(dir.path()), None, "a link is not followed");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The only room with system calls: durable files, lock, processes, packages, labels, clock.
 
+pub mod acting;
 pub mod cage;
 pub mod command;
 pub mod durable;

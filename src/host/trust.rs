@@ -1,12 +1,17 @@
 //! Whose is what lies on the way to a file: root works only where nobody else decides what a name leads to (SPEC §8).
 
 use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::layout::{self, Layout};
 use super::machine;
 use crate::report::{Code, Error, IoContext, Result};
+
+/// The root that this process works in; `/` until it is set.
+static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
 /// In a directory with this bit only the owner of an entry renames or removes it (inode(7)).
 const STICKY: u32 = 0o1000;
@@ -24,7 +29,7 @@ const ACL: &str = "system.posix_acl_access";
 pub fn check_versions(layout: &Layout) -> Result<()> {
     check_way(layout, layout.versions_inside())?;
     let entries = match std::fs::read_dir(&layout.versions) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         // A reader who may not look in here will be told so when he needs to.
         Err(_) if !machine::is_root() => return Ok(()),
         other => other.at("cannot read", &layout.versions)?,
@@ -49,28 +54,40 @@ pub fn check_way(layout: &Layout, inside: &Path) -> Result<()> {
     met.iter().try_for_each(|path| check_entry(path))
 }
 
-/// Who may rename what is in `dir`, or change it, beside root and whoever runs this: `None` if nobody.
+/// The directories from `dir` upwards, to the root that this process works in, that others than root (or whoever runs this)
+/// own or may write to.
 ///
 /// Errors: `permission`, `io`.
-pub fn strangers_of(dir: &Path) -> Result<Option<Metadata>> {
-    for part in dir.ancestors() {
+pub fn strangers(dir: &Path) -> Result<Vec<(PathBuf, Metadata)>> {
+    let top = ROOT.get().map_or(Path::new("/"), PathBuf::as_path);
+    let mut found = Vec::new();
+    for part in dir.ancestors().take_while(|part| part.starts_with(top) || !dir.starts_with(top)) {
         match std::fs::symlink_metadata(part) {
             Ok(meta) if is_ours(part, &meta) => {}
-            Ok(meta) => return Ok(Some(meta)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Ok(meta) => found.push((part.to_owned(), meta)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(error) => return Err(error).at("cannot look at", part),
         }
     }
-    Ok(None)
+    Ok(found)
+}
+
+/// Says where the root is that this process works in: who owns what is above an image is its builder's business.
+pub fn set_root(root: &Path) {
+    // The first one counts; there is one command line.
+    let _ = ROOT.set(root.to_owned());
+}
+
+/// Whether nobody but root (or whoever runs this) decides what `path` is; also where nothing is there.
+pub fn is_ours_alone(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).map_or(true, |meta| is_ours(path, &meta))
 }
 
 fn check_entry(path: &Path) -> Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if is_ours(path, &meta) => Ok(()),
         Ok(meta) => Err(refused(path, &meta)),
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            Ok(())
-        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
         // Whoever may not look cannot be led astray by it either: he cannot go there.
         Err(_) if !machine::is_root() => Ok(()),
         Err(error) => Err(error).at("cannot look at", path),
@@ -171,7 +188,7 @@ mod tests {
         {
             give(uid, gid, mode);
             assert_eq!(check_versions(&layout).is_ok(), good, "{uid}:{gid} {mode:o}");
-            assert_eq!(strangers_of(&state).unwrap().is_none(), good);
+            assert_eq!(strangers(&state).unwrap().is_empty(), good);
         }
         give(0, 0, 0o755);
         std::os::unix::fs::lchown(layout.versions.join("1.0.0"), Some(900), None).unwrap();
@@ -186,7 +203,7 @@ mod tests {
         }
         let (dir, _) = image();
         let root = dir.path();
-        std::fs::rename(root.join("var/lib/teleport"), root.join("data")).unwrap();
+        super::super::durable::rename(&root.join("var/lib/teleport"), &root.join("data")).unwrap();
         symlink("/data", root.join("var/lib/teleport")).unwrap();
         let layout = Layout::new(root, None, None).unwrap();
         check_versions(&layout).unwrap();
