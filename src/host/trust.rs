@@ -28,18 +28,17 @@ const ACL: &str = "system.posix_acl_access";
 /// Errors: `permission` with the directory and its owner; `path_taken` for a link; `io`.
 pub fn check_versions(layout: &Layout) -> Result<()> {
     check_way(layout, layout.versions_inside())?;
+    check_entry(&layout.config_file())?;
+    if !layout.is_image() {
+        return Ok(());
+    }
     let entries = match std::fs::read_dir(&layout.versions) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        // A reader who may not look in here will be told so when he needs to.
-        Err(_) if !machine::is_root() => return Ok(()),
         other => other.at("cannot read", &layout.versions)?,
     };
     for entry in entries {
         let path = entry.at("cannot read", &layout.versions)?.path();
-        check_entry(&path)?;
-        if layout.is_image() {
-            refuse_links(&path)?;
-        }
+        check_entry(&path).and_then(|()| refuse_links(&path))?;
     }
     Ok(())
 }
