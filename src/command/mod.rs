@@ -79,6 +79,7 @@ impl Context {
         let report = Report::new(&host, format, global.debug);
         let root = global.root.clone().unwrap_or_else(|| PathBuf::from("/"));
         let layout = Layout::new(&root, global.install_suffix.as_deref(), None)?;
+        trust::set_root(&layout.root);
         Ok(Self {
             report,
             layout,
@@ -88,8 +89,6 @@ impl Context {
             misnamed: false,
             credentials: None,
         })
-        trust::set_root(&layout.root);
-        Ok(Self { report, layout, signals: Signals::install()?, host, global: global.clone(), misnamed: false })
     }
 
     /// `updates.yaml` with the version that the links lead to, and the layout with the link directory that it names.

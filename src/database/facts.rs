@@ -53,7 +53,7 @@ impl DatabaseFacts {
     /// Looks at `db` (`<data_dir>/proc/sqlite.db`). Errors: `permission`, `io`; `database_invalid` if it is no file.
     pub fn gather(db: &Path) -> Result<Self> {
         let path = sqlite::live_path(db);
-        let size = |path: &Path| match std::fs::metadata(path) {
+        let size = |path: &Path| match sqlite::look(path) {
             Ok(meta) if !meta.is_file() => {
                 Err(Error::new(Code::DatabaseInvalid, format!("{} is not a file", path.display())))
             }

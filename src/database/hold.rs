@@ -21,7 +21,9 @@ impl Hold {
     ///
     /// Errors: `database_busy` if another program has a lock.
     pub fn take(db: &Path) -> Result<Option<Self>> {
-        let Ok(file) = File::options().read(true).write(true).open(sqlite::live_path(db)) else { return Ok(None) };
+        let db = &sqlite::live_path(db);
+        let open = || Ok(File::options().read(true).write(true).open(db));
+        let Ok(file) = sqlite::acting(db, open)? else { return Ok(None) };
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
             Err(Errno::AGAIN | Errno::ACCESS) => Err(stamp::used(db)),

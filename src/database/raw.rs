@@ -29,7 +29,7 @@ const SMALL: u64 = 1 << 30;
 pub(super) fn oddity(db: &Path) -> Result<Option<String>> {
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let file = sqlite::beside(db, suffix);
-        match std::fs::metadata(&file) {
+        match sqlite::look(&file) {
             Ok(meta) if meta.is_file() => {}
             Ok(_) => return Ok(Some(format!("{} is not a file", file.display()))),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -72,7 +72,7 @@ pub(super) fn keep(db: &Path, dir: &Path, subject: &Subject<'_>, clock: &Clock<'
         true => describe(dir, subject, true)?,
         // An undo leaves holes where they are, and takes away what has come in the place of no file.
         false => {
-            let is_file = std::fs::metadata(db).is_ok_and(|meta| meta.is_file());
+            let is_file = sqlite::look(db).is_ok_and(|meta| meta.is_file());
             let content = if is_file { Content::Database { size: None, sha256: None } } else { Content::Absent };
             write(dir, subject, content, true)?
         }
@@ -121,7 +121,7 @@ fn copy_files(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<u32> {
         for suffix in ["", "-wal", "-journal"] {
             clock.check(db)?;
             let (from, to) = (sqlite::beside(db, suffix), sqlite::beside(&dir.join(DATABASE_FILE), suffix));
-            let meta = std::fs::metadata(&from).ok().filter(|meta| meta.is_file() && !is_hollow(&from, meta.len()));
+            let meta = sqlite::look(&from).ok().filter(|meta| meta.is_file() && !is_hollow(&from, meta.len()));
             if meta.is_some()
                 && let Some(owner) = Owner::of(&from)?
             {

@@ -12,6 +12,7 @@ use super::backup::{ABSENT, Backup, Content, DATABASE_FILE, DESCRIPTION_FILE, LI
 use super::snapshot::Owner;
 use super::stamp::Stamp;
 use super::{digest, sqlite, stamp};
+use crate::host::acting::Acting;
 use crate::host::durable;
 use crate::host::process::FileId;
 use crate::report::{Code, Error, IoContext, Result};
@@ -48,7 +49,7 @@ impl Prepared {
 
     /// Whether the prepared file is a good database; reads it whole. Errors: `backup_invalid`; `permission`, `io`.
     pub fn check(&self) -> Result<()> {
-        sqlite::check_at_rest(&self.file).map_err(|error| match error.code {
+        sqlite::acting(&self.file, || sqlite::check_at_rest(&self.file)).map_err(|error| match error.code {
             Code::DatabaseInvalid => invalid(&format!("is not a good database any more: {}", error.what)),
             _ => error,
         })
@@ -65,13 +66,7 @@ impl Prepared {
 /// Errors: `backup_missing`, `backup_invalid`, `no_space` (see [`prepare_by_link`]), `permission`, `io`; nothing is
 /// left then.
 pub fn prepare(snapshot_dir: &Path, db: &Path, trusted: Option<&str>) -> Result<Prepared> {
-    make(snapshot_dir, db, trusted, |source, target| {
-        let mut from = open(source)?;
-        let mut to = durable::create_new(target, 0o600).at("cannot make", target)?;
-        let copied = digest::copy(&mut from, &mut to).at("cannot write", target)?;
-        to.sync_all().at("cannot sync", target)?;
-        Ok(copied)
-    })
+    make(snapshot_dir, db, trusted, |source, target| copy_out(source, target))
 }
 
 /// As [`prepare`], but links the snapshot itself: the way back on a full disk.
@@ -85,9 +80,34 @@ pub fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<&str>) ->
             Some(LINKED) => (String::new(), std::fs::metadata(source).at("cannot look at", source)?.len()),
             _ => digest::of_file(source)?,
         };
-        std::fs::hard_link(source, target).at("cannot link", target)?;
+        link_out(source, target)?;
         Ok(described)
     })
+}
+
+/// Copies a file of a snapshot to the new file `target` beside the database.
+fn copy_out(source: &Path, target: &Path) -> Result<(String, u64)> {
+    let mut from = open(source)?;
+    let make = || durable::create_new(target, 0o600).at("cannot make", target);
+    let mut to = sqlite::acting(target, make)?;
+    let copied = digest::copy(&mut from, &mut to).at("cannot write", target)?;
+    to.sync_all().at("cannot sync", target)?;
+    Ok(copied)
+}
+
+/// Gives a file of a snapshot the new name `target` beside the database.
+fn link_out(source: &Path, target: &Path) -> Result<()> {
+    Acting::SELF.link(source, target, &Acting::beside(target)?)?.at("cannot link", target)
+}
+
+/// Removes a file beside the database.
+fn remove(file: &Path) -> Result<()> {
+    sqlite::acting(file, || durable::remove_file(file))
+}
+
+/// Renames a file beside the database.
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    sqlite::acting(to, || durable::rename(from, to))
 }
 
 /// Swaps a prepared database in, or removes the live one if the snapshot says there was none. The agent is stopped, and
@@ -99,7 +119,7 @@ pub fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Result<()> 
         look()?;
         if durable::exists(&prepared.file)? {
             // It says that nothing was removed, so it goes first. An undo has none.
-            durable::remove_file(&prepared.file)?;
+            remove(&prepared.file)?;
             look()?;
         }
         return remove_database(&prepared.db);
@@ -111,7 +131,7 @@ pub fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Result<()> 
     for suffix in sqlite::LOGS {
         let log = sqlite::beside(&prepared.file, suffix);
         if durable::exists(&log)? {
-            durable::rename(&log, &sqlite::beside(&prepared.db, suffix))?;
+            rename(&log, &sqlite::beside(&prepared.db, suffix))?;
         }
     }
     Ok(())
@@ -144,9 +164,9 @@ fn replace(db: &Path, file: &Path, look: &dyn Fn() -> Result<()>) -> Result<()> 
     if remove_sidecars(db)? {
         look()?;
     }
-    durable::rename(file, db)?;
+    rename(file, db)?;
     // Two names of one file are left alone by rename: the snapshot linked was the live file itself.
-    durable::remove_file(file)?;
+    remove(file)?;
     // Of which of the two files it is cannot be told.
     match sqlite::SIDECARS.iter().any(|suffix| sqlite::beside(db, suffix).exists()) {
         true => Err(stamp::used(db)),
@@ -161,7 +181,7 @@ fn remove_database(db: &Path) -> Result<()> {
         return Ok(());
     }
     // The database first: without it a left-over log is never replayed.
-    durable::remove_file(db)?;
+    remove(db)?;
     remove_sidecars(db).map(|_| ())
 }
 
@@ -179,17 +199,17 @@ pub fn return_log(snapshot_dir: &Path, db: &Path, left: Option<Stamp>) -> Result
         if durable::exists(&place)? {
             continue;
         }
-        durable::remove_file(&temp)?;
+        remove(&temp)?;
         match FileId::of(&kept) == FileId::of(&db) {
-            true => std::fs::hard_link(&log, &temp).at("cannot link", &temp)?,
+            true => link_out(&log, &temp)?,
             false => {
-                durable::copy_synced(&log, &temp, 0o600)?;
+                copy_out(&log, &temp)?;
                 if let Some(owner) = Owner::of(&log)? {
                     owner.give(&temp)?;
                 }
             }
         }
-        durable::rename(&temp, &place)?;
+        rename(&temp, &place)?;
     }
     Ok(())
 }
@@ -216,10 +236,10 @@ pub fn discard(db: &Path) -> Result<()> {
     let db = sqlite::live_path(db);
     let undo = undo_path(&db);
     for log in sqlite::LOGS {
-        durable::remove_file(&sqlite::beside(&undo, log))?;
+        remove(&sqlite::beside(&undo, log))?;
     }
-    durable::remove_file(&undo)?;
-    durable::remove_file(&prepared_path(&db))
+    remove(&undo)?;
+    remove(&prepared_path(&db))
 }
 
 /// Where a snapshot lies ready for the restore of `db`.
@@ -242,11 +262,13 @@ fn make(
     let db = sqlite::live_path(db);
     let target = if trusted.is_some() { undo_path(&db) } else { prepared_path(&db) };
     let content = wanted(snapshot_dir, trusted)?;
-    durable::remove_file(&target)?;
+    remove(&target)?;
     let Content::Database { size, sha256 } = content else {
         if trusted.is_none() {
-            durable::write_synced(&target, b"", 0o600)?;
-            durable::sync_dir(durable::parent(&target))?;
+            sqlite::acting(&target, || {
+                durable::write_synced(&target, b"", 0o600)?;
+                durable::sync_dir(durable::parent(&target))
+            })?;
         }
         return Ok(Prepared { db, file: target, absent: true, size: 0 });
     };
@@ -259,8 +281,7 @@ fn make(
         if let Some(owner) = owner {
             owner.give(target)?;
         }
-        copy_label(&db, target)?;
-        durable::sync_file(target)
+        sqlite::acting(target, || copy_label(&db, target).and_then(|()| durable::sync_file(target)))
     };
     let made = place(&source, &target).and_then(|(found, length)| {
         if sha256.is_some_and(|sha256| sha256 != found) || size.is_some_and(|size| size != length) {
@@ -268,7 +289,7 @@ fn make(
         }
         // This run's own snapshot was checked when it was taken, or is of a database that was already damaged then.
         if trusted.is_none() {
-            sqlite::check_at_rest(&target).map_err(|error| match error.code {
+            sqlite::acting(&target, || sqlite::check_at_rest(&target)).map_err(|error| match error.code {
                 Code::DatabaseInvalid => invalid("is not a good database").during(source.display()),
                 _ => error,
             })?;
@@ -276,18 +297,18 @@ fn make(
         finish(&source, &target)?;
         for (log, suffix) in trusted.map_or(Ok(Vec::new()), |_| logs_of(&source))? {
             let place_of_log = sqlite::beside(&target, suffix);
-            durable::remove_file(&place_of_log)?;
+            remove(&place_of_log)?;
             place(&log, &place_of_log)?;
             finish(&log, &place_of_log)?;
         }
-        durable::sync_dir(durable::parent(&target))?;
+        sqlite::acting(&target, || durable::sync_dir(durable::parent(&target)))?;
         Ok(length)
     });
     match made {
         Ok(size) => Ok(Prepared { db, file: target, absent: false, size }),
         Err(error) => {
             for file in [sqlite::beside(&target, "-wal"), sqlite::beside(&target, "-journal"), target] {
-                let _ = durable::remove_file(&file);
+                let _ = remove(&file);
             }
             Err(error)
         }
@@ -320,7 +341,7 @@ fn remove_sidecars(db: &Path) -> Result<bool> {
     for suffix in sqlite::SIDECARS {
         let file = sqlite::beside(db, suffix);
         any |= durable::exists(&file)?;
-        durable::remove_file(&file)?;
+        remove(&file)?;
     }
     Ok(any)
 }

@@ -1,6 +1,6 @@
 //! A consistent copy of the database of a running agent, by SQLite's online backup API (SPEC §6).
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::backup::{Backup, Content, DATABASE_FILE};
 use super::{digest, directory, raw, sqlite};
+use crate::host::acting::Acting;
 use crate::host::durable;
 use crate::release::Revision;
 use crate::report::{Code, Error, IoContext, Result};
@@ -123,20 +124,26 @@ fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<(u32, bool)> 
     let copy = dir.join(DATABASE_FILE);
     // Without a log of its own to keep, the last one to close leaves no sidecars behind.
     let keeps_log = sqlite::beside(db, "-wal").exists();
-    let source = sqlite::open_live(db, LOCK_WAIT)?;
-    if keeps_log {
-        let set = source.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-        set.map_err(|error| sqlite::explain(error, "cannot open", db))?;
-    }
-    let bytes = clock.retry(db, || {
-        source.query_row("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", [], |row| {
-            row.get::<_, i64>(0)
-        })
+    let acting = Acting::beside(db)?;
+    let source = acting.act(|| {
+        let source = sqlite::open_live(db, LOCK_WAIT)?;
+        if keeps_log {
+            let set = source.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+            set.map_err(|error| sqlite::explain(error, "cannot open", db))?;
+        }
+        let bytes = clock.retry(db, || {
+            source.query_row("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", [], |row| {
+                row.get::<_, i64>(0)
+            })
+        })?;
+        if raw::is_hollow(db, bytes.unsigned_abs()) {
+            let what =
+                format!("{} says that it has {bytes} bytes, and the disk has next to none of them", db.display());
+            return Err(Error::new(Code::DatabaseInvalid, what));
+        }
+        Ok(source)
     })?;
-    if raw::is_hollow(db, bytes.unsigned_abs()) {
-        let what = format!("{} says that it has {bytes} bytes, and the disk has next to none of them", db.display());
-        return Err(Error::new(Code::DatabaseInvalid, what));
-    }
+    let source = Source { connection: Some(source), acting };
     let (mut passes, mut moved) = (0, true);
     while moved && passes < MAX_PASSES {
         moved = copy_once(&source, db, &copy, clock)?;
@@ -145,10 +152,38 @@ fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<(u32, bool)> 
     Ok((passes, moved))
 }
 
+/// The live database, opened with the rights of its owner, and closed with them.
+struct Source {
+    connection: Option<Connection>,
+    acting: Acting,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        let connection = self.connection.take();
+        // What cannot be closed so is not closed as root: it ends with the process.
+        let mut connection = std::mem::ManuallyDrop::new(connection);
+        let _ = self.acting.act(|| Ok(drop(connection.take())));
+    }
+}
+
 /// One pass; true if others wrote meanwhile.
-fn copy_once(source: &Connection, db: &Path, copy: &Path, clock: &Clock<'_>) -> Result<bool> {
+fn copy_once(source: &Source, db: &Path, copy: &Path, clock: &Clock<'_>) -> Result<bool> {
     durable::remove_file(copy)?;
     durable::create_new(copy, 0o600).at("cannot make", copy)?;
+    let failed = |error| sqlite::explain(error, "cannot copy", db);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut target = Connection::open_with_flags(copy, flags).map_err(failed)?;
+    // Nobody reads the copy before it is synced as a whole. It has one file, which is open from here on.
+    target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").map_err(failed)?;
+    let Some(connection) = &source.connection else { return Ok(false) };
+    let moved = source.acting.act(|| copy_pages(connection, &mut target, db, copy, clock))?;
+    target.close().map_err(|(_, error)| sqlite::explain(error, "cannot write", copy))?;
+    Ok(moved)
+}
+
+/// The pages of one pass; true if others wrote meanwhile.
+fn copy_pages(source: &Connection, target: &mut Connection, db: &Path, copy: &Path, clock: &Clock<'_>) -> Result<bool> {
     let data_version = || source.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0));
     let failed = |error| sqlite::explain(error, "cannot copy", db);
     // An open read transaction holds one state through all steps; without it each write would start the copy again.
@@ -156,12 +191,8 @@ fn copy_once(source: &Connection, db: &Path, copy: &Path, clock: &Clock<'_>) -> 
     let transaction = Rollback(source);
     clock.retry(db, || source.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)))?;
     let before = clock.retry(db, data_version)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut target = Connection::open_with_flags(copy, flags).map_err(failed)?;
-    // Nobody reads the copy before it is synced as a whole.
-    target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").map_err(failed)?;
     {
-        let online = OnlineBackup::new(source, &mut target).map_err(failed)?;
+        let online = OnlineBackup::new(source, target).map_err(failed)?;
         let next = || {
             clock.retry(db, || step(&online)).map_err(|error| match error.code {
                 Code::NoSpace => Error { what: format!("cannot write {}: no space left", copy.display()), ..error },
@@ -170,7 +201,6 @@ fn copy_once(source: &Connection, db: &Path, copy: &Path, clock: &Clock<'_>) -> 
         };
         while next()? == StepResult::More {}
     }
-    target.close().map_err(|(_, error)| sqlite::explain(error, "cannot write", copy))?;
     drop(transaction);
     Ok(clock.retry(db, data_version)? != before)
 }
@@ -242,7 +272,7 @@ pub(super) struct Owner {
 impl Owner {
     /// Of `path`; `None` if it is not there.
     pub(super) fn of(path: &Path) -> Result<Option<Self>> {
-        match std::fs::metadata(path) {
+        match sqlite::look(path) {
             Ok(meta) if !meta.is_file() => {
                 Err(Error::new(Code::DatabaseInvalid, format!("{} is not a file", path.display())))
             }
@@ -254,8 +284,7 @@ impl Owner {
 
     /// To `path`; the mode last, because changing the owner takes bits away.
     pub(super) fn give(self, path: &Path) -> Result<()> {
-        durable::chown(path, self.uid, self.gid)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(self.mode)).at("cannot set the mode of", path)
+        Acting::beside(path)?.give(path, self.uid, self.gid, self.mode)
     }
 }
 

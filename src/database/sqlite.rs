@@ -4,14 +4,17 @@
 //! drops SQLite's POSIX locks.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rustix::fs::OFlags;
 
+use crate::host::acting::Acting;
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Names of the files that belong to a database file.
@@ -19,9 +22,38 @@ pub const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// Those of them that can hold rows.
 pub const LOGS: [&str; 2] = ["-wal", "-journal"];
 
-/// The database's own path: SQLite names its sidecars after the link's target, and a rename must not replace a link.
+/// The database's own path: SQLite names its sidecars after the link's target, and a rename must not replace a link. A link
+/// that others than root can make is not followed.
 pub fn live_path(db: &Path) -> PathBuf {
-    std::fs::canonicalize(db).unwrap_or_else(|_| db.to_owned())
+    match Acting::beside(db) {
+        Ok(acting) if !acting.is_foreign() => std::fs::canonicalize(db).unwrap_or_else(|_| db.to_owned()),
+        _ => db.to_owned(),
+    }
+}
+
+/// Does `work` with the database `db`, or a file beside it, with the rights of whose directory it is in.
+///
+/// Errors: those of `work`; `permission` if that is not to be told.
+pub fn acting<T>(db: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    Acting::beside(db)?.act(work)
+}
+
+/// What stands at `path`; a link counts as what it is where others than root can make one.
+pub fn look(path: &Path) -> std::io::Result<Metadata> {
+    match Acting::beside(path) {
+        Ok(acting) if !acting.is_foreign() => std::fs::metadata(path),
+        _ => std::fs::symlink_metadata(path),
+    }
+}
+
+/// Opens `path` for reading, with the rights of whose directory it is in; a link that others can make is not followed, and
+/// a pipe in its place is not waited for.
+pub fn open(path: &Path) -> std::io::Result<File> {
+    let acting = Acting::beside(path).map_err(|error| std::io::Error::other(error.what))?;
+    let flags = if acting.is_foreign() { OFlags::NOFOLLOW | OFlags::NONBLOCK } else { OFlags::NONBLOCK };
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let opened = acting.act(|| Ok(File::options().read(true).custom_flags(flags).open(path)));
+    opened.map_err(|error| std::io::Error::other(error.what))?
 }
 
 /// `path` with `suffix` behind its name.
@@ -36,14 +68,14 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 ///
 /// Errors: `permission`, `io`.
 pub fn log_size(file: &Path) -> Result<u64> {
-    let size = match std::fs::metadata(file) {
+    let size = match look(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         other => other.at("cannot look at", file)?.len(),
     };
     let mut first = [0];
     let is_spent = size > 0
         && file.as_os_str().as_bytes().ends_with(b"-journal")
-        && File::open(file).and_then(|mut file| file.read(&mut first)).at("cannot read", file)? == 1
+        && open(file).and_then(|mut file| file.read(&mut first)).at("cannot read", file)? == 1
         && first == [0];
     Ok(if is_spent { 0 } else { size })
 }
@@ -51,7 +83,8 @@ pub fn log_size(file: &Path) -> Result<u64> {
 /// Opens a database that is there, for reading and for the recovery it may need after a crash; never creates one.
 ///
 /// Reading alone would not do: a hot journal must be rolled back and a log without its index be recovered, which is
-/// what the agent would do at its next start. As root, SQLite gives new sidecars the owner of the database.
+/// what the agent would do at its next start. As root, SQLite gives new sidecars the owner of the database. SQLite opens
+/// files by their names whenever it likes: all use of the connection, its end too, is within [`acting`].
 pub fn open_live(db: &Path, wait: Duration) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(db, flags).map_err(|error| explain(error, "cannot open", db))?;

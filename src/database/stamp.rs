@@ -25,7 +25,7 @@ pub struct Stamp {
 impl Stamp {
     /// Of `path`, links followed; `None` if it is not there. Errors: `permission`, `io`.
     pub fn of(path: &Path) -> Result<Option<Self>> {
-        match std::fs::metadata(path) {
+        match sqlite::look(path) {
             Ok(meta) => {
                 Ok(Some(Self { ino: meta.ino(), size: meta.len(), mtime: meta.mtime(), nanos: meta.mtime_nsec() }))
             }

@@ -4,7 +4,6 @@
 //! A database that is about to be replaced is taken in three parts, so that an agent stands still for the second alone:
 //! [`link_ahead`] beside the running agent, [`take_stopped`] at rest, and [`describe_taken`] when nobody waits any more.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -16,6 +15,7 @@ use super::hold::Hold;
 use super::snapshot::{Clock, Owner, Pace, Snapshot, Subject, absent, describe, lock_wait};
 use super::stamp::{self, Stamp};
 use super::{digest, directory, sqlite};
+use crate::host::acting::Acting;
 use crate::host::durable;
 use crate::host::process::FileId;
 use crate::report::{Code, Error, IoContext, Result};
@@ -56,7 +56,7 @@ pub fn link_ahead(db: &Path, dir: &Path) -> Result<bool> {
     }
     write_out(&db);
     let full = |kind| matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem);
-    match std::fs::hard_link(&db, dir.join(DATABASE_FILE)) {
+    match Acting::beside(&db)?.link(&db, &dir.join(DATABASE_FILE), &Acting::SELF)? {
         Err(error) if full(error.kind()) => Err(error).at("cannot link", &db),
         Err(_) => Ok(false),
         Ok(()) => durable::sync_dir(dir).map(|()| true),
@@ -162,14 +162,15 @@ pub fn snapshot_stopped(
 /// What a running agent's database has not on the disk yet; what does not work is done when it is stopped.
 fn write_out(db: &Path) {
     if has_log(db) {
-        let _ = sqlite::open_live(db, lock_wait()).and_then(|connection| {
+        let _ = sqlite::acting(db, || {
+            let connection = sqlite::open_live(db, lock_wait())?;
             keep_log(&connection, db, true)?;
             let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
             Ok(())
         });
     }
     // The connection is closed: a descriptor of the file that were closed before would take its locks along.
-    let _ = durable::sync_file(db);
+    let _ = sync(db);
 }
 
 /// Brings `db` to rest by `settle`; true if it must be kept as it is, with its log.
@@ -195,10 +196,18 @@ fn settle_checked(db: &Path, clock: &Clock<'_>) -> Result<()> {
 
 /// Brings every row into the one file. Where no log is left they are there, and SQLite is not asked.
 fn settle_logged(db: &Path, clock: &Clock<'_>) -> Result<()> {
-    if has_log(db) { settle(db, clock, |_| Ok(())) } else { durable::sync_file(db) }
+    if has_log(db) { settle(db, clock, |_| Ok(())) } else { sync(db) }
 }
 
 pub(super) fn settle(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
+    sqlite::acting(db, || settle_acting(db, clock, check))
+}
+
+fn sync(db: &Path) -> Result<()> {
+    sqlite::open(db).and_then(|file| file.sync_all()).at("cannot sync", db)
+}
+
+fn settle_acting(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
     let connection = sqlite::open_live(db, lock_wait())?;
     // Closing must not make the checkpoint that the check has not yet allowed.
     keep_log(&connection, db, true)?;
@@ -254,10 +263,14 @@ fn keep_log(connection: &Connection, db: &Path, keep: bool) -> Result<()> {
 
 /// Links `from` to the new name `to`, or copies it durably: then it returns the copy's digest (64 hex).
 pub(super) fn place(from: &Path, to: &Path, link: bool, owner: Owner) -> Result<Option<String>> {
-    if link && std::fs::hard_link(from, to).is_ok() {
+    if link && Acting::beside(from)?.link(from, to, &Acting::SELF)?.is_ok() {
         return Ok(None);
     }
-    let mut source = File::open(from).at("cannot read", from)?;
+    let mut source = sqlite::open(from).at("cannot read", from)?;
+    // By then another thing can be there; of a pipe nothing would come.
+    if !source.metadata().at("cannot look at", from)?.is_file() {
+        return Err(Error::new(Code::DatabaseInvalid, format!("{} is not a file", from.display())));
+    }
     let mut target = durable::create_new(to, 0o600).at("cannot make", to)?;
     let (sha256, _) = digest::copy(&mut source, &mut target).at("cannot write", to)?;
     owner.give(to)?;

@@ -841,3 +841,127 @@ fn the_label_of_the_live_file_goes_to_the_prepared_one() {
     let length = rustix::fs::lgetxattr(bed.prepared(), LABEL, &mut found[..]).unwrap();
     assert_eq!(found[..length], label[..]);
 }
+
+/// The agent's own user.
+const AGENT: u32 = 900;
+
+/// A bed whose data directory is the agent's user's, as is all that lies in it; `None` without root.
+fn agents_bed(mode: &str) -> Option<(Bed, Connection)> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: not root");
+        return None;
+    }
+    let bed = Bed::new();
+    std::fs::set_permissions(bed.dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let proc = bed.db().parent().unwrap().to_owned();
+    let agent = bed.agent(mode, 20);
+    for path in names(&proc).iter().map(|name| proc.join(name)).chain([proc.clone()]) {
+        std::os::unix::fs::chown(path, Some(AGENT), Some(AGENT)).unwrap();
+    }
+    std::fs::set_permissions(bed.db(), std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(&proc, std::fs::Permissions::from_mode(0o700)).unwrap();
+    Some((bed, agent))
+}
+
+#[test]
+fn where_the_data_directory_is_the_agents_users_all_is_done_and_all_stays_his() {
+    for mode in ["WAL", "DELETE"] {
+        let Some((bed, agent)) = agents_bed(mode) else { return };
+        let all_his = |when: &str| {
+            for name in names(bed.db().parent().unwrap()) {
+                let meta = std::fs::symlink_metadata(bed.db().with_file_name(&name)).unwrap();
+                assert_eq!(
+                    (meta.uid(), meta.gid(), meta.mode() & 0o777),
+                    (AGENT, AGENT, 0o600),
+                    "{mode}: {name} {when}"
+                );
+            }
+        };
+        bed.online().unwrap();
+        assert_eq!(bed.taken(), up_to(20), "{mode}");
+        all_his("after the copy");
+        assert_eq!(std::fs::metadata(bed.snapshot().join(DATABASE_FILE)).unwrap().uid(), AGENT);
+        add(&agent, 5);
+        prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+        all_his("prepared");
+        let ahead = bed.dir.path().join("left");
+        assert!(link_ahead(&bed.db(), &ahead).unwrap(), "{mode}");
+        drop(agent);
+        let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
+        let taken = take_stopped(&bed.db(), &ahead, &bed.subject(), false, &pace).unwrap();
+        assert!(taken.hold.is_some() && taken.identity == backup::LINKED, "{mode}");
+        assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
+        drop(taken);
+        assert_eq!(rows_at_rest(&bed.db()), up_to(20), "{mode}");
+        all_his("restored");
+        // And back: the file itself, then a copy.
+        for way in [prepare_by_link, prepare] {
+            let back = way(&ahead, &bed.db(), Some(backup::LINKED)).unwrap();
+            restore::commit(&back, &|| Ok(())).unwrap();
+            assert_eq!(rows_at_rest(&bed.db()), up_to(25), "{mode}");
+            all_his("put back");
+        }
+        restore::discard(&bed.db()).unwrap();
+        assert_eq!(names(bed.db().parent().unwrap()), ["sqlite.db"], "{mode}");
+    }
+}
+
+#[test]
+fn what_the_agents_user_puts_in_the_place_of_its_database_leads_root_nowhere() {
+    let secret_is_safe = |bed: &Bed, secret: &Path, before: &[u8], what: &str| {
+        let meta = std::fs::metadata(secret).unwrap();
+        assert_eq!((meta.uid(), meta.mode() & 0o777), (0, 0o600), "{what}");
+        assert_eq!(std::fs::read(secret).unwrap(), before, "{what}");
+        let below = |dir: &Path| -> Vec<PathBuf> {
+            std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+        };
+        let kept = [bed.snapshot(), bed.dir.path().join("left")];
+        for file in kept.iter().flat_map(|dir| below(dir)) {
+            assert!(!file.is_symlink() && std::fs::read(&file).unwrap() != before, "{what}: {}", file.display());
+        }
+    };
+    for what in ["link", "log", "directory", "fifo"] {
+        let Some((bed, agent)) = agents_bed("DELETE") else { return };
+        bed.online().unwrap();
+        drop(agent);
+        let good = bed.dir.path().join("good");
+        durable::rename(&bed.snapshot(), &good).unwrap();
+        // A database of root's, of the same name: another agent's, or a builder's.
+        let others = bed.dir.path().join("others");
+        durable::create_dir_all(&others).unwrap();
+        let secret = others.join("sqlite.db");
+        Connection::open(&secret).unwrap().execute_batch("CREATE TABLE secret(x)").unwrap();
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let before = std::fs::read(&secret).unwrap();
+        let db = bed.db();
+        match what {
+            "link" => durable::remove_file(&db).and_then(|()| durable::symlink(&secret, &db)).unwrap(),
+            "log" => durable::symlink(&secret, &sqlite::beside(&db, "-journal")).unwrap(),
+            "directory" => {
+                let proc = db.parent().unwrap();
+                durable::remove_tree(proc).unwrap();
+                durable::symlink(&others, proc).unwrap();
+                std::os::unix::fs::chown(bed.dir.path(), Some(AGENT), Some(AGENT)).unwrap();
+            }
+            _ => {
+                durable::remove_file(&db).unwrap();
+                let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+                rustix::fs::mknodat(rustix::fs::CWD, &db, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+            }
+        }
+        let pace = Pace { deadline: Duration::from_millis(100), cancelled: &|| false };
+        // Whether each succeeds is another question: root must not have been led astray.
+        let _ = bed.online().map(|taken| assert!(taken.backup.failed, "{what}"));
+        secret_is_safe(&bed, &secret, &before, what);
+        let _ = link_ahead(&db, &bed.dir.path().join("left"));
+        let _ = take_stopped(&db, &bed.dir.path().join("left"), &bed.subject(), true, &pace);
+        secret_is_safe(&bed, &secret, &before, what);
+        for trusted in [None, Some(backup::LINKED)] {
+            if let Ok(prepared) = prepare(&good, &db, trusted) {
+                let _ = restore::commit(&prepared, &|| Ok(()));
+            }
+            secret_is_safe(&bed, &secret, &before, what);
+        }
+        assert_eq!(names(&others), ["sqlite.db"], "{what}");
+    }
+}

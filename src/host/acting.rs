@@ -20,6 +20,9 @@ const NO_GROUP: u32 = 65_534;
 pub struct Acting(Option<(u32, u32)>);
 
 impl Acting {
+    /// With root's own rights, where nobody else can change anything.
+    pub const SELF: Self = Self(None);
+
     /// For `file` and what is beside it. Ours, where nobody else can change its directory, or any above it.
     ///
     /// Errors: `permission` where others may write to a directory that is root's: on whose behalf is not to be told.

@@ -64,7 +64,10 @@ pub fn ask(data_dir: &Path) -> Readiness {
 fn open(data_dir: &Path) -> Result<UnixStream, Errno> {
     // By descriptor: a socket's address has room for 107 bytes only, a data directory's name is longer if it likes.
     let dir = rustix::fs::open(data_dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()))?;
+    // The socket itself: a link in its place is connected to as such, and nobody serves that.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let node = rustix::fs::openat(&dir, SOCKET, flags, Mode::empty())?;
+    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", node.as_raw_fd()))?;
     // Non-blocking: connecting to a listener that accepts nothing would wait for ever.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket: OwnedFd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
