@@ -384,7 +384,7 @@ fn the_copies_of_a_package_that_was_not_removed_outlive_the_run() {
     bed.commit(&plan(Vec::new()));
     assert!(copies.exists());
     durable::remove_tree(&copies).unwrap();
-    bed.commit(&plan(Vec::new()));
+    bed.commit(&plan(vec![Step::DaemonReload]));
     assert!(!bed.layout.versions.join(UNMANAGED).exists());
 }
 
