@@ -102,6 +102,10 @@ fn link_out(source: &Path, target: &Path) -> Result<()> {
 
 /// Removes a file beside the database.
 fn remove(file: &Path) -> Result<()> {
+    // Nobody's rights are needed for nothing.
+    if !durable::exists(file)? {
+        return Ok(());
+    }
     sqlite::acting(file, || durable::remove_file(file))
 }
 
