@@ -66,7 +66,7 @@ impl Prepared {
 /// Errors: `backup_missing`, `backup_invalid`, `no_space` (see [`prepare_by_link`]), `permission`, `io`; nothing is
 /// left then.
 pub fn prepare(snapshot_dir: &Path, db: &Path, trusted: Option<&str>) -> Result<Prepared> {
-    make(snapshot_dir, db, trusted, |source, target| copy_out(source, target))
+    make(snapshot_dir, db, trusted, copy_out)
 }
 
 /// As [`prepare`], but links the snapshot itself: the way back on a full disk.

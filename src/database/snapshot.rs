@@ -163,7 +163,10 @@ impl Drop for Source {
         let connection = self.connection.take();
         // What cannot be closed so is not closed as root: it ends with the process.
         let mut connection = std::mem::ManuallyDrop::new(connection);
-        let _ = self.acting.act(|| Ok(drop(connection.take())));
+        let _ = self.acting.act(|| {
+            drop(connection.take());
+            Ok(())
+        });
     }
 }
 

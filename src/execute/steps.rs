@@ -287,7 +287,7 @@ pub(super) fn subject<'a>(
 /// Errors: `agent_not_stopped`, which the new version is not to blame for.
 fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let judged = plan.switch.iter().find_map(|step| match step {
-        Step::Health { binary, .. } => Some(site.real(binary)),
+        Step::Health { binary, .. } => Some(site.layout.followed(binary)),
         _ => None,
     });
     let new =
