@@ -5,7 +5,6 @@ use jiff::{SignedDuration, Timestamp};
 use crate::config::status::{Attempt, Busy, FailedRows, LastResult, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
 use crate::database::{Backup, directory};
-use crate::execute::EVIDENCE_BESIDE_SNAPSHOT;
 use crate::execute::journal::{Journal, Record};
 use crate::plan::facts::Refusal;
 use crate::plan::{Plan, Step, decide};
@@ -164,16 +163,7 @@ impl Failure {
             if self.evidence
                 && let Some(dir) = &self.plan.to_dir
             {
-                let version_dir = versions.join(dir);
-                let place = if self.plan.needs_snapshot_of_target() {
-                    version_dir.join(EVIDENCE_BESIDE_SNAPSHOT)
-                } else {
-                    directory::of(&version_dir)
-                };
-                let is_kept = Backup::read(&place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
-                if is_kept {
-                    add_failed_rows(&mut status, to, &place);
-                }
+                note_failed_rows(&mut status, to, &versions.join(dir), !self.plan.needs_snapshot_of_target());
             }
         }
         if self.code == Code::DatabaseBusy.as_str() {
@@ -204,6 +194,18 @@ pub fn add_failed_rows(status: &mut Status, revision: &Revision, place: &std::pa
     let path = place.display().to_string();
     status.failed_rows.retain(|rows| rows.path != path);
     status.failed_rows.push(FailedRows { revision: revision.clone(), path });
+}
+
+/// Notes every database that failed runs of `revision` have left in its directory, and none that is gone by now.
+/// `in_place`: also the one where its snapshot would be.
+fn note_failed_rows(status: &mut Status, revision: &Revision, version_dir: &std::path::Path, in_place: bool) {
+    let asides = directory::asides(version_dir).unwrap_or_default();
+    let aside = format!("{}-failed", directory::of(version_dir).display());
+    status.failed_rows.retain(|rows| !rows.path.starts_with(&aside));
+    let is_kept =
+        |place: &std::path::PathBuf| Backup::read(place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
+    let place = in_place.then(|| directory::of(version_dir));
+    asides.into_iter().chain(place).filter(is_kept).for_each(|place| add_failed_rows(status, revision, &place));
 }
 
 /// What the rules know of a refusal that is written down.

@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::backup::DATABASE_FILE;
 use crate::host::durable;
+use crate::host::process::FileId;
 use crate::report::{IoContext, Result};
 
 /// The snapshot of a version, below the version's directory.
@@ -12,6 +14,10 @@ const NAME: &str = "backup";
 const NEW_NAME: &str = ".backup.new";
 /// The replaced snapshot, for a moment.
 const OLD_NAME: &str = ".backup.old";
+/// What is kept and never restored from; further ones have a number behind the name, the newest the highest.
+const ASIDE_NAME: &str = "backup-failed";
+/// Most of these that a version keeps, count: each can be as large as the database.
+const MAX_ASIDE: usize = 3;
 /// Only root enters: the copy has the agent's keys, and its own mode may count on a closed data directory.
 const MODE: u32 = 0o700;
 
@@ -23,6 +29,47 @@ pub fn of(version_dir: &Path) -> PathBuf {
 /// Where a new snapshot is made before [`install`].
 pub fn new_in(version_dir: &Path) -> PathBuf {
     version_dir.join(NEW_NAME)
+}
+
+/// What a version in `version_dir` has put aside, the oldest first.
+pub fn asides(version_dir: &Path) -> Result<Vec<PathBuf>> {
+    Ok(numbered(version_dir)?.into_iter().map(|(_, path)| path).collect())
+}
+
+fn numbered(version_dir: &Path) -> Result<Vec<(u32, PathBuf)>> {
+    let number = |name: &str| match name.strip_prefix(ASIDE_NAME)? {
+        "" => Some(1),
+        rest => rest.strip_prefix('-')?.parse().ok(),
+    };
+    let entries = match std::fs::read_dir(version_dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.at("cannot read", version_dir)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.at("cannot read", version_dir)?;
+        found.extend(entry.file_name().to_str().and_then(number).map(|number| (number, entry.path())));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Moves the snapshot `dir` (on the same file system) to where it is never restored from, beside what is there from
+/// earlier runs; of more than three the oldest goes. An earlier one that is the very file goes too: it says no more.
+pub fn set_aside(version_dir: &Path, dir: &Path) -> Result<PathBuf> {
+    let earlier = numbered(version_dir)?;
+    let place = version_dir.join(match earlier.last() {
+        None => ASIDE_NAME.to_owned(),
+        Some((number, _)) => format!("{ASIDE_NAME}-{}", number.saturating_add(1)),
+    });
+    durable::rename(dir, &place)?;
+    let file = |dir: &Path| FileId::of(dir.join(DATABASE_FILE));
+    let same = file(&place);
+    let (again, others): (Vec<_>, Vec<_>) =
+        earlier.into_iter().map(|(_, path)| path).partition(|path| same.is_some() && file(path) == same);
+    let too_many = (others.len() + 1).saturating_sub(MAX_ASIDE);
+    again.iter().chain(others.iter().take(too_many)).try_for_each(|path| durable::remove_tree(path))?;
+    Ok(place)
 }
 
 /// Makes `dir` empty, mode 0700, whatever a run before left there.
@@ -98,6 +145,33 @@ mod tests {
         assert_eq!(content(version), "four");
         assert_eq!(std::fs::metadata(of(version)).unwrap().permissions().mode() & 0o777, MODE);
         assert_eq!(std::fs::read_dir(version).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_put_aside_stands_beside_what_was_before_and_the_oldest_of_more_than_three_goes() {
+        let version = tempfile::tempdir().unwrap();
+        let version = version.path();
+        let names =
+            || asides(version).unwrap().iter().map(|path| path.file_name().unwrap().to_owned()).collect::<Vec<_>>();
+        for text in ["1", "2", "3", "4"] {
+            filled(&new_in(version), text);
+            let place = set_aside(version, &new_in(version)).unwrap();
+            assert_eq!(std::fs::read_to_string(place.join("x")).unwrap(), text);
+        }
+        assert_eq!(names(), ["backup-failed-2", "backup-failed-3", "backup-failed-4"]);
+        // The same file once more is the same evidence, later.
+        for _ in 0..2 {
+            filled(&new_in(version), "5");
+            durable::write(&version.join("live"), b"rows", 0o600).unwrap();
+            std::fs::hard_link(version.join("live"), new_in(version).join(DATABASE_FILE)).unwrap();
+            set_aside(version, &new_in(version)).unwrap();
+            durable::create_dir_all(&new_in(version)).unwrap();
+            std::fs::hard_link(asides(version).unwrap()[2].join(DATABASE_FILE), new_in(version).join(DATABASE_FILE))
+                .unwrap();
+            set_aside(version, &new_in(version)).unwrap();
+        }
+        assert_eq!(names().len(), 3);
+        assert_eq!(asides(version).unwrap().iter().filter(|path| path.join(DATABASE_FILE).exists()).count(), 2);
     }
 
     #[test]

@@ -47,6 +47,12 @@ impl Prepared {
         Stamp::of(&self.file)
     }
 
+    /// Whether it is the file of the snapshot in `snapshot_dir` itself: after the swap there is no other copy.
+    pub fn is_second_name_of(&self, snapshot_dir: &Path) -> bool {
+        let file = FileId::of(&self.file);
+        file.is_some() && file == FileId::of(snapshot_dir.join(DATABASE_FILE))
+    }
+
     /// Whether the prepared file is a good database; reads it whole. Errors: `backup_invalid`; `permission`, `io`.
     pub fn check(&self) -> Result<()> {
         sqlite::acting(&self.file, || sqlite::check_at_rest(&self.file)).map_err(|error| match error.code {
@@ -233,6 +239,11 @@ fn logs_of(file: &Path) -> Result<Vec<(PathBuf, &'static str)>> {
 /// Whether the restore that was prepared beside `db` has not happened.
 pub fn is_prepared(db: &Path) -> Result<bool> {
     durable::exists(&prepared_path(&sqlite::live_path(db)))
+}
+
+/// Whether this run's own snapshot still lies ready for an undo: its swap has not happened.
+pub fn is_undo_prepared(db: &Path) -> Result<bool> {
+    durable::exists(&undo_path(&sqlite::live_path(db)))
 }
 
 /// Removes what [`prepare`] left beside `db`, if anything.

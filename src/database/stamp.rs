@@ -23,6 +23,11 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// Whether both are the same file, whatever has been written to it since.
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        self.ino == other.ino
+    }
+
     /// Of `path`, links followed; `None` if it is not there. Errors: `permission`, `io`.
     pub fn of(path: &Path) -> Result<Option<Self>> {
         match sqlite::look(path) {

@@ -104,6 +104,12 @@ pub struct Note {
     /// it was, nobody has written to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<Stamp>,
+    /// What an undo is about to put in the place of the live database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returns: Option<Stamp>,
+    /// The live database then, of which the evidence was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goes: Option<Stamp>,
 }
 
 /// One record. Steps are named by their place in the plan's switch (or after) list.
@@ -307,6 +313,14 @@ impl Journal {
         })
     }
 
+    /// What the last undo was about to put in the place of the live database, and that one.
+    pub fn swap(&self) -> Option<(Stamp, Option<Stamp>)> {
+        self.records.iter().rev().find_map(|record| match record {
+            Record::Done { note: Note { returns: Some(returns), goes, .. }, .. } => Some((*returns, *goes)),
+            _ => None,
+        })
+    }
+
     /// Identity of the snapshot that this run took, as last noted.
     pub fn snapshot_sha256(&self) -> Option<&str> {
         self.records.iter().rev().find_map(|record| match record {
@@ -441,7 +455,8 @@ mod tests {
     }
 
     fn run() -> Vec<Record> {
-        let note = Note { snapshot_sha256: Some("ab".into()), file: Stamp::of(Path::new("/")).unwrap() };
+        let note =
+            Note { snapshot_sha256: Some("ab".into()), file: Stamp::of(Path::new("/")).unwrap(), ..Note::default() };
         vec![
             Record::Begin(Box::new(opening())),
             Record::Intent { step: 0 },

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::Site;
-use super::journal::{Journal, Note, Record};
-use super::steps::{EVIDENCE_BESIDE_SNAPSHOT, stop_for_undo, subject};
-use crate::database::backup::{DATABASE_FILE, LINKED};
+use super::journal::{self, Journal, Note, Record};
+use super::steps::{look, put, stop_for_undo, subject};
+use crate::database::backup::{ABSENT, DATABASE_FILE, LINKED};
 use crate::database::{self, AtRest, Backup, Content, Pace, Stamp, directory, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, mark};
-use crate::plan::{Database, Plan, Step, UNMANAGED};
+use crate::plan::{Database, Placement, Plan, Step, UNMANAGED};
 use crate::report::{Code, Error, Result};
 use crate::service::StopProof;
 
@@ -38,7 +38,7 @@ pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Res
     })?;
     let mut standstill = site.standstill.borrow_mut();
     (standstill.left, standstill.hold) = (taken.file, taken.hold);
-    Ok(Note { snapshot_sha256: Some(taken.identity), file: taken.file })
+    Ok(Note { snapshot_sha256: Some(taken.identity), file: taken.file, ..Note::default() })
 }
 
 /// Checks, hashes and describes what was taken.
@@ -91,8 +91,8 @@ enum Back {
 }
 
 /// Stops what runs and puts this run's snapshot back as the live database; what was written to the one in its place is
-/// kept as evidence in `evidence`.
-pub(super) fn put_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Result<()> {
+/// kept as evidence in `evidence`. `link`: the agent's, where it may lead to the new version.
+pub(super) fn put_back(site: &Site<'_>, evidence: &str, link: Option<&Placement>, journal: &mut Journal) -> Result<()> {
     // What only we have and can be told by its digest is made ready while the agent still works. The file that was the
     // database somebody may still write to.
     let early = match journal.snapshot_sha256() {
@@ -113,12 +113,29 @@ pub(super) fn put_back(site: &Site<'_>, evidence: &str, journal: &mut Journal) -
     match ready {
         None => return Ok(()),
         Some((from, Back::InPlace)) => restore::return_log(&from, &site.database(), left_file(journal)?)?,
-        Some((_, Back::Ready(prepared))) => {
-            keep_written(site, evidence, journal)?;
-            restore::commit(&prepared, &|| site.stop_proof().look_again())?;
+        Some((from, Back::Ready(prepared))) => {
+            keep_written(site, evidence, &prepared, journal)?;
+            swap_back(site, &from, &prepared, link)?;
         }
     }
     journal.append(Record::DatabaseBack)
+}
+
+/// Swaps the database that was left in. Where that is the only copy, the link goes back before it: whoever starts the agent
+/// between the two starts the old version on what is kept as evidence, and not the new one on the only copy.
+fn swap_back(site: &Site<'_>, from: &Path, prepared: &restore::Prepared, link: Option<&Placement>) -> Result<()> {
+    let link = link.filter(|_| prepared.is_second_name_of(from));
+    if let Some(place) = link {
+        put(place, &place.was)?;
+    }
+    let swapped = restore::commit(prepared, &|| site.stop_proof().look_again());
+    if let (Err(_), Some(place)) = (&swapped, link)
+        && !shares_file(from, &site.database())
+    {
+        // What is started meanwhile must fit the database. The first error is the one to tell.
+        let _ = put(place, &place.now);
+    }
+    swapped
 }
 
 /// Prepares this run's snapshot beside the live database, of which nothing changes; `None` if the run took none. With the
@@ -134,6 +151,9 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
         return Ok(Some((from, Back::InPlace)));
     }
     let db = site.database();
+    if is_lost(&from, identity)? {
+        return without_snapshot(site, journal, from);
+    }
     let copied = || restore::prepare(&from, &db, Some(identity));
     let linked = || restore::prepare_by_link(&from, &db, Some(identity));
     let prepared = match identity {
@@ -154,12 +174,57 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
     Ok(Some((from, Back::Ready(prepared))))
 }
 
+/// Whether the disk has lost the file of this run's snapshot.
+fn is_lost(from: &Path, identity: &str) -> Result<bool> {
+    Ok(identity != ABSENT && !durable::exists(&from.join(DATABASE_FILE))?)
+}
+
+/// Without its snapshot a run can be undone only if nobody but the old version can have written to the live database: it
+/// was kept, and the link has never moved.
+///
+/// Errors: `backup_missing`; links and database stay as the fitting pair that they are.
+fn without_snapshot(site: &Site<'_>, journal: &Journal, from: PathBuf) -> Result<Option<(PathBuf, Back)>> {
+    let plan = &journal.opening()?.plan;
+    let file = from.join(DATABASE_FILE);
+    if plan.database == Database::Keep && !leads_to_new(plan) {
+        site.report.warn(&format!("{} is gone; the live database was kept and is used on", file.display()));
+        return Ok(Some((from, Back::InPlace)));
+    }
+    let to = plan.to.as_ref().map(ToString::to_string).unwrap_or_default();
+    Err(Error::new(Code::BackupMissing, format!("{} is gone: there is no database for the way back", file.display()))
+        .advise(format!(
+            "{to} stays in use with its own database; to leave it at that, remove {} and run `teleport-update enable`",
+            site.layout.versions.join(journal::NAME).display()
+        )))
+}
+
+/// Whether the agent's link leads to the new version.
+fn leads_to_new(plan: &Plan) -> bool {
+    plan.switch.iter().any(|step| match step {
+        // What cannot be looked at may.
+        Step::Switch { place, .. } => look(&place.path).map_or(true, |node| node == place.now),
+        _ => false,
+    })
+}
+
+/// Whether an earlier undo has put back what was left, and nobody but the old version can have written to it since. It may
+/// have ended between the swap and its record.
+fn is_back(site: &Site<'_>, journal: &Journal) -> Result<bool> {
+    let db = site.database();
+    let Some((returns, _)) = journal.swap() else { return Ok(false) };
+    if restore::is_undo_prepared(&db)? || !Stamp::of(&db)?.is_some_and(|live| live.is_same_file(&returns)) {
+        return Ok(false);
+    }
+    // While the link leads to the new version, that is what anybody starts.
+    Ok(!leads_to_new(&journal.opening()?.plan) || database::is_unwritten(&db, Some(returns))?)
+}
+
 /// Whether the live file is the one that was left, of which `from` is the snapshot: it was not replaced, or is back.
 fn stays(site: &Site<'_>, journal: &Journal, from: &Path) -> Result<bool> {
     let db = site.database();
     // Plans without this step are of updaters that gave both files one name.
     let tells = journal.opening()?.plan.switch.iter().any(|step| matches!(step, Step::PrepareSnapshot { .. }));
-    Ok(shares_file(from, &db) || (tells && restore::is_prepared(&db)?))
+    Ok(shares_file(from, &db) || (tells && restore::is_prepared(&db)?) || is_back(site, journal)?)
 }
 
 /// What was taken as the file itself is good if nobody has written to it since; else it is asked. One that has its log
@@ -176,24 +241,32 @@ fn check_whole(from: &Path, prepared: &restore::Prepared, left: Option<Stamp>) -
     })
 }
 
-/// Keeps what was written to the database that was put in the place of the one that was left, once. Nothing is there to be
-/// kept while it is the file that the restore has put there.
-fn keep_written(site: &Site<'_>, evidence: &str, journal: &mut Journal) -> Result<()> {
+/// Keeps what was written to the database that was put in the place of the one that was left. Nothing is there to be kept
+/// while it is the file that the restore has put there, or that was kept before. The journal then tells the file that goes
+/// from the one that comes, `prepared`: a swap that was cut short is known by them.
+fn keep_written(site: &Site<'_>, evidence: &str, prepared: &restore::Prepared, journal: &mut Journal) -> Result<()> {
     let db = site.database();
-    let restored = noted(journal, |step| matches!(step, Step::PrepareRestore { .. }))?;
-    if journal.has(&Record::Evidence) {
-        return Ok(());
-    }
-    if !db.is_file() || database::is_unwritten(&db, restored)? {
-        // What stands there after the swap is not asked again.
-        return journal.append(Record::Evidence);
-    }
     let plan = journal.opening()?.plan.clone();
-    // Evidence is worth a warning; the old version's database is worth everything.
-    if let Err(error) = keep_evidence(site, &plan, evidence) {
-        site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
+    let restored = noted(journal, |step| matches!(step, Step::PrepareRestore { .. }))?;
+    let is_kept = match (journal.has(&Record::Evidence), journal.swap()) {
+        (false, _) => false,
+        // Of an updater that did not tell.
+        (true, None) => true,
+        (true, Some((_, goes))) => database::is_unwritten(&db, goes)?,
+    };
+    if !is_kept && db.is_file() && !database::is_unwritten(&db, restored)? {
+        // Evidence is worth a warning; the old version's database is worth everything.
+        if let Err(error) = keep_evidence(site, &plan, evidence) {
+            site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
+        }
     }
-    journal.append(Record::Evidence)
+    let step = plan.switch.iter().position(|step| matches!(step, Step::Restore { .. } | Step::Switch { .. }));
+    let note = Note { returns: prepared.stamp()?, goes: Stamp::of(&db)?, ..Note::default() };
+    let mut records: Vec<Record> = step.map(|step| Record::Done { step, note }).into_iter().collect();
+    if !journal.has(&Record::Evidence) {
+        records.push(Record::Evidence);
+    }
+    journal.append_all(records)
 }
 
 /// Keeps what the failed version wrote (SPEC §6, rows), unless that would replace a snapshot that is still needed.
@@ -208,18 +281,16 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
         let _ = durable::remove_tree(&new);
         return Err(error);
     }
-    match plan.needs_snapshot_of_target() {
-        true => set_aside(&version_dir).map(|_| ()),
-        false => directory::install(&version_dir, &new),
+    if plan.needs_snapshot_of_target() {
+        return directory::set_aside(&version_dir, &new).map(|_| ());
     }
-}
-
-/// Moves what is in the making of a snapshot to where it is never restored from.
-fn set_aside(version_dir: &Path) -> Result<PathBuf> {
-    let place = version_dir.join(EVIDENCE_BESIDE_SNAPSHOT);
-    durable::remove_tree(&place)?;
-    durable::rename(&directory::new_in(version_dir), &place)?;
-    Ok(place)
+    // What an earlier run of the same version has left there is other rows.
+    let place = directory::of(&version_dir);
+    let is_evidence = Backup::read(&place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
+    if is_evidence && !shares_file(&place, &new.join(DATABASE_FILE)) {
+        directory::set_aside(&version_dir, &place)?;
+    }
+    directory::install(&version_dir, &new)
 }
 
 /// Where this run's snapshot is: beside its place until it is installed there. An install that was cut short has left it
@@ -257,7 +328,7 @@ pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<
     if left_file(journal)?.is_some() && dir != UNMANAGED {
         let is_bad = || journal.snapshot_sha256() == Some(LINKED) && file.exists() && !database::is_whole(&file);
         if database::has_log(&file) || is_bad() {
-            tell_kept(site, &set_aside(&version_dir)?);
+            tell_kept(site, &directory::set_aside(&version_dir, &new)?);
         }
     }
     directory::sweep(&version_dir)?;
@@ -278,9 +349,7 @@ pub(super) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
     if plan.database != Database::Restore && !is_damaged() {
         return Ok(());
     }
-    let place = site.version_dir(to).join(EVIDENCE_BESIDE_SNAPSHOT);
-    durable::remove_tree(&place)?;
-    durable::rename(&taken, &place)?;
+    let place = directory::set_aside(&site.version_dir(to), &taken)?;
     tell_kept(site, &place);
     Ok(())
 }

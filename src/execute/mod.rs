@@ -23,7 +23,6 @@ use crate::plan::{Database, Direction, Plan, ServiceAction, Step, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
 use journal::{Journal, Note, Opening, Record, Writer};
 pub use site::Site;
-pub use steps::EVIDENCE_BESIDE_SNAPSHOT;
 
 /// The configuration that the commit will put in place.
 pub const NEXT_CONFIG: &str = ".updates.yaml.next";
@@ -300,7 +299,8 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
         }
         durable::remove_tree(&versions.join(TAKEN_OVER))?;
     }
-    if plan.switch.is_empty() && plan.after.is_empty() {
+    // Settings alone: what another run keeps is not theirs.
+    if plan.to.is_none() && plan.direction == Direction::Same {
         return Ok(());
     }
     if plan.unmanaged && plan.is_watched() {

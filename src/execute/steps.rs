@@ -20,8 +20,6 @@ use crate::store::{manifest::Manifest, publish};
 const PACKAGE_LOCK: Duration = Duration::from_secs(300);
 /// Below `.unmanaged`: copies of what must survive a package's removal.
 pub(super) const PACKAGE_COPIES: &str = "package";
-/// Where a failed version's database is kept if the snapshot in its place must stay usable.
-pub const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
 
 /// Does `step`.
 pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note> {
@@ -90,14 +88,14 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             can_put(place, &place.was)?;
             // While the link leads to the new version a start between two recoveries starts that, on the old database.
             if look(&place.path)? == place.now || !journal.has(&Record::DatabaseBack) {
-                left::put_back(site, evidence, journal)?;
+                left::put_back(site, evidence, Some(place), journal)?;
             } else {
                 stop_for_undo(site)?;
             }
             take_back(place)
         }
         Step::Restore { .. } if journal.has(&Record::DatabaseBack) => stop_for_undo(site),
-        Step::Restore { dir } => left::put_back(site, dir, journal),
+        Step::Restore { dir } => left::put_back(site, dir, None, journal),
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::PrepareSnapshot { dir } => directory::sweep(&site.version_dir(dir)),
         Step::Snapshot { dir, .. } => left::put_away(site, journal, dir),

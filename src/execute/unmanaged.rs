@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::steps::{EVIDENCE_BESIDE_SNAPSHOT, PACKAGE_COPIES};
+use super::steps::PACKAGE_COPIES;
 use crate::database::backup::{Backup, DATABASE_FILE};
 use crate::database::directory;
 use crate::host::durable;
@@ -63,7 +63,5 @@ fn keep_rows(versions: &Path) -> Result<()> {
     if !durable::exists(&taken.join(DATABASE_FILE))? || !durable::exists(&versions.join(&to))? {
         return Ok(());
     }
-    let place = versions.join(to).join(EVIDENCE_BESIDE_SNAPSHOT);
-    durable::remove_tree(&place)?;
-    durable::rename(&taken, &place)
+    directory::set_aside(&versions.join(to), &taken).map(|_| ())
 }

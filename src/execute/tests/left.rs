@@ -241,6 +241,7 @@ fn a_database_that_was_left_with_its_log_comes_back_with_it() {
                 let note = Note {
                     snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()),
                     file: site.standstill.borrow().left,
+                    ..Note::default()
                 };
                 journal.append(Record::Done { step: 4, note }).unwrap();
             }
@@ -376,9 +377,10 @@ fn a_restored_database_that_was_not_written_to_is_no_evidence_in_a_second_recove
     // A copy, as on another file system: after the swap it is told from nothing else.
     let bytes = std::fs::read(bed.taken()).unwrap();
     durable::write(&bed.taken(), &bytes, 0o600).unwrap();
-    let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()), file: site.standstill.borrow().left };
+    let file = site.standstill.borrow().left;
+    let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()), file, ..Note::default() };
     journal.append(Record::Done { step: 4, note }).unwrap();
-    super::super::left::put_back(&site, "2.0.0", &mut journal).unwrap();
+    super::super::left::put_back(&site, "2.0.0", None, &mut journal).unwrap();
     assert!(journal.has(&Record::Evidence) && bed.aside("2.0.0").is_none());
     assert_eq!(rows(&bed.db()), ["one"]);
 }
@@ -440,5 +442,144 @@ fn an_old_agent_that_was_started_in_the_standstill_is_not_the_new_versions_fault
             false => assert!(started.is_ok(), "it may have been started a little too early"),
         }
         drop(agent);
+    }
+}
+
+/// An update of 1.0.0 with the row "one" to 2.0.0, which wrote "migrated".
+fn failed_upgrade() -> (Bed, Plan) {
+    let bed = Bed::new();
+    write_rows(&bed.db(), &["one"]);
+    let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
+    let plan = super::plan(vec![Step::Hold { running: false }, snapshot, bed.switch()]);
+    bed.kill(&plan, || write_rows(&bed.db(), &["migrated"]));
+    (bed, plan)
+}
+
+impl Bed {
+    /// The rows of every database that is kept in 2.0.0.
+    fn evidence(&self) -> Vec<Vec<String>> {
+        let version = self.version("2.0.0");
+        let places = directory::asides(&version).unwrap().into_iter().chain([directory::of(&version)]);
+        places.map(|place| place.join(DATABASE_FILE)).filter(|file| file.exists()).map(|file| rows(&file)).collect()
+    }
+
+    /// Undoes as far as the database, and ends before that is noted.
+    fn put_back_without_its_record(&self, plan: &Plan, link: bool) {
+        let mut journal = self.reopen().unwrap();
+        let Step::Switch { place, .. } = self.switch() else { panic!("it moves the link") };
+        super::super::left::put_back(&self.site(), "2.0.0", link.then_some(&place), &mut journal).unwrap();
+        assert_eq!(journal.records().last(), Some(&Record::DatabaseBack));
+        let mut shorter = self.begin(plan);
+        let records = &journal.records()[1..journal.records().len() - 1];
+        records.iter().for_each(|record| shorter.append(record.clone()).unwrap());
+    }
+}
+
+#[test]
+fn what_the_new_version_writes_after_an_undo_could_not_swap_the_database_is_kept_as_well() {
+    for restores in [false, true] {
+        let (bed, plan) = if restores { host() } else { failed_upgrade() };
+        if restores {
+            bed.kill(&Plan { switch: plan.switch[..=SWITCH].to_vec(), ..plan }, || {
+                write_rows(&bed.db(), &["migrated"])
+            });
+        }
+        let link = inode(&bed.agent());
+        // A log that cannot be removed.
+        let obstacle = bed.db().with_file_name("sqlite.db-shm");
+        durable::create_dir_all(&obstacle).unwrap();
+        recovery::run(&bed.site(), bed.reopen().unwrap(), &mut |_| panic!("undone")).unwrap_err();
+        assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("2.0.0"), "the pair fits");
+        // It had gone back before the swap of the only copy was tried.
+        assert_eq!(inode(&bed.agent()) != link, restores);
+        // Evidence on another file system is a copy.
+        let version = bed.version("2.0.0");
+        let kept = directory::asides(&version).unwrap().pop().unwrap_or_else(|| directory::of(&version));
+        let bytes = std::fs::read(kept.join(DATABASE_FILE)).unwrap();
+        durable::write(&kept.join(DATABASE_FILE), &bytes, 0o600).unwrap();
+        write_rows(&bed.db(), &["later"]);
+        durable::remove_tree(&obstacle).unwrap();
+        bed.recover();
+        assert_eq!(rows(&bed.db()), ["one"]);
+        assert!(
+            bed.evidence().iter().any(|rows| rows.last().is_some_and(|row| row == "later")),
+            "{:?}",
+            bed.evidence()
+        );
+    }
+}
+
+#[test]
+fn a_database_that_is_back_without_a_record_of_it_keeps_what_the_old_version_wrote_since() {
+    let (bed, plan) = failed_upgrade();
+    // Killed before the link moved.
+    durable::symlink(&bed.target("1.0.0"), &bed.agent()).unwrap();
+    bed.put_back_without_its_record(&plan, false);
+    write_rows(&bed.db(), &["since"]);
+    bed.recover();
+    assert_eq!(rows(&bed.db()), ["one", "since"]);
+    assert_eq!(bed.evidence(), [["one", "migrated"]]);
+}
+
+#[test]
+fn what_the_new_version_wrote_to_a_database_that_was_back_is_no_database_of_the_old_one() {
+    for written in [false, true] {
+        let (bed, plan) = failed_upgrade();
+        bed.put_back_without_its_record(&plan, true);
+        let file = inode(&bed.db());
+        if written {
+            write_rows(&bed.db(), &["migrated again"]);
+        }
+        bed.recover();
+        assert_eq!(rows(&bed.db()), ["one"]);
+        assert_eq!(inode(&bed.db()) == file, !written);
+        let mut all = vec![vec!["one", "migrated"]];
+        if written {
+            all.push(vec!["one", "migrated again"]);
+        }
+        assert_eq!(bed.evidence(), all);
+    }
+}
+
+#[test]
+fn evidence_of_an_earlier_run_stays_beside_that_of_a_later_one() {
+    let (bed, _) = failed_upgrade();
+    bed.recover();
+    for (count, restores) in [(2, false), (3, true)] {
+        let plan = if restores {
+            durable::remove_tree(&bed.version("2.0.0").join("backup")).unwrap();
+            let of_two = Plan {
+                from: Some(revision("2.0.0")),
+                ..super::plan(vec![Step::Snapshot { dir: "2.0.0".into(), stopped: false, failed: false }])
+            };
+            bed.commit(&of_two);
+            restoring(&bed)
+        } else {
+            let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
+            super::plan(vec![snapshot, bed.switch()])
+        };
+        bed.fail(&plan, || write_rows(&bed.db(), &["another run"]));
+        assert_eq!(bed.evidence().len(), count, "{:?}", bed.evidence());
+    }
+}
+
+#[test]
+fn a_snapshot_that_the_disk_has_lost_is_done_without_only_where_nobody_can_have_used_the_database() {
+    for moved in [false, true] {
+        let (bed, _) = failed_upgrade();
+        if !moved {
+            durable::symlink(&bed.target("1.0.0"), &bed.agent()).unwrap();
+        }
+        durable::remove_tree(&bed.version("1.0.0").join("backup")).unwrap();
+        let recovered = recovery::run(&bed.site(), bed.reopen().unwrap(), &mut |_| {});
+        let link = std::fs::read_link(bed.agent()).unwrap();
+        match moved {
+            false => assert_eq!((recovered.unwrap(), link), (Recovered::Undone, bed.target("1.0.0"))),
+            true => {
+                let error = recovered.unwrap_err();
+                assert!(error.advice.unwrap().contains(".journal") && link == bed.target("2.0.0"), "{}", error.what);
+            }
+        }
+        assert_eq!(rows(&bed.db()), ["one", "migrated"], "it is what it was");
     }
 }

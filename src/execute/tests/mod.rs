@@ -22,6 +22,9 @@ use crate::release::{Edition, Revision};
 use crate::report::{Format, Report};
 use crate::service::{HealthSettings, Service};
 
+/// Where the first evidence beside a snapshot is kept.
+const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
+
 /// An image with versions 1.0.0 and 2.0.0 of which the first is linked.
 pub struct Bed {
     dir: tempfile::TempDir,

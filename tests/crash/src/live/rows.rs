@@ -42,8 +42,9 @@ pub fn live(cell: &Cell) -> Result<BTreeSet<Row>, String> {
 pub fn kept(cell: &Cell) -> Result<BTreeSet<Row>, String> {
     let mut rows = BTreeSet::new();
     for version in std::fs::read_dir(cell.path(VERSIONS)).into_iter().flatten().flatten() {
-        for backup in ["backup", "backup-failed"] {
-            let file = version.path().join(backup).join("sqlite.db");
+        let backups = std::fs::read_dir(version.path()).into_iter().flatten().flatten();
+        for backup in backups.filter(|entry| entry.file_name().to_string_lossy().starts_with("backup")) {
+            let file = backup.path().join("sqlite.db");
             if file.exists() {
                 rows.extend(in_file(&file)?);
             }
