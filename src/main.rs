@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use teleport_update::cli::{Cli, LogFormat};
 use teleport_update::command::{self, Context};
-use teleport_update::host::Host;
+use teleport_update::host::{Host, pulse};
 use teleport_update::report::{Format, Report};
 
 fn main() -> ExitCode {
@@ -20,18 +20,14 @@ fn main() -> ExitCode {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
     };
-    let voice = Report::new(&host, format, false);
-    let mut context = match Context::new(host, &cli.global) {
-        Ok(context) => context,
-        Err(error) => {
-            voice.error(&error);
-            return ExitCode::from(error.code.exit_status());
-        }
-    };
-    match command::run(&cli, &mut context) {
+    let voice = Report::new(&host, format, cli.global.debug);
+    pulse::begin(host.var(pulse::PIPE));
+    let ran = Context::new(host, &cli.global).and_then(|mut context| command::run(&cli, &mut context));
+    pulse::end(ran.as_ref().err());
+    match ran {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            context.report.error(&error);
+            voice.error(&error);
             ExitCode::from(error.code.exit_status())
         }
     }

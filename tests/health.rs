@@ -277,6 +277,57 @@ fn a_version_that_fell_while_its_watcher_was_dead_is_left_by_the_next_run() {
     assert_back(&rig);
 }
 
+#[test]
+fn a_watch_that_ends_well_is_not_the_end_of_another_versions_watch() {
+    let settings = "  watch: 15s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 8s\n";
+    let Some(rig) = before("two-watches", settings, How::Reload, &Archive::simple("2.0.0").schema(2)) else { return };
+    rig.drop_in("Restart=no\n");
+    watching(&rig);
+    rig.edit(&format!("{VERSIONS}/updates.yaml"), "  watch: 15s", "  watch: 60s");
+    rig.release(&Archive::simple("3.0.0").schema(3).behaviour("dies-after-ten"));
+    let ran = rig.updater(&["pin", "--force-version", "3.0.0"]);
+    ran.fails(1, "3.0.0 (oss) fell during its watch").fails(1, "rolled back to 2.0.0");
+    rig.until_over("run");
+    assert!(rig.link().ends_with("/2.0.0/bin/teleport"));
+    rig.until_ready();
+    assert_eq!(rig.running(), "2.0.0");
+}
+
+#[test]
+fn a_watch_ends_silently_when_another_run_was_at_work_with_the_agent() {
+    let settings = "  watch: 60s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 4s\n";
+    let Some(rig) = before("overtaken", settings, How::Reload, &Archive::simple("2.0.0").schema(2)) else { return };
+    watching(&rig);
+    rig.release(&Archive::simple("3.0.0").schema(3).behaviour("crash-loop"));
+    rig.updater(&["pin", "--force-version", "3.0.0"]).fails(1, "rolled back to 2.0.0");
+    rig.until_over("run");
+    let status = rig.status();
+    assert_eq!((rig.running().as_str(), &status["refused"][0]["version"]), ("2.0.0", &"3.0.0".into()));
+    assert_eq!(status["refused"].as_array().unwrap().len(), 1, "{status:#}");
+    assert_eq!(status["watch_until"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_watch_that_is_over_leads_back_no_more_whatever_the_agent_does_then() {
+    let Some(rig) = before("stale-watch", WATCHED, How::Reload, &Archive::simple("2.0.0").schema(2)) else { return };
+    rig.drop_in("Restart=no\n");
+    watching(&rig);
+    rig.bed.sh("systemctl kill -s KILL run");
+    rig.until_over("run");
+    rig.note("of a season");
+    let file = format!("{VERSIONS}/updates.yaml");
+    let config = std::fs::read_to_string(rig.path(&file)).unwrap();
+    let until = config.lines().find(|line| line.starts_with("    until:")).unwrap();
+    rig.edit(&file, until, "    until: 2026-01-02T03:04:05+00:00");
+    rig.bed.sh("systemctl kill -s KILL teleport");
+    rig.bed.until("systemctl is-failed -q teleport", SOON);
+    rig.updater(&["update"]).ok();
+    assert!(rig.link().ends_with("/2.0.0/bin/teleport"));
+    assert_eq!(rig.status()["watch_until"], serde_json::Value::Null);
+    rig.start_agent();
+    assert!(rig.has_note("of a season"));
+}
+
 // Refused versions.
 
 /// A bed that has rolled 2.0.0 back once.

@@ -80,6 +80,7 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
             depth: Depth::Adopt,
             over: if args.overwrite { Over::Newer } else { Over::Foreign },
             change: &change,
+            obsolete: &errand::never,
             refuse_left: None,
             trusted_snapshot: None,
         },

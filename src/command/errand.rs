@@ -3,7 +3,7 @@
 
 use super::survey::{self, Depth};
 use super::{Context, ask, record, recover, watch};
-use crate::config::status::Outcome;
+use crate::config::status::{Outcome, Watch};
 use crate::config::{Spec, Updates};
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
@@ -35,6 +35,8 @@ pub struct Errand<'a> {
     pub over: Over,
     /// What the commit changes in the settings.
     pub change: &'a dyn Fn(&mut Spec),
+    /// Why there is nothing to do any more, if the settings say so when the lock is ours: another run was quicker.
+    pub obsolete: &'a dyn Fn(&Updates) -> Option<String>,
     /// The version that is left is refused from now on, for this reason (a rollback).
     pub refuse_left: Option<String>,
     /// Digest of a snapshot that is asked for nothing else (a failed watch goes back to its own).
@@ -52,9 +54,14 @@ pub fn carry_out(context: &mut Context, errand: &Errand<'_>) -> Result<u8> {
     if let Err(error) = &outcome {
         note_failure(context, errand, error);
     }
-    let (status, watches) = outcome?;
+    let watched = outcome?;
     drop(lock);
-    if watches { watch::run(context, None) } else { Ok(status) }
+    watched.map_or(Ok(0), |watched| watch::run(context, &watched, None))
+}
+
+/// For a command that nothing makes superfluous.
+pub fn never(_: &Updates) -> Option<String> {
+    None
 }
 
 /// What `plan` shows and [`carry_out`] runs: the same value from the same facts.
@@ -91,8 +98,13 @@ pub enum Planned {
     Go(Box<Plan>, Box<Facts>),
 }
 
-fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> {
+/// Returns the watch over the version that was committed.
+fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<Option<Watch>> {
     let mut updates = context.open()?;
+    if let Some(why) = (errand.obsolete)(&updates) {
+        context.report.info(&why);
+        return Ok(None);
+    }
     // The links go where the settings of this very run say, not where they went before.
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
@@ -101,7 +113,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
         Planned::Rest(why) => {
             context.report.info(&why);
-            return Ok((0, false));
+            return Ok(None);
         }
         Planned::Go(plan, facts) => (*plan, *facts),
     };
@@ -135,7 +147,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<(u8, bool)> 
     }
     if plan.is_empty() {
         settle_without_move(context, &mut updates, errand)?;
-        return Ok((0, false));
+        return Ok(None);
     }
     room::check(&context.site(&updates, false)?, &plan, None)?;
     for note in &plan.notes {
@@ -208,7 +220,7 @@ fn whole_snapshot(context: &Context, plan: &Plan) -> Result<()> {
     }
 }
 
-fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, bool)> {
+fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<Option<Watch>> {
     let updates = Updates::read(&context.layout.config_file())?;
     let mut site = context.site(&updates, false)?;
     let mut spec = updates.spec().clone();
@@ -256,7 +268,8 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<(u8, b
             say_done(context, plan);
             match finished.after {
                 Some(error) => Err(error),
-                None => Ok((0, plan.is_watched())),
+                None if plan.is_watched() => Ok(Updates::read(&context.layout.config_file())?.status().watch.clone()),
+                None => Ok(None),
             }
         }
         Err(undone) => {

@@ -1,13 +1,15 @@
 //! Re-exec (SPEC §5): a command runs in the active version's updater, if that speaks our protocol, as a supervised
-//! child. If the child breaks, this one recovers and does the work itself.
+//! child. If the child breaks, hangs or cannot be started, this one recovers and does the work itself.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::{Context, recover, survey};
+use super::{Context, record, recover, survey};
 use crate::cli::{Cli, Command};
 use crate::config::Updates;
-use crate::host::command::Command as Program;
+use crate::execute::digest_of;
+use crate::host::command::{Command as Program, Heard, Patience};
 use crate::host::trust;
 use crate::report::Result;
 use crate::store::manifest::Manifest;
@@ -16,8 +18,24 @@ use crate::store::manifest::Manifest;
 pub const GUARD: &str = "TELEPORT_UPDATE_REEXEC";
 /// The parent's pid, in a child that recovers under its parent's lock.
 pub const LOCKED: &str = "TELEPORT_UPDATE_LOCKED";
-/// Exit status of an updater that broke (sysexits.h, EX_SOFTWARE).
-const EX_SOFTWARE: i32 = 70;
+/// Exit statuses that stand whatever else the child said: done, usage, `--err-if-should-update-now`, another run's lock.
+const FINAL: [i32; 4] = [0, 2, 3, 75];
+/// A failure that the child understood: it stands if the child said which.
+const FAILED: i32 = 1;
+/// An updater that failed so often is passed over until it is another file.
+const MAX_FAILURES: u32 = 3;
+/// Until an updater gives its first sign of life: it does so before it reads anything. A program of 4 MB on a loaded host.
+const FIRST_SIGN: Duration = Duration::from_secs(30);
+/// Without a sign of life: the longest that honest work can be silent is a large database on a slow disk.
+const SILENCE: Duration = Duration::from_secs(10 * 60);
+/// In all: longer than the longest honest run (jitter 1 h, download 1 h), and half an hour less than the unit has.
+const LONGEST: Duration = Duration::from_secs(150 * 60);
+/// After SIGTERM, to the next safe point: a minute less than the unit has.
+const STOP: Duration = Duration::from_secs(4 * 60);
+/// A reader is waited for by a person.
+const FIRST_SIGN_OF_READER: Duration = Duration::from_secs(10);
+/// `status` answers within a second.
+const STATUS: Duration = Duration::from_secs(15);
 
 /// Runs the command in the active version's updater. `None`: it runs here.
 pub fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
@@ -30,27 +48,85 @@ pub fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
     let Some(updater) = active_updater(context) else {
         return Ok(None);
     };
-    let child =
-        Program::new(&updater).args(context.host.args.iter().skip(1)).env(GUARD, "1").run_attached(&context.signals);
-    let broke = match &child {
-        Ok(status) => match status.code() {
-            Some(EX_SOFTWARE) => "broke (exit status 70)".to_owned(),
-            Some(code) => return Ok(Some(u8::try_from(code).unwrap_or(1))),
-            None if context.signals.cancelled() => return Ok(Some(1)),
-            None => format!("ended with {status}"),
-        },
-        Err(error) => format!("could not be started ({error})"),
+    let heard = Program::new(&updater)
+        .args(context.host.args.iter().skip(1))
+        .env(GUARD, "1")
+        .run_heard(&context.signals, patience(&cli.command));
+    let (final_status, broke) = match &heard {
+        Ok(heard) => (final_status(heard), how(heard)),
+        Err(error) => (None, format!("could not be started ({error})")),
     };
-    context.report.warn(&format!(
-        "the updater {} {broke}; this one ({}) recovers and does the work",
-        updater.display(),
-        context.host.exe.display()
-    ));
-    if super::writes(&cli.command) && recover::is_needed(context) {
-        let _lock = context.lock("recover")?;
+    if final_status.is_some() {
+        return Ok(final_status);
+    }
+    let is_stopped = context.signals.cancelled();
+    let goes_on = if is_stopped { "" } else { "; this one recovers and does the work" };
+    let (path, own) = (updater.display(), context.host.exe.display());
+    context.report.warn(&format!("the updater {path} {broke}{goes_on} ({own})"));
+    let has_failed = !is_stopped || heard.is_ok_and(|heard| heard.gave_up.is_some());
+    if super::writes(&cli.command) {
+        take_over(cli, context, has_failed.then_some(updater.as_path()))?;
+    }
+    Ok(is_stopped.then_some(1))
+}
+
+/// Recovers what the child left half done, and counts its failure, under the lock.
+fn take_over(cli: &Cli, context: &mut Context, failed: Option<&Path>) -> Result<()> {
+    let is_needed = recover::is_needed(context);
+    let lock = context.lock(if matches!(cli.command, Command::Update(_)) { "update" } else { "recover" });
+    let _lock = match lock {
+        Ok(lock) => lock,
+        Err(error) if is_needed => return Err(error),
+        // Whoever may not write comes to that in its command.
+        Err(error) => {
+            context.report.debug(&error.to_string());
+            return Ok(());
+        }
+    };
+    // Who was told to end leaves the recovery to the next run.
+    if !context.signals.cancelled() {
         recover::pending(context, false)?;
     }
-    Ok(None)
+    let counted = failed.filter(|_| !recover::is_needed(context)).map(|updater| {
+        let sha256 = digest_of(updater)?.to_string();
+        let mut updates = Updates::read(&context.layout.config_file())?;
+        record::updater_failed(&mut updates, &sha256);
+        updates.write()
+    });
+    if let Some(Err(error)) = counted {
+        context.report.debug(&error.to_string());
+    }
+    Ok(())
+}
+
+/// How long the child is let go on.
+fn patience(command: &Command) -> Patience {
+    let (first, silence) = match command {
+        Command::Status(_) => (FIRST_SIGN_OF_READER, STATUS),
+        command if super::writes(command) => (FIRST_SIGN, SILENCE),
+        _ => (FIRST_SIGN_OF_READER, SILENCE),
+    };
+    Patience { first, silence, longest: LONGEST, stop: STOP }
+}
+
+/// The status that this command ends with, if the child's is final.
+fn final_status(heard: &Heard) -> Option<u8> {
+    let code = heard.status.filter(|_| heard.gave_up.is_none())?.code()?;
+    let stands = FINAL.contains(&code) || (code == FAILED && heard.has_word);
+    u8::try_from(code).ok().filter(|_| stands)
+}
+
+/// How it ended, for a message.
+fn how(heard: &Heard) -> String {
+    match (&heard.gave_up, heard.status) {
+        (Some(why), _) => why.clone(),
+        (None, Some(status)) if status.code() == Some(FAILED) => "failed and did not say why".to_owned(),
+        (None, Some(status)) => match status.code() {
+            Some(code) => format!("broke (exit status {code})"),
+            None => format!("ended with {status}"),
+        },
+        (None, None) => "could not be ended".to_owned(),
+    }
 }
 
 /// The active version's updater, if it is compatible and not this very file.
@@ -69,9 +145,18 @@ fn active_updater(context: &Context) -> Option<PathBuf> {
     let updater = manifest.updater.filter(|updater| updater.protocol == super::version::PROTOCOL)?;
     let path = dir.join(updater.path);
     // What others may have put there is not for us to run, nor what they may exchange when we have looked.
-    let layout = &context.layout;
-    let is_safe = |path: &PathBuf| trust::check_way(layout, &layout.inside(path)).is_ok();
-    (!is_same_file(&path, &context.host.exe)).then_some(path).filter(|path| path.exists()).filter(is_safe)
+    let is_safe = trust::check_way(&context.layout, &context.layout.inside(&path)).is_ok();
+    if !is_safe || is_same_file(&path, &context.host.exe) || !path.exists() {
+        return None;
+    }
+    let failed = updates.status().failed_updaters.iter().filter(|failed| failed.count >= MAX_FAILURES);
+    let digests: Vec<&str> = failed.map(|failed| failed.sha256.as_str()).collect();
+    if !digests.is_empty() && digest_of(&path).is_ok_and(|digest| digests.contains(&digest.to_string().as_str())) {
+        let (path, own) = (path.display(), context.host.exe.display());
+        context.report.info(&format!("the updater {path} failed {MAX_FAILURES} times and is passed over ({own})"));
+        return None;
+    }
+    Some(path)
 }
 
 fn is_same_file(a: &Path, b: &Path) -> bool {

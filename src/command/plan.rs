@@ -37,6 +37,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
         depth: Depth::Move,
         over: Over::Told,
         change: &|_| {},
+        obsolete: &errand::never,
         refuse_left: None,
         trusted_snapshot: None,
     };

@@ -2,10 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::config::status::{Attempt, Busy, FailedRows, LastResult, Outcome, Refused, Watch};
+use super::watch;
+use crate::config::status::{Attempt, Busy, FailedRows, FailedUpdater, LastResult, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
 use crate::database::{Backup, directory};
 use crate::execute::journal::{Journal, Record};
+use crate::host::machine;
 use crate::plan::facts::Refusal;
 use crate::plan::{Plan, Step, decide};
 use crate::release::Revision;
@@ -34,6 +36,8 @@ fn count_busy(status: &mut Status, now: Timestamp) {
     let Busy { since, count } = earlier.unwrap_or(Busy { since: now, count: 0 });
     status.database_busy = Some(Busy { since, count: count.saturating_add(1) });
 }
+/// How many updaters that failed are remembered: those of the versions that a host goes to and fro between.
+const FAILED_UPDATERS: usize = 4;
 
 /// The configuration after a commit.
 pub fn settled(
@@ -63,6 +67,9 @@ pub fn settled(
                 until: end().unwrap_or(now),
                 snapshot_sha256: snapshot_sha256.map(str::to_owned),
                 previous: plan.from.clone().filter(|_| !plan.unmanaged),
+                run: Some(uuid::Uuid::new_v4().to_string()),
+                boot: machine::boot_id(),
+                fell: None,
             });
             // A new target has come: what was refused before it is no longer asked for. Its own earlier failures count
             // until its watch is over.
@@ -120,6 +127,8 @@ pub struct Failure {
     pub switched: bool,
     /// The failed version's database was kept.
     pub evidence: bool,
+    /// It was the run back of a watch, which then is tried again.
+    pub leads_back: bool,
 }
 
 impl Failure {
@@ -139,6 +148,7 @@ impl Failure {
             blame,
             switched,
             evidence: journal.has(&Record::Evidence),
+            leads_back: opening.command == watch::COMMAND,
         })
     }
 
@@ -153,6 +163,10 @@ impl Failure {
         };
         if status.last_result.as_ref().is_some_and(is_this) {
             return;
+        }
+        // It may have stopped the agent and started it again: no longer what the watch of an earlier run looks at.
+        if !self.leads_back {
+            status.watch = None;
         }
         if let Some(to) = &self.plan.to {
             let refuse = self.blame || (self.switched && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
@@ -231,6 +245,18 @@ pub fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code:
         count: refusal.count,
         retry_at: refusal.retry_at,
     });
+}
+
+/// Counts a failure of the updater whose file has the digest `sha256`.
+pub fn updater_failed(updates: &mut Updates, sha256: &str) {
+    let mut status = updates.status().clone();
+    let known = status.failed_updaters.iter().position(|failed| failed.sha256 == sha256);
+    let count = known.map_or(0, |place| status.failed_updaters.remove(place).count).saturating_add(1);
+    status.failed_updaters.push(FailedUpdater { sha256: sha256.to_owned(), count });
+    // The latest at the end; a host has one active updater at a time.
+    let superfluous = status.failed_updaters.len().saturating_sub(FAILED_UPDATERS);
+    status.failed_updaters.drain(..superfluous);
+    updates.set_status(&status);
 }
 
 /// A failure before any switch: only the result is written.

@@ -27,6 +27,7 @@ pub fn run(context: &mut Context) -> Result<u8> {
             depth: Depth::Move,
             over: Over::Told,
             change: &|_| {},
+            obsolete: &errand::never,
             refuse_left: Some("rolled back by the operator".into()),
             trusted_snapshot: None,
         },

@@ -67,6 +67,10 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
             depth: Depth::Move,
             over: Over::Told,
             change: &|_| {},
+            obsolete: &|updates| {
+                let is_off = !updates.spec().enabled || updates.spec().pinned;
+                is_off.then(|| "updates were disabled or a version was pinned meanwhile".to_owned())
+            },
             refuse_left: None,
             trusted_snapshot: None,
         },

@@ -48,6 +48,7 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
             depth: Depth::Repair,
             over: Over::Foreign,
             change: &|_| {},
+            obsolete: &errand::never,
             refuse_left: None,
             trusted_snapshot: None,
         },

@@ -1,81 +1,126 @@
 //! The watch that goes on after the commit, without the lock; a failure in it is a new run, back (SPEC §6).
+//!
+//! It belongs to one commit, which the record in `updates.yaml` names. Everything that it does is done under the lock and only
+//! if that record still stands: what another run did since is not its to judge.
 
+use std::cell::Cell;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
 use super::{Context, recover, way_back};
 use crate::config::Updates;
+use crate::config::status::Watch;
 use crate::execute::unmanaged;
-use crate::host::machine;
+use crate::host::{lock, machine};
 use crate::plan::{Over, retention};
+use crate::release::Revision;
 use crate::report::{Code, Error, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{HealthSettings, Verdict};
 use crate::store::publish;
 
+/// The name of the run back, for the lock and the journal.
+pub const COMMAND: &str = "watch";
+/// How long after its watch a version that fell in it may still be left, if the run back failed: some tries of the timer. Later
+/// too much was done on the host since.
+const BACK_WITHIN: SignedDuration = SignedDuration::from_hours(1);
+
 /// Watches the version that was committed: for `left`, or for as long as is configured (what follows a commit, such as
 /// the removal of a package, can take longer than the watch and must not use it up). Returns the exit status.
-pub fn run(context: &mut Context, left: Option<Duration>) -> Result<u8> {
+pub fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) -> Result<u8> {
     let updates = context.open()?;
-    let Some(watch) = updates.status().watch.clone() else {
-        return Ok(0);
-    };
     let site = context.site(&updates, false)?;
     let left = left.unwrap_or(updates.spec().watch);
     if left.is_zero() {
-        return settle(context);
+        return settle(context, watch, true);
     }
     context.report.info(&format!("{} is healthy; watching it for {} s more", watch.revision, left.as_secs()));
     let binary = context.layout.versions.join(survey::dir_of(context, &watch.revision)).join("bin/teleport");
     let data_dir = site.data_dir.clone();
     let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
     let settings = HealthSettings { watch: left, ..site.health };
-    match health::watch(&probe, settings, &|| context.signals.cancelled()) {
+    let link = agents_link(context);
+    let ends = || context.signals.cancelled() || agents_link(context) != link || !is_alone(context, watch);
+    match health::watch(&probe, settings, &ends) {
         // Stopped with the host: the next run looks again.
         Ok(Verdict::Failed { .. }) if machine::is_going_down() => Ok(0),
-        Ok(Verdict::Failed { reason }) => back(context, &reason),
-        Ok(_) => settle(context),
-        // The next run looks again.
+        Ok(Verdict::Failed { reason }) => back(context, watch, &reason),
+        Ok(_) => settle(context, watch, true),
+        // Told to end, or another run is at work or was: that one judges what it does.
         Err(error) if error.code == Code::Interrupted => Ok(0),
         Err(error) => Err(error),
     }
 }
 
-/// A watch that was cut short (a kill, a reboot) is judged by the next run. `Some`: it led back, with this status.
+/// A watch that was cut short is gone on with by the next run, for what is left of it. `Some`: it led back, with this status.
 pub fn resume(context: &mut Context, updates: &Updates) -> Result<Option<u8>> {
-    let Some(watch) = &updates.status().watch else {
+    let Some(watch) = updates.status().watch.clone() else {
         return Ok(None);
     };
-    if updates.spec().active().as_ref() != Some(&watch.revision) {
+    let boot = machine::boot_id();
+    let active = updates.spec().active();
+    let Some(left) = left_of(&watch, active.as_ref(), boot.as_deref(), context.host.now()) else {
+        settle(context, &watch, false)?;
         return Ok(None);
-    }
-    let state = context.service(updates)?.state(&context.stop_proof()?)?;
-    if state.failed {
-        return back(context, "the agent failed during its watch").map(Some);
-    }
-    let left = Duration::try_from(watch.until.duration_since(context.host.now())).unwrap_or_default();
-    if !left.is_zero() {
-        return run(context, Some(left.min(updates.spec().watch)))
-            .map(Some)
-            .map(|status| status.filter(|&status| status != 0));
-    }
-    settle(context)?;
-    Ok(None)
+    };
+    let status = match &watch.fell {
+        Some(reason) => back(context, &watch, reason)?,
+        None => run(context, &watch, Some(left.min(updates.spec().watch)))?,
+    };
+    Ok(Some(status).filter(|&status| status != 0))
 }
 
-/// The version stood: what was kept only for its failure may go.
-fn settle(context: &mut Context) -> Result<u8> {
-    let _lock = context.lock("watch")?;
+/// What is left of `watch`; `None` if it is over, whatever a look would show now: its time has passed, another version is
+/// active, or the host was booted since. Pure.
+fn left_of(watch: &Watch, active: Option<&Revision>, boot: Option<&str>, now: Timestamp) -> Option<Duration> {
+    let is_other_boot = watch.boot.is_some() && watch.boot.as_deref() != boot;
+    let grace = if watch.fell.is_some() { BACK_WITHIN } else { SignedDuration::ZERO };
+    let left = watch.until.duration_since(now).saturating_add(grace);
+    if active != Some(&watch.revision) || is_other_boot || !left.is_positive() {
+        return None;
+    }
+    Duration::try_from(left).ok()
+}
+
+/// Where the agent's link leads.
+fn agents_link(context: &Context) -> Option<PathBuf> {
+    std::fs::read_link(context.layout.link_dir.join("teleport")).ok()
+}
+
+/// Whether no other run is at work, nor was at work with the agent since `watch` began.
+fn is_alone(context: &Context, watch: &Watch) -> bool {
+    let is_at_work = lock::run_of(&context.lock_path()).is_ok_and(|run| run.is_some());
+    !is_at_work && Updates::read(&context.layout.config_file()).map_or(true, |updates| is_current(&updates, watch))
+}
+
+fn is_current(updates: &Updates, watch: &Watch) -> bool {
+    updates.status().watch.as_ref() == Some(watch)
+}
+
+/// The watch is over: what was kept only for its failure may go. `stood`: the version was watched to the end.
+fn settle(context: &mut Context, watch: &Watch, stood: bool) -> Result<u8> {
+    let _lock = match context.lock("watch") {
+        // The other run's now; the next one settles what it leaves.
+        Err(error) if error.code == Code::LockHeld => return Ok(0),
+        lock => lock?,
+    };
     recover::pending(context, false)?;
     let mut updates = context.open()?;
+    if !is_current(&updates, watch) {
+        return Ok(0);
+    }
     let mut status = updates.status().clone();
-    if let Some(watch) = status.watch.take() {
+    status.watch = None;
+    if stood {
         // It has proven itself: an earlier failure counts no more.
         status.refused.retain(|refused| refused.revision != watch.revision);
-        updates.set_status(&status);
-        updates.write()?;
     }
+    updates.set_status(&status);
+    updates.write()?;
     unmanaged::forget(&context.layout.versions)?;
     let facts = survey::facts(context, &updates, Depth::Move, None)?;
     if facts.keep == 1 {
@@ -91,32 +136,99 @@ fn settle(context: &mut Context) -> Result<u8> {
 }
 
 /// The version fell during its watch: back to the one before, with the snapshot of that very run.
-fn back(context: &mut Context, reason: &str) -> Result<u8> {
-    let updates = context.open()?;
-    let Some(watch) = updates.status().watch.clone() else {
+fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
+    let Some(fallen) = note_fall(context, watch, reason)? else {
         return Ok(0);
     };
     context.report.warn(&format!("{} fell during its watch: {reason}", watch.revision));
     let Some(previous) = watch.previous.clone() else {
-        return way_back::go(context, &watch, reason);
+        return way_back::go(context, &fallen, reason);
     };
+    let overtaken = Cell::new(false);
     errand::carry_out(
         context,
         &Errand {
-            command: "watch",
+            command: COMMAND,
             target: previous.clone(),
             in_window: true,
             insist: true,
             depth: Depth::Move,
             over: Over::Told,
             change: &|_| {},
+            obsolete: &|updates| {
+                let is_ours =
+                    is_current(updates, &fallen) && updates.spec().active().as_ref() == Some(&fallen.revision);
+                overtaken.set(!is_ours);
+                (!is_ours).then(|| format!("another run took over from the watch of {}", fallen.revision))
+            },
             refuse_left: Some(format!("fell during its watch: {reason}")),
-            trusted_snapshot: watch.snapshot_sha256,
+            trusted_snapshot: watch.snapshot_sha256.clone(),
         },
     )?;
+    if overtaken.get() {
+        return Ok(0);
+    }
     Err(Error::new(
         Code::Unhealthy,
         format!("{} fell during its watch ({reason}); rolled back to {previous}", watch.revision),
     )
     .advise("see `journalctl -u teleport`"))
+}
+
+/// Writes the fall down, so that a run back that fails is tried again. `None`: the watch is over by another run.
+fn note_fall(context: &mut Context, watch: &Watch, reason: &str) -> Result<Option<Watch>> {
+    let _lock = match context.lock(COMMAND) {
+        Err(error) if error.code == Code::LockHeld => return Ok(None),
+        lock => lock?,
+    };
+    recover::pending(context, false)?;
+    let mut updates = context.open()?;
+    if !is_current(&updates, watch) || updates.spec().active().as_ref() != Some(&watch.revision) {
+        return Ok(None);
+    }
+    let mut status = updates.status().clone();
+    let fallen = Watch { fell: Some(reason.to_owned()), ..watch.clone() };
+    status.watch = Some(fallen.clone());
+    updates.set_status(&status);
+    match updates.write() {
+        Ok(()) => Ok(Some(fallen)),
+        // A full disk must not keep a host on a version that fell.
+        Err(error) => {
+            context.report.warn(&error.to_string());
+            Ok(Some(watch.clone()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::release::Edition;
+
+    #[test]
+    fn a_watch_is_over_by_its_time_another_version_or_another_boot() {
+        let revision = |version: &str| Revision { version: version.parse().unwrap(), edition: Edition::Oss };
+        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+        let watch = Watch {
+            revision: revision("2.0.0"),
+            until: at(60),
+            snapshot_sha256: None,
+            previous: Some(revision("1.0.0")),
+            run: Some("a".to_owned()),
+            boot: Some("b".to_owned()),
+            fell: None,
+        };
+        let left = |watch: &Watch, version: &str, boot: &str, now: i64| {
+            left_of(watch, Some(&revision(version)), Some(boot), at(now)).map(|left| left.as_secs())
+        };
+        assert_eq!(left(&watch, "2.0.0", "b", 20), Some(40));
+        assert_eq!(left(&watch, "2.0.0", "b", 60), None);
+        assert_eq!(left(&watch, "2.0.0", "c", 20), None);
+        assert_eq!(left(&watch, "3.0.0", "b", 20), None);
+        assert_eq!(left_of(&watch, None, Some("b"), at(20)), None);
+        // A fall that was seen is no later look: the way back may take some tries, and not for ever.
+        let fallen = Watch { fell: Some("down".to_owned()), ..watch };
+        assert_eq!(left(&fallen, "2.0.0", "b", 60), Some(3600));
+        assert_eq!(left(&fallen, "2.0.0", "b", 3660), None);
+    }
 }

@@ -30,6 +30,8 @@ pub struct Status {
     pub attempts: Vec<Attempt>,
     /// Runs that failed because the database was in use.
     pub database_busy: Option<Busy>,
+    /// Updaters that broke when a command was handed to them (SPEC §5).
+    pub failed_updaters: Vec<FailedUpdater>,
 }
 
 /// How the last run ended.
@@ -75,6 +77,12 @@ pub struct Watch {
     pub snapshot_sha256: Option<String>,
     /// What a failure goes back to.
     pub previous: Option<Revision>,
+    /// Which commit it belongs to.
+    pub run: Option<String>,
+    /// The boot in which it began.
+    pub boot: Option<String>,
+    /// Why the version fell, while the way back is not done.
+    pub fell: Option<String>,
 }
 
 /// A version that was rolled back, and when it is tried again.
@@ -121,6 +129,15 @@ pub struct Busy {
     pub count: u32,
 }
 
+/// An updater that broke, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedUpdater {
+    /// The digest of its file.
+    pub sha256: String,
+    /// How often.
+    pub count: u32,
+}
+
 impl FromStr for Outcome {
     type Err = std::convert::Infallible;
 
@@ -158,6 +175,10 @@ impl Status {
             failed_rows: view.at("failed_rows")?.items()?.iter().map(FailedRows::from_view).collect::<Result<_>>()?,
             attempts: view.at("attempts")?.items()?.iter().map(Attempt::from_view).collect::<Result<_>>()?,
             database_busy: Busy::from_view(&view.at("database_busy")?)?,
+            failed_updaters: {
+                let items = view.at("failed_updaters")?.items()?;
+                items.iter().map(FailedUpdater::from_view).collect::<Result<_>>()?
+            },
         })
     }
 
@@ -172,6 +193,7 @@ impl Status {
             ("failed_rows", list(self.failed_rows.iter().map(FailedRows::to_node).collect())),
             ("attempts", list(self.attempts.iter().map(Attempt::to_node).collect())),
             ("database_busy", self.database_busy.as_ref().map(Busy::to_node)),
+            ("failed_updaters", list(self.failed_updaters.iter().map(FailedUpdater::to_node).collect())),
         ])
     }
 }
@@ -213,6 +235,9 @@ impl Watch {
             until: view.needed("complete: until is missing", view.at("until")?.time()?)?,
             snapshot_sha256: view.at("snapshot_sha256")?.text()?,
             previous: view.at("previous")?.revision()?,
+            run: view.at("run")?.text()?,
+            boot: view.at("boot")?.text()?,
+            fell: view.at("fell")?.text()?,
         }))
     }
 
@@ -223,6 +248,9 @@ impl Watch {
                 ("until", Some(time_node(self.until))),
                 ("snapshot_sha256", self.snapshot_sha256.as_deref().map(Node::text)),
                 ("previous", self.previous.as_ref().map(revision_node)),
+                ("run", self.run.as_deref().map(Node::text)),
+                ("boot", self.boot.as_deref().map(Node::text)),
+                ("fell", self.fell.as_deref().map(Node::text)),
             ],
         )
     }
@@ -289,6 +317,17 @@ impl Busy {
     }
 }
 
+impl FailedUpdater {
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        let sha256 = view.needed("complete: sha256 is missing", view.at("sha256")?.text()?)?;
+        Ok(Self { sha256, count: view.at("count")?.integer()?.unwrap_or(1) })
+    }
+
+    fn to_node(&self) -> Node {
+        Node::mapping([("sha256", Some(Node::text(&self.sha256))), ("count", Some(Node::plain(self.count)))])
+    }
+}
+
 fn needed_revision(view: &View<'_>) -> Result<Revision> {
     let version: Option<Version> = view.at("version")?.parsed("a version")?;
     let edition: Option<Edition> = view.at("edition")?.parsed("an edition")?;
@@ -339,6 +378,9 @@ mod tests {
                 until: time,
                 snapshot_sha256: Some("0e1".to_owned()),
                 previous: Some(revision("1.0.0")),
+                run: Some("a".to_owned()),
+                boot: Some("b".to_owned()),
+                fell: Some("why".to_owned()),
             }),
             refused: vec![Refused {
                 revision: revision("2.0.0"),
@@ -351,6 +393,7 @@ mod tests {
             failed_rows: vec![FailedRows { revision: revision("2.0.0"), path: "/v/2.0.0/backup".to_owned() }],
             attempts: vec![Attempt { revision: revision("2.0.0"), count: 3 }],
             database_busy: Some(Busy { since: time, count: 2 }),
+            failed_updaters: vec![FailedUpdater { sha256: "ab".repeat(32), count: 2 }],
         }
     }
 

@@ -13,6 +13,7 @@ pub mod manager;
 pub mod mark;
 pub mod package;
 pub mod process;
+pub mod pulse;
 mod removal;
 pub mod selinux;
 pub mod session;

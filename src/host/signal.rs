@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
+use super::pulse;
 use crate::report::{IoContext, Result};
 
 /// Room for `/proc/self/status`, bytes: it has about 1500.
@@ -54,6 +55,8 @@ impl Signals {
 
     /// True once a signal came: end at the next safe point.
     pub fn cancelled(&self) -> bool {
+        // Whoever asks is alive.
+        pulse::beat();
         self.received.load(Ordering::SeqCst) != 0
     }
 

@@ -327,6 +327,13 @@ impl Reference {
         }
     }
 
+    /// A watch ends when another run was at work; the run back itself is tried again.
+    pub fn overtakes_watch(&mut self, command: &str) {
+        if command != "watch" {
+            self.watched = None;
+        }
+    }
+
     /// An interrupted run of `target` has been undone.
     pub fn undone(&mut self, target: Rev, touched: bool) {
         if !touched {
@@ -515,6 +522,7 @@ impl Reference {
         if !restores && let (Some(evidence), Some(kept)) = (evidence, self.kept.get_mut(&to)) {
             kept.snap = Some(evidence);
         }
+        self.overtakes_watch(asked.command);
         self.refuse(to);
         // The old agent is started again and is what it was.
         self.running = self.active.is_some_and(|active| self.comes_up(active));

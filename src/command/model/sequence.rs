@@ -421,7 +421,13 @@ impl World {
         let (state, undone) = match (committed, blamed) {
             (true, _) => (find(Stage::Committed), None),
             (_, true) => (find(Stage::GivenUp), None),
-            _ => (find(Stage::Before), target.map(|target| (target, touched))),
+            _ => {
+                let before = find(Stage::Before).map(|mut state| {
+                    state.overtakes_watch(&command);
+                    state
+                });
+                (before, target.map(|target| (target, touched)))
+            }
         };
         let Some(state) = state else {
             return Err(TestCaseError::fail(format!("the reference knows no such run of {command}: {records:#?}")));
