@@ -842,3 +842,29 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     rig.enable(&[]).ok();
     assert_eq!(rig.status()["agent_version_running"], "1.1.0");
 }
+
+#[test]
+fn a_running_agent_that_is_newer_is_asked_by_its_process_although_its_file_is_gone() {
+    let Some(rig) = Rig::up("newerruns") else { return };
+    put(rig.path("/opt/theirs/teleport"), agent("9.0.0"), 0o755);
+    let unit = agent_unit("").replace("/usr/local/bin/teleport", "/opt/theirs/teleport");
+    rig.bed.write("/etc/systemd/system/teleport.service", unit, 0o644);
+    rig.start_agent();
+    rig.bed.sh("rm /opt/theirs/teleport");
+    rig.release(&Archive::simple("1.0.0"));
+    let ran = rig.enable(&["--log-format", "json"]);
+    assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{ran:#?}");
+    assert!(ran.stderr.contains("is Teleport 9.0.0"), "{ran:#?}");
+    assert!(!rig.path("/usr/local/bin/teleport").exists());
+    assert_eq!(rig.sql("SELECT DISTINCT version FROM rows"), ["9.0.0"]);
+}
+
+#[test]
+fn a_go_host_is_not_taken_over_by_an_older_version() {
+    let image = Image::new("0.5.0");
+    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), false);
+    let before = of_go(&image.root());
+    let ran = image.enable(&["--log-format", "json", "--group", "default"]);
+    assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{ran:#?}");
+    assert_eq!(of_go(&image.root()), before);
+}
