@@ -50,6 +50,8 @@ pub(super) struct Fetched {
     pub(super) length: u64,
     /// `Content-Encoding`, never undone: kept to explain a digest that does not match.
     pub(super) encoding: Option<String>,
+    /// Nothing but the end of its connection told the end of the body: it may have been cut.
+    pub(super) open_ended: bool,
 }
 
 /// Where one archive and its companions are.
@@ -146,6 +148,7 @@ impl Origin {
                     validator: None,
                     encoding: None,
                     total: None,
+                    open_ended: false,
                     position: 0,
                     idle_resumes: 0,
                     window: Window::default(),
@@ -216,7 +219,8 @@ pub(super) fn pump(
         }
         if filled == 0 {
             let encoding = body.encoding();
-            return Ok(Fetched { digest: Digest(hasher.finalize().into()), length, encoding });
+            let open_ended = body.is_open_ended();
+            return Ok(Fetched { digest: Digest(hasher.finalize().into()), length, encoding, open_ended });
         }
         match &pipe {
             Some(open) => {
@@ -306,6 +310,10 @@ impl Body {
         }
     }
 
+    fn is_open_ended(&self) -> bool {
+        matches!(self, Body::Download(download) if download.open_ended)
+    }
+
     fn encoding(&self) -> Option<String> {
         match self {
             Body::File(..) => None,
@@ -325,6 +333,8 @@ struct Download {
     validator: Option<String>,
     encoding: Option<String>,
     total: Option<u64>,
+    /// No answer tells where the body ends.
+    open_ended: bool,
     position: u64,
     /// Connections in a row that brought nothing new.
     idle_resumes: u32,
@@ -400,7 +410,8 @@ impl Download {
         };
         match (self.position, stream.status) {
             (0, 200) => {
-                self.total = stream.length();
+                self.total = self.length(&stream);
+                self.open_ended = self.total.is_none() && !is_chunked(&stream);
                 self.validator = validator(&stream);
                 self.encoding = stream.field(header::CONTENT_ENCODING).map(str::to_owned);
                 self.shared.total.store(self.total.unwrap_or(0), Ordering::Relaxed);
@@ -428,7 +439,7 @@ impl Download {
             }
             (position, 200) => {
                 // No ranges here: the same file is read again up to where we were.
-                if validator(&stream) != self.validator || stream.length() != self.total {
+                if validator(&stream) != self.validator || self.length(&stream) != self.total {
                     return Err(changed());
                 }
                 self.skip(stream, position)
@@ -442,6 +453,12 @@ impl Download {
             }
             (_, status) => Err(Error::new(Code::Network, format!("{} answered {status}", shown(&self.url)))),
         }
+    }
+
+    /// How long the whole body is: as the answer says, or where only the end of its connection would tell, as was announced
+    /// before.
+    fn length(&self, stream: &Stream) -> Option<u64> {
+        stream.length().or_else(|| self.limits.announced.filter(|_| !is_chunked(stream)))
     }
 
     fn skip(&mut self, mut stream: Stream, bytes: u64) -> Result<()> {
@@ -508,6 +525,11 @@ impl Window {
         *self = Self::default();
         is_fast
     }
+}
+
+/// Whether the body tells its own end.
+fn is_chunked(stream: &Stream) -> bool {
+    stream.field(header::TRANSFER_ENCODING).is_some_and(|coding| coding.to_ascii_lowercase().contains("chunked"))
 }
 
 /// What tells two states of a file apart: a strong ETag, else Last-Modified.

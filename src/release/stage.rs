@@ -301,6 +301,15 @@ fn transfer(
     let broke = || Error::new(Code::Io, format!("the download of {} broke", origin.shown()));
     let (fetched, unpacked) = (fetched.ok_or_else(broke)?, unpacked.ok_or_else(broke)?);
     if fetched.digest != announced {
+        // An archive that ends before its end, from a server that did not say where that is.
+        if fetched.open_ended && unpacked.as_ref().is_err_and(|error| error.code == Code::ArchiveInvalid) {
+            let (shown, length) = (origin.shown(), fetched.length);
+            let what =
+                format!("the download of {shown} ended after {length} bytes, in the middle; its server told no length");
+            return Err(
+                Error::new(Code::Network, what).advise("run the command again; have the mirror send Content-Length")
+            );
+        }
         return Err(mismatch(origin, announced, &fetched));
     }
     Ok((fetched, unpacked.map_err(|error| error.during(origin.shown()))?))

@@ -450,6 +450,30 @@ fn a_cut_chunked_body_is_resumed_too() {
 }
 
 #[test]
+fn a_body_that_ends_with_its_connection_is_resumed_up_to_what_was_announced() {
+    for has_ranges in [true, false] {
+        let mut bench = Bench::new();
+        bench.limits.announced = Some(release().len() as u64);
+        let server = server(release(), move |body, request| match request.range_start() {
+            Some(start) if has_ranges => Reply::part(body, start).without_length(),
+            _ if request.count < 2 => Reply::ok(body).without_length().cut_after(70_000),
+            _ => Reply::ok(body).without_length(),
+        });
+        bench.stage_over(&server).unwrap();
+        assert_eq!(server.requests()[2].range_start(), Some(70_000));
+    }
+}
+
+#[test]
+fn a_cut_that_nothing_shows_but_the_archive_is_told_as_a_cut() {
+    let bench = Bench::new();
+    let server = server(release(), |body, _| Reply::ok(body).without_length().cut_after(70_000));
+    let error = bench.stage_over(&server).unwrap_err();
+    assert_eq!(error.code, Code::Network);
+    assert!(error.what.contains("70000 bytes") && error.what.contains("no length"), "{error}");
+}
+
+#[test]
 fn a_server_without_ranges_is_read_again_up_to_the_cut() {
     let bench = Bench::new();
     let server = server(release(), |body, request| {
