@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use support::{Rig, updater};
 use test_cluster::directive::Find;
 use test_cluster::misbehaviour::Misbehaviour;
-use test_crash::live::cell::{Cell, Ran, Running, START, until};
+use test_crash::live::cell::{Cell, Ran, Running, START, UPDATER, until};
 use test_crash::live::flows::{Scene, settings, version};
 use test_crash::live::{rows, suite, whole};
 use test_crash::suite::{Options, Row};
@@ -245,6 +245,149 @@ fn a_downgrade_waits_for_a_stranger_at_the_database_and_the_agent_runs_meanwhile
 }
 
 #[test]
+fn an_agent_of_a_user_who_cannot_open_the_database_neither_delays_a_downgrade_nor_is_it_ended_by_one() {
+    let Some(updater) = cells() else { return };
+    let scene = Scene::on_two(&updater).unwrap();
+    scene.cluster.set_directive(Find::version("1.0.0"));
+    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+    cell.start_agent().unwrap();
+    let mut nobodys = agent_of_nobody(&cell);
+    let ran = run(&cell, "update --now", 0);
+    assert!(!ran.said.contains("pid "), "{ran:#?}");
+    assert!(nobodys.is_alive().unwrap(), "it was nobody's business");
+    drop(nobodys);
+    assert_eq!(is_whole(&cell), "1.0.0");
+}
+
+#[test]
+fn an_agent_of_a_user_who_cannot_open_the_database_does_not_keep_a_broken_version_from_being_undone() {
+    let Some(updater) = cells() else { return };
+    let (_scene, cell) = before_two(&updater, "1500ms", "0s", Some("corrupts-schema"));
+    let nobodys = agent_of_nobody(&cell);
+    let ran = run(&cell, "update --now", 1);
+    assert!(ran.said.contains("rolled back to 1.0.0"), "{ran:#?}");
+    drop(nobodys);
+    assert_eq!(is_whole(&cell), "1.0.0");
+}
+
+#[test]
+fn an_agent_that_has_fallen_is_started_by_an_update_also_while_another_user_runs_one() {
+    let Some(updater) = cells() else { return };
+    let (_scene, cell) = before_two(&updater, "10s", "0s", None);
+    let nobodys = agent_of_nobody(&cell);
+    // Its pid file stays: it was started, and never stopped.
+    cell.sh("kill -9 $(cat /run/teleport.pid)").unwrap();
+    run(&cell, "update --now", 0);
+    drop(nobodys);
+    assert_eq!(is_whole(&cell), "2.0.0");
+    // And what runs of another user is no reason to stay installed.
+    cell.sh("kill $(cat /run/teleport.pid); rm /run/teleport.pid").unwrap();
+    let _nobodys = agent_of_nobody(&cell);
+    until(SOON, || cell.agents().len() == 1).unwrap();
+    run(&cell, "uninstall", 0);
+}
+
+#[test]
+fn roots_second_agent_is_waited_for_while_the_first_one_works_on_and_no_agent_is_stopped_in_vain() {
+    let Some(updater) = cells() else { return };
+    let mut scene = Scene::on_two(&updater).unwrap();
+    edit(&mut scene, "s/^spec:/&\\n  database_timeout: 1s/");
+    scene.cluster.set_directive(Find::version("1.0.0"));
+    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+    cell.start_agent().unwrap();
+    let agent = cell.agent();
+    let mut second = cell.command("/usr/local/bin/teleport");
+    second.args(["start", "--data-dir=/var/second", "--pid-file=/run/second.pid"]);
+    let _second = cell.spawn(second).unwrap();
+    until(SOON, || cell.path("/run/second.pid").exists()).unwrap();
+    let ran = run(&cell, "update --now", 1);
+    let pid = std::fs::read_to_string(cell.path("/run/second.pid")).unwrap();
+    assert!(ran.said.contains(&format!("pid {} (teleport", pid.trim())), "{ran:#?}");
+    assert_eq!(cell.agent(), agent, "it was not stopped");
+}
+
+#[test]
+fn a_rollback_goes_on_when_the_agent_that_it_stops_takes_the_terminal_along() {
+    let Some(updater) = cells() else { return };
+    let mut scene = Scene::on_two(&updater).unwrap();
+    // The command is run by the updater itself.
+    edit(&mut scene, r"s/^    stop: .p=/&$PPID; kill -HUP $p; p=/");
+    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+    cell.start_agent().unwrap();
+    run(&cell, "rollback", 0);
+    assert_eq!(is_whole(&cell), "1.0.0");
+}
+
+#[test]
+fn a_rollback_from_a_session_of_the_agent_outlives_it_whatever_its_control_group() {
+    let Some(updater) = cells() else { return };
+    let mut scene = Scene::on_two(&updater).unwrap();
+    // As the end of a terminal that the agent has carried.
+    edit(&mut scene, r"s/ && kill $p/&; kill -HUP $(cat \/run\/user)/");
+    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+    // An agent that is a shell, with a user's command in it.
+    let user = "echo $$ >/run/user; exec /opt/teleport-update/teleport-update rollback >/var/said 2>&1";
+    let session = format!("echo $$ >/run/teleport.pid; sh -c '{user}'; :");
+    let agent = "/var/lib/teleport/versions/0.0.9/bin/teleport";
+    cell.sh(&format!("mkdir -p $(dirname {agent}); cp /bin/sh {agent}; chmod 755 {agent}")).unwrap();
+    let mut shell = cell.command(agent);
+    shell.args(["-c", &session, "start"]);
+    let ran = cell.finish(shell).unwrap();
+    assert_eq!(ran.code, None, "it was stopped: {ran:#?}");
+    let said = || std::fs::read_to_string(cell.path("/var/said")).unwrap_or_default();
+    until(SOON, || said().contains("-> 1.0.0 (oss): done") && !cell.path(JOURNAL).exists())
+        .unwrap_or_else(|_| panic!("{}", said()));
+    assert!(said().contains("session of its own"), "{}", said());
+    assert_eq!(is_whole(&cell), "1.0.0");
+}
+
+#[test]
+fn programs_that_another_user_keeps_running_do_not_keep_every_version_on_the_disk() {
+    let Some(updater) = cells() else { return };
+    let mut scene = Scene::on_one(&updater, &settings("10s", "0s")).unwrap();
+    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+    cell.start_agent().unwrap();
+    let mut nobodys = vec![agent_of_nobody(&cell)];
+    for number in 2..=6 {
+        scene.release(&version(number));
+        run(&cell, "update --now", 0);
+        nobodys.push(agent_of_nobody(&cell));
+    }
+    let entries = std::fs::read_dir(cell.path("/var/lib/teleport/versions")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut versions: Vec<String> = names.filter(|name| name.ends_with(".0.0")).collect();
+    versions.sort();
+    assert_eq!(versions, ["3.0.0", "4.0.0", "5.0.0", "6.0.0"]);
+    assert!(nobodys.iter_mut().all(|running| running.is_alive().unwrap()), "a removed program runs on");
+    drop(nobodys);
+    assert_eq!(is_whole(&cell), "6.0.0");
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_not_taken_for_a_stopped_agent() {
+    let Some(updater) = cells() else { return };
+    let journal = |number| version(number).trailer_field("journal", "delete".into());
+    let scene = Scene::on_second(&updater, &journal(1), &journal(2)).unwrap();
+    scene.cluster.set_directive(Find::version("1.0.0"));
+    for error in ["EMFILE", "EIO", "ENOMEM"] {
+        let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+        cell.start_agent().unwrap();
+        let agent = cell.agent().unwrap();
+        cell.sh(&format!("kill -STOP {agent}")).unwrap();
+        let mut blind = cell.command("/usr/bin/strace");
+        blind.args(["-qq", "-o", "/dev/null", "-P", "/proc", "-e"]);
+        blind.arg(format!("inject=open,openat:error={error}")).arg(format!("{UPDATER}/teleport-update"));
+        blind.args(["update", "--now"]);
+        let ran = cell.finish(blind).unwrap();
+        assert_eq!(ran.code, Some(1), "{error}: {ran:#?}");
+        assert!(ran.said.contains("/proc"), "{error}: {ran:#?}");
+        cell.sh(&format!("kill -CONT {agent}")).unwrap();
+        until(SOON, || cell.agent().is_some()).unwrap();
+        assert_eq!(is_whole(&cell), "2.0.0", "{error}");
+    }
+}
+
+#[test]
 fn no_row_is_lost_of_an_agent_that_writes_as_hard_as_it_can() {
     writer("writer-wal");
 }
@@ -398,6 +541,28 @@ fn interrupted(updater: &Updater) -> Scene {
         })
         .unwrap();
     scene
+}
+
+/// Changes the scene's settings by a line of sed.
+fn edit(scene: &mut Scene, script: &str) {
+    let file = "/var/lib/teleport/versions/updates.yaml";
+    let before = std::fs::read_to_string(scene.files.path().join("root").join(&file[1..])).unwrap();
+    scene
+        .live(|cell| cell.sh(&format!("sed -i '{script}' {file}")).map(drop).map_err(|error| error.to_string()))
+        .unwrap();
+    let after = std::fs::read_to_string(scene.files.path().join("root").join(&file[1..])).unwrap();
+    assert_ne!(before, after, "{script}");
+}
+
+/// Another user's agent of the same binary, with a directory of its own.
+fn agent_of_nobody(cell: &Cell) -> Running {
+    cell.sh("mkdir -p /var/nobody; chown 65534:65534 /var/nobody; rm -f /var/nobody/pid").unwrap();
+    let mut command = cell.command("/usr/bin/setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/local/bin/teleport", "start"]);
+    command.args(["--data-dir=/var/nobody", "--pid-file=/var/nobody/pid"]);
+    let running = cell.spawn(command).unwrap();
+    until(SOON, || cell.path("/var/nobody/pid").exists()).unwrap_or_else(|_| panic!("{:?}", running.said()));
+    running
 }
 
 fn start(cell: &Cell, line: &str) -> Running {

@@ -8,7 +8,7 @@ use crate::config::{Spec, Updates};
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::execute::{self, Next, prepare as preparing, room};
-use crate::host::{Layout, durable, machine, session};
+use crate::host::{Layout, durable, machine, process, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Database, Direction, Over, Plan, ServiceAction, Snapshot, Step, Target};
@@ -411,18 +411,23 @@ pub fn leave_session(context: &Context) -> Result<Option<u8>> {
         // The terminal goes with the agent that carried it.
         return context.signals.ignore_hangup().map(|()| None);
     }
-    let inside = session::inside_unit(&context.layout.unit, &machine::own_cgroup());
-    if !inside {
+    let groups = |pid| Ok::<_, Error>(process::cgroup(pid)?.unwrap_or_default());
+    let inside = session::inside_unit(&context.layout.unit, &groups(process::FIRST)?, &groups(std::process::id())?);
+    if !inside && !context.stop_proof()?.carries_us()? {
         return Ok(None);
     }
-    context.signals.ignore_hangup()?;
-    context
-        .report
-        .notice("this shell lives in the agent's own session: going on in a unit of its own (journalctl has the rest)");
     let mut argv: Vec<std::ffi::OsString> = vec!["/usr/bin/env".into(), format!("{SCOPE_GUARD}=1").into()];
     argv.push(context.host.exe.clone().into());
     argv.extend(context.host.args.iter().skip(1).map(Into::into));
-    Ok(Some(match session::leave(&context.layout.unit, &argv, &context.signals)? {
+    let said = "this shell lives in the agent's own session: going on in a";
+    let ended = if machine::is_systemd_booted() {
+        context.report.notice(&format!("{said} unit of its own (journalctl has the rest)"));
+        session::leave(&context.layout.unit, &argv, &context.signals)?
+    } else {
+        context.report.notice(&format!("{said} session of its own (`status` has the end)"));
+        session::go_apart(&argv, &context.signals)?
+    };
+    Ok(Some(match ended {
         Some(status) => status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
         // The agent was stopped and this session ends with it; how the run ends, `status` tells.
         None => 0,

@@ -128,6 +128,7 @@ impl Context {
             plain_binary: Some(self.layout.link_dir.join("teleport")),
             database: self.layout.database(&self.data_dir()?),
             at_boot: false,
+            unit: self.layout.unit.clone(),
         })
     }
 

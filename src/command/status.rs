@@ -194,7 +194,7 @@ fn running(context: &Context, updates: &Updates) -> Option<(bool, Option<String>
         return None;
     }
     let state = context.service(updates).ok()?.state(&context.stop_proof().ok()?).ok()?;
-    let exe = state.main_pid.and_then(Process::by_pid).and_then(|process| process.exe);
+    let exe = state.main_pid.and_then(|pid| Process::by_pid(pid).ok()?).and_then(|process| process.exe);
     let version = exe.and_then(|exe| {
         let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;
         version_in(context, dir.as_os_str().to_str()?)

@@ -8,6 +8,7 @@ use super::{Context, stranger};
 use crate::config::{GoUpdater, Updates};
 use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::directory;
+use crate::host::process::Reach;
 use crate::host::systemctl::Systemctl;
 use crate::host::{Layout, durable, machine, mark, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact, is_updater_name};
@@ -62,6 +63,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
     let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, wait);
     let foreign = !state.running && !state.unmanaged.is_empty();
+    let in_use = if layout.is_image() { InUse::default() } else { in_use(&layout.versions, &installed, &data_dir)? };
     let adopt = depth == Depth::Adopt;
     let set_aside = if adopt { set_aside(context)? } else { Vec::new() };
     let closed_path = if adopt { closed_path(context) } else { None };
@@ -88,7 +90,8 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         refused: status.refused.iter().map(super::record::refusal).collect(),
         components: spec.components.clone(),
         keep: spec.keep,
-        in_use: if layout.is_image() { Vec::new() } else { in_use(&layout.versions, &installed) },
+        in_use: in_use.by_the_agents,
+        in_use_by_others: in_use.by_others,
         packages: if adopt && layout.suffix.is_none() {
             package::installed(root)?.into_iter().map(|package| package.name).collect()
         } else {
@@ -412,31 +415,42 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     Ok(found)
 }
 
+/// The directories of versions that processes run.
+#[derive(Debug, Default)]
+struct InUse {
+    by_the_agents: Vec<String>,
+    by_others: Vec<String>,
+}
+
 /// The versions that processes run; all of them where root may not see what some process runs. (Others see little, and
 /// remove nothing; and of what shields itself although no capability is missing, the name tells.)
-fn in_use(versions: &Path, installed: &[Installed]) -> Vec<String> {
+fn in_use(versions: &Path, installed: &[Installed], data_dir: &Path) -> Result<InUse> {
     let real = versions.canonicalize().unwrap_or_else(|_| versions.to_owned());
-    let all = process::all();
-    let is_ours = |process: &&process::Process| {
+    let reach = Reach::of(&data_dir.join("proc/sqlite.db"))?;
+    let sees_all = process::may_see_all();
+    let is_ours = |process: &process::Process| {
         let binaries = || installed.iter().flat_map(|installed| &installed.binaries);
         // The kernel cuts names at 15 bytes.
         binaries().any(|name| !process.comm.is_empty() && name.starts_with(&process.comm))
     };
-    let mut hidden = all.iter().filter(|process| process.hidden).peekable();
-    if machine::is_root()
-        && hidden.peek().is_some()
-        && (!process::may_see_all() || hidden.any(|process| is_ours(&process)))
-    {
-        return installed.iter().map(|installed| installed.dir.clone()).collect();
+    let mut used = InUse::default();
+    for process in process::all()? {
+        let exe = process.exe.as_deref().and_then(|exe| exe.strip_prefix(&real).ok()?.components().next());
+        let dirs: Vec<String> = match exe {
+            Some(dir) => vec![dir.as_os_str().to_string_lossy().into_owned()],
+            None if process.hidden && machine::is_root() && (!sees_all || is_ours(&process)) => {
+                installed.iter().map(|installed| installed.dir.clone()).collect()
+            }
+            None => continue,
+        };
+        let users = if process.can_open(&reach)? { &mut used.by_the_agents } else { &mut used.by_others };
+        users.extend(dirs);
     }
-    let mut dirs: Vec<String> = all
-        .iter()
-        .filter_map(|process| process.exe.as_deref()?.strip_prefix(&real).ok()?.components().next())
-        .map(|part| part.as_os_str().to_string_lossy().into_owned())
-        .collect();
-    dirs.sort();
-    dirs.dedup();
-    dirs
+    for dirs in [&mut used.by_the_agents, &mut used.by_others] {
+        dirs.sort();
+        dirs.dedup();
+    }
+    Ok(used)
 }
 
 /// The Go updater's links to its own versions.

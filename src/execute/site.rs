@@ -67,6 +67,7 @@ impl Site<'_> {
             plain_binary: Some(self.layout.link_dir.join("teleport")),
             database: self.database(),
             at_boot: self.boot,
+            unit: self.layout.unit.clone(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::journal::{Journal, Note, Record};
 use super::{Site, left};
 use crate::database::{self, Pace, Subject, directory, restore};
-use crate::host::process::{FileId, Process};
+use crate::host::process::FileId;
 use crate::host::{durable, mark, package, systemctl::Systemctl};
 use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
 use crate::release::Revision;
@@ -44,7 +44,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Restore { dir } => left::replace(site, plan, dir)?,
         Step::DaemonReload => site.service.daemon_reload()?,
         Step::Reload => {
-            site.before_reload.set(site.service.reaper());
+            site.before_reload.set(site.service.reaper()?);
             if site.service.reload()? == Reloaded::Restarted {
                 site.before_reload.set(None);
                 site.report.warn("the agent cannot be reloaded: it was restarted, its connections were dropped");
@@ -145,8 +145,10 @@ fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
 
 fn stop(site: &Site<'_>) -> Result<()> {
     let proof = site.stop_proof();
-    site.service.wait_for_strangers(&proof, site.database_timeout, &|| site.signals.cancelled())?;
+    site.service.wait_until_alone(&proof, site.database_timeout, &|| site.signals.cancelled())?;
     site.standstill.borrow_mut().manager = site.service.manager();
+    // The agent can carry the terminal of whoever is waiting: its loss is no wish to end from here on.
+    site.signals.ignore_hangup()?;
     site.service.stop(&proof, site.database_timeout)
 }
 
@@ -288,12 +290,19 @@ fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Result<()> {
         Step::Health { binary, .. } => Some(site.layout.followed(binary)),
         _ => None,
     });
-    let new =
-        judged.or_else(|| Some(site.version_dir(plan.to_dir.as_ref()?).join("bin/teleport"))).and_then(FileId::of);
+    let new = judged.or_else(|| Some(site.version_dir(plan.to_dir.as_ref()?).join("bin/teleport")));
+    let new = match new {
+        Some(program) => FileId::find(program)?,
+        None => None,
+    };
+    let mut is_old = false;
+    for agent in site.stop_proof().agents()? {
+        is_old |= agent.exe_id()?.is_some_and(|program| Some(program) != new);
+    }
     // By then the link leads to the new version, on its own database.
-    match site.stop_proof().agents().iter().filter_map(Process::exe_id).all(|program| Some(program) == new) {
-        true => Ok(()),
-        false => Err(Error::new(
+    match is_old {
+        false => Ok(()),
+        true => Err(Error::new(
             Code::AgentNotStopped,
             "the old version was started by something else while it was stopped for the update",
         )
@@ -348,8 +357,13 @@ fn is_untouched(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result
 /// Whether a process runs the binary that `place` leads to now.
 fn runs_new(site: &Site<'_>, place: &Placement) -> Result<bool> {
     let Node::Link(target) = &place.now else { return Ok(false) };
-    let new = FileId::of(site.layout.followed(target));
-    Ok(new.is_some() && site.stop_proof().leftovers()?.iter().any(|process| process.exe_id() == new))
+    let new = FileId::find(site.layout.followed(target))?;
+    for process in site.stop_proof().leftovers()? {
+        if new.is_some() && process.exe_id()? == new {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn new_version_runs(site: &Site<'_>) -> Error {
@@ -379,7 +393,7 @@ fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
     // What had the database open in the standstill was stopped before it was put back.
     site.standstill.take();
     site.service.daemon_reload()?;
-    if site.boot || !running || site.service.state(&site.stop_proof())?.running {
+    if site.boot || !running || site.service.is_running()? {
         return Ok(());
     }
     site.service.start()

@@ -276,7 +276,7 @@ impl Command {
         }
     }
 
-    /// The same, but SIGTERM is ours alone: the program goes on without us, and the answer is `None`.
+    /// The same, but SIGTERM and SIGHUP are ours alone: the program goes on without us, and the answer is `None`.
     pub fn run_apart(&self, signals: &Signals) -> Result<Option<ExitStatus>> {
         self.supervise(signals, true, None)
     }
@@ -284,7 +284,7 @@ impl Command {
     fn supervise(
         &self,
         signals: &Signals,
-        leave_on_term: bool,
+        apart: bool,
         deadline: Option<Instant>,
     ) -> Result<Option<ExitStatus>> {
         let line = self.line();
@@ -302,7 +302,8 @@ impl Command {
                 return Ok(None);
             }
             let received = signals.received();
-            if leave_on_term && received == Some(Signal::TERM.as_raw()) {
+            let ends_us = [Signal::TERM, Signal::HUP].iter().any(|signal| received == Some(signal.as_raw()));
+            if apart && ends_us {
                 return Ok(None);
             }
             if received.is_some() && received != passed_on {
@@ -640,7 +641,7 @@ mod tests {
         assert!(error.what.contains("sleep 3000") && error.what.contains("did not end"), "{error}");
         let pid: u32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
-        while crate::host::process::Process::by_pid(pid).is_some() {
+        while crate::host::process::Process::by_pid(pid).unwrap().is_some() {
             assert!(Instant::now() < deadline, "{pid} is alive");
             std::thread::yield_now();
         }

@@ -73,7 +73,7 @@ impl Events {
                 let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
                 let descriptor = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
                 // The number can have been another's by then.
-                self.missed |= !id.is_alive();
+                self.missed |= !id.is_alive().unwrap_or(false);
                 self.processes.insert(*id, descriptor);
             }
         }
@@ -163,7 +163,7 @@ mod tests {
 
     fn sleeper(program: &Path) -> (Child, ProcessId) {
         let child = Child::start(program, None);
-        let id = Process::by_pid(child.0.id()).unwrap().id();
+        let id = Process::by_pid(child.0.id()).unwrap().unwrap().id();
         (child, id)
     }
 

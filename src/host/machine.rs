@@ -105,11 +105,6 @@ pub fn boot_id() -> Option<String> {
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// The text of `/proc/self/cgroup`; empty where there is none.
-pub fn own_cgroup() -> String {
-    std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
-}
-
 fn nearest_existing(path: &Path) -> PathBuf {
     path.ancestors().find(|ancestor| ancestor.exists()).map_or_else(|| PathBuf::from("/"), Path::to_owned)
 }

@@ -1,30 +1,40 @@
 //! A look at `/proc`: who runs what, and who has a file open. Our own process is never listed, nor are zombies.
 //!
 //! What may not be looked at is listed as [hidden](Process::hidden), never left out: without CAP_SYS_PTRACE the kernel
-//! shows neither program nor open files of a process that has another user or a capability that we lack.
+//! shows neither program nor open files of a process that has another user or a capability that we lack. A look that
+//! fails (no descriptor, no memory, an I/O error) is an error: only ENOENT and ESRCH mean that a process is gone.
 //!
 //! Files are compared by device and inode, which also holds for renamed files and for processes in containers; names
 //! only count for processes that see the same file system as we do.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
+use crate::report::{Code, Error, IoContext, Result};
+
 /// What the kernel appends to the name of a file that was removed or replaced.
 const DELETED: &[u8] = b" (deleted)";
 /// What SQLite keeps beside a database while it is open.
-const DATABASE_SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+const DATABASE_SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Bit of a kernel thread in the flags of `/proc/PID/stat`, PF_KTHREAD.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: files of any owner.
 const ANY_FILE: u64 = 1 << 1 | 1 << 2;
+/// What lets a process write files of any owner, or become who may: CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER,
+/// SETGID, SETUID, SETPCAP, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, MKNOD, SETFCAP (capabilities(7)).
+const LEADS_TO_FILES: u64 =
+    0b1111 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 16 | 1 << 17 | 1 << 19 | 1 << 21 | 1 << 27 | 1 << 31;
 /// The bit of CAP_SYS_PTRACE.
 const SYS_PTRACE: u64 = 1 << 19;
 /// The first process, which every `/proc` lists unless it hides what is others' (`hidepid=2`).
-const FIRST: u32 = 1;
+pub const FIRST: u32 = 1;
 
 /// The kernel's USER_HZ, part of its ABI and 100 on every architecture we have.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -43,6 +53,25 @@ impl FileId {
     pub fn of(path: impl AsRef<Path>) -> Option<Self> {
         let found = std::fs::metadata(path).ok()?;
         Some(Self { dev: found.dev(), ino: found.ino() })
+    }
+
+    /// The same, but what cannot be looked at is an error. Not there is also what has a file where a directory should be.
+    pub fn find(path: impl AsRef<Path>) -> Result<Option<Self>> {
+        match std::fs::metadata(&path) {
+            Ok(found) => Ok(Some(Self { dev: found.dev(), ino: found.ino() })),
+            Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::NotADirectory => Ok(None),
+            Err(error) => Err(error).at("cannot look at", path),
+        }
+    }
+
+    /// The file that a link of `/proc/PID` leads to. `None` also for one on a file system that refuses to tell (another
+    /// user's FUSE, a server that is gone): a file that we can look at ourselves it is not.
+    fn behind(link: &Path) -> Result<Option<Self>> {
+        match std::fs::metadata(link) {
+            Ok(found) => Ok(Some(Self { dev: found.dev(), ino: found.ino() })),
+            Err(error) if is_shortage(&error) => Err(error).at("cannot look at", link),
+            Err(_) => Ok(None),
+        }
     }
 }
 
@@ -75,28 +104,42 @@ pub struct Process {
 }
 
 impl Process {
-    /// The living process with this number.
-    pub fn by_pid(pid: u32) -> Option<Self> {
-        let read_stat = || std::fs::read(format!("/proc/{pid}/stat"));
-        let stat = match read_stat() {
-            Err(error) if is_denied(&error) => return Some(Self::unseen(pid)),
-            stat => stat.ok()?,
+    /// The living process with this number; `None` if there is none.
+    ///
+    /// Errors: `io` if it cannot be looked at for another reason than its being hidden.
+    pub fn by_pid(pid: u32) -> Result<Option<Self>> {
+        let place = format!("/proc/{pid}/stat");
+        let stat = match std::fs::read(&place) {
+            Err(error) if is_denied(&error) => return Ok(Some(Self::unseen(pid))),
+            stat => match if_there(stat, &place)? {
+                Some(stat) => stat,
+                None => return Ok(None),
+            },
         };
-        let (comm, ppid, start_time) = parse_stat(&stat)?;
+        let Some((comm, ppid, start_time)) = parse_stat(&stat) else { return Ok(None) };
         let file = PathBuf::from(format!("/proc/{pid}/exe"));
-        let exe = std::fs::read_link(&file).map(without_deleted);
-        let hidden = exe.as_ref().is_err_and(is_denied) && !is_kernel_thread(&stat);
+        let link = std::fs::read_link(&file).map(without_deleted);
+        let hidden = link.as_ref().is_err_and(is_denied) && !is_kernel_thread(&stat);
         if hidden {
             // One that has just ended is denied as well.
-            parse_stat(&read_stat().ok()?)?;
+            match if_there(std::fs::read(&place), &place)?.as_deref().and_then(parse_stat) {
+                Some(_) => {}
+                None => return Ok(None),
+            }
         }
-        let exe = exe.ok();
-        let guest = exe.as_deref().filter(|exe| is_emulator(exe)).and_then(|emulator| emulated(pid, emulator));
+        let exe = match link {
+            Err(error) if is_denied(&error) || is_too_long(&error) => None,
+            link => if_there(link, &file)?,
+        };
+        let guest = match exe.as_deref().filter(|exe| is_emulator(exe)) {
+            Some(emulator) => emulated(pid, emulator)?,
+            None => None,
+        };
         let (exe, file) = match guest {
             Some((program, file)) => (Some(program), file),
             None => (exe, file),
         };
-        Some(Self { pid, start_time, exe, hidden, comm, ppid, file })
+        Ok(Some(Self { pid, start_time, exe, hidden, comm, ppid, file }))
     }
 
     /// The process with this number, of which nothing else can be known.
@@ -105,22 +148,40 @@ impl Process {
         Self { pid, start_time: 0, exe: None, hidden: true, comm: String::new(), ppid: 0, file }
     }
 
-    /// Whether this hidden process might run a program called `name`, or have open what `reach` tells. Not so an
-    /// unprivileged process of another user and another name, such as a container's message bus.
-    pub fn may_concern(&self, name: &str, reach: &Reach) -> bool {
-        if !self.hidden || self.comm == name || is_emulator(Path::new(&self.comm)) || reach.anybody {
-            return self.hidden;
+    /// Whether it could open what `reach` tells for writing: as root, its owner or a member of its group, or by a
+    /// capability. A capability counts where our users are known: in a user name space of an ordinary user he has them
+    /// all, and none over files of others. What cannot be read counts.
+    ///
+    /// Errors: `io`.
+    pub fn can_open(&self, reach: &Reach) -> Result<bool> {
+        if reach.anybody {
+            return Ok(true);
         }
-        match std::fs::read_to_string(format!("/proc/{}/status", self.pid)) {
-            // It has ended since; the first one never does.
-            Err(error) => is_denied(&error) || self.pid == FIRST,
-            Ok(status) => {
-                let (users, capabilities) = parse_status(&status);
-                users.is_empty()
-                    || users.iter().any(|user| *user == 0 || reach.owners.contains(user))
-                    || capabilities.is_none_or(|capabilities| capabilities & ANY_FILE != 0)
-            }
-        }
+        let place = format!("/proc/{}/status", self.pid);
+        let status = match std::fs::read_to_string(&place) {
+            Err(error) if is_denied(&error) => return Ok(true),
+            status => match if_there(status, &place)? {
+                Some(status) => parse_status(&status),
+                // It has ended since; the first one never does.
+                None => return Ok(self.pid == FIRST),
+            },
+        };
+        let named = status.users.iter().any(|user| *user == 0 || reach.owners.contains(user))
+            || status.groups.iter().any(|group| reach.groups.contains(group));
+        let capable = status.capabilities.is_none_or(|capabilities| capabilities & LEADS_TO_FILES != 0);
+        Ok(status.users.is_empty() || named || (capable && self.knows_users_of(reach)?))
+    }
+
+    /// Whether a capability of its own is one over files of `reach`: their owners are users in its name space, too.
+    fn knows_users_of(&self, reach: &Reach) -> Result<bool> {
+        let map = |pid: &str| {
+            let place = format!("/proc/{pid}/uid_map");
+            if_there(std::fs::read_to_string(&place), &place)
+        };
+        let Some(theirs) = map(&self.pid.to_string())? else { return Ok(false) };
+        // Kernels without user name spaces have no such file.
+        let Some(ours) = map("self")? else { return Ok(true) };
+        Ok(theirs == ours || [0].iter().chain(&reach.owners).any(|user| maps_user(&theirs, *user)))
     }
 
     /// Number and start time.
@@ -129,53 +190,87 @@ impl Process {
     }
 
     /// Device and inode of its program, also if that was removed or is in another mount namespace.
-    pub fn exe_id(&self) -> Option<FileId> {
-        FileId::of(&self.file)
+    pub fn exe_id(&self) -> Result<Option<FileId>> {
+        FileId::behind(&self.file)
     }
 
-    /// Its arguments after the program's name.
-    pub fn args(&self) -> Vec<Vec<u8>> {
-        let line = std::fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+    /// Its arguments after the program's name; none if it is gone.
+    pub fn args(&self) -> Result<Vec<Vec<u8>>> {
+        let place = format!("/proc/{}/cmdline", self.pid);
+        let line = if_there(std::fs::read(&place), &place)?.unwrap_or_default();
         // An emulator is given the program's name before its arguments.
         let names = if self.file.ends_with("exe") { 1 } else { 2 };
-        line.split(|byte| *byte == 0).skip(names).map(<[u8]>::to_vec).collect()
+        Ok(line.split(|byte| *byte == 0).skip(names).map(<[u8]>::to_vec).collect())
     }
 
     /// True when file names mean the same to it as to us.
-    fn shares_our_files(&self) -> bool {
-        let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-        let ours = namespace("self");
-        ours.is_some()
-            && ours == namespace(&self.pid.to_string())
-            && FileId::of(format!("/proc/{}/root", self.pid)) == FileId::of("/proc/self/root")
+    fn shares_our_files(&self) -> Result<bool> {
+        let namespace = |pid: &str| {
+            let place = format!("/proc/{pid}/ns/mnt");
+            match std::fs::read_link(&place) {
+                Err(error) if is_denied(&error) => Ok(None),
+                link => if_there(link, &place),
+            }
+        };
+        let ours = namespace("self")?;
+        let root = |pid: &str| FileId::behind(Path::new(&format!("/proc/{pid}/root")));
+        let pid = self.pid.to_string();
+        Ok(ours.is_some() && ours == namespace(&pid)? && root(&pid)? == root("self")?)
     }
 }
 
-/// Who can have a database open.
+/// Who can open a database for writing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reach {
-    /// Users that own it or its directory.
+    /// Users that own it, its logs or a directory that it is in, up to the agent's own.
     pub owners: BTreeSet<u32>,
-    /// It is for others to write, too.
+    /// Groups that may write one of these.
+    pub groups: BTreeSet<u32>,
+    /// Others may write one of these.
     pub anybody: bool,
 }
 
 impl Reach {
-    /// For `database`, which need not be there.
-    pub fn of(database: &Path) -> Self {
-        let file = std::fs::metadata(database).ok();
-        let dir = database.parent().and_then(|dir| std::fs::metadata(dir).ok());
-        Self {
-            owners: [&file, &dir].into_iter().flatten().map(MetadataExt::uid).collect(),
-            anybody: file.is_some_and(|file| file.mode() & 0o022 != 0),
+    /// For the file `database` and what belongs to it, none of which need be there.
+    ///
+    /// Errors: `io`.
+    pub fn of(database: &Path) -> Result<Self> {
+        let files = DATABASE_SUFFIXES.iter().map(|suffix| with_suffix(database, suffix));
+        let dirs = database.ancestors().skip(1).take(2).map(Path::to_owned);
+        let mut reach = Self::default();
+        for place in files.chain(dirs) {
+            let found = match std::fs::metadata(&place) {
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
+                // Of what may not be looked at nobody can be said to be kept from it.
+                Err(error) if is_denied(&error) => return Ok(Self { anybody: true, ..reach }),
+                found => match if_there(found, &place)? {
+                    Some(found) => found,
+                    None => continue,
+                },
+            };
+            reach.owners.insert(found.uid());
+            if found.mode() & 0o020 != 0 {
+                reach.groups.insert(found.gid());
+                // With an access list these bits are its mask, and whom it names is not told here (acl(5)).
+                reach.anybody |= has_acl(&place);
+            }
+            // Where each can only remove what is his own, others' files are safe.
+            let is_sticky_dir = found.is_dir() && found.mode() & 0o1000 != 0;
+            reach.anybody |= found.mode() & 0o002 != 0 && !is_sticky_dir;
         }
+        Ok(reach)
     }
+}
+
+fn has_acl(path: &Path) -> bool {
+    let mut none = [0_u8; 0];
+    rustix::fs::getxattr(path, "system.posix_acl_access", &mut none[..]).is_ok_and(|size| size > 0)
 }
 
 impl ProcessId {
     /// True while this very process lives.
-    pub fn is_alive(self) -> bool {
-        alive(self.pid, self.start_time)
+    pub fn is_alive(self) -> Result<bool> {
+        Ok(Process::by_pid(self.pid)?.is_some_and(|process| process.start_time == self.start_time))
     }
 }
 
@@ -190,27 +285,41 @@ pub struct Reaper {
 
 impl Reaper {
     /// Of the living process with this number.
-    pub fn by_pid(pid: u32) -> Option<Self> {
-        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        let (_, _, start_time) = parse_stat(&stat)?;
-        let children_faults = parse_children_faults(&stat)?;
-        Some(Self { id: ProcessId { pid, start_time }, children_faults })
+    pub fn by_pid(pid: u32) -> Result<Option<Self>> {
+        let place = format!("/proc/{pid}/stat");
+        let Some(stat) = if_there(std::fs::read(&place), &place)? else { return Ok(None) };
+        let read = || Some((parse_stat(&stat)?.2, parse_children_faults(&stat)?));
+        Ok(read().map(|(start_time, children_faults)| Self { id: ProcessId { pid, start_time }, children_faults }))
     }
 
     /// True if this very process still lives and has reaped a child since.
-    pub fn has_reaped(&self) -> bool {
-        Self::by_pid(self.id.pid).is_some_and(|now| now.id == self.id && now.children_faults > self.children_faults)
+    pub fn has_reaped(&self) -> Result<bool> {
+        let now = Self::by_pid(self.id.pid)?;
+        Ok(now.is_some_and(|now| now.id == self.id && now.children_faults > self.children_faults))
     }
 }
 
 /// Every living process but ours. Where `/proc` does not list those of others, the first one stands for them, hidden.
-pub fn all() -> Vec<Process> {
+///
+/// Errors: `io` if the list or one of them cannot be looked at: nobody may be taken for gone then.
+pub fn all() -> Result<Vec<Process>> {
     let own = std::process::id();
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids: Vec<u32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    let unlisted = !pids.is_empty() && !pids.contains(&FIRST);
-    let listed = pids.into_iter().filter(|pid| *pid != own).filter_map(Process::by_pid);
-    listed.chain(unlisted.then(|| Process::unseen(FIRST))).collect()
+    let mut pids: Vec<u32> = Vec::new();
+    for entry in std::fs::read_dir("/proc").at("cannot look at", "/proc")? {
+        let name = entry.at("cannot look at", "/proc")?.file_name();
+        pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    if pids.is_empty() {
+        return Err(Error::new(Code::Io, "cannot look at the processes: /proc is not mounted")
+            .advise("mount proc on /proc and run the command again"));
+    }
+    let unlisted = !pids.contains(&FIRST);
+    let mut found = Vec::with_capacity(pids.len());
+    for pid in pids.into_iter().filter(|pid| *pid != own) {
+        found.extend(Process::by_pid(pid)?);
+    }
+    found.extend(unlisted.then(|| Process::unseen(FIRST)));
+    Ok(found)
 }
 
 /// True when we have the capabilities to see what every process runs and has open. What is hidden nevertheless is so by
@@ -223,11 +332,6 @@ pub fn may_see_all() -> bool {
         .is_some_and(|set| set & SYS_PTRACE != 0 && set & ANY_FILE != 0)
 }
 
-/// True while the process `pid` that started at `start_time` (clock ticks since boot) lives.
-pub fn alive(pid: u32, start_time: u64) -> bool {
-    Process::by_pid(pid).is_some_and(|process| process.start_time == start_time)
-}
-
 /// The processes that have a database open.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Open {
@@ -237,74 +341,127 @@ pub struct Open {
     pub unknown: Vec<Process>,
 }
 
-/// Those of `all` that have `database`, its `-wal` or its `-shm` open or mapped (SPEC §6, stopped).
-pub fn with_open(all: &[Process], database: &Path) -> Open {
-    let names: Vec<PathBuf> = DATABASE_SUFFIXES
-        .iter()
-        .map(|suffix| {
-            let mut name = std::path::absolute(database).unwrap_or_else(|_| database.to_owned()).into_os_string();
-            name.push(suffix);
-            PathBuf::from(name)
-        })
-        .collect();
-    let files: BTreeSet<FileId> = names.iter().filter_map(FileId::of).collect();
+/// Those of `all` that have `database`, or what belongs to it, open or mapped (SPEC §6, stopped).
+///
+/// Errors: `io`, `permission`.
+pub fn with_open(all: &[Process], database: &Path) -> Result<Open> {
+    let database = std::path::absolute(database).at("cannot look at", database)?;
+    let names = DATABASE_SUFFIXES.map(|suffix| with_suffix(&database, suffix));
+    let mut files = BTreeSet::new();
+    for name in &names {
+        files.extend(FileId::find(name)?);
+    }
     let mut open = Open::default();
     for process in all {
-        match has_open(process, &names, &files) {
+        match has_open(process, &names, &files)? {
             Some(true) => open.by.push(process.clone()),
             None if !process.hidden => open.unknown.push(process.clone()),
             _ => {}
         }
     }
-    open
+    Ok(open)
+}
+
+/// The files of the name `end` (with directories of its own) that `process` has open, as it calls them; none if it is
+/// gone, or where that may not be seen.
+///
+/// Errors: `io`.
+pub fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, Option<FileId>)>> {
+    let mut found = Vec::new();
+    for link in descriptors(process.pid)?.unwrap_or_default() {
+        if let Some(target) = target_of(&link)?.filter(|target| target.ends_with(end)) {
+            let file = FileId::behind(&link)?;
+            found.push((target, file));
+        }
+    }
+    Ok(found)
+}
+
+/// The environment that `process` was started with, as `NAME=VALUE`; none if it is gone or may not be looked at.
+///
+/// Errors: `io`.
+pub fn environment(process: &Process) -> Result<Vec<Vec<u8>>> {
+    let place = format!("/proc/{}/environ", process.pid);
+    let text = match std::fs::read(&place) {
+        Err(error) if is_denied(&error) => None,
+        text => if_there(text, &place)?,
+    };
+    Ok(text.unwrap_or_default().split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
 }
 
 /// Those of `all` that run a file called `file_name` somewhere below `dir`, or that run one of the files
 /// `<dir>/*/bin/<file_name>` under another name.
-pub fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Vec<Process> {
-    let files: BTreeSet<FileId> = std::fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| FileId::of(entry.ok()?.path().join("bin").join(file_name)))
-        .collect();
-    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-    let runs = |process: &&Process| {
-        let named = process
-            .exe
-            .as_ref()
-            .is_some_and(|exe| exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir));
-        (named && process.shares_our_files()) || process.exe_id().is_some_and(|id| files.contains(&id))
-    };
-    all.iter().filter(runs).cloned().collect()
+///
+/// Errors: `io`, `permission`.
+pub fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Result<Vec<Process>> {
+    let mut files = BTreeSet::new();
+    for entry in if_there(std::fs::read_dir(dir), dir)?.into_iter().flatten() {
+        let entry = entry.at("cannot read", dir)?;
+        files.extend(FileId::find(entry.path().join("bin").join(file_name))?);
+    }
+    let dir = if_there(dir.canonicalize(), dir)?.unwrap_or_else(|| dir.to_owned());
+    let mut found = Vec::new();
+    for process in all {
+        let is_named = |exe: &PathBuf| exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir);
+        let runs = process.exe_id()?.is_some_and(|id| files.contains(&id))
+            || (process.exe.as_ref().is_some_and(is_named) && process.shares_our_files()?);
+        if runs {
+            found.push(process.clone());
+        }
+    }
+    Ok(found)
 }
 
 /// Those of `all` that run the file at `path`, or ran it before it was replaced there.
-pub fn running_file(all: &[Process], path: &Path) -> Vec<Process> {
-    let file = FileId::of(path);
-    let runs = |process: &&Process| {
-        let same = file.is_some() && process.exe_id() == file;
-        same || (process.exe.as_deref() == Some(path) && process.shares_our_files())
-    };
-    all.iter().filter(runs).cloned().collect()
+///
+/// Errors: `io`, `permission`.
+pub fn running_file(all: &[Process], path: &Path) -> Result<Vec<Process>> {
+    let file = FileId::find(path)?;
+    let mut found = Vec::new();
+    for process in all {
+        let same = file.is_some() && process.exe_id()? == file;
+        if same || (process.exe.as_deref() == Some(path) && process.shares_our_files()?) {
+            found.push(process.clone());
+        }
+    }
+    Ok(found)
 }
 
-/// How long the process has been running; `None` if it is gone.
-pub fn age(pid: u32) -> Option<std::time::Duration> {
-    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
-    let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
-    let started = Process::by_pid(pid)?.start_time as f64 / TICKS_PER_SECOND;
-    Some(std::time::Duration::from_secs_f64((uptime - started).max(0.0)))
+/// Our parent, and the first process of our session; 0 for one outside of our name space. Errors: `io`.
+pub fn parent_and_session() -> Result<[u32; 2]> {
+    let stat = std::fs::read("/proc/self/stat").at("cannot read", "/proc/self/stat")?;
+    Ok(parse_parent_and_session(&stat))
 }
 
-/// The text of `/proc/<pid>/cgroup`.
-pub fn cgroup(pid: u32) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
+/// How long the process has been running; `None` if it is gone. Errors: `io`.
+pub fn age(pid: u32) -> Result<Option<std::time::Duration>> {
+    let text = std::fs::read_to_string("/proc/uptime").at("cannot read", "/proc/uptime")?;
+    let uptime = text.split_ascii_whitespace().next().and_then(|seconds| seconds.parse::<f64>().ok());
+    let started = Process::by_pid(pid)?.map(|process| process.start_time as f64 / TICKS_PER_SECOND);
+    let age = |(uptime, started): (f64, f64)| std::time::Duration::from_secs_f64((uptime - started).max(0.0));
+    Ok(uptime.zip(started).map(age))
 }
 
-/// The process number in a pid file; `None` if there is none to be read.
-pub fn pid_in_file(path: &Path) -> Option<u32> {
-    let bytes = super::durable::read_limited(path, 64).ok()??;
-    std::str::from_utf8(&bytes).ok()?.trim().parse().ok().filter(|pid| *pid > 0)
+/// The text of `/proc/<pid>/cgroup`; `None` if the process is gone, or may not be looked at. Errors: `io`.
+pub fn cgroup(pid: u32) -> Result<Option<String>> {
+    let place = format!("/proc/{pid}/cgroup");
+    match std::fs::read_to_string(&place) {
+        Err(error) if is_denied(&error) => Ok(None),
+        text => if_there(text, &place),
+    }
+}
+
+/// The process number in a pid file; `None` if there is no such file, or no number in it. Errors: `permission`, `io`.
+pub fn pid_in_file(path: &Path) -> Result<Option<u32>> {
+    let bytes = super::durable::read_limited(path, 64)?;
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    Ok(text.and_then(|text| text.trim().parse().ok()).filter(|pid| *pid > 0))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// The short name, parent and start time in `/proc/PID/stat`; `None` for the dead.
@@ -323,9 +480,40 @@ fn parse_stat(stat: &[u8]) -> Option<(String, u32, u64)> {
     Some((comm, ppid, start_time))
 }
 
+/// Fields 4 and 6 of proc(5), `ppid` and `session`.
+fn parse_parent_and_session(stat: &[u8]) -> [u32; 2] {
+    let text = String::from_utf8_lossy(stat);
+    let fields = || text.rsplit_once(')').map_or("", |(_, tail)| tail).split_ascii_whitespace();
+    [1, 3].map(|place| fields().nth(place).and_then(|field| field.parse().ok()).unwrap_or_default())
+}
+
 /// Denied, in place of gone.
-fn is_denied(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::PermissionDenied
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Not there (ENOENT), or of a process that has ended (ESRCH).
+fn is_gone(error: &io::Error) -> bool {
+    [Errno::NOENT, Errno::SRCH].map(|gone| Some(gone.raw_os_error())).contains(&error.raw_os_error())
+}
+
+/// Longer than the kernel shows; whoever likes can make such names.
+fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NAMETOOLONG.raw_os_error())
+}
+
+/// What is short is ours, not the file's.
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::INTR];
+    shortages.map(|short| Some(short.raw_os_error())).contains(&error.raw_os_error())
+}
+
+/// What was read at `place`; `None` if that is gone.
+fn if_there<T>(read: io::Result<T>, place: impl AsRef<Path>) -> Result<Option<T>> {
+    match read {
+        Err(error) if is_gone(&error) => Ok(None),
+        read => read.at("cannot look at", place).map(Some),
+    }
 }
 
 /// Field 9 of proc(5), `flags`.
@@ -335,12 +523,34 @@ fn is_kernel_thread(stat: &[u8]) -> bool {
     flags.is_some_and(|flags: u64| flags & KERNEL_THREAD != 0)
 }
 
-/// The users (real, effective, saved, of the file system) and permitted capabilities in `/proc/PID/status`.
-fn parse_status(status: &str) -> (Vec<u32>, Option<u64>) {
+/// Who a process is, by `/proc/PID/status`.
+#[derive(Debug, PartialEq, Eq)]
+struct Standing {
+    /// Real, effective, saved, of the file system.
+    users: Vec<u32>,
+    /// The same four, and the supplementary ones.
+    groups: Vec<u32>,
+    /// Permitted.
+    capabilities: Option<u64>,
+}
+
+fn parse_status(status: &str) -> Standing {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    let users = field("Uid:").unwrap_or_default().split_ascii_whitespace();
+    let numbers = |name: &str| {
+        let words = field(name).unwrap_or_default().split_ascii_whitespace();
+        words.filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()
+    };
     let capabilities = field("CapPrm:").and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    (users.filter_map(|user| user.parse().ok()).collect(), capabilities)
+    Standing { users: numbers("Uid:"), groups: [numbers("Gid:"), numbers("Groups:")].concat(), capabilities }
+}
+
+/// Whether the user `user` of our name space is one in the name space with this map (user_namespaces(7)).
+fn maps_user(map: &str, user: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+        let (Some(Ok(first)), Some(Ok(count))) = (numbers.next(), numbers.next()) else { return false };
+        (first..first.saturating_add(count)).contains(&u64::from(user))
+    })
 }
 
 /// Field 11 of proc(5), `cminflt`.
@@ -357,15 +567,46 @@ fn is_emulator(exe: &Path) -> bool {
 }
 
 /// The program that `emulator` runs in a process, and its file's name below `/proc`: the first other file that is mapped.
-fn emulated(pid: u32, emulator: &Path) -> Option<(PathBuf, PathBuf)> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    maps.lines().find_map(|line| {
+fn emulated(pid: u32, emulator: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
+    let maps = String::from_utf8_lossy(&memory_of(pid)?).into_owned();
+    Ok(maps.lines().find_map(|line| {
         let program = without_deleted(PathBuf::from(&line[line.find('/')?..]));
         let (start, end) = line.split_whitespace().next()?.split_once('-')?;
         // Not padded there.
         let range = format!("{}-{}", start.trim_start_matches('0'), end.trim_start_matches('0'));
         (program != emulator).then(|| (program, PathBuf::from(format!("/proc/{pid}/map_files/{range}"))))
-    })
+    }))
+}
+
+/// `/proc/PID/maps`; empty for the dead, and where it may not be seen.
+fn memory_of(pid: u32) -> Result<Vec<u8>> {
+    let place = format!("/proc/{pid}/maps");
+    match std::fs::read(&place) {
+        Err(error) if is_denied(&error) => Ok(Vec::new()),
+        maps => Ok(if_there(maps, &place)?.unwrap_or_default()),
+    }
+}
+
+/// The names below `/proc` of a process's open files; `None` where they may not be seen.
+fn descriptors(pid: u32) -> Result<Option<Vec<PathBuf>>> {
+    let place = PathBuf::from(format!("/proc/{pid}/fd"));
+    let entries = match std::fs::read_dir(&place) {
+        Err(error) if is_denied(&error) => return Ok(None),
+        entries => if_there(entries, &place)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries.into_iter().flatten() {
+        found.extend(if_there(entry, &place)?.map(|entry| entry.path()));
+    }
+    Ok(Some(found))
+}
+
+/// What a link of `/proc/PID` is called, without the kernel's "(deleted)"; `None` for one that is gone or too long.
+fn target_of(link: &Path) -> Result<Option<PathBuf>> {
+    match std::fs::read_link(link) {
+        Err(error) if is_too_long(&error) || is_denied(&error) => Ok(None),
+        target => Ok(if_there(target, link)?.map(without_deleted)),
+    }
 }
 
 fn without_deleted(exe: PathBuf) -> PathBuf {
@@ -377,50 +618,51 @@ fn without_deleted(exe: PathBuf) -> PathBuf {
 }
 
 /// `None` where that may not be seen.
-fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> Option<bool> {
+fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<bool>> {
     if process.hidden {
-        return None;
+        return Ok(None);
     }
-    let here = process.shares_our_files();
-    let is_ours = |link: &Path| {
-        let by_name = || {
-            let target = std::fs::read_link(link).map(without_deleted).unwrap_or_default();
-            here && names.contains(&target)
-        };
-        FileId::of(link).is_some_and(|id| files.contains(&id)) || by_name()
-    };
-    let fds = std::fs::read_dir(format!("/proc/{}/fd", process.pid));
-    let denied = fds.as_ref().is_err_and(is_denied);
-    let is_open = fds.into_iter().flatten().flatten().any(|link| is_ours(&link.path()))
-        || maps(process.pid, if here { names } else { &[] }, files);
-    (is_open || !denied).then_some(is_open)
+    let here = process.shares_our_files()?;
+    let links = descriptors(process.pid)?;
+    for link in links.iter().flatten() {
+        let is_ours = FileId::behind(link)?.is_some_and(|id| files.contains(&id))
+            || (here && target_of(link)?.is_some_and(|target| names.contains(&target)));
+        if is_ours {
+            return Ok(Some(true));
+        }
+    }
+    let is_mapped = maps(process.pid, if here { names } else { &[] }, files)?;
+    Ok((is_mapped || links.is_some()).then_some(is_mapped))
 }
 
 /// Whether one of `files`, or a file that was called as one of `names`, is mapped: also one that is no longer open.
-fn maps(pid: u32, names: &[PathBuf], files: &BTreeSet<FileId>) -> bool {
-    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.split(|byte| *byte == b'\n').any(|line| {
+fn maps(pid: u32, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<bool> {
+    for line in memory_of(pid)?.split(|byte| *byte == b'\n') {
         let unlinked = line.strip_suffix(DELETED).unwrap_or(line);
         let is_name = |name: &PathBuf| {
             unlinked.strip_suffix(name.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" "))
         };
-        names.iter().any(is_name) || maps_one_of(pid, line, files)
-    })
+        if names.iter().any(is_name) || maps_one_of(pid, line, files)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a line of `/proc/PID/maps` is of one of `files`. Its inode tells which lines to ask about: there are hundreds a
 /// process, and asking takes root. Its device is not `stat`'s on every file system.
-fn maps_one_of(pid: u32, line: &[u8], files: &BTreeSet<FileId>) -> bool {
+fn maps_one_of(pid: u32, line: &[u8], files: &BTreeSet<FileId>) -> Result<bool> {
     let text = String::from_utf8_lossy(line);
     let mut fields = text.split_ascii_whitespace();
-    let (Some(range), Some(inode)) = (fields.next(), fields.nth(3)) else { return false };
+    let (Some(range), Some(inode)) = (fields.next(), fields.nth(3)) else { return Ok(false) };
     if !files.iter().any(|file| inode.parse() == Ok(file.ino)) {
-        return false;
+        return Ok(false);
     }
-    let Some((start, end)) = range.split_once('-') else { return false };
+    let Some((start, end)) = range.split_once('-') else { return Ok(false) };
     // Not padded there.
     let range = format!("{}-{}", start.trim_start_matches('0'), end.trim_start_matches('0'));
-    FileId::of(format!("/proc/{pid}/map_files/{range}")).is_some_and(|id| files.contains(&id))
+    let file = FileId::behind(Path::new(&format!("/proc/{pid}/map_files/{range}")))?;
+    Ok(file.is_some_and(|id| files.contains(&id)))
 }
 
 #[cfg(test)]
@@ -459,7 +701,7 @@ pub(crate) mod tests {
     }
 
     fn open_in(database: &Path) -> Vec<u32> {
-        pids(&with_open(&all(), database).by)
+        pids(&with_open(&all().unwrap(), database).unwrap().by)
     }
 
     #[test]
@@ -469,11 +711,8 @@ pub(crate) mod tests {
         assert_eq!(parse_stat(b"42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"), None);
         assert_eq!(parse_stat(b""), None);
         assert_eq!(parse_children_faults(stat), Some(2));
-    }
-
-    /// With status and name of its own; not a living one, so that nothing is read of it.
-    fn hidden(comm: &str) -> Process {
-        Process { comm: comm.to_owned(), ..Process::unseen(u32::MAX) }
+        assert_eq!(parse_parent_and_session(b"42 (a) R (b) S 7 41 40 0 -1"), [7, 40]);
+        assert_eq!(parse_parent_and_session(b"42 (a) S 0 0 0 0 -1"), [0, 0], "who entered a container");
     }
 
     #[test]
@@ -485,10 +724,21 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn users_and_capabilities_are_read() {
-        let status = "Name:\tx\nUid:\t0\t1\t2\t3\nGid:\t9\t9\t9\t9\nCapInh:\t0\nCapPrm:\t00000000a80425fb\n";
-        assert_eq!(parse_status(status), (vec![0, 1, 2, 3], Some(0xa804_25fb)));
-        assert_eq!(parse_status(""), (vec![], None));
+    fn users_groups_and_capabilities_are_read() {
+        let status = "Name:\tx\nUid:\t0\t1\t2\t3\nGid:\t9\t9\t9\t9\nGroups:\t4 27 \nCapPrm:\t00000000a80425fb\n";
+        let standing = parse_status(status);
+        assert_eq!((standing.users, standing.groups), (vec![0, 1, 2, 3], vec![9, 9, 9, 9, 4, 27]));
+        assert_eq!(standing.capabilities, Some(0xa804_25fb));
+        assert_eq!(parse_status("").capabilities, None);
+    }
+
+    #[test]
+    fn a_user_of_ours_is_one_in_a_name_space_that_maps_him() {
+        assert!(maps_user("         0          0 4294967295\n", 1000));
+        assert!(maps_user("0 100000 65536\n65536 5 1\n", 5));
+        for (map, user) in [("0 1000 1\n", 0), ("", 0), ("0 100000 65536\n", 165_536), ("x", 0)] {
+            assert!(!maps_user(map, user), "{map}");
+        }
     }
 
     #[test]
@@ -496,29 +746,43 @@ pub(crate) mod tests {
         let of = |code| is_denied(&std::io::Error::from_raw_os_error(code));
         // EPERM, EACCES; ENOENT, ESRCH.
         assert!(of(1) && of(13) && !of(2) && !of(3));
-        assert!(!Process::by_pid(std::process::id()).unwrap().hidden);
-        assert!(Process::by_pid(u32::MAX).is_none());
+        assert!(!Process::by_pid(std::process::id()).unwrap().unwrap().hidden);
+        assert!(Process::by_pid(u32::MAX).unwrap().is_none());
     }
 
     #[test]
-    fn a_hidden_process_concerns_us_by_its_name_user_or_rights_and_a_seen_one_never() {
+    fn only_gone_is_gone_and_every_other_failure_of_a_look_is_an_error() {
+        let read = |code| if_there(Err::<(), _>(io::Error::from_raw_os_error(code)), "/proc/7/stat");
+        // ENOENT, ESRCH; EIO, ENOMEM, EMFILE.
+        assert!([2, 3].into_iter().all(|code| read(code).unwrap().is_none()));
+        for code in [5, 12, 24] {
+            assert_eq!(read(code).unwrap_err().code, Code::Io);
+        }
+    }
+
+    #[test]
+    fn a_process_can_open_what_is_its_users_or_everybodys_and_one_that_has_ended_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let database = dir.path().join("sqlite.db");
-        let closed = Reach { owners: BTreeSet::from([0]), anybody: false };
-        assert!(hidden("teleport").may_concern("teleport", &closed));
-        assert!(hidden("qemu-aarch64").may_concern("teleport", &closed));
-        // It has ended.
-        assert!(!hidden("dbus-daemon").may_concern("teleport", &closed));
-        assert!(hidden("dbus-daemon").may_concern("teleport", &Reach { anybody: true, ..closed.clone() }));
-        let own = Process { hidden: true, comm: "other".into(), ..Process::by_pid(std::process::id()).unwrap() };
-        let owned = {
-            crate::host::durable::write(&database, b"", 0o600).unwrap();
-            Reach::of(&database)
+        let database = dir.path().join("data/proc/sqlite.db");
+        crate::host::durable::create_dir_all(database.parent().unwrap()).unwrap();
+        crate::host::durable::write(&database, b"", 0o600).unwrap();
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            Reach::of(&database).unwrap()
         };
-        assert!(own.may_concern("teleport", &owned) && !owned.anybody);
-        assert!(!Process { hidden: false, ..own }.may_concern("teleport", &owned));
-        std::fs::set_permissions(&database, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
-        assert!(Reach::of(&database).anybody);
+        let closed = mode(&database, 0o644);
+        assert!(!closed.anybody && closed.groups.is_empty());
+        let own = Process::by_pid(std::process::id()).unwrap().unwrap();
+        assert!(own.can_open(&closed).unwrap());
+        assert!(!Process::unseen(u32::MAX).can_open(&closed).unwrap(), "it has ended");
+        let of_group = mode(&database, 0o660);
+        assert_eq!(of_group.groups, BTreeSet::from([std::fs::metadata(&database).unwrap().gid()]));
+        assert!(mode(&database, 0o606).anybody);
+        assert!(!mode(&database, 0o600).anybody);
+        // Who may make its log, or put another file in its place, can do as much; not where each has only his own.
+        let [proc, data] = [1, 2].map(|up| database.ancestors().nth(up).unwrap());
+        assert!(mode(proc, 0o757).anybody && !mode(proc, 0o1757).anybody && !mode(proc, 0o755).anybody);
+        assert!(mode(data, 0o757).anybody && !mode(data, 0o755).anybody);
     }
 
     #[test]
@@ -533,9 +797,9 @@ pub(crate) mod tests {
         // What sleep maps besides itself is its libraries, once it has started.
         let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
         loop {
-            let found = Process::by_pid(child.0.id()).unwrap();
+            let found = Process::by_pid(child.0.id()).unwrap().unwrap();
             let exe = found.exe.clone().unwrap_or_default();
-            if exe != emulator && found.exe_id().is_some() && found.exe_id() == FileId::of(&exe) {
+            if exe != emulator && found.exe_id().unwrap().is_some() && found.exe_id().unwrap() == FileId::of(&exe) {
                 return;
             }
             assert!(std::time::Instant::now() < end, "{found:?}");
@@ -545,20 +809,21 @@ pub(crate) mod tests {
 
     #[test]
     fn our_own_process_is_not_listed_but_can_be_asked_for() {
-        let own = Process::by_pid(std::process::id()).unwrap();
-        assert!(age(own.pid).unwrap() < std::time::Duration::from_secs(3600));
-        assert!(alive(own.pid, own.start_time) && !alive(own.pid, own.start_time + 1));
-        assert!(!all().iter().any(|process| process.pid == own.pid));
+        let own = Process::by_pid(std::process::id()).unwrap().unwrap();
+        assert!(age(own.pid).unwrap().unwrap() < std::time::Duration::from_secs(3600));
+        let other = ProcessId { start_time: own.start_time + 1, ..own.id() };
+        assert!(own.id().is_alive().unwrap() && !other.is_alive().unwrap());
+        assert!(!all().unwrap().iter().any(|process| process.pid == own.pid));
     }
 
     #[test]
     fn a_reaped_child_leaves_a_trace_in_its_parent() {
-        let before = Reaper::by_pid(std::process::id()).unwrap();
+        let before = Reaper::by_pid(std::process::id()).unwrap().unwrap();
         let child = Child::start(Path::new("/bin/sleep"), None);
         drop(child);
-        assert!(before.has_reaped());
+        assert!(before.has_reaped().unwrap());
         let other = Reaper { id: ProcessId { start_time: 0, ..before.id }, ..before };
-        assert!(!other.has_reaped());
+        assert!(!other.has_reaped().unwrap());
     }
 
     #[test]
@@ -598,14 +863,14 @@ pub(crate) mod tests {
         std::fs::hard_link(&binary, &plain).unwrap();
 
         let by_inode = Child::start(&plain, None);
-        assert_eq!(pids(&running_below(&all(), dir.path(), "teleport")), [by_inode.0.id()]);
-        assert_eq!(pids(&running_file(&all(), &plain)), [by_inode.0.id()]);
-        assert!(running_below(&all(), dir.path(), "tsh").is_empty());
+        assert_eq!(pids(&running_below(&all().unwrap(), dir.path(), "teleport").unwrap()), [by_inode.0.id()]);
+        assert_eq!(pids(&running_file(&all().unwrap(), &plain).unwrap()), [by_inode.0.id()]);
+        assert!(running_below(&all().unwrap(), dir.path(), "tsh").unwrap().is_empty());
         drop(by_inode);
 
         let by_name = Child::start(&binary, None);
         std::fs::remove_file(&binary).unwrap();
-        let found = running_below(&all(), dir.path(), "teleport");
+        let found = running_below(&all().unwrap(), dir.path(), "teleport").unwrap();
         assert_eq!(pids(&found), [by_name.0.id()]);
         assert_eq!(found[0].exe.as_deref(), Some(binary.as_path()));
     }

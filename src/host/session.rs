@@ -7,28 +7,38 @@ use super::command::Command;
 use super::signal::Signals;
 use crate::report::{Code, Error, Result};
 
-/// True when `cgroup_text` (`/proc/self/cgroup`, of cgroup v1, v2 or both) says that a process is in `unit`, and so
-/// ends when `unit` is stopped.
-pub fn inside_unit(unit: &str, cgroup_text: &str) -> bool {
-    // hierarchy:controllers:path, and the path may itself contain colons.
-    cgroup_text
-        .lines()
-        .filter_map(|line| line.splitn(3, ':').nth(2))
-        .any(|path| path.split('/').any(|component| component == unit))
+/// True when `cgroup_text` (`/proc/PID/cgroup`, of cgroup v1, v2 or both) says that a process is in `unit`, and so ends
+/// when `unit` is stopped. `manager` is the same text of PID 1: a container's unit of that name is below another one's
+/// group, and nobody's but the container's.
+pub fn inside_unit(unit: &str, manager: &str, cgroup_text: &str) -> bool {
+    let top_of = |hierarchy: &str| groups(manager).find(|(known, _)| *known == hierarchy).map_or("", |(_, path)| path);
+    groups(cgroup_text).any(|(hierarchy, path)| {
+        let top = top_of(hierarchy).trim_end_matches("init.scope").trim_end_matches('/');
+        let below = path.strip_prefix(top).unwrap_or(path);
+        below.split('/').filter(|part| !part.is_empty()).find(|part| !part.ends_with(".slice")) == Some(unit)
+    })
+}
+
+/// The number of each hierarchy, and the path in it.
+fn groups(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| {
+        // hierarchy:controllers:path, and the path may itself contain colons.
+        let mut fields = line.splitn(3, ':');
+        Some((fields.next()?, fields.nth(1)?))
+    })
 }
 
 /// The innermost unit in `cgroup_text`, for messages.
 pub fn unit_of(cgroup_text: &str) -> Option<&str> {
     const KINDS: [&str; 3] = [".service", ".scope", ".slice"];
     KINDS.iter().find_map(|kind| {
-        let paths = cgroup_text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-        paths.flat_map(|path| path.rsplit('/')).find(|component| component.ends_with(kind))
+        groups(cgroup_text).flat_map(|(_, path)| path.rsplit('/')).find(|component| component.ends_with(kind))
     })
 }
 
 /// Runs `argv` (program and arguments, our own) again in a transient scope beside `unit`, in a session without
-/// terminal hang-ups, and waits for it. SIGINT is passed on; the status is the one to exit with. `None` after a SIGTERM:
-/// it is `unit` being stopped by the new process, which goes on without us.
+/// terminal hang-ups, and waits for it. SIGINT is passed on; the status is the one to exit with. `None` after a SIGTERM or
+/// SIGHUP: it is `unit` being stopped by the new process, which goes on without us.
 ///
 /// The new process must call [`Signals::ignore_hangup`] before it stops the agent.
 ///
@@ -48,6 +58,20 @@ pub fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<Option<
     scope_command(&name, argv).run_apart(signals).map_err(stay)
 }
 
+/// The same where there is no systemd: a session of its own is all that there is.
+///
+/// Errors ([`Code::Io`]): it cannot be started.
+pub fn go_apart(argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
+    let (program, args) = argv.split_first().ok_or_else(|| Error::new(Code::Io, "nothing to be run again"))?;
+    Command::new(program).args(args).run_apart(signals)
+}
+
+/// The logind session (`session-….scope`) in `cgroup_text`, if a process is in one: pam_systemd puts it there.
+pub fn login_of(cgroup_text: &str) -> Option<&str> {
+    let is_login = |part: &&str| part.starts_with("session-") && part.ends_with(".scope");
+    groups(cgroup_text).flat_map(|(_, path)| path.split('/')).find(is_login)
+}
+
 fn scope_command(name: &str, argv: &[OsString]) -> Command {
     // All of these are in systemd 219; --collect and --same-dir are not.
     Command::new("systemd-run").args(["--scope", "--unit", name, "--"].map(OsStr::new)).args(argv)
@@ -64,18 +88,35 @@ mod tests {
 
     #[test]
     fn a_process_in_the_unit_or_below_it_is_inside() {
-        assert!(inside_unit("teleport.service", V2));
-        assert!(inside_unit("teleport.service", V1));
-        assert!(inside_unit("teleport.service", "0::/system.slice/teleport.service/sub:group\n"));
+        for manager in ["", "0::/init.scope\n", "12:pids:/init.scope\n1:name=systemd:/init.scope\n"] {
+            assert!(inside_unit("teleport.service", manager, V2));
+            assert!(inside_unit("teleport.service", manager, V1));
+            assert!(inside_unit("teleport.service", manager, "0::/system.slice/teleport.service/sub:group\n"));
+            assert!(inside_unit("teleport.service", manager, "0::/a.slice/a-b.slice/teleport.service\n"));
+        }
     }
 
     #[test]
     fn another_unit_whose_name_contains_ours_is_not_it() {
-        assert!(!inside_unit("teleport.service", HYBRID));
-        assert!(!inside_unit("teleport.service", "0::/system.slice/my-teleport.service\n"));
-        assert!(!inside_unit("teleport.service", "0::/system.slice/teleport.service.d\n"));
-        assert!(!inside_unit("teleport.service", "0::/system.slice/teleport_dev.service\n"));
-        assert!(!inside_unit("teleport.service", ""));
+        for text in [
+            HYBRID,
+            "0::/system.slice/my-teleport.service\n",
+            "0::/system.slice/teleport.service.d\n",
+            "0::/system.slice/teleport_dev.service\n",
+            "",
+        ] {
+            assert!(!inside_unit("teleport.service", "0::/init.scope\n", text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_containers_unit_of_the_same_name_is_another_one() {
+        let path = "0::/machine.slice/machine-web.scope/payload/system.slice/teleport.service\n";
+        assert!(!inside_unit("teleport.service", "0::/init.scope\n", path));
+        // In that container, whose first process sees the whole path.
+        let manager = "0::/machine.slice/machine-web.scope/payload/init.scope\n";
+        assert!(inside_unit("teleport.service", manager, path));
+        assert!(!inside_unit("teleport.service", "0::/init.scope\n", "0::/docker/12ab/teleport.service\n"));
     }
 
     #[test]
@@ -83,6 +124,14 @@ mod tests {
         assert_eq!(unit_of(V1), Some("teleport.service"));
         assert_eq!(unit_of(HYBRID), Some("session-3.scope"));
         assert_eq!(unit_of("0::/\n"), None);
+    }
+
+    #[test]
+    fn the_login_session_is_found_and_no_other_scope() {
+        assert_eq!(login_of(HYBRID), Some("session-3.scope"));
+        for text in [V2, "0::/user.slice/user-0.slice/user@0.service/tmux-spawn-1.scope\n", "0::/init.scope\n", ""] {
+            assert_eq!(login_of(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -41,8 +41,11 @@ pub struct Facts {
     pub components: Vec<String>,
     /// Kept beside the current and last working ones.
     pub keep: u32,
-    /// Directories (names below the versions directory) that live processes run from.
+    /// Directories (names below the versions directory) that live processes of root, the agent's user, or whoever else could
+    /// open its database, run from.
     pub in_use: Vec<String>,
+    /// The same of all other users' processes.
+    pub in_use_by_others: Vec<String>,
     /// Packages to be removed by `enable`.
     pub packages: Vec<String>,
     /// Files of the Go updater to be set aside, with the place where they will be kept.

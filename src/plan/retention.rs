@@ -4,6 +4,10 @@ use crate::plan::Node;
 use crate::plan::facts::{Facts, Installed, is_updater_name};
 use crate::release::Revision;
 
+/// So many versions, the newest, stay for what users run who have nothing to do with the agent, such as a bot's `tbot`:
+/// anybody can keep a program running, and must not fill the disk by it.
+const KEPT_FOR_OTHERS: usize = 2;
+
 /// The directories to be removed once `to` (in `to_dir`) is active. If it is `watched`, the version left stays whatever
 /// `keep` says: with `keep: 1` it goes only after the watch, by [`after_watch`].
 pub fn retire(facts: &Facts, to: &Revision, to_dir: &str, watched: bool) -> Vec<String> {
@@ -30,7 +34,8 @@ pub fn after_watch(facts: &Facts) -> Vec<String> {
     })
 }
 
-/// Everything but what `needed` names, what links or processes use, and the newest up to `keep` in all.
+/// Everything but what `needed` names, what links or processes use, and the newest up to `keep` in all. Of what only other
+/// users' processes use the newest [`KEPT_FOR_OTHERS`] stay.
 fn surplus(facts: &Facts, keep: u32, needed: impl Fn(&Installed) -> bool) -> Vec<String> {
     let linked: Vec<String> = facts
         .links()
@@ -50,15 +55,14 @@ fn surplus(facts: &Facts, keep: u32, needed: impl Fn(&Installed) -> bool) -> Vec
     others.sort_by(|a, b| b.install_time.cmp(&a.install_time).then(b.revision.cmp(&a.revision)));
     let spare = (keep as usize).saturating_sub(kept.len());
     let active_dir = facts.active.as_ref().and_then(|active| facts.find(active)).map(|installed| &installed.dir);
-    others
-        .into_iter()
-        .skip(spare)
-        .filter(|installed| {
-            let used = facts.in_use.contains(&installed.dir)
-                || is_updater_source(&installed.dir)
-                || (linked.contains(&installed.dir) && Some(&installed.dir) != active_dir);
-            !used
-        })
-        .map(|installed| installed.dir.clone())
-        .collect()
+    let is_used_by_others = |installed: &&Installed| facts.in_use_by_others.contains(&installed.dir);
+    let unused = others.into_iter().skip(spare).filter(|installed| {
+        let used = facts.in_use.contains(&installed.dir)
+            || is_updater_source(&installed.dir)
+            || (linked.contains(&installed.dir) && Some(&installed.dir) != active_dir);
+        !used
+    });
+    let (for_others, mut surplus): (Vec<&Installed>, Vec<&Installed>) = unused.partition(is_used_by_others);
+    surplus.extend(for_others.into_iter().skip(KEPT_FOR_OTHERS));
+    surplus.into_iter().map(|installed| installed.dir.clone()).collect()
 }

@@ -67,6 +67,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         components: Vec::new(),
         keep: 2,
         in_use: Vec::new(),
+        in_use_by_others: Vec::new(),
         packages: Vec::new(),
         set_aside: Vec::new(),
         foreign_links: Vec::new(),
@@ -408,6 +409,19 @@ fn a_commit_keeps_the_current_and_the_last_working_version_and_retires_the_rest(
     assert_eq!(retired(&facts), ["1.0.0"], "keep 1 retires the version left only after the watch");
     facts.in_use = vec!["1.0.0".into()];
     assert!(retired(&facts).is_empty(), "a process runs from it");
+}
+
+#[test]
+fn what_other_users_run_keeps_the_newest_of_their_versions_and_never_fills_the_disk() {
+    let names = ["1.0.0", "2.0.0", "3.0.0", "4.0.0", "5.0.0", "6.0.0"];
+    let mut facts = host("5.0.0", names.map(|version| installed(version, unusable())).to_vec());
+    let retired = |facts: &Facts| retention::retire(facts, &revision("6.0.0"), "6.0.0", true);
+    facts.in_use_by_others = names.map(str::to_owned).to_vec();
+    assert_eq!(retired(&facts), ["2.0.0", "1.0.0"]);
+    facts.in_use = vec!["1.0.0".into()];
+    assert_eq!(retired(&facts), ["2.0.0"], "the agent's own stays however old it is");
+    facts.in_use_by_others = vec!["2.0.0".into()];
+    assert_eq!(retired(&facts), ["4.0.0", "3.0.0"]);
 }
 
 #[test]

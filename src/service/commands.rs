@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{AgentState, Reloaded, pid_file_process};
 use crate::host::command::Command;
+use crate::host::durable;
 use crate::host::process::Process;
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -27,22 +28,22 @@ pub struct Commands {
 }
 
 impl Commands {
-    pub(super) fn state(&self) -> AgentState {
-        let main_pid = self.main_pid();
+    pub(super) fn state(&self) -> Result<AgentState> {
+        let main_pid = self.main_pid()?;
         // A pid file that outlived its process: it was started and never stopped.
-        let left_behind = main_pid.is_none() && self.pid_file.exists();
-        AgentState {
+        let left_behind = main_pid.is_none() && durable::exists(&self.pid_file)?;
+        Ok(AgentState {
             running: main_pid.is_some(),
             main_pid,
             enabled: main_pid.is_some() || left_behind,
             failed: left_behind,
             known: true,
             unmanaged: Vec::new(),
-        }
+        })
     }
 
-    pub(super) fn main_pid(&self) -> Option<u32> {
-        self.agent().map(|agent| agent.pid)
+    pub(super) fn main_pid(&self) -> Result<Option<u32>> {
+        Ok(self.agent()?.map(|agent| agent.pid))
     }
 
     pub(super) fn start(&self) -> Result<()> {
@@ -50,7 +51,7 @@ impl Commands {
     }
 
     pub(super) fn stop(&self) -> Result<()> {
-        match (&self.stop, self.agent()) {
+        match (&self.stop, self.agent()?) {
             // Also without a process: a supervisor may be about to start one.
             (Some(command), _) => shell(command),
             (None, Some(agent)) => signal(&agent, Signal::TERM),
@@ -59,7 +60,7 @@ impl Commands {
     }
 
     pub(super) fn reload(&self) -> Result<Reloaded> {
-        let done = match (&self.reload, self.agent()) {
+        let done = match (&self.reload, self.agent()?) {
             (_, None) => false,
             (Some(command), Some(_)) => shell(command).is_ok(),
             (None, Some(agent)) => signal(&agent, Signal::HUP).is_ok(),
@@ -75,7 +76,7 @@ impl Commands {
         self.start()
     }
 
-    fn agent(&self) -> Option<Process> {
+    fn agent(&self) -> Result<Option<Process>> {
         pid_file_process(&self.pid_file)
     }
 }

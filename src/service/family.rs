@@ -18,6 +18,13 @@ pub(super) struct Family {
 impl Family {
     /// The family of the main process among `agents`, and whoever appears from now on.
     pub(super) fn of(main_pid: Option<u32>, agents: &[Process]) -> Self {
+        let family = Self::members(main_pid, agents);
+        let is_spared = |agent: &&Process| Some(agent.pid) == main_pid || !family.contains(&agent.pid);
+        Self { spared: agents.iter().filter(is_spared).map(Process::id).collect() }
+    }
+
+    /// The main process, and of `agents` its predecessors and successors.
+    pub(super) fn members(main_pid: Option<u32>, agents: &[Process]) -> Vec<u32> {
         let mut family: Vec<u32> = main_pid.into_iter().collect();
         let is_kin = |agent: &Process, family: &[u32]| {
             let is_parent = agents.iter().any(|child| child.ppid == agent.pid && family.contains(&child.pid));
@@ -26,8 +33,7 @@ impl Family {
         while let Some(kin) = agents.iter().find(|agent| is_kin(agent, &family)) {
             family.push(kin.pid);
         }
-        let is_spared = |agent: &&Process| Some(agent.pid) == main_pid || !family.contains(&agent.pid);
-        Self { spared: agents.iter().filter(is_spared).map(Process::id).collect() }
+        family
     }
 
     /// SIGTERM, once, to those of `agents` that are of the family.

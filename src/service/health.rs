@@ -178,6 +178,7 @@ mod tests {
                 plain_binary: Some(link),
                 database: dir.path().join("sqlite.db"),
                 at_boot: false,
+                unit: "none.service".to_owned(),
             };
             Self { dir, service, proof }
         }
@@ -196,7 +197,7 @@ mod tests {
         fn main_pid_after(&self, before: u32) -> u32 {
             let deadline = Instant::now() + Duration::from_secs(10);
             loop {
-                match self.service.main_pid() {
+                match self.service.main_pid().unwrap() {
                     Some(pid) if pid != before => return pid,
                     _ => assert!(Instant::now() < deadline),
                 }
@@ -239,7 +240,7 @@ mod tests {
         assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
         let state = bed.service.state(&bed.proof).unwrap();
         assert!(state.running && state.enabled && !state.failed && state.unmanaged.is_empty());
-        assert_eq!(state.main_pid, bed.service.main_pid());
+        assert_eq!(state.main_pid, bed.service.main_pid().unwrap());
         bed.service.stop(&bed.proof, Duration::from_secs(10)).unwrap();
         assert!(!bed.service.state(&bed.proof).unwrap().enabled);
     }
@@ -267,7 +268,7 @@ mod tests {
         let settings = HealthSettings { deadline: Duration::from_secs(20), ..QUICK };
         let verdict = observe(&bed.probe("2.0.0"), settings, false, false, &|| false).unwrap();
         assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
-        assert!(Process::by_pid(old).is_some() && bed.service.main_pid() != Some(old));
+        assert!(Process::by_pid(old).unwrap().is_some() && bed.service.main_pid().unwrap() != Some(old));
         let state = bed.service.state(&bed.proof).unwrap();
         assert!(state.running && !state.failed);
     }
@@ -300,10 +301,10 @@ mod tests {
         durable::remove_file(&new_binary).unwrap();
         durable::copy_synced(Path::new("/bin/false"), &new_binary, 0o755).unwrap();
         bed.link("2.0.0");
-        let before_reload = bed.service.reaper();
+        let before_reload = bed.service.reaper().unwrap();
         bed.service.reload().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
-        while !before_reload.unwrap().has_reaped() {
+        while !before_reload.unwrap().has_reaped().unwrap() {
             assert!(Instant::now() < deadline);
             std::thread::yield_now();
         }
@@ -354,6 +355,33 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a process of another user, that outlives a call")]
+    fn what_another_user_starts_of_the_new_version_says_nothing_about_it() {
+        use std::os::unix::fs::PermissionsExt;
+        use std::os::unix::process::CommandExt;
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let bed = Bed::running("/bin/sh", "start");
+        std::fs::set_permissions(bed.dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        durable::create_dir_all(&bed.dir.path().join("proc")).unwrap();
+        let probe = bed.probe("2.0.0");
+        let start = |user: u32| {
+            let mut command = std::process::Command::new(&probe.new_binary);
+            command.args(["-c", "while :; do sleep 60; done", "start"]).uid(user).gid(user);
+            command.spawn().unwrap()
+        };
+        let (mut nobodys, mut roots) = (start(65534), start(0));
+        let mut sampler = Sampler::new(&probe, true).unwrap();
+        let seen = sampler.look(Duration::ZERO, Duration::ZERO).unwrap().new_alive;
+        for child in [&mut nobodys, &mut roots] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(seen.iter().map(|id| id.pid).collect::<Vec<_>>(), [roots.id()]);
+    }
+
+    #[test]
     fn a_cancelled_judgement_ends() {
         let bed = Bed::new();
         bed.link("1.0.0");
@@ -384,9 +412,9 @@ mod tests {
         let (bed, old) = running_forking(None);
         assert_eq!(bed.service.reload().unwrap(), Reloaded::Reloaded);
         bed.main_pid_after(old);
-        assert!(Process::by_pid(old).is_some());
+        assert!(Process::by_pid(old).unwrap().is_some());
         bed.service.stop(&bed.proof, Duration::from_secs(10)).unwrap();
-        assert!(Process::by_pid(old).is_none());
+        assert!(Process::by_pid(old).unwrap().is_none());
     }
 
     #[test]
@@ -395,7 +423,7 @@ mod tests {
         let stop = "p=$(cat pid); kill -HUP $p; while [ $(cat pid) = $p ]; do :; done; kill $p; rm pid";
         let (bed, _) = running_forking(Some(stop));
         bed.service.stop(&bed.proof, Duration::from_secs(10)).unwrap();
-        assert_eq!(bed.proof.agents(), []);
+        assert_eq!(bed.proof.agents().unwrap(), []);
     }
 
     #[test]
@@ -406,7 +434,7 @@ mod tests {
         wait_for_trap(bed.main_pid_after(by_hand));
         let error = bed.service.stop(&bed.proof, Duration::from_millis(500)).unwrap_err();
         assert!(error.what.contains(&format!("pid {by_hand} (teleport")), "{error}");
-        assert!(Process::by_pid(by_hand).is_some());
+        assert!(Process::by_pid(by_hand).unwrap().is_some());
     }
 
     #[test]
@@ -419,7 +447,7 @@ mod tests {
         let stranger = durable::read_limited(&bed.dir.path().join("stranger"), 16).unwrap().unwrap();
         let stranger = String::from_utf8(stranger).unwrap();
         assert!(error.what.contains(&format!("pid {} (sh", stranger.trim())), "{error}");
-        assert!(Process::by_pid(stranger.trim().parse().unwrap()).is_some());
+        assert!(Process::by_pid(stranger.trim().parse().unwrap()).unwrap().is_some());
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod stopped;
 pub mod systemd;
 pub mod watch;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use family::Family;
 
 use crate::host::machine;
 use crate::host::manager::Manager;
-use crate::host::process::{self, Process, Reaper};
+use crate::host::process::{self, Process, Reach, Reaper};
 use crate::report::{Code, Error, Result};
 
 /// What runs the agent on this host.
@@ -79,26 +80,47 @@ impl Service {
     pub fn state(&self, proof: &StopProof) -> Result<AgentState> {
         let mut state = match self {
             Self::Systemd(systemd) => systemd.state()?,
-            Self::Commands(commands) => commands.state(),
+            Self::Commands(commands) => commands.state()?,
             Self::None => AgentState::default(),
         };
-        let agents = proof.agents();
-        state.unmanaged = agents.iter().filter(|agent| !self.manages(agent, &state)).map(|agent| agent.pid).collect();
+        for agent in proof.agents()? {
+            if !self.manages(&agent, &state)? {
+                state.unmanaged.push(agent.pid);
+            }
+        }
         Ok(state)
     }
 
     /// The main process: the pid file's, else the unit's.
-    pub fn main_pid(&self) -> Option<u32> {
+    ///
+    /// Errors: the service manager does not answer; [`Code::Io`].
+    pub fn main_pid(&self) -> Result<Option<u32>> {
         match self {
             Self::Systemd(systemd) => systemd.main_pid(),
             Self::Commands(commands) => commands.main_pid(),
-            Self::None => None,
+            Self::None => Ok(None),
+        }
+    }
+
+    /// Whether the service runs; of others nothing is asked.
+    ///
+    /// Errors: the service manager does not answer; [`Code::Io`].
+    pub fn is_running(&self) -> Result<bool> {
+        match self {
+            Self::Systemd(systemd) => systemd.is_running(),
+            Self::Commands(commands) => Ok(commands.main_pid()?.is_some()),
+            Self::None => Ok(false),
         }
     }
 
     /// The main process with its mark, for telling after a reload whether its successor died.
-    pub fn reaper(&self) -> Option<Reaper> {
-        Reaper::by_pid(self.main_pid()?)
+    ///
+    /// Errors: as [`Service::main_pid`].
+    pub fn reaper(&self) -> Result<Option<Reaper>> {
+        match self.main_pid()? {
+            Some(main) => Reaper::by_pid(main),
+            None => Ok(None),
+        }
     }
 
     /// Waits until nobody but the agent has the database open, at most `timeout`: a program that keeps it open would keep
@@ -106,22 +128,74 @@ impl Service {
     ///
     /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Interrupted`] as soon as `cancelled` says so.
     pub fn wait_for_strangers(&self, proof: &StopProof, timeout: Duration, cancelled: &dyn Fn() -> bool) -> Result<()> {
-        let deadline = Instant::now() + timeout;
-        loop {
-            let mut strangers = proof.strangers()?;
-            strangers.retain(|process| !matches!(self, Self::Systemd(systemd) if systemd.contains(process.pid)));
-            if strangers.is_empty() {
-                return Ok(());
+        self.wait_while(&|| self.has_strangers(proof), timeout, cancelled)
+    }
+
+    /// Waits as [`Service::wait_for_strangers`], and also until no binary of ours runs that would go on when the service is
+    /// stopped: the stop could not be proven, and the agent would have been stopped in vain.
+    ///
+    /// Errors: the same; [`Code::AgentNotStopped`] naming the processes.
+    pub fn wait_until_alone(&self, proof: &StopProof, timeout: Duration, cancelled: &dyn Fn() -> bool) -> Result<()> {
+        let others = || {
+            let others = proof.others(|running| self.processes(running))?;
+            Ok((!others.is_empty()).then(|| stopped::apart(&others)))
+        };
+        let found = || match self.has_strangers(proof)? {
+            Some(strangers) => Ok(Some(strangers)),
+            None => others(),
+        };
+        self.wait_while(&found, timeout, cancelled)
+    }
+
+    /// What another program has the database open means for a stop.
+    fn has_strangers(&self, proof: &StopProof) -> Result<Option<Error>> {
+        let mut strangers = Vec::new();
+        for process in proof.strangers()? {
+            if !matches!(self, Self::Systemd(systemd) if systemd.contains(process.pid)?) {
+                strangers.push(process);
             }
+        }
+        let what = || format!("{} is open in {}", proof.database.display(), stopped::named(&strangers));
+        let error = || Error::new(Code::DatabaseBusy, what()).advise("end that program and try again");
+        Ok((!strangers.is_empty()).then(error))
+    }
+
+    /// Waits until `found` tells nothing any more, at most `timeout`; then what it tells is the error.
+    fn wait_while(
+        &self,
+        found: &dyn Fn() -> Result<Option<Error>>,
+        timeout: Duration,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        while let Some(error) = found()? {
             if cancelled() {
-                return Err(Error::new(Code::Interrupted, "interrupted while another program has the database open"));
+                let what = format!("interrupted while another program was waited for: {}", error.what);
+                return Err(Error::new(Code::Interrupted, what));
             }
             if Instant::now() >= deadline {
-                let what = format!("{} is open in {}", proof.database.display(), stopped::named(&strangers));
-                return Err(Error::new(Code::DatabaseBusy, what).advise("end that program and try again"));
+                return Err(error);
             }
             std::thread::sleep(stopped::SLICE);
         }
+        Ok(())
+    }
+
+    /// The numbers of those of `running`, all of our binaries, that a stop of the service ends.
+    fn processes(&self, running: &[Process]) -> Result<BTreeSet<u32>> {
+        let mut found = BTreeSet::new();
+        match self {
+            Self::Systemd(systemd) => {
+                for process in running {
+                    if systemd.contains(process.pid)? {
+                        found.insert(process.pid);
+                    }
+                }
+            }
+            Self::Commands(commands) => found.extend(Family::members(commands.main_pid()?, running)),
+            Self::None => {}
+        }
+        Ok(found)
     }
 
     /// Stops the agent and proves it: the service is inactive, and no process has the database open or runs a binary
@@ -133,7 +207,7 @@ impl Service {
         let asked = match self {
             Self::Systemd(systemd) => systemd.stop(),
             Self::Commands(commands) => {
-                family = Some(Family::of(commands.main_pid(), &proof.agents()));
+                family = Some(Family::of(commands.main_pid()?, &proof.agents()?));
                 commands.stop()
             }
             Self::None => Ok(()),
@@ -141,8 +215,9 @@ impl Service {
         // Not what merely has the database open: that is somebody else's to end.
         let mut end_family = || {
             if let Some(family) = &mut family {
-                family.end(&proof.agents());
+                family.end(&proof.agents()?);
             }
+            Ok(())
         };
         // What the manager says it has stopped it need not be asked about again.
         let is_inactive = || asked.is_ok() || self.is_inactive();
@@ -217,23 +292,34 @@ impl Service {
         }
     }
 
-    fn manages(&self, agent: &Process, state: &AgentState) -> bool {
+    fn manages(&self, agent: &Process, state: &AgentState) -> Result<bool> {
         match self {
             Self::Systemd(systemd) => systemd.contains(agent.pid),
             // A reloaded agent's predecessor lives on beside it until its connections end.
-            Self::Commands(_) => state.running && (Some(agent.pid) == state.main_pid || agent.ppid != 1),
-            Self::None => false,
+            Self::Commands(_) => Ok(state.running && (Some(agent.pid) == state.main_pid || agent.ppid != 1)),
+            Self::None => Ok(false),
         }
     }
 }
 
 /// The living agent that a pid file names. A process that is called otherwise has got a dead agent's number: it must
 /// neither be believed nor signalled.
-fn pid_file_process(path: &std::path::Path) -> Option<Process> {
-    Process::by_pid(process::pid_in_file(path)?).filter(|process| match &process.exe {
+///
+/// Errors: [`Code::Io`], [`Code::Permission`].
+fn pid_file_process(path: &std::path::Path) -> Result<Option<Process>> {
+    let process = match process::pid_in_file(path)? {
+        Some(pid) => Process::by_pid(pid)?,
+        None => None,
+    };
+    let is_called_so = |process: &Process| match &process.exe {
         Some(exe) => exe.file_name() == Some(stopped::AGENT.as_ref()),
         None => process.hidden && process.comm == stopped::AGENT,
-    })
+    };
+    match process.filter(is_called_so) {
+        // The number can have become another user's, and he can call his program as he likes.
+        Some(process) if process.can_open(&Reach::of(path)?)? => Ok(Some(process)),
+        _ => Ok(None),
+    }
 }
 
 /// Where the main process is found.
@@ -247,8 +333,12 @@ struct MainHint {
 
 impl MainHint {
     /// The pid file's process first: systemd learns of a successor only when the old main process ends.
-    fn pid(&self) -> Option<u32> {
-        self.pid_file.as_deref().and_then(pid_file_process).map(|process| process.pid).or(self.main_pid)
+    fn pid(&self) -> Result<Option<u32>> {
+        let by_file = match &self.pid_file {
+            Some(path) => pid_file_process(path)?,
+            None => None,
+        };
+        Ok(by_file.map(|process| process.pid).or(self.main_pid))
     }
 }
 

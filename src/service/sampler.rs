@@ -7,9 +7,13 @@ use super::health::Probe;
 use super::judge::{Main, Sample, UnitSample};
 use super::readiness;
 use super::{MainHint, Service, pid_file_process, stopped, systemd};
+use crate::host::durable;
 use crate::host::events::Events;
-use crate::host::process::{self, FileId, Process, ProcessId};
+use crate::host::process::{self, FileId, Process, ProcessId, Reach};
 use crate::report::{Code, Error, Result};
+
+/// The database in the agent's data directory.
+const DATABASE: &str = "proc/sqlite.db";
 
 /// Looks again and again, and listens for what makes another look worth while.
 pub(super) struct Sampler<'a> {
@@ -28,7 +32,7 @@ impl<'a> Sampler<'a> {
     ///
     /// Errors: [`Code::Damaged`] when the new binary is not there.
     pub(super) fn new(probe: &'a Probe<'a>, starts: bool) -> Result<Self> {
-        let new_file = FileId::of(&probe.new_binary)
+        let new_file = FileId::find(&probe.new_binary)?
             .ok_or_else(|| Error::new(Code::Damaged, format!("{} is not there", probe.new_binary.display())))?;
         let mut events = Events::new();
         if starts {
@@ -54,32 +58,39 @@ impl<'a> Sampler<'a> {
     /// Errors: [`Code::Permission`] when it cannot be seen what the main process runs.
     pub(super) fn look(&mut self, at: Duration, unit_age: Duration) -> Result<Sample> {
         self.events.listen_to_name(&self.probe.data_dir.join(readiness::SOCKET));
-        let (unit, hint) = self.look_at_unit(at, unit_age);
+        let (unit, hint) = self.look_at_unit(at, unit_age)?;
         if let Some(pid_file) = &hint.pid_file {
             self.events.listen_to_name(pid_file);
         }
-        let main = self.main(&hint);
+        let main = self.main(&hint)?;
         match &main {
             // Which version it is of cannot be told, and so nothing be said against the new one.
             Some(unseen) if unseen.hidden => return Err(stopped::hidden(unseen)),
-            Some(process) if self.is_new(process) => drop(self.known.insert(process.id())),
-            Some(old) => self.known.extend(self.successors(old)),
-            None => self.known.extend(self.starting()),
+            Some(process) if self.is_new(process)? => drop(self.known.insert(process.id())),
+            Some(old) => self.known.extend(self.successors(old)?),
+            None => self.known.extend(self.starting()?),
         }
         let main = main.map(|process| Main { id: process.id(), is_new: self.known.contains(&process.id()) });
-        self.known.retain(|id| id.is_alive());
+        for id in std::mem::take(&mut self.known) {
+            if id.is_alive()? {
+                self.known.insert(id);
+            }
+        }
         self.events.listen_to_ends(&self.known.iter().copied().chain(main.map(|main| main.id)).collect());
         if !self.events.hears_ends() {
             // A process lets go of its program when it ends, which every kernel tells.
             self.events.listen_to_use(&self.probe.new_binary);
         }
         let readiness = main.is_some_and(|main| main.is_new).then(|| readiness::ask(&self.probe.data_dir));
-        let reaped = self.probe.before_reload.is_some_and(|old| old.has_reaped());
+        let reaped = match &self.probe.before_reload {
+            Some(old) => old.has_reaped()?,
+            None => false,
+        };
         Ok(Sample { at, main, new_alive: self.known.clone(), reaped, unit, readiness })
     }
 
-    fn look_at_unit(&mut self, at: Duration, age: Duration) -> (Option<UnitSample>, MainHint) {
-        match self.probe.service {
+    fn look_at_unit(&mut self, at: Duration, age: Duration) -> Result<(Option<UnitSample>, MainHint)> {
+        Ok(match self.probe.service {
             Service::Systemd(systemd) => {
                 if self.unit_asked.is_none_or(|asked| at >= asked + age) {
                     self.unit_asked = Some(at);
@@ -92,40 +103,58 @@ impl<'a> Sampler<'a> {
             }
             Service::Commands(commands) => {
                 // Its stop command removes the pid file, a crash leaves it.
-                let sample = UnitSample { stopped: !commands.pid_file.exists(), ..UnitSample::default() };
+                let stopped = !durable::exists(&commands.pid_file)?;
+                let sample = UnitSample { stopped, ..UnitSample::default() };
                 (Some(sample), MainHint { pid_file: Some(commands.pid_file.clone()), main_pid: None })
             }
             Service::None => Default::default(),
-        }
+        })
     }
 
     /// The pid file's process if it is the new one: systemd learns of a successor only when the old main process ends.
-    fn main(&self, hint: &MainHint) -> Option<Process> {
-        let by_file = hint.pid_file.as_deref().and_then(pid_file_process);
-        match by_file {
-            Some(process) if self.is_new(&process) || hint.main_pid.is_none() => Some(process),
-            _ => hint.main_pid.and_then(Process::by_pid),
+    fn main(&self, hint: &MainHint) -> Result<Option<Process>> {
+        let by_file = match &hint.pid_file {
+            Some(path) => pid_file_process(path)?,
+            None => None,
+        };
+        match (by_file, hint.main_pid) {
+            (Some(process), None) => Ok(Some(process)),
+            (Some(process), Some(_)) if self.is_new(&process)? => Ok(Some(process)),
+            (_, Some(main)) => Process::by_pid(main),
+            (None, None) => Ok(None),
         }
     }
 
     /// Children of the old main process that run the new binary in the same way: not the helpers of a session.
-    fn successors(&self, old: &Process) -> Vec<ProcessId> {
-        let children = process::all().into_iter().filter(|process| process.ppid == old.pid && self.is_new(process));
-        children.filter(|process| process.args() == old.args()).map(|process| process.id()).collect()
+    fn successors(&self, old: &Process) -> Result<Vec<ProcessId>> {
+        let args = old.args()?;
+        self.new_among(|process| Ok(process.ppid == old.pid && process.args()? == args))
     }
 
-    /// Agents that commands have started and that have not written their pid file yet: they do so when they are ready.
-    fn starting(&self) -> Vec<ProcessId> {
+    /// Agents that commands have started and that have not written their pid file yet: they do so when they are ready. Not
+    /// those of a user who could not open the agent's database: what he runs says nothing about the version.
+    fn starting(&self) -> Result<Vec<ProcessId>> {
         match self.probe.service {
             Service::Commands(_) => {
-                let agents = process::all().into_iter().filter(|process| self.is_new(process));
-                agents.filter(stopped::is_agent).map(|process| process.id()).collect()
+                let reach = Reach::of(&self.probe.data_dir.join(DATABASE))?;
+                self.new_among(|process| Ok(stopped::is_agent(process)? && process.can_open(&reach)?))
             }
-            Service::Systemd(_) | Service::None => Vec::new(),
+            Service::Systemd(_) | Service::None => Ok(Vec::new()),
         }
     }
 
-    fn is_new(&self, process: &Process) -> bool {
-        process.exe_id() == Some(self.new_file)
+    /// The processes of the new binary that are `wanted`.
+    fn new_among(&self, wanted: impl Fn(&Process) -> Result<bool>) -> Result<Vec<ProcessId>> {
+        let mut found = Vec::new();
+        for process in process::all()? {
+            if self.is_new(&process)? && wanted(&process)? {
+                found.push(process.id());
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_new(&self, process: &Process) -> Result<bool> {
+        Ok(process.exe_id()? == Some(self.new_file))
     }
 }

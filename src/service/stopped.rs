@@ -1,12 +1,15 @@
 //! The proof that the agent is stopped (SPEC §6): a look at `/proc`, whatever the service manager says.
+//!
+//! What an ordinary user runs is nobody's business: a process counts that has the database open, or that could open it and
+//! runs a binary of ours or is in the unit's control group. A look that fails is an error, never an empty one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::host::machine;
-use crate::host::process::{self, Open, Process, Reach};
-use crate::host::session::unit_of;
+use crate::host::process::{self, FIRST, Open, Process, Reach};
+use crate::host::session::{self, unit_of};
 use crate::report::{Code, Error, Result};
 
 /// Between two looks: a look costs some milliseconds on a busy host.
@@ -16,8 +19,10 @@ pub(super) const SLICE: Duration = Duration::from_millis(100);
 const FIRST_SLICE: Duration = Duration::from_millis(3);
 /// The agent's file name in a version.
 pub(super) const AGENT: &str = "teleport";
-/// The argument that makes a `teleport` process an agent, and not a `teleport version` by hand.
+/// The argument that makes a `teleport` process an agent: of `teleport start`, and of `teleport app start` and the like.
 const AGENT_VERB: &[u8] = b"start";
+/// Commands of `teleport` that never open a database. Any other one may.
+const HARMLESS_VERBS: [&[u8]; 3] = [b"version", b"help", b"configure"];
 
 /// What must not be in use when the agent is stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,53 +36,115 @@ pub struct StopProof {
     /// The look is the boot-time recovery's: of what cannot be seen the name counts, or nothing could be undone before the
     /// agent starts.
     pub at_boot: bool,
+    /// The agent's unit (with `.service`), whose control group must be empty; elsewhere than under systemd there is none.
+    pub unit: String,
 }
 
 impl StopProof {
-    /// The processes that run a binary of ours or have the database open.
+    /// The processes that have the database open, and of those that could open it: which run a binary of ours, or are in
+    /// the unit's control group.
     ///
-    /// Errors: [`Code::Permission`] where that cannot be seen.
+    /// Errors: [`Code::Permission`] where that cannot be seen; [`Code::Io`].
     pub fn leftovers(&self) -> Result<Vec<Process>> {
         let all = self.look()?;
-        let mut found: BTreeMap<u32, Process> =
-            self.running(&all).into_iter().map(|found| (found.pid, found)).collect();
-        found.extend(self.open(&all)?.into_iter().map(|process| (process.pid, process)));
-        Ok(found.into_values().collect())
+        let mut found = self.open(&all)?;
+        for process in self.running(&all)? {
+            if may_use_database(&process)? {
+                found.push(process);
+            }
+        }
+        found.extend(self.in_unit(&all)?);
+        Ok(each_once(found))
     }
 
     /// The processes that have the database open and are neither ours nor children of ours, such as a `sqlite3` shell.
     pub(super) fn strangers(&self) -> Result<Vec<Process>> {
         let all = self.look()?;
-        let ours: Vec<u32> = self.running(&all).iter().map(|process| process.pid).collect();
+        let ours: Vec<u32> = self.running(&all)?.iter().map(|process| process.pid).collect();
         let is_ours = |process: &Process| ours.contains(&process.pid) || ours.contains(&process.ppid);
         let mut open = self.open(&all)?;
         open.retain(|process| !is_ours(process));
         Ok(open)
     }
 
-    /// The agents among the processes that can be seen to run a binary of ours.
-    pub fn agents(&self) -> Vec<Process> {
-        let mut found = self.running(&process::all());
-        found.retain(is_agent);
-        found
+    /// The processes that run a binary of ours, may use the database, and will not end with the service: they are none of
+    /// `service` (its processes among those given), nor descendants of one.
+    pub(super) fn others(&self, service: impl Fn(&[Process]) -> Result<BTreeSet<u32>>) -> Result<Vec<Process>> {
+        let all = self.look()?;
+        let running = self.running(&all)?;
+        let service = service(&running)?;
+        let parents: BTreeMap<u32, u32> = all.iter().map(|process| (process.pid, process.ppid)).collect();
+        let mut others = Vec::new();
+        for process in running {
+            let mut line = std::iter::successors(Some(process.pid), |pid| parents.get(pid).copied());
+            // A list that was read while processes came and went may go round in a circle.
+            let is_of_service = line.by_ref().take(parents.len() + 1).any(|pid| service.contains(&pid));
+            if !is_of_service && may_use_database(&process)? {
+                others.push(process);
+            }
+        }
+        Ok(others)
+    }
+
+    /// The agents among the processes that can be seen to run a binary of ours and could open the database.
+    ///
+    /// Errors: [`Code::Io`].
+    pub fn agents(&self) -> Result<Vec<Process>> {
+        let mut found = Vec::new();
+        for process in self.running(&process::all()?)? {
+            if is_agent(&process)? {
+                found.push(process);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether this process lives in a session of the agent, and may end with it: an ancestor of its own or of its
+    /// terminal's first process runs a binary of ours (there can be shells and sudo in between), or one is in the same
+    /// login session, into which PAM moves both.
+    ///
+    /// Errors: [`Code::Io`].
+    pub fn carries_us(&self) -> Result<bool> {
+        let all = process::all()?;
+        let running = self.running(&all)?;
+        if running.is_empty() {
+            return Ok(false);
+        }
+        let parents: BTreeMap<u32, u32> = all.iter().map(|process| (process.pid, process.ppid)).collect();
+        for first in process::parent_and_session()? {
+            let mut line = std::iter::successors(Some(first), |pid| parents.get(pid).copied()).take(parents.len() + 1);
+            if line.any(|pid| running.iter().any(|process| process.pid == pid)) {
+                return Ok(true);
+            }
+        }
+        let groups = |pid| Ok::<_, Error>(process::cgroup(pid)?.unwrap_or_default());
+        let own = groups(std::process::id())?;
+        let Some(login) = session::login_of(&own) else { return Ok(false) };
+        for process in &running {
+            if session::login_of(&groups(process.pid)?) == Some(login) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether every process that might be ours or have the database open can be looked at; asked before a run whose
     /// proof would need it.
     ///
-    /// Errors: [`Code::Permission`] naming one that cannot.
+    /// Errors: [`Code::Permission`] naming one that cannot; [`Code::Io`].
     pub fn check_sight(&self) -> Result<()> {
         self.look().map(|_| ())
     }
 
     /// Every process, if all that matter can be seen. Others than root see little, and change nothing.
     fn look(&self) -> Result<Vec<Process>> {
-        let all = process::all();
+        let all = process::all()?;
         if machine::is_root() && all.iter().any(|process| process.hidden) {
-            let reach = Reach::of(&self.database);
-            let concerns = |process: &&Process| process.may_concern(AGENT, &reach) && !self.is_believed(process);
-            if let Some(process) = all.iter().find(concerns) {
-                return Err(hidden(process));
+            let reach = Reach::of(&self.database)?;
+            for process in all.iter().filter(|process| process.hidden && !self.is_believed(process)) {
+                if process.can_open(&reach)? {
+                    return Err(hidden(process));
+                }
             }
         }
         Ok(all)
@@ -91,11 +158,16 @@ impl StopProof {
     }
 
     fn open(&self, all: &[Process]) -> Result<Vec<Process>> {
-        let Open { by, unknown } = process::with_open(all, &self.database);
-        match unknown.first() {
-            Some(process) if machine::is_root() && !self.is_believed(process) => Err(hidden(process)),
-            _ => Ok(by),
+        let Open { by, unknown } = process::with_open(all, &self.database)?;
+        if machine::is_root() && !unknown.is_empty() {
+            let reach = Reach::of(&self.database)?;
+            for process in unknown.iter().filter(|process| !self.is_believed(process)) {
+                if process.can_open(&reach)? {
+                    return Err(hidden(process));
+                }
+            }
         }
+        Ok(by)
     }
 
     /// Waits until nothing is left and `is_inactive` agrees, at most `timeout`, looking at least once. `again` is called
@@ -104,7 +176,7 @@ impl StopProof {
         &self,
         timeout: Duration,
         is_inactive: &dyn Fn() -> bool,
-        again: &mut dyn FnMut(),
+        again: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let deadline = Instant::now() + timeout;
         let mut slice = FIRST_SLICE;
@@ -118,7 +190,7 @@ impl StopProof {
             if Instant::now() >= deadline {
                 return Err(not_stopped(&left));
             }
-            again();
+            again()?;
             std::thread::sleep(slice);
             slice = SLICE.min(slice * 2);
         }
@@ -127,13 +199,16 @@ impl StopProof {
     /// One more look, directly before a file is replaced: for an agent that was started after the proof of the stop, and for
     /// whoever has the database open. A `teleport version` by hand does no harm.
     ///
-    /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`].
+    /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`]; [`Code::Io`].
     pub fn look_again(&self) -> Result<()> {
         let all = self.look()?;
         let mut found = self.open(&all)?;
-        found.extend(self.running(&all).into_iter().filter(is_agent));
-        found.sort_by_key(|process| process.pid);
-        found.dedup_by_key(|process| process.pid);
+        for process in self.running(&all)? {
+            if is_agent(&process)? {
+                found.push(process);
+            }
+        }
+        let found = each_once(found);
         if found.is_empty() {
             return Ok(());
         }
@@ -143,20 +218,68 @@ impl StopProof {
         ))
     }
 
-    fn running(&self, all: &[Process]) -> Vec<Process> {
-        let mut found = process::running_below(all, &self.versions_dir, AGENT);
+    /// Those of `all` that run a binary of ours and could open the database.
+    fn running(&self, all: &[Process]) -> Result<Vec<Process>> {
+        let mut found = process::running_below(all, &self.versions_dir, AGENT)?;
         if let Some(plain) = &self.plain_binary {
-            found.extend(process::running_file(all, plain));
+            found.extend(process::running_file(all, plain)?);
         }
-        found.sort_by_key(|process| process.pid);
-        found.dedup_by_key(|process| process.pid);
-        found
+        self.who_can_open(each_once(found))
+    }
+
+    /// Those of `all` that are in the unit's control group and could open the database.
+    fn in_unit(&self, all: &[Process]) -> Result<Vec<Process>> {
+        let Some(manager) = process::cgroup(FIRST)?.filter(|_| machine::is_systemd_booted()) else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for process in all {
+            let groups = process::cgroup(process.pid)?.unwrap_or_default();
+            if session::inside_unit(&self.unit, &manager, &groups) {
+                found.push(process.clone());
+            }
+        }
+        self.who_can_open(found)
+    }
+
+    fn who_can_open(&self, found: Vec<Process>) -> Result<Vec<Process>> {
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let reach = Reach::of(&self.database)?;
+        let mut able = Vec::new();
+        for process in found {
+            if process.can_open(&reach)? {
+                able.push(process);
+            }
+        }
+        Ok(able)
     }
 }
 
 /// Whether a process that runs a binary of ours is an agent.
-pub(super) fn is_agent(process: &Process) -> bool {
-    process.args().first().is_some_and(|verb| verb == AGENT_VERB)
+///
+/// Errors: [`Code::Io`].
+pub(super) fn is_agent(process: &Process) -> Result<bool> {
+    Ok(process.args()?.iter().any(|word| word == AGENT_VERB))
+}
+
+/// Whether a process that runs a binary of ours may open the database yet: not an operator's `teleport version`.
+fn may_use_database(process: &Process) -> Result<bool> {
+    Ok(process.args()?.first().is_none_or(|verb| !HARMLESS_VERBS.contains(&verb.as_slice())))
+}
+
+fn each_once(mut processes: Vec<Process>) -> Vec<Process> {
+    processes.sort_by_key(|process| process.pid);
+    processes.dedup_by_key(|process| process.pid);
+    processes
+}
+
+/// Those that run a binary of ours outside of the service.
+pub(super) fn apart(others: &[Process]) -> Error {
+    let verb = if others.len() == 1 { "runs" } else { "run" };
+    let what = format!("the agent is not stopped: {} {verb} outside of its service", named(others));
+    Error::new(Code::AgentNotStopped, what).advise("end what is named and try again")
 }
 
 fn not_stopped(left: &[Process]) -> Error {
@@ -181,7 +304,8 @@ pub(super) fn hidden(process: &Process) -> Error {
 /// Processes for a message, each with its number, name and unit.
 pub(super) fn named(processes: &[Process]) -> String {
     let name = |process: &Process| {
-        let cgroup = process::cgroup(process.pid).unwrap_or_default();
+        // For a message alone.
+        let cgroup = process::cgroup(process.pid).ok().flatten().unwrap_or_default();
         match unit_of(&cgroup) {
             Some(unit) => format!("pid {} ({}, {unit})", process.pid, process.comm),
             None if process.comm.is_empty() => format!("pid {}", process.pid),

@@ -35,11 +35,13 @@ impl Systemd {
 
     pub(super) fn state(&self) -> Result<AgentState> {
         let unit = self.show()?;
-        let young = || unit.main_pid.and_then(process::age).is_some_and(|age| age < LOOP_AGE);
-        let looping = unit.n_restarts.is_some_and(|count| count >= LOOP_RESTARTS) && young();
+        let looping = match unit.main_pid.filter(|_| unit.n_restarts.is_some_and(|count| count >= LOOP_RESTARTS)) {
+            Some(main) => process::age(main)?.is_some_and(|age| age < LOOP_AGE),
+            None => false,
+        };
         Ok(AgentState {
             running: unit.is_active(),
-            main_pid: hint(&unit).pid(),
+            main_pid: hint(&unit).pid()?,
             enabled: unit.is_enabled(),
             failed: unit.is_failed() || unit.is_auto_restart() || looping,
             known: unit.is_loaded(),
@@ -47,8 +49,12 @@ impl Systemd {
         })
     }
 
-    pub(super) fn main_pid(&self) -> Option<u32> {
-        hint(&self.show().ok()?).pid()
+    pub(super) fn main_pid(&self) -> Result<Option<u32>> {
+        hint(&self.show()?).pid()
+    }
+
+    pub(super) fn is_running(&self) -> Result<bool> {
+        Ok(self.show()?.is_active())
     }
 
     /// Asks systemd to stop the unit; one that it does not know or that is inactive needs no asking.
@@ -99,8 +105,9 @@ impl Systemd {
         self.show().is_ok_and(|unit| unit.is_inactive())
     }
 
-    pub(super) fn contains(&self, pid: u32) -> bool {
-        process::cgroup(pid).is_some_and(|text| session::inside_unit(&self.unit, &text))
+    pub(super) fn contains(&self, pid: u32) -> Result<bool> {
+        let manager = process::cgroup(process::FIRST)?.unwrap_or_default();
+        Ok(process::cgroup(pid)?.is_some_and(|text| session::inside_unit(&self.unit, &manager, &text)))
     }
 }
 

@@ -70,6 +70,7 @@ impl Host {
             components: spec.components.clone(),
             keep: spec.keep,
             in_use: self.process.iter().cloned().collect(),
+            in_use_by_others: Vec::new(),
             packages: Vec::new(),
             set_aside: Vec::new(),
             foreign_links: Vec::new(),

@@ -433,7 +433,7 @@ fn an_old_agent_that_was_started_in_the_standstill_is_not_the_new_versions_fault
         let binary = bed.version(version).join("bin/teleport");
         durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
         let agent = other(&binary, &["start", "-f", "/dev/null"], Stdio::null());
-        while site.stop_proof().agents().is_empty() {
+        while site.stop_proof().agents().unwrap().is_empty() {
             std::thread::yield_now();
         }
         let started = steps::perform(&site, &plan, &Step::Start);
