@@ -161,6 +161,9 @@ pub struct Install {
     /// Directory for the links to the binaries [default: /usr/local/bin]
     #[arg(long, value_name = "DIR")]
     pub path: Option<PathBuf>,
+    /// The agent's data directory, if what starts it names another than teleport.yaml; "default" forgets it
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
     /// Further certificate authorities, PEM
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,

@@ -364,6 +364,39 @@ fn programs_that_another_user_keeps_running_do_not_keep_every_version_on_the_dis
 }
 
 #[test]
+fn an_agent_that_has_its_data_elsewhere_is_not_moved_before_the_operator_says_so() {
+    let Some(updater) = cells() else { return };
+    let mut scene = Scene::on_two(&updater).unwrap();
+    let start = "start --data-dir=/srv/data --config";
+    edit(&mut scene, r"s/start --config/start --data-dir=\/srv\/data --config/");
+    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+    // Told by the command that would start it, and by the database that it has open.
+    for running in [false, true] {
+        if running {
+            cell.sh(&START.replace("start --config", start)).unwrap();
+            until(SOON, || cell.path("/srv/data/proc/sqlite.db").exists()).unwrap();
+        }
+        let agent = cell.agent();
+        for line in ["rollback", "verify"] {
+            let ran = run(&cell, line, 1);
+            assert!(ran.said.contains("has its data in /srv/data"), "{line}: {ran:#?}");
+        }
+        assert_eq!((whole::link(&cell).as_deref(), cell.agent()), (Some("2.0.0"), agent));
+    }
+    scene.release(&version(3));
+    let ran = run(&cell, "update --now", 1);
+    assert!(ran.said.contains("enable --data-dir /srv/data"), "{ran:#?}");
+    run(&cell, &format!("{} --data-dir /srv/data", scene.enable()), 0);
+    run(&cell, "verify", 0);
+    assert_eq!(whole::link(&cell).as_deref(), Some("3.0.0"));
+    run(&cell, "rollback", 0);
+    assert_eq!(whole::link(&cell).as_deref(), Some("2.0.0"));
+    // The field `user_version` of a database's header.
+    let database = std::fs::read(cell.path("/srv/data/proc/sqlite.db")).unwrap();
+    assert_eq!(database[60..64], [0, 0, 0, 2]);
+}
+
+#[test]
 fn what_cannot_be_looked_at_is_not_taken_for_a_stopped_agent() {
     let Some(updater) = cells() else { return };
     let journal = |number| version(number).trailer_field("journal", "delete".into());

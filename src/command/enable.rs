@@ -162,6 +162,12 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         spec.path = (!usual).then(|| path.clone());
         context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
     }
+    if let Some(dir) = &args.data_dir {
+        if !dir.is_absolute() && dir.as_os_str() != DEFAULT {
+            return Err(Error::new(Code::Usage, format!("--data-dir {} is not absolute", dir.display())));
+        }
+        spec.data_dir = (dir.as_os_str() != DEFAULT).then(|| dir.clone());
+    }
     if let Some(file) = &args.ca_file {
         spec.ca = Some(ask::pem(file)?);
     } else if let Some(file) = context.host.var("SSL_CERT_FILE") {

@@ -2,7 +2,7 @@
 //! record → watch. What differs between them is the target and what the commit changes in the settings.
 
 use super::survey::{self, Depth};
-use super::{Context, ask, record, recover, watch};
+use super::{Context, ask, data_dir, record, recover, watch};
 use crate::config::status::{Outcome, Watch};
 use crate::config::{Spec, Updates};
 use crate::database::backup::{self, Backup};
@@ -109,6 +109,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<Option<Watch
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
+    context.data_dir.clone_from(&spec.data_dir);
     recover::sweep(context);
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
         Planned::Rest(why) => {
@@ -194,6 +195,7 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
         over: errand.over,
     };
     let plan = plan::move_to(facts, &target)?;
+    data_dir::refuse(&plan, facts.other_data_dir.as_deref(), &context.data_dir()?)?;
     if plan.database == Database::Keep {
         return Ok(plan);
     }

@@ -4,6 +4,7 @@
 pub mod ask;
 pub mod awaited;
 pub mod completion;
+mod data_dir;
 pub mod disable;
 pub mod enable;
 pub mod errand;
@@ -67,6 +68,8 @@ pub struct Context {
     pub misnamed: bool,
     /// Passwords and tokens that this command was given, until its commit; none if they are the kept ones.
     pub credentials: Option<Credentials>,
+    /// `spec.data_dir` of `updates.yaml` when it was last opened.
+    pub data_dir: Option<PathBuf>,
 }
 
 impl Context {
@@ -88,6 +91,7 @@ impl Context {
             global: global.clone(),
             misnamed: false,
             credentials: None,
+            data_dir: None,
         })
     }
 
@@ -97,6 +101,7 @@ impl Context {
         if let Some(path) = &updates.spec().path {
             self.layout = Layout::new(&self.layout.root, self.layout.suffix.as_deref(), Some(path))?;
         }
+        self.data_dir.clone_from(&updates.spec().data_dir);
         let told = survey::believe_links(self, &mut updates);
         if let (Some(told), Some(linked), false) = (&told, &updates.spec().active_version, self.misnamed) {
             let file = updates.file().display();
@@ -111,8 +116,12 @@ impl Context {
         AgentConfig::read(&self.layout.behind(&self.layout.agent_config))
     }
 
-    /// The agent's data directory, real path; the default one for those who may not read `teleport.yaml`.
+    /// The agent's data directory, real path: as set in `updates.yaml`, else in `teleport.yaml`; the default one for those
+    /// who may not read that.
     pub fn data_dir(&self) -> Result<PathBuf> {
+        if let Some(dir) = &self.data_dir {
+            return Ok(self.layout.real(dir));
+        }
         let config = match self.agent_config() {
             Err(error) if error.code == Code::Permission => None,
             other => other?,

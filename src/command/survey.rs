@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{Context, stranger};
+use super::{Context, data_dir, stranger};
 use crate::config::{GoUpdater, Updates};
 use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::directory;
@@ -63,6 +63,10 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
     let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, wait);
     let foreign = !state.running && !state.unmanaged.is_empty();
+    let other_data_dir = match layout.is_image() {
+        true => None,
+        false => data_dir::other(context, updates, &state, &data_dir)?,
+    };
     let in_use = if layout.is_image() { InUse::default() } else { in_use(&layout.versions, &installed, &data_dir)? };
     let adopt = depth == Depth::Adopt;
     let set_aside = if adopt { set_aside(context)? } else { Vec::new() };
@@ -79,6 +83,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         unit: unit(context)?,
         enablement: enablement(context)?,
         database: has_database(layout, &data_dir)?,
+        other_data_dir,
         agent: Agent {
             running: state.running || foreign,
             enabled: state.enabled,

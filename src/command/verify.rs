@@ -2,7 +2,7 @@
 
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
-use super::{Context, recover};
+use super::{Context, data_dir, recover};
 use crate::cli::Verify;
 use crate::config::Updates;
 use crate::database::backup::{self, Backup};
@@ -108,6 +108,9 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
             };
             found.push(format!("{} {is}{wanted}", place.path.display()));
         }
+    }
+    if let Some(other) = &facts.other_data_dir {
+        found.push(data_dir::told(other, &context.data_dir()?));
     }
     for (file, program) in survey::starts_elsewhere(context) {
         let links = context.layout.inside(&context.layout.link_dir);

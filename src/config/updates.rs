@@ -81,6 +81,8 @@ pub struct Spec {
     pub database_timeout: Duration,
     /// Where links to the binaries go, in place of the layout's directory.
     pub path: Option<PathBuf>,
+    /// The agent's data directory, where what starts it names another than `teleport.yaml` does.
+    pub data_dir: Option<PathBuf>,
     /// Proxy for https URLs; without credentials.
     pub https_proxy: Option<String>,
     /// Proxy for http URLs; without credentials.
@@ -196,6 +198,7 @@ impl Default for Spec {
             backup_max_age: DEFAULT_BACKUP_MAX_AGE,
             database_timeout: DEFAULT_DATABASE_TIMEOUT,
             path: None,
+            data_dir: None,
             https_proxy: None,
             http_proxy: None,
             no_proxy: None,
@@ -360,6 +363,7 @@ impl Spec {
             backup_max_age: view.at("backup_max_age")?.duration()?.unwrap_or(default.backup_max_age),
             database_timeout: view.at("database_timeout")?.duration()?.unwrap_or(default.database_timeout),
             path: view.at("path")?.path()?,
+            data_dir: view.at("data_dir")?.path()?,
             https_proxy: text("https_proxy")?,
             http_proxy: text("http_proxy")?,
             no_proxy: text("no_proxy")?,
@@ -394,6 +398,7 @@ impl Spec {
             ("backup_max_age", Some(Node::plain(duration_text(self.backup_max_age)))),
             ("database_timeout", Some(Node::plain(duration_text(self.database_timeout)))),
             ("path", self.path.as_ref().map(|path| Node::text(path.to_string_lossy()))),
+            ("data_dir", self.data_dir.as_ref().map(|dir| Node::text(dir.to_string_lossy()))),
             ("https_proxy", text(&self.https_proxy)),
             ("http_proxy", text(&self.http_proxy)),
             ("no_proxy", text(&self.no_proxy)),
@@ -625,6 +630,7 @@ mod tests {
             backup_max_age: Duration::from_secs(5),
             database_timeout: Duration::from_secs(6),
             path: Some("/opt/x y".into()),
+            data_dir: Some("/srv/d".into()),
             https_proxy: Some("http://px".to_owned()),
             http_proxy: Some("px:1".to_owned()),
             no_proxy: Some("*.local,10.0.0.0/8".to_owned()),

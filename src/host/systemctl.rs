@@ -68,6 +68,17 @@ pub struct UnitState {
     pub restart_after: Option<Duration>,
 }
 
+/// What a unit's main process is started with, in the manager's words.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StartLine {
+    /// The words of ExecStart=, program included.
+    pub arguments: String,
+    /// The assignments of Environment=.
+    pub environment: String,
+    /// The files of EnvironmentFile=.
+    pub environment_files: Vec<PathBuf>,
+}
+
 impl UnitState {
     /// The manager knows the unit.
     pub fn is_loaded(&self) -> bool {
@@ -117,6 +128,13 @@ impl Systemctl {
         let properties = PROPERTIES.iter().flat_map(|property| ["-p", property]);
         let output = run(self.command("show").args(properties).arg(unit))?;
         Ok(parse_show(&output.stdout_text()))
+    }
+
+    /// What the unit's main process is started with; empty for a unit that is not there.
+    pub fn start_line(&self, unit: &str) -> Result<StartLine> {
+        let properties = ["-p", "ExecStart", "-p", "Environment", "-p", "EnvironmentFiles"];
+        let output = run(self.command("show").args(properties).arg(unit))?;
+        Ok(parse_start_line(&output.stdout_text()))
     }
 
     /// Queues the start and returns: waiting for it (`Type=notify`) would spend the deadline of the health check, which
@@ -204,6 +222,26 @@ fn parse_show(text: &str) -> UnitState {
     state
 }
 
+fn parse_start_line(text: &str) -> StartLine {
+    let mut line = StartLine::default();
+    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        match name {
+            "ExecStart" => {
+                let words = value.split_once("argv[]=").map_or("", |(_, words)| words);
+                words.split_once(" ; ").map_or(words, |(words, _)| words).clone_into(&mut line.arguments);
+            }
+            "Environment" => value.clone_into(&mut line.environment),
+            // `/etc/default/teleport (ignore_errors=yes)`, a line each.
+            "EnvironmentFiles" => {
+                let file = value.rsplit_once(" (").map_or(value, |(file, _)| file);
+                line.environment_files.extend(Some(PathBuf::from(file)).filter(|file| file.is_absolute()));
+            }
+            _ => {}
+        }
+    }
+    line
+}
+
 /// A span of time as systemd shows it (systemd.time(7)): `100ms`, `1min 30s`, `0`.
 fn parse_span(text: &str) -> Option<Duration> {
     text.split_ascii_whitespace().try_fold(Duration::ZERO, |sum, part| {
@@ -237,6 +275,19 @@ mod tests {
         assert!(state.is_loaded() && state.is_active() && state.is_enabled() && state.can_reload);
         assert_eq!((state.main_pid, state.n_restarts, state.exec_main_start), (Some(4711), Some(2), 812_345));
         assert_eq!(state.pid_file.as_deref(), Some(Path::new("/run/teleport.pid")));
+    }
+
+    #[test]
+    fn what_a_unit_starts_is_read_with_its_environment() {
+        let line = parse_start_line(
+            "ExecStart={ path=/usr/local/bin/teleport ; argv[]=/usr/local/bin/teleport start --data-dir=/d ; \
+             ignore_errors=no ; start_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }\n\
+             Environment=A=b TELEPORT_DATA_DIR=/e\nEnvironmentFiles=/etc/default/teleport (ignore_errors=yes)\n",
+        );
+        assert_eq!(line.arguments, "/usr/local/bin/teleport start --data-dir=/d");
+        assert_eq!(line.environment, "A=b TELEPORT_DATA_DIR=/e");
+        assert_eq!(line.environment_files, [PathBuf::from("/etc/default/teleport")]);
+        assert_eq!(parse_start_line("Environment=\n"), StartLine::default());
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Facts {
     pub enablement: Vec<(PathBuf, Node)>,
     /// The database.
     pub database: bool,
+    /// Where the agent has its data by its own word, if not where its configuration says.
+    pub other_data_dir: Option<PathBuf>,
     /// The agent.
     pub agent: Agent,
     /// Agents that are not the active version: where its link goes, or running.

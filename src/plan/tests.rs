@@ -66,6 +66,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         refused: Vec::new(),
         components: Vec::new(),
         keep: 2,
+        other_data_dir: None,
         in_use: Vec::new(),
         in_use_by_others: Vec::new(),
         packages: Vec::new(),

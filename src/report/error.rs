@@ -162,6 +162,8 @@ codes! {
     DatabaseInvalid = "database_invalid",
     /// The agent could not be proven stopped.
     AgentNotStopped = "agent_not_stopped",
+    /// The agent keeps its data elsewhere than its configuration says.
+    OtherDataDir = "other_data_dir",
     /// The service manager refused or did not answer.
     ServiceFailed = "service_failed",
     /// The new version did not become healthy and was rolled back.

@@ -7,7 +7,7 @@ use super::{AgentState, MainHint, Reloaded};
 use crate::host::manager::Manager;
 use crate::host::process;
 use crate::host::session;
-use crate::host::systemctl::{Systemctl, UnitState};
+use crate::host::systemctl::{StartLine, Systemctl, UnitState};
 use crate::report::Result;
 
 /// This many automatic restarts make a loop: one or two are bad luck.
@@ -31,6 +31,11 @@ impl Systemd {
     /// What systemd says of the unit.
     pub fn show(&self) -> Result<UnitState> {
         self.ctl.show(&self.unit)
+    }
+
+    /// What the unit starts.
+    pub fn start_line(&self) -> Result<StartLine> {
+        self.ctl.start_line(&self.unit)
     }
 
     pub(super) fn state(&self) -> Result<AgentState> {

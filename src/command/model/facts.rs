@@ -71,6 +71,7 @@ impl Host {
             keep: spec.keep,
             in_use: self.process.iter().cloned().collect(),
             in_use_by_others: Vec::new(),
+            other_data_dir: None,
             packages: Vec::new(),
             set_aside: Vec::new(),
             foreign_links: Vec::new(),
