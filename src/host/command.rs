@@ -281,12 +281,7 @@ impl Command {
         self.supervise(signals, true, None)
     }
 
-    fn supervise(
-        &self,
-        signals: &Signals,
-        apart: bool,
-        deadline: Option<Instant>,
-    ) -> Result<Option<ExitStatus>> {
+    fn supervise(&self, signals: &Signals, apart: bool, deadline: Option<Instant>) -> Result<Option<ExitStatus>> {
         let line = self.line();
         let (mut command, _kept_open) = self.prepare()?;
         command.envs(&self.env);
