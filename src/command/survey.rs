@@ -327,12 +327,10 @@ fn names(context: &Context, installed: &[Installed], versions: &Path) -> Result<
     let mut wanted: Vec<String> = ["teleport", "tsh", "tctl", "tbot", "teleport-update"].map(str::to_owned).to_vec();
     wanted.extend(installed.iter().flat_map(|installed| installed.binaries.iter().cloned()));
     let its_versions = context.layout.inside(durable::parent(&GoUpdater::file(&context.layout))).join("versions");
-    if let Ok(entries) = std::fs::read_dir(link_dir) {
-        wanted.extend(entries.flatten().filter_map(|entry| {
-            let target = std::fs::read_link(entry.path()).ok()?;
-            (target.starts_with(versions) || target.starts_with(&its_versions))
-                .then(|| entry.file_name().to_string_lossy().into_owned())
-        }));
+    for (path, target) in links_of(link_dir)? {
+        if target.starts_with(versions) || target.starts_with(&its_versions) {
+            wanted.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
+        }
     }
     wanted.sort();
     wanted.dedup();
@@ -467,11 +465,10 @@ fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     }
     let its_versions = layout.inside(durable::parent(&file)).join("versions");
     let inside = layout.inside(&layout.link_dir);
-    let entries = std::fs::read_dir(&layout.link_dir).into_iter().flatten().flatten();
-    let mut found: Vec<(PathBuf, PathBuf)> = entries
-        .map(|entry| entry.path())
-        .filter(|path| std::fs::read_link(path).is_ok_and(|target| target.starts_with(&its_versions)))
-        .map(|path| {
+    let mut found: Vec<(PathBuf, PathBuf)> = links_of(&layout.link_dir)?
+        .into_iter()
+        .filter(|(_, target)| target.starts_with(&its_versions))
+        .map(|(path, _)| {
             let name = path.file_name().unwrap_or_default().to_owned();
             let kept = inside.strip_prefix("/").unwrap_or(&inside).join(name);
             (path, taken_over(layout, &kept))
@@ -562,7 +559,7 @@ fn moved_links(context: &Context, versions: &Path) -> Result<Vec<(PathBuf, Node)
     // The file, not the settings of this run, which may be about to change it.
     let known = Updates::read(&layout.config_file())?.spec().path.clone();
     let before = Layout::new(&layout.root, layout.suffix.as_deref(), known.as_deref())?.link_dir;
-    Ok(if before == layout.link_dir { Vec::new() } else { links_into(&before, versions) })
+    if before == layout.link_dir { Ok(Vec::new()) } else { links_into(&before, versions) }
 }
 
 /// Links of ours in the usual link directory, where the settings name another one: nothing but `uninstall` looks there.
@@ -570,20 +567,34 @@ pub fn links_in_usual_dir(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
     let usual = Layout::new(&layout.root, layout.suffix.as_deref(), None)?.link_dir;
     let versions = layout.inside(&layout.versions);
-    Ok(if usual == layout.link_dir { Vec::new() } else { links_into(&usual, &versions) })
+    if usual == layout.link_dir { Ok(Vec::new()) } else { links_into(&usual, &versions) }
 }
 
-fn links_into(dir: &Path, versions: &Path) -> Vec<(PathBuf, Node)> {
-    let mut found: Vec<(PathBuf, Node)> = std::fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Some((entry.path(), std::fs::read_link(entry.path()).ok()?)))
-        .filter(|(_, target)| target.starts_with(versions))
-        .map(|(path, target)| (path, Node::Link(target)))
-        .collect();
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    found
+fn links_into(dir: &Path, versions: &Path) -> Result<Vec<(PathBuf, Node)>> {
+    let links = links_of(dir)?.into_iter().filter(|(_, target)| target.starts_with(versions));
+    Ok(links.map(|(path, target)| (path, Node::Link(target))).collect())
+}
+
+/// The links in `dir` and their targets, by name; none if it is not there. One that could not be read would be left where it
+/// leads, or taken for nothing.
+fn links_of(dir: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        entries => entries.at("cannot read", dir)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.at("cannot read", dir)?.path();
+        match std::fs::read_link(&path) {
+            // No link, or gone meanwhile.
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound) => {}
+            target => found.push((path.clone(), target.at("cannot read", &path)?)),
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Unit files and drop-ins of others that start the agent from another directory than the one with our links: where they

@@ -210,7 +210,7 @@ pub fn return_log(snapshot_dir: &Path, db: &Path, left: Option<Stamp>) -> Result
             continue;
         }
         remove(&temp)?;
-        match FileId::of(&kept) == FileId::of(&db) {
+        match FileId::find(&kept)? == FileId::find(&db)? {
             true => link_out(&log, &temp)?,
             false => {
                 copy_out(&log, &temp)?;

@@ -89,8 +89,8 @@ pub fn take_stopped(
     // What is written from here on, into the file or a new log, is seen before the file is replaced.
     let stamp = Stamp::of(&db)?;
     let copy = dir.join(DATABASE_FILE);
-    let file = FileId::of(&db);
-    let identity = match file.is_some() && file == FileId::of(&copy) {
+    let file = FileId::find(&db)?;
+    let identity = match file.is_some() && file == FileId::find(&copy)? {
         true => LINKED.to_owned(),
         false => {
             directory::make_fresh(dir)?;
@@ -232,8 +232,8 @@ pub fn unlink_shared(dir: &Path, db: &Path) -> Result<()> {
     let (copy, db) = (dir.join(DATABASE_FILE), sqlite::live_path(db));
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let name = sqlite::beside(&copy, suffix);
-        let file = FileId::of(&name);
-        if file.is_some() && file == FileId::of(sqlite::beside(&db, suffix)) {
+        let file = FileId::find(&name)?;
+        if file.is_some() && file == FileId::find(sqlite::beside(&db, suffix))? {
             durable::remove_file(&name)?;
         }
     }

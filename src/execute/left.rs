@@ -224,7 +224,7 @@ fn stays(site: &Site<'_>, journal: &Journal, from: &Path) -> Result<bool> {
     let db = site.database();
     // Plans without this step are of updaters that gave both files one name.
     let tells = journal.opening()?.plan.switch.iter().any(|step| matches!(step, Step::PrepareSnapshot { .. }));
-    Ok(shares_file(from, &db) || (tells && restore::is_prepared(&db)?) || is_back(site, journal)?)
+    Ok(shares_file(from, &db)? || (tells && restore::is_prepared(&db)?) || is_back(site, journal)?)
 }
 
 /// What was taken as the file itself is good if nobody has written to it since; else it is asked. One that has its log
@@ -333,7 +333,7 @@ pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<
     }
     directory::sweep(&version_dir)?;
     let place = directory::of(&version_dir);
-    if shares_file(&place, &db) { durable::remove_tree(&place) } else { Ok(()) }
+    if shares_file(&place, &db)? { durable::remove_tree(&place) } else { Ok(()) }
 }
 
 /// After a commit: the database of a version that has no directory of its own (any more) goes where it stays. Where the
@@ -373,7 +373,7 @@ fn noted(journal: &Journal, wanted: impl Fn(&Step) -> bool) -> Result<Option<Sta
 }
 
 /// Whether the snapshot's file and the live one are the same.
-pub(super) fn shares_file(snapshot: &Path, db: &Path) -> bool {
-    let shared = FileId::of(snapshot.join(DATABASE_FILE));
-    shared.is_some() && shared == FileId::of(db)
+pub(super) fn shares_file(snapshot: &Path, db: &Path) -> Result<bool> {
+    let shared = FileId::find(snapshot.join(DATABASE_FILE))?;
+    Ok(shared.is_some() && shared == FileId::find(db)?)
 }

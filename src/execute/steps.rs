@@ -381,7 +381,9 @@ pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
         _ => false,
     });
     let snapshot = left::snapshot_dir(site, journal).ok().flatten();
-    let is_only_copy = snapshot.is_some_and(|snapshot| left::shares_file(&snapshot, &site.database()));
+    // What cannot be looked at may be.
+    let shares = |snapshot: PathBuf| left::shares_file(&snapshot, &site.database()).unwrap_or(true);
+    let is_only_copy = snapshot.is_some_and(shares);
     if !site.boot && ran && !(is_new && is_only_copy) {
         // The first error is the one to tell.
         let _ = bring_back(site, true);
