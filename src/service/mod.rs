@@ -307,7 +307,12 @@ impl Service {
 ///
 /// Errors: [`Code::Io`], [`Code::Permission`].
 fn pid_file_process(path: &std::path::Path) -> Result<Option<Process>> {
-    let process = match process::pid_in_file(path)? {
+    let pid = match process::pid_in_file(path) {
+        // Others than root see less, and change nothing.
+        Err(error) if error.code == Code::Permission && !machine::is_root() => None,
+        pid => pid?,
+    };
+    let process = match pid {
         Some(pid) => Process::by_pid(pid)?,
         None => None,
     };
