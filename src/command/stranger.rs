@@ -10,6 +10,7 @@ use crate::host::process::{FileId, Process};
 use crate::plan::facts::Name;
 use crate::plan::{Node, Stranger};
 use crate::release::{Edition, Revision, check};
+use crate::report::Result;
 
 /// The agents beside `active`: the one that stands where the agent's link goes, and the running one (`main_pid`).
 ///
@@ -20,11 +21,18 @@ pub fn strangers(
     active: Option<&Revision>,
     main_pid: Option<u32>,
     wait: Duration,
-) -> Vec<Stranger> {
+) -> Result<Vec<Stranger>> {
     let in_place = names.iter().find(|name| name.name == "teleport").and_then(|name| in_place(context, name, wait));
-    let running = main_pid.and_then(Process::by_pid).and_then(|process| running(context, &process, wait));
+    let main = match main_pid {
+        Some(pid) => Process::by_pid(pid)?,
+        None => None,
+    };
+    let running = match main {
+        Some(process) => running(context, &process, wait)?,
+        None => None,
+    };
     let is_known = |stranger: &Stranger| stranger.revision.is_some() && stranger.revision.as_ref() == active;
-    in_place.into_iter().chain(running.filter(|running| !is_known(running))).collect()
+    Ok(in_place.into_iter().chain(running.filter(|running| !is_known(running))).collect())
 }
 
 /// What stands at `name` and can have been started from there.
@@ -47,24 +55,26 @@ fn in_place(context: &Context, name: &Name, wait: Duration) -> Option<Stranger> 
 }
 
 /// The running agent, by the program that it runs: that can be removed or replaced by now, or be a container's.
-fn running(context: &Context, process: &Process, wait: Duration) -> Option<Stranger> {
-    let exe = process.exe.as_ref()?;
+///
+/// Errors: `io` where it cannot be looked at.
+fn running(context: &Context, process: &Process, wait: Duration) -> Result<Option<Stranger>> {
+    let Some(exe) = &process.exe else { return Ok(None) };
     let versions = &context.layout.versions;
     let real = versions.canonicalize().unwrap_or_else(|_| versions.clone());
     let revision = match exe.strip_prefix(&real) {
         Ok(inside) => {
-            let dir = inside.components().next()?.as_os_str().to_str()?;
-            let (version, edition) = survey::parse_dir(dir)?;
-            Some(Revision {
-                version,
-                edition: survey::edition_of(&versions.join(dir)).or(edition).unwrap_or(Edition::Oss),
-            })
+            let dir = inside.components().next().and_then(|dir| dir.as_os_str().to_str());
+            let Some((dir, (version, edition))) = dir.and_then(|dir| Some((dir, survey::parse_dir(dir)?))) else {
+                return Ok(None);
+            };
+            let edition = survey::edition_of(&versions.join(dir)).or(edition).unwrap_or(Edition::Oss);
+            Some(Revision { version, edition })
         }
         // Asked already where it stands.
-        Err(_) if process.exe_id() == FileId::of(context.layout.link_dir.join("teleport")) => return None,
+        Err(_) if process.exe_id()? == FileId::find(context.layout.link_dir.join("teleport"))? => return Ok(None),
         Err(_) => ask(context, Path::new(&format!("/proc/{}/exe", process.pid)), wait),
     };
-    Some(Stranger { path: format!("the running agent ({})", exe.display()).into(), revision, in_place: false })
+    Ok(Some(Stranger { path: format!("the running agent ({})", exe.display()).into(), revision, in_place: false }))
 }
 
 /// What `program version` prints; `None` where it cannot be run here, or prints something else.

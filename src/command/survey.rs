@@ -61,7 +61,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let service = context.service(updates)?;
     // An image has no processes.
     let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
-    let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, wait);
+    let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, wait)?;
     let foreign = !state.running && !state.unmanaged.is_empty();
     let other_data_dir = match layout.is_image() {
         true => None,
