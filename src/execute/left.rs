@@ -130,7 +130,7 @@ fn swap_back(site: &Site<'_>, from: &Path, prepared: &restore::Prepared, link: O
     }
     let swapped = restore::commit(prepared, &|| site.stop_proof().look_again());
     if let (Err(_), Some(place)) = (&swapped, link)
-        && !shares_file(from, &site.database())
+        && !shares_file(from, &site.database()).unwrap_or(false)
     {
         // What is started meanwhile must fit the database. The first error is the one to tell.
         let _ = put(place, &place.now);
@@ -287,7 +287,7 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     // What an earlier run of the same version has left there is other rows.
     let place = directory::of(&version_dir);
     let is_evidence = Backup::read(&place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
-    if is_evidence && !shares_file(&place, &new.join(DATABASE_FILE)) {
+    if is_evidence && !shares_file(&place, &new.join(DATABASE_FILE))? {
         directory::set_aside(&version_dir, &place)?;
     }
     directory::install(&version_dir, &new)
