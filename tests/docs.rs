@@ -16,6 +16,7 @@ use teleport_update::store::manifest::Manifest;
 const PROTOCOL: &str = include_str!("../docs/protocol.md");
 const GUIDE: &str = include_str!("../docs/operators-guide.md");
 const IMAGES: &str = include_str!("../docs/images.md");
+const SECURITY: &str = include_str!("../docs/security.md");
 
 /// The fenced blocks of a page that are marked `name`.
 fn samples(name: &str) -> Vec<&'static str> {
@@ -219,24 +220,38 @@ fn every_command_and_flag_in_the_pages_exists() {
 }
 
 #[test]
+fn every_test_that_the_security_page_names_exists() {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(top.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut named = 0;
+    for span in SECURITY.split('`').skip(1).step_by(2) {
+        let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || b"_0123456789".contains(&byte));
+        match span.split_once("::") {
+            Some((file, test)) if is_word(file) && is_word(test) => {
+                let text = read(&format!("tests/{file}.rs"));
+                assert!(text.contains(&format!("\nfn {test}")), "docs/security.md names {span}, which is no test");
+                named += 1;
+            }
+            _ if span.starts_with("src/") => assert!(read(span).contains("#[test]"), "{span} has no test"),
+            _ => {}
+        }
+    }
+    assert!(named > 30, "only {named} tests were found in docs/security.md");
+}
+
+#[test]
 fn every_link_between_pages_leads_somewhere() {
     let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    for page in [
-        "README.md",
-        "CHANGELOG.md",
-        "docs/operators-guide.md",
-        "docs/protocol.md",
-        "docs/architecture.md",
-        "docs/dependencies.md",
-        "docs/images.md",
-    ] {
-        let text = std::fs::read_to_string(top.join(page)).unwrap();
+    let docs = std::fs::read_dir(top.join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let pages = docs.map(|name| format!("docs/{}", name.display())).filter(|name| name.ends_with(".md"));
+    for page in pages.chain(["README.md", "CHANGELOG.md"].map(str::to_owned)) {
+        let text = std::fs::read_to_string(top.join(&page)).unwrap();
         for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
             if link.starts_with("http") {
                 continue;
             }
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if file.is_empty() { top.join(page) } else { top.join(page).parent().unwrap().join(file) };
+            let target = if file.is_empty() { top.join(&page) } else { top.join(&page).parent().unwrap().join(file) };
             let target_text =
                 std::fs::read_to_string(&target).unwrap_or_else(|error| panic!("{page}: {link}: {error}"));
             let is_there = target_text.lines().filter(|line| line.starts_with('#')).any(|line| slug(line) == anchor);

@@ -275,7 +275,7 @@ fn helpers_need_no_version_and_may_be_scripts() {
     let image = Image::new("1.0.0");
     let script = b"#!/bin/sh\nexit 1\n";
     image.cluster.publish(&Archive::simple("1.0.0").helper("tele").file("teleport-script", 0o755, script));
-    image.enable(&[]).ok();
+    image.enable(&["--components", "tele,teleport-script,fdpass-teleport"]).ok();
     for name in ["tele", "teleport-script", "fdpass-teleport"] {
         assert!(image.path(&format!("/usr/local/bin/{name}")).is_symlink(), "{name}");
     }

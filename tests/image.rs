@@ -155,8 +155,8 @@ fn nothing_outside_the_image_is_written_and_no_service_is_asked() {
         }
         assert!(line.contains(&root), "{line}");
     }
-    assert!(ran.iter().any(|line| line.contains("\"systemctl\"")), "{ran:#?}");
-    for line in ran.iter().filter(|line| line.contains("\"systemctl\"")) {
+    assert!(ran.iter().any(|line| line.contains("/systemctl\"")), "{ran:#?}");
+    for line in ran.iter().filter(|line| line.contains("/systemctl\"")) {
         assert!(line.contains(&format!("\"--root={root}\"")), "{line}");
     }
 }

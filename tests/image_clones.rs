@@ -167,8 +167,9 @@ fn identity(bed: &Bed) -> Vec<(&'static str, String)> {
 /// What all hosts of an image share: each version's files.
 fn installation(bed: &Bed) -> Vec<String> {
     let mut found = tree(&bed.path(VERSIONS));
-    // Snapshots are a host's own, and a manifest has the time of installation.
-    found.retain(|line| line.contains('/') && !line.contains("backup/") && !line.contains("manifest.json"));
+    // Snapshots are a host's own, a manifest has the time of installation, the lock the last run's process.
+    let own = ["backup/", "manifest.json", ".lock/"];
+    found.retain(|line| line.contains('/') && !own.iter().any(|part| line.contains(part)));
     found.extend(tree(&bed.path("/usr/local")));
     found
 }
