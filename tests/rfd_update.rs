@@ -297,6 +297,53 @@ fn update_step_08_refuses_an_archive_with_another_checksum_and_the_old_version_s
 }
 
 #[test]
+fn update_step_08_downloads_what_is_refused_once_until_another_digest_or_an_operator_asks_for_it() {
+    let image = enabled();
+    image.release("2.0.0");
+    let archive = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
+    image.cluster.misbehave(".sha256$", Misbehaviour::Stale);
+    image.run(&["update"]).fails(1, "checksum");
+    image.cluster.forget_requests();
+    let whole = || {
+        let requests = image.cluster.requests_to(archive);
+        requests.iter().filter(|request| request.method == "GET" && request.path == archive).count()
+    };
+    for _ in 0..2 {
+        let ran = image.run(&["update"]).ok();
+        assert!(ran.stderr.contains("next try at"), "{ran:#?}");
+    }
+    assert_eq!(whole(), 0);
+    let delayed = image.run(&["status", "--format", "json"]).ok().json()["delayed"][0].clone();
+    assert_eq!((&delayed["version"], &delayed["error_code"]), (&"2.0.0".into(), &"checksum_mismatch".into()));
+    image.run(&["update", "--now"]).fails(1, "checksum");
+    assert_eq!(whole(), 1);
+    // The true digest is another one.
+    image.cluster.behave();
+    image.run(&["update"]).ok();
+    assert_eq!(value(&image.config(), "active_version").as_deref(), Some("2.0.0"));
+    assert!(!image.config().contains("delayed"));
+}
+
+#[test]
+fn update_step_03_dampens_a_cluster_that_goes_to_and_fro() {
+    let image = enabled();
+    image.release("2.0.0");
+    image.run(&["update"]).ok();
+    let is = |version: &str| value(&image.config(), "active_version").as_deref() == Some(version);
+    let wanted = |version: &str| image.cluster.set_directive(Find::version(version));
+    // The first way back is prompt.
+    wanted("1.0.0");
+    image.run(&["update"]).ok();
+    assert!(is("1.0.0"));
+    wanted("2.0.0");
+    let ran = image.run(&["update"]).ok();
+    assert!(is("1.0.0") && ran.stderr.contains("was left of late"), "{ran:#?}");
+    // A version that was not left, and an operator, are not held.
+    image.run(&["update", "--now"]).ok();
+    assert!(is("2.0.0"));
+}
+
+#[test]
 fn update_step_09_extracts_beside_the_old_version_and_writes_the_checksum() {
     let image = enabled();
     let old = tree(&image.versions().join("1.0.0"));

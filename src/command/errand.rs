@@ -7,12 +7,14 @@ use crate::config::status::{Outcome, Watch};
 use crate::config::{Spec, Updates};
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
-use crate::execute::{self, Next, prepare as preparing, room};
+use crate::execute::prepare::{self, Failed, Staged, Supply};
+use crate::execute::{self, Next, Site, room};
+use crate::host::lock::Download;
 use crate::host::{Layout, durable, machine, process, session};
 use crate::plan::decide::{self, Ask, Decision};
-use crate::plan::facts::Facts;
+use crate::plan::facts::{Facts, Refusal};
 use crate::plan::{self, Database, Direction, Over, Plan, ServiceAction, Snapshot, Step, Target};
-use crate::release::Revision;
+use crate::release::{self, Revision};
 use crate::report::{Code, Error, Result};
 use crate::service::Service;
 
@@ -48,15 +50,80 @@ pub fn carry_out(context: &mut Context, errand: &Errand<'_>) -> Result<u8> {
     if let Some(status) = leave_session(context)? {
         return Ok(status);
     }
-    let lock = context.lock(errand.command)?;
-    recover::pending(context, false)?;
-    let outcome = under_lock(context, errand);
-    if let Err(error) = &outcome {
-        note_failure(context, errand, error);
-    }
-    let watched = outcome?;
-    drop(lock);
+    let mut staged = None;
+    let watched = loop {
+        let lock = context.lock(errand.command)?;
+        recover::pending(context, false)?;
+        let outcome = under_lock(context, errand, &mut staged);
+        if let Err(error) = &outcome {
+            note_failure(context, errand, error, None);
+        }
+        match outcome? {
+            Pass::Done(watched) => break watched,
+            Pass::Download(order) => {
+                drop(lock);
+                staged = download(context, errand, &order)?;
+            }
+        }
+    };
+    // The lock is free: an operator's command waits for no watch.
+    drop(staged);
     watched.map_or(Ok(0), |watched| watch::run(context, &watched, None))
+}
+
+/// How far a run has come when the lock is given back.
+enum Pass {
+    /// It is over; this is the watch over the version that was committed.
+    Done(Option<Watch>),
+    /// A version must be downloaded first, which keeps nobody out; then all is looked at again.
+    Download(Box<Order>),
+}
+
+/// What is to be downloaded.
+struct Order {
+    updates: Updates,
+    plan: Plan,
+    facts: Facts,
+}
+
+/// A version that was downloaded and is to be installed, and the lock of its download.
+type Fetched = Option<(Staged, Download)>;
+
+/// Downloads what `order` says, without the lock. `None`: another run did so meanwhile.
+fn download(context: &mut Context, errand: &Errand<'_>, order: &Order) -> Result<Fetched> {
+    let Some((revision, dir)) = order.plan.download() else { return Ok(None) };
+    let begun =
+        Download::begin(&context.lock_path(), dir, context.lock_wait(errand.command), &|| context.signals.cancelled());
+    let failed = match begun {
+        Ok(None) => return Ok(None),
+        Ok(Some(lock)) => {
+            let staged = supplied(context, &order.updates, errand, &order.facts, |site, supply| {
+                Ok(prepare::download(site, &order.plan, revision, dir, supply))
+            });
+            match staged {
+                Ok(Ok(staged)) => return Ok(Some((staged, lock))),
+                Ok(Err(failed)) => failed,
+                Err(error) => Failed { error, spent: false },
+            }
+        }
+        Err(error) => Failed { error, spent: false },
+    };
+    let digest = failed.spent.then(|| announced(context, &order.updates, errand));
+    // Whoever has the lock has more to tell than this.
+    if let Ok(_lock) = context.lock(errand.command) {
+        note_failure(context, errand, &failed.error, digest);
+    }
+    Err(failed.error)
+}
+
+/// The digest that is announced for the target now.
+fn announced(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Option<String> {
+    let mut spec = updates.spec().clone();
+    (errand.change)(&mut spec);
+    let (client, base) = (ask::client(context, &spec).ok()?, ask::base_url(context, &spec).ok()?);
+    let cancelled = || context.signals.cancelled();
+    let digest = release::announced_digest(&client, &base, &errand.target, ask::arch(context), &cancelled)?;
+    Some(digest.to_string())
 }
 
 /// For a command that nothing makes superfluous.
@@ -67,7 +134,13 @@ pub fn never(_: &Updates) -> Option<String> {
 /// What `plan` shows and [`carry_out`] runs: the same value from the same facts.
 pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Planned> {
     let facts = facts(context, updates, errand)?;
-    let wish = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist };
+    let is_delayed = |delay: &Refusal| delay.revision == errand.target && delay.digest.is_some();
+    let announced = if !errand.insist && errand.in_window && facts.delayed.iter().any(is_delayed) {
+        announced(context, updates, errand)
+    } else {
+        None
+    };
+    let wish = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist, announced };
     match decide::decide(&facts, &wish, updates.spec().min_version.as_ref()) {
         Decision::Rest(why) => return Ok(Planned::Rest(why)),
         Decision::No(error) => return Err(error),
@@ -98,12 +171,11 @@ pub enum Planned {
     Go(Box<Plan>, Box<Facts>),
 }
 
-/// Returns the watch over the version that was committed.
-fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<Option<Watch>> {
+fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) -> Result<Pass> {
     let mut updates = context.open()?;
     if let Some(why) = (errand.obsolete)(&updates) {
         context.report.info(&why);
-        return Ok(None);
+        return Ok(Pass::Done(None));
     }
     // The links go where the settings of this very run say, not where they went before.
     let mut spec = updates.spec().clone();
@@ -114,25 +186,32 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<Option<Watch
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
         Planned::Rest(why) => {
             context.report.info(&why);
-            return Ok(None);
+            return Ok(Pass::Done(None));
         }
         Planned::Go(plan, facts) => (*plan, *facts),
     };
     preflight(context)?;
     refuse_masked(context, &updates, &plan)?;
     if !plan.prepare.is_empty() {
-        match prepare(context, &updates, errand, &plan, &facts) {
-            // A version on disk that is damaged is downloaded again.
-            Err(error) if error.code == Code::Damaged => {
-                context.report.warn(&error.to_string());
-                facts = self::facts(context, &updates, errand)?;
-                facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
-                    known.intact = false;
-                });
-                plan = replan(context, &updates, errand, &facts)?;
-                prepare(context, &updates, errand, &plan, &facts)?;
+        if let Some((staged, _downloads)) = staged.take() {
+            staged.publish(&context.site(&updates, false)?)?;
+            plan.prepare.iter().for_each(|step| context.report.done(&step.describe()));
+        } else {
+            let checked = if plan.fetches() { Ok(()) } else { prepare::run(&context.site(&updates, false)?, &plan) };
+            match checked {
+                // A version on disk that is damaged is downloaded again.
+                Err(error) if error.code == Code::Damaged => {
+                    context.report.warn(&error.to_string());
+                    facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+                        known.intact = false;
+                    });
+                    plan = replan(context, &updates, errand, &facts)?;
+                }
+                other => other?,
             }
-            other => other?,
+            if plan.fetches() {
+                return Ok(Pass::Download(Box::new(Order { updates, plan, facts })));
+            }
         }
         facts = self::facts(context, &updates, errand)?;
         plan = replan(context, &updates, errand, &facts)?;
@@ -148,13 +227,13 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>) -> Result<Option<Watch
     }
     if plan.is_empty() {
         settle_without_move(context, &mut updates, errand)?;
-        return Ok(None);
+        return Ok(Pass::Done(None));
     }
     room::check(&context.site(&updates, false)?, &plan, None)?;
     for note in &plan.notes {
         context.report.warn(note);
     }
-    execute(context, errand, &plan)
+    execute(context, errand, &plan).map(Pass::Done)
 }
 
 /// A plan from facts that were not read would take away the links of files that are there.
@@ -163,13 +242,19 @@ fn unreadable(context: &Context, errand: &Errand<'_>, why: &str) -> Error {
     Error::new(Code::Io, what).advise("look for errors of the disk in the kernel's log, and run the command again")
 }
 
-/// Runs the preparing steps, with a client only where there is something to download.
-fn prepare(context: &Context, updates: &Updates, errand: &Errand<'_>, plan: &Plan, facts: &Facts) -> Result<()> {
+/// Calls `work` with what a download needs.
+fn supplied<T>(
+    context: &Context,
+    updates: &Updates,
+    errand: &Errand<'_>,
+    facts: &Facts,
+    work: impl FnOnce(&Site<'_>, &Supply<'_>) -> Result<T>,
+) -> Result<T> {
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     let client = ask::client(context, &spec)?;
     let base = ask::base_url(context, &spec)?;
-    let supply = preparing::Supply {
+    let supply = Supply {
         client: &client,
         base: &base,
         arch: ask::arch(context),
@@ -179,7 +264,7 @@ fn prepare(context: &Context, updates: &Updates, errand: &Errand<'_>, plan: &Pla
         version_wait: spec.health.version,
         active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
     };
-    preparing::run(&context.site(updates, false)?, plan, &supply)
+    work(&context.site(updates, false)?, &supply)
 }
 
 fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Facts) -> Result<Plan> {
@@ -237,6 +322,11 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<Option
             let mut updates = Updates::read(&context.layout.config_file())?;
             let refused = updates.status().refused.clone();
             record::settled(&mut updates, plan, errand.change, snapshot, context.host.now());
+            let mut status = updates.status().clone();
+            if plan.from != plan.to {
+                record::note_left(&mut status, plan.from.as_ref(), errand.insist, context.host.now());
+                updates.set_status(&status);
+            }
             if let (Some(reason), Some(left)) = (&errand.refuse_left, &plan.from) {
                 let mut status = updates.status().clone();
                 if let Some(last) = &mut status.last_result {
@@ -320,6 +410,7 @@ fn settle_without_move(context: &Context, updates: &mut Updates, errand: &Errand
     if errand.insist {
         let mut status = updates.status().clone();
         status.refused.retain(|refused| refused.revision != errand.target);
+        status.delayed.retain(|delayed| delayed.revision != errand.target);
         updates.set_status(&status);
     }
     let after = updates.render();
@@ -438,15 +529,28 @@ pub fn leave_session(context: &Context) -> Result<Option<u8>> {
 
 /// A failure that no journal tells of (network, archive, refusal) is written down for `status`. Where one is open its
 /// recovery has the say: settings that it committed must not look older than this note.
-fn note_failure(context: &Context, errand: &Errand<'_>, error: &Error) {
+/// `cost`: an archive had come in part, and this digest was announced for it.
+fn note_failure(context: &Context, errand: &Errand<'_>, error: &Error, cost: Option<Option<String>>) {
     if error.is_recorded()
         || recover::is_needed(context)
-        || matches!(error.code, Code::Interrupted | Code::ConfigInvalid)
+        || matches!(error.code, Code::Interrupted | Code::ConfigInvalid | Code::LockHeld)
     {
         return;
     }
     let written = Updates::read(&context.layout.config_file()).and_then(|mut updates| {
         record::failed(&mut updates, error, Some(&errand.target), context.host.now());
+        if let Some(digest) = cost {
+            let mut status = updates.status().clone();
+            record::add_delay(
+                &mut status,
+                &errand.target,
+                &error.what,
+                error.code.as_str(),
+                digest,
+                context.host.now(),
+            );
+            updates.set_status(&status);
+        }
         updates.write()
     });
     if let Err(error) = written {

@@ -41,6 +41,7 @@ use crate::host::{Host, Layout, command, durable, selinux, trust};
 use crate::report::{Code, Format, Report, Result};
 use crate::service::commands::Commands;
 use crate::service::{HealthSettings, Service, StopProof};
+use crate::store::publish;
 
 /// How long a command waits for another run, seconds: an operator's patience.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
@@ -204,8 +205,7 @@ impl Context {
     /// Takes the lock, making the versions directory if need be.
     pub fn lock(&self, command: &str) -> Result<Lock> {
         self.make_versions()?;
-        let wait = if command == "update" { TIMER_LOCK_WAIT } else { LOCK_WAIT };
-        match Lock::acquire(&self.lock_path(), wait, command, &|| self.signals.cancelled()) {
+        match Lock::acquire(&self.lock_path(), self.lock_wait(command), command, &|| self.signals.cancelled()) {
             Ok(lock) => {
                 awaited::over(self);
                 Ok(lock)
@@ -215,9 +215,14 @@ impl Context {
         }
     }
 
+    /// How long `command` waits for another run.
+    pub fn lock_wait(&self, command: &str) -> Duration {
+        if command == "update" { TIMER_LOCK_WAIT } else { LOCK_WAIT }
+    }
+
     /// Where the lock is.
     pub fn lock_path(&self) -> PathBuf {
-        self.layout.versions.join(".lock")
+        self.layout.versions.join(publish::LOCK)
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::watch;
-use crate::config::status::{Attempt, Busy, FailedRows, FailedUpdater, LastResult, Outcome, Refused, Watch};
+use crate::config::status::{Attempt, Busy, FailedRows, FailedUpdater, LastResult, Left, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
 use crate::database::{Backup, directory};
 use crate::execute::journal::{Journal, Record};
@@ -75,6 +75,7 @@ pub fn settled(
             // until its watch is over.
             status.refused.retain(|refused| watched && refused.revision == *to);
             status.attempts.clear();
+            status.delayed.clear();
             status.database_busy = None;
         } else if status.watch.is_none() {
             // Put right where it stood: what others are refused for, and a watch that goes on, stay.
@@ -173,6 +174,8 @@ impl Failure {
             let known = status.refused.iter().any(|refused| refused.revision == *to && since_it_began(refused.time));
             if refuse && !known {
                 add_refusal(&mut status, to, &self.reason, &self.code, now);
+            } else if !refuse && self.code != Code::Interrupted.as_str() {
+                add_delay(&mut status, to, &self.reason, &self.code, None, now);
             }
             if self.evidence
                 && let Some(dir) = &self.plan.to_dir
@@ -229,6 +232,7 @@ pub fn refusal(refused: &Refused) -> Refusal {
         retry_at: refused.retry_at,
         count: refused.count,
         reason: refused.reason.clone(),
+        digest: refused.digest.clone(),
     }
 }
 
@@ -244,7 +248,43 @@ pub fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code:
         time: now,
         count: refusal.count,
         retry_at: refusal.retry_at,
+        digest: None,
     });
+}
+
+/// A run to `revision` failed at its cost, by no fault of a version that ran: the timer waits with the next one, each time
+/// longer. `digest`: what was announced for the archive, where it was downloaded; another one ends the wait.
+pub fn add_delay(
+    status: &mut Status,
+    revision: &Revision,
+    reason: &str,
+    code: &str,
+    digest: Option<String>,
+    now: Timestamp,
+) {
+    let known = status.delayed.iter().find(|delayed| delayed.revision == *revision && delayed.digest == digest);
+    let count = known.map_or(0, |known| known.count).saturating_add(1);
+    status.delayed.retain(|delayed| delayed.revision != *revision);
+    status.delayed.push(Refused {
+        revision: revision.clone(),
+        reason: reason.to_owned(),
+        error_code: code.to_owned(),
+        time: now,
+        count,
+        retry_at: now.saturating_add(decide::delay_after(code, count)).unwrap_or(now),
+        digest,
+    });
+}
+
+/// Notes that a version was left, or with an operator's word forgets what was left before.
+pub fn note_left(status: &mut Status, from: Option<&Revision>, insists: bool, now: Timestamp) {
+    if insists {
+        status.left.clear();
+    } else if let Some(from) = from {
+        let is_recent = |left: &Left| now.duration_since(left.time).as_hours().abs() < decide::LEFT_WINDOW_HOURS;
+        status.left.retain(is_recent);
+        status.left.push(Left { revision: from.clone(), time: now });
+    }
 }
 
 /// Counts a failure of the updater whose file has the digest `sha256`.

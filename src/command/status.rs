@@ -16,6 +16,7 @@ use crate::plan::decide::{self, Ask, Decision};
 use crate::release::Revision;
 use crate::report::{Code, Result};
 use crate::store::manifest::Manifest;
+use crate::store::publish;
 
 /// How long the cluster may take: `status` answers within a second in all.
 const PATIENCE: Duration = Duration::from_millis(800);
@@ -37,9 +38,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive));
     let mut status = gather(context, &updates, directive.as_ref());
     if !is_readable {
-        for key in
-            ["agent_updates_enabled", "pinned", "refused", "failed_rows", "recovery_pending", "update_in_progress"]
-        {
+        for key in [
+            "agent_updates_enabled",
+            "pinned",
+            "refused",
+            "delayed",
+            "failed_rows",
+            "recovery_pending",
+            "update_in_progress",
+        ] {
             status[key] = Value::Null;
         }
     }
@@ -55,6 +62,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
     };
     version::print(text.as_bytes())?;
     Ok(if args.err_if_should_update_now && due { UPDATE_DUE } else { 0 })
+}
+
+/// Whether a run downloads, which needs no lock.
+fn is_downloading(context: &Context) -> bool {
+    let entries = std::fs::read_dir(&context.layout.versions).into_iter().flatten().flatten();
+    let mut staged = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(publish::STAGING_PREFIX));
+    staged.any(|entry| lock::holder(&entry.path()).is_ok_and(|holder| holder.is_some()))
 }
 
 /// That runs wait for the lock, where no run takes so long.
@@ -89,7 +103,7 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
     let Ok(wanted) = ask::revision(directive, facts.active.as_ref(), None) else {
         return false;
     };
-    let wish = Ask { wanted: wanted.clone(), in_window: directive.in_window, insist: false };
+    let wish = Ask { wanted: wanted.clone(), in_window: directive.in_window, insist: false, announced: None };
     matches!(decide::decide(&facts, &wish, spec.min_version.as_ref()), Decision::Go)
         && facts.active.as_ref() != Some(&wanted)
 }
@@ -161,6 +175,24 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
             .collect(),
     );
     put(
+        "delayed",
+        status
+            .delayed
+            .iter()
+            .map(|delayed| {
+                json!({
+                    "version": delayed.revision.version.to_string(),
+                    "edition": delayed.revision.edition.as_str(),
+                    "reason": delayed.reason,
+                    "error_code": delayed.error_code,
+                    "time": delayed.time.to_string(),
+                    "count": delayed.count,
+                    "retry_at": delayed.retry_at.to_string(),
+                })
+            })
+            .collect(),
+    );
+    put(
         "failed_rows",
         status
             .failed_rows
@@ -181,7 +213,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     put("watch_until", json!(status.watch.as_ref().map(|watch| watch.until.to_string())));
     put("recovery_pending", json!(recover::is_needed(context)));
     let run = lock::run_of(&context.lock_path()).ok();
-    put("update_in_progress", json!(run.map(|run| run.is_some())));
+    put("update_in_progress", json!(run.map(|run| run.is_some() || is_downloading(context))));
     put("lock_awaited_since", json!(awaited::since(context).map(|since| since.to_string())));
     put("updater_version", json!(env!("CARGO_PKG_VERSION")));
     put("updater_path", json!(context.host.exe));
@@ -313,6 +345,18 @@ fn text(status: &Value, attention: impl Iterator<Item = String>) -> String {
                 refused["reason"].as_str().unwrap_or_default(),
                 refused["count"],
                 refused["retry_at"].as_str().unwrap_or_default()
+            ),
+        ));
+    }
+    for delayed in status["delayed"].as_array().into_iter().flatten() {
+        rows.push((
+            "Delayed",
+            format!(
+                "{} ({}), failed {} time(s), next try {}",
+                delayed["version"].as_str().unwrap_or_default(),
+                delayed["reason"].as_str().unwrap_or_default(),
+                delayed["count"],
+                delayed["retry_at"].as_str().unwrap_or_default()
             ),
         ));
     }

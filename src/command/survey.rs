@@ -93,6 +93,8 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
         },
         strangers,
         refused: status.refused.iter().map(super::record::refusal).collect(),
+        delayed: status.delayed.iter().map(super::record::refusal).collect(),
+        left: status.left.iter().map(|left| (left.revision.clone(), left.time)).collect(),
         components: spec.components.clone(),
         keep: spec.keep,
         in_use: in_use.by_the_agents,

@@ -24,6 +24,10 @@ pub struct Status {
     pub watch: Option<Watch>,
     /// Versions that were rolled back.
     pub refused: Vec<Refused>,
+    /// Targets whose runs failed, by no fault of a version that ran.
+    pub delayed: Vec<Refused>,
+    /// Versions that were left of late without an operator's word, oldest first.
+    pub left: Vec<Left>,
     /// Snapshots that hold rows written by a failed version.
     pub failed_rows: Vec<FailedRows>,
     /// How often each target was begun: the loop guard (SPEC §8).
@@ -100,6 +104,17 @@ pub struct Refused {
     pub count: u32,
     /// When it may be tried again.
     pub retry_at: Timestamp,
+    /// The digest that was announced for its archive then.
+    pub digest: Option<String>,
+}
+
+/// A version that was left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The version.
+    pub revision: Revision,
+    /// When.
+    pub time: Timestamp,
 }
 
 /// A snapshot with rows that a failed version wrote.
@@ -172,6 +187,8 @@ impl Status {
             previous: view.at("previous")?.revision()?,
             watch: Watch::from_view(&view.at("watch")?)?,
             refused: view.at("refused")?.items()?.iter().map(Refused::from_view).collect::<Result<_>>()?,
+            delayed: view.at("delayed")?.items()?.iter().map(Refused::from_view).collect::<Result<_>>()?,
+            left: view.at("left")?.items()?.iter().map(Left::from_view).collect::<Result<_>>()?,
             failed_rows: view.at("failed_rows")?.items()?.iter().map(FailedRows::from_view).collect::<Result<_>>()?,
             attempts: view.at("attempts")?.items()?.iter().map(Attempt::from_view).collect::<Result<_>>()?,
             database_busy: Busy::from_view(&view.at("database_busy")?)?,
@@ -190,6 +207,8 @@ impl Status {
             ("previous", self.previous.as_ref().map(revision_node)),
             ("watch", self.watch.as_ref().map(Watch::to_node)),
             ("refused", list(self.refused.iter().map(Refused::to_node).collect())),
+            ("delayed", list(self.delayed.iter().map(Refused::to_node).collect())),
+            ("left", list(self.left.iter().map(Left::to_node).collect())),
             ("failed_rows", list(self.failed_rows.iter().map(FailedRows::to_node).collect())),
             ("attempts", list(self.attempts.iter().map(Attempt::to_node).collect())),
             ("database_busy", self.database_busy.as_ref().map(Busy::to_node)),
@@ -265,6 +284,7 @@ impl Refused {
             time: view.needed("complete: time is missing", view.at("time")?.time()?)?,
             count: view.at("count")?.integer()?.unwrap_or(1),
             retry_at: view.needed("complete: retry_at is missing", view.at("retry_at")?.time()?)?,
+            digest: view.at("digest")?.text()?,
         })
     }
 
@@ -277,8 +297,20 @@ impl Refused {
                 ("time", Some(time_node(self.time))),
                 ("count", Some(Node::plain(self.count))),
                 ("retry_at", Some(time_node(self.retry_at))),
+                ("digest", self.digest.as_deref().map(Node::text)),
             ],
         )
+    }
+}
+
+impl Left {
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        let time = view.needed("complete: time is missing", view.at("time")?.time()?)?;
+        Ok(Self { revision: needed_revision(view)?, time })
+    }
+
+    fn to_node(&self) -> Node {
+        record(&self.revision, [("time", Some(time_node(self.time)))])
     }
 }
 
@@ -389,7 +421,18 @@ mod tests {
                 time,
                 count: 2,
                 retry_at: time,
+                digest: None,
             }],
+            delayed: vec![Refused {
+                revision: revision("3.0.0"),
+                reason: "other bytes".to_owned(),
+                error_code: "checksum_mismatch".to_owned(),
+                time,
+                count: 1,
+                retry_at: time,
+                digest: Some("ab".repeat(32)),
+            }],
+            left: vec![Left { revision: revision("1.0.0"), time }],
             failed_rows: vec![FailedRows { revision: revision("2.0.0"), path: "/v/2.0.0/backup".to_owned() }],
             attempts: vec![Attempt { revision: revision("2.0.0"), count: 3 }],
             database_busy: Some(Busy { since: time, count: 2 }),

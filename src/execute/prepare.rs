@@ -1,15 +1,16 @@
 //! Everything before the switch: space, download, checks in staging, publishing. Leaves nothing that is used, and
 //! nothing at all if it fails.
 
+use std::cell::Cell;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Site, room};
 use crate::host::command::{Command, Output};
 use crate::host::durable;
 use crate::host::http::Client;
-use crate::plan::{Plan, Step};
+use crate::plan::Plan;
 use crate::release::{self, Arch, BaseUrl, PublicKey, Revision};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::{Manifest, UpdaterInfo};
@@ -38,44 +39,80 @@ pub struct Supply<'a> {
     pub active_size: Option<u64>,
 }
 
-/// Runs the plan's preparing steps, if there is room for the whole plan.
-pub fn run(site: &Site<'_>, plan: &Plan, supply: &Supply<'_>) -> Result<()> {
-    let wanted = plan.prepare.iter().find_map(|step| match step {
-        Step::Fetch { revision, .. } => Some(revision),
-        _ => None,
-    });
-    let announced = wanted.and_then(|revision| {
-        release::archive_size(supply.client, supply.base, revision, supply.arch, &|| site.signals.cancelled())
-    });
-    room::check(site, plan, wanted.map(|_| release::space::version(announced, supply.active_size)))?;
+/// A version that was downloaded and checked, and is not installed yet; removed when it is dropped.
+#[derive(Debug)]
+pub struct Staged {
+    dir: String,
+    staging: PathBuf,
+    manifest: Manifest,
+}
+
+impl Staged {
+    /// Makes it an installed version. Called under the lock.
+    pub fn publish(self, site: &Site<'_>) -> Result<()> {
+        publish::publish(&self.staging, &site.version_dir(&self.dir), &self.manifest)
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // What stays is swept by the next run.
+        let _ = durable::remove_tree(&self.staging);
+    }
+}
+
+/// A download that came to nothing.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
+    pub error: Error,
+    /// Some of the archive had come: the next try costs as much.
+    pub spent: bool,
+}
+
+/// Runs the plan's preparing steps but a download, if there is room for the whole plan.
+pub fn run(site: &Site<'_>, plan: &Plan) -> Result<()> {
+    room::check(site, plan, None)?;
     for step in &plan.prepare {
-        match step {
-            Step::Fetch { revision, dir, .. } => fetch(site, supply, revision, dir, announced)?,
-            other => {
-                super::steps::perform(site, plan, other)?;
-            }
-        }
+        super::steps::perform(site, plan, step)?;
         site.report.done(&step.describe());
     }
     Ok(())
 }
 
-/// `announced`: the archive's size, bytes, for which there is room.
-fn fetch(site: &Site<'_>, supply: &Supply<'_>, revision: &Revision, dir: &str, announced: Option<u64>) -> Result<()> {
+/// Downloads the version that the plan fetches into a staging directory, if there is room for the whole plan.
+pub fn download(
+    site: &Site<'_>,
+    plan: &Plan,
+    revision: &Revision,
+    dir: &str,
+    supply: &Supply<'_>,
+) -> Result<Staged, Failed> {
+    let bytes = Cell::new(0);
+    let staged = fetch(site, plan, supply, revision, dir, &bytes);
+    site.report.finish_bar();
+    staged.map_err(|error| Failed { error, spent: bytes.get() > 0 })
+}
+
+fn fetch(
+    site: &Site<'_>,
+    plan: &Plan,
+    supply: &Supply<'_>,
+    revision: &Revision,
+    dir: &str,
+    bytes: &Cell<u64>,
+) -> Result<Staged> {
+    let cancelled = || site.signals.cancelled();
+    let announced = release::archive_size(supply.client, supply.base, revision, supply.arch, &cancelled);
+    room::check(site, plan, Some(release::space::version(announced, supply.active_size)))?;
     let staging = publish::staging(&site.layout.versions, dir)?;
     let limits = release::Limits { announced, ..supply.limits.clone() };
-    let staged = stage(site, supply, limits, revision, &staging).and_then(|mut manifest| {
-        check(site, supply.version_wait, &staging, revision, &mut manifest)?;
-        manifest.write(&staging)?;
-        durable::sync_dir(&staging)?;
-        publish::publish(&staging, &site.version_dir(dir), &manifest)
-    });
-    site.report.finish_bar();
-    if staged.is_err() {
-        // The first error is the one to tell.
-        let _ = durable::remove_tree(&staging);
-    }
-    staged
+    let manifest = stage(site, supply, limits, revision, &staging, bytes)?;
+    let mut staged = Staged { dir: dir.to_owned(), staging, manifest };
+    check(site, supply.version_wait, &staged.staging, revision, &mut staged.manifest)?;
+    staged.manifest.write(&staged.staging)?;
+    durable::sync_dir(&staged.staging)?;
+    Ok(staged)
 }
 
 fn stage(
@@ -84,6 +121,7 @@ fn stage(
     limits: release::Limits,
     revision: &Revision,
     staging: &Path,
+    bytes: &Cell<u64>,
 ) -> Result<Manifest> {
     let components = (!supply.components.is_empty()).then_some(supply.components);
     let request = release::StageRequest {
@@ -99,7 +137,10 @@ fn stage(
     };
     let staged = release::stage(
         &request,
-        &mut |progress| site.report.progress(progress.bytes_done, progress.bytes_total),
+        &mut |progress| {
+            bytes.set(progress.bytes_done);
+            site.report.progress(progress.bytes_done, progress.bytes_total);
+        },
         &|| site.signals.cancelled(),
     )?;
     for note in &staged.notes {

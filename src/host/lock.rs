@@ -7,7 +7,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::durable;
@@ -16,6 +16,8 @@ use crate::report::{Code, Error, IoContext, Result};
 
 /// The file in the lock's directory.
 const FILE: &str = "lock";
+/// In the lock's directory: locks of downloads, by the version's directory.
+const DOWNLOAD_PREFIX: &str = "download-";
 /// Nobody but the owner enters the directory, opens the file.
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -54,6 +56,69 @@ impl Lock {
             std::thread::sleep(SLICE);
         }
     }
+}
+
+/// A download at work: without the lock, and alone for its version. What it stages is not swept.
+#[derive(Debug)]
+pub struct Download {
+    _file: File,
+    path: PathBuf,
+}
+
+impl Download {
+    /// Begins one for the version in `dir`, under the lock at `lock`. `None`: another run downloaded it, which was waited for.
+    ///
+    /// Errors: [`Code::LockHeld`] if that takes longer than `wait`; [`Code::Interrupted`] as soon as `cancelled` says so.
+    pub fn begin(lock: &Path, dir: &str, wait: Duration, cancelled: &dyn Fn() -> bool) -> Result<Option<Self>> {
+        let path = lock.join(format!("{DOWNLOAD_PREFIX}{dir}"));
+        let deadline = Instant::now() + wait;
+        let mut waited = false;
+        loop {
+            let file = open(&path).at("cannot open the lock", &path)?;
+            match file.try_lock() {
+                Ok(()) if !is_still_at(&file, &path) => {}
+                Ok(()) => {
+                    let begun = Self { _file: file, path };
+                    return Ok((!waited).then_some(begun));
+                }
+                Err(TryLockError::WouldBlock) => waited = true,
+                Err(TryLockError::Error(error)) => return Err(error).at("cannot lock", &path),
+            }
+            if cancelled() {
+                return Err(Error::new(Code::Interrupted, "interrupted while waiting for another run"));
+            }
+            if Instant::now() >= deadline {
+                let who = holder(&path).unwrap_or_default().map_or_else(String::new, |pid| format!(" (pid {pid})"));
+                let what = format!("another run{who} downloads {dir}, try again later");
+                return Err(Error::new(Code::LockHeld, what));
+            }
+            std::thread::sleep(SLICE);
+        }
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        // Before it is unlocked: whoever opened it meanwhile finds that it is gone.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The directories of versions that are being downloaded. What a download that died has left in the lock goes.
+pub fn downloads(lock: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(lock) else { return Vec::new() };
+    let name_of = |entry: &std::fs::DirEntry| {
+        entry.file_name().to_string_lossy().strip_prefix(DOWNLOAD_PREFIX).map(str::to_owned)
+    };
+    let is_live = |path: &Path| match File::open(path).map(|file| (file.try_lock(), file)) {
+        Ok((Ok(()), _file)) => {
+            let _ = std::fs::remove_file(path);
+            false
+        }
+        Ok((Err(_), _)) => true,
+        Err(_) => false,
+    };
+    entries.flatten().filter_map(|entry| name_of(&entry).filter(|_| is_live(&entry.path()))).collect()
 }
 
 /// The process of the owner's that holds a lock on the file or directory at `path`, as the kernel lists it: seen without a
@@ -100,10 +165,7 @@ fn try_take(path: &Path, command: &str) -> Result<Option<[Option<File>; 3]>> {
     make(path)?;
     let Taken::Ours(dir) = try_lock_dir(path)? else { return Ok(None) };
     let name = path.join(FILE);
-    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE).custom_flags(nofollow);
-    let mut file = match options.open(&name) {
+    let mut file = match open(&name) {
         // The directory was replaced under us.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.at("cannot open the lock", &name)?,
@@ -119,6 +181,12 @@ fn try_take(path: &Path, command: &str) -> Result<Option<[Option<File>; 3]>> {
     }
     file.set_len(0).and_then(|()| writeln!(file, "{} {command}", std::process::id())).at("cannot write", &name)?;
     Ok(Some([above, dir, Some(file)]))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE).custom_flags(nofollow).open(path)
 }
 
 /// What came of locking a directory.

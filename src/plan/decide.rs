@@ -11,6 +11,17 @@ const FIRST_WAIT_MINUTES: i64 = 60;
 /// Longest wait, minutes: once a week, so that "not never" stays true without wearing the host.
 const MAX_WAIT_MINUTES: i64 = 7 * 24 * 60;
 
+/// Wait after the second failure of a run that the release is not to blame for, minutes: two runs of the timer.
+const FIRST_DELAY_MINUTES: i64 = 20;
+/// Longest such wait for what a link or a mirror does, minutes: an operator who mends it does not wait for long.
+const MAX_LINK_MINUTES: i64 = 2 * 60;
+/// Longest such wait for what the host does (a busy database, an agent that cannot be stopped), minutes.
+const MAX_HOST_MINUTES: i64 = 24 * 60;
+/// Longest time for which a return to a version that was left is held.
+const MAX_HOLD: SignedDuration = SignedDuration::from_hours(24);
+/// For so long it counts that a version was left, hours: longer than the longest hold.
+pub const LEFT_WINDOW_HOURS: i64 = 48;
+
 /// What the cluster asks for and how it was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
@@ -20,6 +31,8 @@ pub struct Ask {
     pub in_window: bool,
     /// The operator insists: refusals do not count.
     pub insist: bool,
+    /// The digest announced for its archive now, if it was asked for.
+    pub announced: Option<String>,
 }
 
 /// The answer.
@@ -56,8 +69,73 @@ pub fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decisi
             "{} was refused ({}); next try at {}, or now with `update --now`",
             ask.wanted, refusal.reason, refusal.retry_at
         )),
-        _ => Decision::Go,
+        _ if ask.insist => Decision::Go,
+        _ => wait(facts, ask).map_or(Decision::Go, Decision::Rest),
     }
+}
+
+/// Why the timer waits with a version that nothing is known against.
+fn wait(facts: &Facts, ask: &Ask) -> Option<String> {
+    let wanted = &ask.wanted;
+    let is_other = |delay: &Refusal| delay.digest.is_some() && ask.announced.is_some() && delay.digest != ask.announced;
+    if let Some(delay) = facts.delayed.iter().find(|delay| delay.revision == *wanted && !is_other(delay))
+        && is_waiting(delay, facts.now)
+    {
+        let (reason, retry_at) = (&delay.reason, delay.retry_at);
+        return Some(format!(
+            "{wanted} could not be installed ({reason}); next try at {retry_at}, or now with `update --now`"
+        ));
+    }
+    held_until(facts, wanted).map(|until| {
+        format!(
+            "{wanted} was left of late, and was come back to before: held until {until}, or now with `update --now`"
+        )
+    })
+}
+
+/// Until when a return to `wanted` waits: whoever asks two proxies that answer unlike is told to go to and fro for ever. The
+/// first return is prompt (a fleet's way back); each further one within [`LEFT_WINDOW_HOURS`] waits longer.
+pub fn held_until(facts: &Facts, wanted: &Revision) -> Option<Timestamp> {
+    let (_, last) = facts.left.last()?;
+    let is_recent = |time: &Timestamp| facts.now.duration_since(*time).as_hours().abs() < LEFT_WINDOW_HOURS;
+    let recent: Vec<&Revision> =
+        facts.left.iter().filter(|(_, time)| is_recent(time)).map(|(revision, _)| revision).collect();
+    if !recent.contains(&wanted) {
+        return None;
+    }
+    let mut distinct: Vec<&Revision> = Vec::new();
+    for revision in recent.iter().copied().chain(&facts.active) {
+        if !distinct.contains(&revision) {
+            distinct.push(revision);
+        }
+    }
+    // Every move that led to no new version was a return.
+    let returns = u32::try_from((recent.len() + 1).saturating_sub(distinct.len())).unwrap_or(u32::MAX);
+    let until = last.saturating_add(wait_after(returns).min(MAX_HOLD)).ok()?;
+    (returns > 0 && facts.now >= *last && facts.now < until).then_some(until)
+}
+
+/// The wait after the `count`th run to a target that failed with `code`, or `None`: what costs nothing is tried again by the
+/// timer as it comes.
+pub fn delay_after(code: &str, count: u32) -> SignedDuration {
+    const RELEASE: [Code; 6] = [
+        Code::ChecksumMismatch,
+        Code::SignatureInvalid,
+        Code::ArchiveInvalid,
+        Code::ArchiveHostile,
+        Code::VersionMismatch,
+        Code::WrongArchitecture,
+    ];
+    const LINK: [Code; 2] = [Code::Network, Code::DownloadStalled];
+    let is_of = |codes: &[Code]| codes.iter().any(|known| known.as_str() == code);
+    if is_of(&RELEASE) {
+        // It is as bad at the next try, unless another digest is announced.
+        return wait_after(count);
+    }
+    let longest = if is_of(&LINK) { MAX_LINK_MINUTES } else { MAX_HOST_MINUTES };
+    // What may have passed by the next run of the timer is tried once more by that.
+    let doubled = FIRST_DELAY_MINUTES.saturating_mul(1 << count.saturating_sub(2).min(20));
+    SignedDuration::from_mins(if count < 2 { 0 } else { doubled.min(longest) })
 }
 
 /// Whether `refusal` holds at `now`. A failure that lies further in the future than its wait is long was dated by a clock
@@ -76,6 +154,7 @@ pub fn refuse(earlier: Option<&Refusal>, revision: &Revision, reason: &str, now:
         retry_at: now.saturating_add(wait_after(count)).unwrap_or(Timestamp::MAX),
         count,
         reason: reason.to_owned(),
+        digest: None,
     }
 }
 

@@ -39,6 +39,10 @@ pub struct Facts {
     pub strangers: Vec<Stranger>,
     /// Refused versions.
     pub refused: Vec<Refusal>,
+    /// Targets whose runs failed, by no fault of a version that ran.
+    pub delayed: Vec<Refusal>,
+    /// Versions that were left of late without an operator's word, oldest first, and when.
+    pub left: Vec<(Revision, Timestamp)>,
     /// The executables to be unpacked and linked besides the agent and an updater; all if empty.
     pub components: Vec<String>,
     /// Kept beside the current and last working ones.
@@ -172,6 +176,8 @@ pub struct Refusal {
     pub count: u32,
     /// Why.
     pub reason: String,
+    /// The digest that was announced for its archive then.
+    pub digest: Option<String>,
 }
 
 /// The executables of an archive that are linked unasked: in `/usr/local/bin` another name could shadow a tool of the

@@ -169,6 +169,14 @@ impl Plan {
         self.direction != Direction::Same && self.switch.iter().any(is_judged)
     }
 
+    /// What has to be downloaded first, and the directory's name.
+    pub fn download(&self) -> Option<(&Revision, &str)> {
+        self.prepare.iter().find_map(|step| match step {
+            Step::Fetch { revision, dir, .. } => Some((revision, dir.as_str())),
+            _ => None,
+        })
+    }
+
     /// True if something has to be downloaded first.
     pub fn fetches(&self) -> bool {
         self.prepare.iter().any(|step| matches!(step, Step::Fetch { .. }))

@@ -64,6 +64,8 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         agent: Agent { running: true, enabled: true, failed: false, served: true, controllable: true },
         strangers: Vec::new(),
         refused: Vec::new(),
+        delayed: Vec::new(),
+        left: Vec::new(),
         components: Vec::new(),
         keep: 2,
         other_data_dir: None,

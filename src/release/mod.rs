@@ -21,4 +21,4 @@ pub use digest::Digest;
 pub use name::{Arch, Edition, Revision, Version};
 pub use signature::PublicKey;
 pub use source::BaseUrl;
-pub use stage::{Limits, Phase, Progress, StageRequest, Staged, archive_size, stage};
+pub use stage::{Limits, Phase, Progress, StageRequest, Staged, announced_digest, archive_size, stage};

@@ -198,6 +198,19 @@ pub fn archive_size(
     origin.size(client, SIZE_WAIT, cancelled).ok().flatten()
 }
 
+/// The digest that is announced for an archive now; `None` when it cannot be learned.
+pub fn announced_digest(
+    client: &Client,
+    base: &BaseUrl,
+    revision: &Revision,
+    arch: Arch,
+    cancelled: &dyn Fn() -> bool,
+) -> Option<Digest> {
+    base.check_scheme(client.is_insecure()).ok()?;
+    let origin = Origin::new(base, revision.archive_name(arch)).ok()?;
+    announced(&origin, client, cancelled).ok()
+}
+
 /// The announced digest. A missing one usually means that the archive itself is not there: that is told instead.
 fn announced(origin: &Origin, client: &Client, cancelled: &dyn Fn() -> bool) -> Result<Digest> {
     match origin.companion(client, ".sha256", cancelled)? {

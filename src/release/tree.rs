@@ -28,6 +28,8 @@ impl Tree {
     pub(super) fn create(path: &Path) -> Result<Self> {
         rustix::fs::mkdir(path, Mode::from_raw_mode(PRIVATE_MODE)).at("cannot make directory", path)?;
         let root = open_dir(CWD, path).at("cannot open", path)?;
+        // Seen by `status`, which may not look into the lock; nobody waits for it.
+        let _ = rustix::fs::flock(&root, rustix::fs::FlockOperation::NonBlockingLockShared);
         Ok(Self { path: path.to_owned(), root, folders: BTreeSet::new() })
     }
 

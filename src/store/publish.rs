@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::manifest::{self, Manifest};
-use crate::host::durable;
+use crate::host::{durable, lock};
 use crate::report::{IoContext, Result};
 
+/// The lock, in the versions directory (SPEC §1).
+pub const LOCK: &str = ".lock";
 /// Prefix of directories being filled; what carries it and is not ours is garbage of a run that died.
-const STAGING_PREFIX: &str = ".staging-";
+pub const STAGING_PREFIX: &str = ".staging-";
 /// Prefix of directories being removed.
 pub const RETIRED_PREFIX: &str = ".retired-";
 
@@ -79,7 +81,8 @@ pub fn sweep(versions: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).at("cannot read", versions),
     };
-    durable::remove_entries(versions, entries, |entry| is_left_over(&entry.file_name().to_string_lossy()))
+    let live = lock::downloads(&versions.join(LOCK));
+    durable::remove_entries(versions, entries, |entry| is_left_over(&entry.file_name().to_string_lossy(), &live))
 }
 
 /// Where a version for `dir` is staged: nothing is there. What cannot be removed of an earlier run keeps its name.
@@ -89,12 +92,18 @@ pub fn staging(versions: &Path, dir: &str) -> Result<PathBuf> {
 
 /// Whether [`sweep`] would find nothing; what cannot be read is not known to be so.
 pub fn is_swept(versions: &Path) -> bool {
+    let live = lock::downloads(&versions.join(LOCK));
     std::fs::read_dir(versions).is_ok_and(|mut entries| {
-        entries.all(|entry| entry.is_ok_and(|entry| !is_left_over(&entry.file_name().to_string_lossy())))
+        entries.all(|entry| entry.is_ok_and(|entry| !is_left_over(&entry.file_name().to_string_lossy(), &live)))
     })
 }
 
-fn is_left_over(name: &str) -> bool {
+/// `live`: versions that another run downloads.
+fn is_left_over(name: &str, live: &[String]) -> bool {
+    let is_live = |staged: &str| live.iter().any(|dir| staged.starts_with(dir));
+    if name.strip_prefix(STAGING_PREFIX).is_some_and(is_live) {
+        return false;
+    }
     [STAGING_PREFIX, RETIRED_PREFIX, durable::TEMP_PREFIX].iter().any(|prefix| name.starts_with(prefix))
 }
 

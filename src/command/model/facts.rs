@@ -67,6 +67,8 @@ impl Host {
             },
             strangers: Vec::new(),
             refused: status.refused.iter().map(crate::command::record::refusal).collect(),
+            delayed: Vec::new(),
+            left: Vec::new(),
             components: spec.components.clone(),
             keep: spec.keep,
             in_use: self.process.iter().cloned().collect(),

@@ -189,7 +189,8 @@ impl Host {
 
     fn carry_out(&mut self, errand: &Errand<'_>) -> Act<Did> {
         let facts = self.facts_for(errand);
-        let ask = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist };
+        let ask =
+            Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist, announced: None };
         match decide::decide(&facts, &ask, self.updates.spec().min_version.as_ref()) {
             Decision::Rest(_) => return Ok(Did::Rested),
             Decision::No(error) => return Err(error.into()),

@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::decide::{Ask, Decision, decide, refuse, wait_after};
 
 fn ask(version: &str, in_window: bool, insist: bool) -> Ask {
-    Ask { wanted: revision(version), in_window, insist }
+    Ask { wanted: revision(version), in_window, insist, announced: None }
 }
 
 /// `go`, `rest` or the code of the error.
