@@ -88,7 +88,7 @@ fn running_with(name: &str, archive: &Archive) -> Option<Rig> {
 /// Lets a host of this image wait exactly `seconds` of an hour's jitter for 2.0.0.
 fn let_wait(image: &Image, seconds: u32) {
     let target = Revision { version: "2.0.0".parse().unwrap(), edition: Edition::Oss };
-    let host = (0..).map(|number| format!("host-{number}")).find(|host| jitter(host, &target, 3600) == seconds);
+    let host = (0..).map(|number| format!("00000000-0000-4000-8000-{number:012}")).find(|host| jitter(host, &target, 3600) == seconds);
     std::fs::write(image.path("/var/lib/teleport/host_uuid"), host.unwrap()).unwrap();
     image.release("2.0.0");
     image.cluster.set_directive(Find { jitter: 3600, ..Find::version("2.0.0") });
@@ -302,7 +302,7 @@ fn update_step_08_downloads_what_is_refused_once_until_another_digest_or_an_oper
     image.release("2.0.0");
     let archive = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
     image.cluster.misbehave(".sha256$", Misbehaviour::Stale);
-    image.run(&["update"]).fails(1, "checksum");
+    image.run(&["update"]).fails(1, "announced is");
     image.cluster.forget_requests();
     let whole = || {
         let requests = image.cluster.requests_to(archive);
@@ -315,7 +315,7 @@ fn update_step_08_downloads_what_is_refused_once_until_another_digest_or_an_oper
     assert_eq!(whole(), 0);
     let delayed = image.run(&["status", "--format", "json"]).ok().json()["delayed"][0].clone();
     assert_eq!((&delayed["version"], &delayed["error_code"]), (&"2.0.0".into(), &"checksum_mismatch".into()));
-    image.run(&["update", "--now"]).fails(1, "checksum");
+    image.run(&["update", "--now"]).fails(1, "announced is");
     assert_eq!(whole(), 1);
     // The true digest is another one.
     image.cluster.behave();
