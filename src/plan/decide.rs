@@ -17,6 +17,9 @@ const FIRST_DELAY_MINUTES: i64 = 20;
 const MAX_LINK_MINUTES: i64 = 2 * 60;
 /// Longest such wait for what the host does (a busy database, an agent that cannot be stopped), minutes.
 const MAX_HOST_MINUTES: i64 = 24 * 60;
+/// Returns to a version that was left that are made at once, count: a fleet's way back, its reversal (RFD 0169, v1 -> v2 ->
+/// v1 -> v2), and the same once more.
+const PROMPT_RETURNS: u32 = 4;
 /// Longest time for which a return to a version that was left is held.
 const MAX_HOLD: SignedDuration = SignedDuration::from_hours(24);
 /// For so long it counts that a version was left, hours: longer than the longest hold.
@@ -94,7 +97,7 @@ fn wait(facts: &Facts, ask: &Ask) -> Option<String> {
 }
 
 /// Until when a return to `wanted` waits: whoever asks two proxies that answer unlike is told to go to and fro for ever. The
-/// first return is prompt (a fleet's way back); each further one within [`LEFT_WINDOW_HOURS`] waits longer.
+/// first [`PROMPT_RETURNS`] are made at once; each further one within [`LEFT_WINDOW_HOURS`] waits longer.
 pub fn held_until(facts: &Facts, wanted: &Revision) -> Option<Timestamp> {
     let (_, last) = facts.left.last()?;
     let is_recent = |time: &Timestamp| facts.now.duration_since(*time).as_hours().abs() < LEFT_WINDOW_HOURS;
@@ -111,8 +114,9 @@ pub fn held_until(facts: &Facts, wanted: &Revision) -> Option<Timestamp> {
     }
     // Every move that led to no new version was a return.
     let returns = u32::try_from((recent.len() + 1).saturating_sub(distinct.len())).unwrap_or(u32::MAX);
-    let until = last.saturating_add(wait_after(returns).min(MAX_HOLD)).ok()?;
-    (returns > 0 && facts.now >= *last && facts.now < until).then_some(until)
+    let held = returns.saturating_add(1).checked_sub(PROMPT_RETURNS).filter(|held| *held > 0)?;
+    let until = last.saturating_add(wait_after(held).min(MAX_HOLD)).ok()?;
+    (facts.now >= *last && facts.now < until).then_some(until)
 }
 
 /// The wait after the `count`th run to a target that failed with `code`, or `None`: what costs nothing is tried again by the
