@@ -528,7 +528,7 @@ impl std::ops::Deref for Interrupted {
 
 /// Kills the flow before one in many of its changing calls, and before each one around the commit.
 fn every_kill(name: &str) {
-    let row = suites::kill::kill(&options(47), &named(name));
+    let row = suites::kill::kill(&options(29), &named(name));
     assert!(row.old > 0 && row.new > 0, "{row:?}");
     whole(&row);
 }

@@ -25,7 +25,7 @@ const PLAIN_UNIT: &str = "[Service]\n\
 
 /// The toy agent as a plain binary of that version and database schema 1.
 fn program(version: &str) -> Vec<u8> {
-    let trailer = json!({"version": version, "behaviour": "healthy", "schema": 1});
+    let trailer = json!({"version": version, "edition": "oss", "behaviour": "healthy", "schema": 1});
     [&test_cluster::agent_program()[..], format!("\nTOYAGENT {trailer}\n").as_bytes()].concat()
 }
 

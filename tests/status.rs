@@ -318,7 +318,7 @@ fn error_lines() {
         lines += &format!("{title}\n  {}\n", redacted(ran.stderr.trim_end(), &image).lines().last().unwrap());
     };
     record("no address", image.run(&["enable"]), 1);
-    record("bad version", image.run(&["pin", "--force-version", "../1", "--proxy", "localhost"]), 1);
+    record("bad version", image.run(&["pin", "--force-version", "../1", "--proxy", "localhost"]), 2);
     record("bad suffix", image.run(&["-i", "a/b", "status"]), 2);
     image.cluster.misbehave("find", Misbehaviour::Status(404, None));
     record("not a cluster", image.enable(&[]), 1);

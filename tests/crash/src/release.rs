@@ -4,17 +4,18 @@ use test_cluster::archive::Archive;
 
 /// An `oss` release whose binaries only say their version.
 pub fn small(version: &str) -> Archive {
-    with_small_programs(Archive::new(version, "oss", "amd64"))
+    with_small_programs(Archive::new(version, "oss", "amd64"), "Teleport")
 }
 
 /// An `enterprise` one.
 pub fn small_enterprise(version: &str) -> Archive {
-    with_small_programs(Archive::new(version, "enterprise", "amd64"))
+    with_small_programs(Archive::new(version, "enterprise", "amd64"), "Teleport Enterprise")
 }
 
-fn with_small_programs(archive: Archive) -> Archive {
+/// `name`: what its agent calls itself.
+fn with_small_programs(archive: Archive, name: &str) -> Archive {
     let program = match cfg!(target_arch = "x86_64") {
-        true => saying(&format!("Teleport v{}\n", archive.version())),
+        true => saying(&format!("{name} v{}\n", archive.version())),
         false => test_cluster::agent_program().to_vec(),
     };
     archive.agent(&program, "healthy", 1)
