@@ -11,7 +11,10 @@ const FIRST_WAIT_MINUTES: i64 = 60;
 /// Longest wait, minutes: once a week, so that "not never" stays true without wearing the host.
 const MAX_WAIT_MINUTES: i64 = 7 * 24 * 60;
 
-/// Wait after the second failure of a run that the release is not to blame for, minutes: two runs of the timer.
+/// Failures of a run that the release is not to blame for after which the timer tries again as it comes, count: what passes by
+/// itself passes soon, and one that is cut short while it is written down can be counted twice.
+const PROMPT_TRIES: u32 = 2;
+/// The first wait after those, minutes: two runs of the timer.
 const FIRST_DELAY_MINUTES: i64 = 20;
 /// Longest such wait for what a link or a mirror does, minutes: an operator who mends it does not wait for long.
 const MAX_LINK_MINUTES: i64 = 2 * 60;
@@ -137,9 +140,9 @@ pub fn delay_after(code: &str, count: u32) -> SignedDuration {
         return wait_after(count);
     }
     let longest = if is_of(&LINK) { MAX_LINK_MINUTES } else { MAX_HOST_MINUTES };
-    // What may have passed by the next run of the timer is tried once more by that.
-    let doubled = FIRST_DELAY_MINUTES.saturating_mul(1 << count.saturating_sub(2).min(20));
-    SignedDuration::from_mins(if count < 2 { 0 } else { doubled.min(longest) })
+    // What may have passed by the next runs of the timer is tried by them.
+    let Some(doublings) = count.checked_sub(PROMPT_TRIES + 1) else { return SignedDuration::ZERO };
+    SignedDuration::from_mins(FIRST_DELAY_MINUTES.saturating_mul(1 << doublings.min(20)).min(longest))
 }
 
 /// Whether `refusal` holds at `now`. A failure that lies further in the future than its wait is long was dated by a clock

@@ -45,3 +45,36 @@ fn a_refusal_holds_for_its_version_until_its_time_and_an_operator_overrules_it()
     assert_eq!(answer(&facts, &ask("2.0.0", true, false), None), "rest", "a second before");
     assert_eq!(wait_after(1).as_secs(), 3600);
 }
+
+#[test]
+fn what_costs_a_run_is_waited_for_longer_each_time_and_a_bad_archive_at_once() {
+    use crate::plan::decide::delay_after;
+    let minutes = |code: &str| (1..=6).map(|count| delay_after(code, count).as_mins()).collect::<Vec<_>>();
+    assert_eq!(minutes("download_stalled"), [0, 0, 20, 40, 80, 120]);
+    assert_eq!(minutes("database_busy"), [0, 0, 20, 40, 80, 160]);
+    assert_eq!(minutes("checksum_mismatch"), [60, 120, 240, 480, 960, 1920]);
+    assert_eq!(delay_after("database_busy", u32::MAX).as_hours(), 24);
+    assert_eq!(delay_after("signature_invalid", u32::MAX).as_hours(), 7 * 24);
+}
+
+#[test]
+fn four_returns_are_prompt_and_each_further_one_is_held_longer() {
+    use crate::plan::decide::held_until;
+    let mut host = host("1.0.0", Vec::new());
+    let now = host.now;
+    let at = |minutes: i64| now.checked_sub(jiff::SignedDuration::from_mins(minutes)).unwrap();
+    let mut held = Vec::new();
+    for moves in 1..=8 {
+        // 1.0.0 and 2.0.0 by turns, the last move just now.
+        host.left = (0..moves)
+            .map(|at_move| (revision(["1.0.0", "2.0.0"][at_move as usize % 2]), at(moves - 1 - at_move)))
+            .collect();
+        let (active, wanted) = if moves % 2 == 0 { ("1.0.0", "2.0.0") } else { ("2.0.0", "1.0.0") };
+        host.active = Some(revision(active));
+        held.push(held_until(&host, &revision(wanted)).map_or(0, |until| until.duration_since(host.now).as_mins()));
+    }
+    assert_eq!(held, [0, 0, 0, 0, 60, 120, 240, 480]);
+    assert_eq!(held_until(&host, &revision("3.0.0")), None);
+    host.left.iter_mut().for_each(|(_, time)| *time = at(49 * 60));
+    assert_eq!(held_until(&host, &revision("2.0.0")), None);
+}
