@@ -23,7 +23,7 @@ pub(super) fn remember(versions: &Path, plan: &Plan) -> Result<()> {
     durable::write(&kept.join(PLAN), &text, durable::FILE_MODE)
 }
 
-/// The plan that [`remember`] noted; `None` where there is no way back.
+/// The plan that `remember` noted; `None` where there is no way back.
 pub fn noted(versions: &Path) -> Result<Option<Plan>> {
     let file = versions.join(UNMANAGED).join(PLAN);
     let text = durable::read_limited(&file, MAX_PLAN)?;

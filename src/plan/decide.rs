@@ -100,7 +100,7 @@ fn wait(facts: &Facts, ask: &Ask) -> Option<String> {
 }
 
 /// Until when a return to `wanted` waits: whoever asks two proxies that answer unlike is told to go to and fro for ever. The
-/// first [`PROMPT_RETURNS`] are made at once; each further one within [`LEFT_WINDOW_HOURS`] waits longer.
+/// first four are made at once; each further one within [`LEFT_WINDOW_HOURS`] waits longer.
 pub fn held_until(facts: &Facts, wanted: &Revision) -> Option<Timestamp> {
     let (_, last) = facts.left.last()?;
     let is_recent = |time: &Timestamp| facts.now.duration_since(*time).as_hours().abs() < LEFT_WINDOW_HOURS;
