@@ -3,9 +3,8 @@
 //! Rooms, from the top down: [`command`] (one file a command), [`config`], [`cluster`], [`release`], [`store`],
 //! [`database`], [`plan`] (pure), [`execute`] (journal, do/undo, recovery), [`service`], [`yaml`], [`host`] (the only place
 //! with system calls), [`report`]. Dependencies point downward in this order.
-
-/// The hand-over protocol that this updater speaks (SPEC §4).
-pub use command::version::PROTOCOL;
+//!
+//! `SPEC §n` in comments is section n of `docs/specification.md`.
 
 pub mod cli;
 pub mod cluster;

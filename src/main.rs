@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use teleport_update::cli::{Cli, LogFormat};
 use teleport_update::command::{self, Context};
-use teleport_update::host::{Host, pulse};
+use teleport_update::host::{Host, pulse, signal};
 use teleport_update::report::{Format, Report};
 
 fn main() -> ExitCode {
+    signal::begin_anew();
     // A panic is a bug of ours: end by a signal, so that the older updater takes over (SPEC §5).
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("teleport-update broke: {panic}");

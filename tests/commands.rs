@@ -369,7 +369,9 @@ fn verify_tells_of_a_damaged_snapshot_which_no_repair_can_make_again() {
     flip(&snapshot);
     let before = installation(&image);
     let told = "1.0.0/backup/sqlite.db: the snapshot has other bytes than its backup.yaml says";
-    image.run(&["verify"]).fails(1, told);
+    let ran = image.run(&["verify"]).fails(1, told);
+    let said = "`--repair` cannot put a copy of the database right";
+    assert!(ran.stderr.contains(said) && !ran.stderr.contains("puts it right"), "{ran:#?}");
     image.run(&["verify", "--repair", "--log-format", "json"]).fails(1, "\"error_code\":\"backup_invalid\"");
     assert_eq!(installation(&image), before);
     image.run(&["rollback", "--log-format", "json"]).fails(1, "\"error_code\":\"backup_invalid\"");
@@ -406,6 +408,25 @@ fn rollback_goes_back_with_the_database_and_refuses_the_version_left_until_told_
     assert_eq!(rig.status()["agent_version_running"], "2.0.0");
     assert_eq!(rig.sql("SELECT version FROM rows ORDER BY id"), ["1.0.0", "2.0.0", "2.0.0"]);
     assert_eq!(rig.status()["refused"], json!([]));
+}
+
+#[test]
+fn rollback_of_a_pinned_host_pins_it_to_the_version_gone_to() {
+    let image = enabled();
+    image.release("2.0.0");
+    image.run(&["pin", "--force-version", "2.0.0"]).ok();
+    let ran = image.run(&["rollback"]).ok();
+    assert!(ran.stderr.contains("a version is pinned: with the commit it is 1.0.0"), "{ran:#?}");
+    // Settings, links and status agree, and what only changes another setting does not lead to the version refused.
+    assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
+    image.run(&["enable", "--group", "blue"]).ok();
+    assert_eq!(agent(&image), binary("1.0.0", "teleport"));
+    let status = image.run(&["status", "--format", "json"]).ok().json();
+    assert_eq!((&status["pinned"], &status["agent_version_installed"]), (&json!(true), &json!("1.0.0")));
+    assert_eq!(status["refused"][0]["version"], "2.0.0", "{status:#}");
+    image.run(&["unpin"]).ok();
+    image.run(&["update"]).ok();
+    assert_eq!(agent(&image), binary("1.0.0", "teleport"));
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn a_file_that_cannot_be_read_is_named_with_its_line_and_nothing_is_changed() {
     let cases: Vec<(&str, Vec<u8>, usize)> = vec![
         ("no YAML", format!("{HEAD}spec:\n  proxy: [a\n").into_bytes(), 5),
         ("a tab", format!("{HEAD}spec:\n\tproxy: a\n").into_bytes(), 4),
+        ("a tab after a colon", format!("{HEAD}spec:\n  enabled:\ttrue\n").into_bytes(), 4),
         ("another kind", good.replace("kind: agent_versions", "kind: tools").into_bytes(), 2),
         ("another format", good.replace("version: v1", "version: v9").into_bytes(), 1),
         ("no boolean", good.replace("enabled: true", "enabled: maybe").into_bytes(), line(&good, "enabled:")),

@@ -114,6 +114,34 @@ fn a_version_that_fails_is_undone_with_links_and_database_and_what_it_wrote_is_k
     rig.assert_tidy();
 }
 
+#[test]
+fn what_a_failed_version_wrote_outlives_that_version_by_a_month_and_its_end_is_told() {
+    let Some(rig) = Rig::living("month", FAST, &Archive::simple("1.0.0")) else { return };
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update"]).ok();
+    rig.release(&Archive::simple("3.0.0").schema(3).behaviour("never-ready"));
+    rig.updater(&["update"]).fails(1, "rolled back to 2.0.0");
+    rig.release(&Archive::simple("4.0.0").schema(4));
+    rig.updater(&["update"]).ok();
+    let version = rig.path(&format!("{VERSIONS}/3.0.0"));
+    assert!(!version.join("bin").exists(), "the version itself goes as any other");
+    assert_eq!(sql_of(&rig.snapshot("3.0.0"), "PRAGMA user_version"), ["3"]);
+    assert_eq!(rig.status()["failed_rows"][0]["path"], format!("{VERSIONS}/3.0.0/backup"));
+    let taken = rig
+        .description("3.0.0")
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("creation_time: 20").map(str::to_owned));
+    rig.edit(
+        &format!("{VERSIONS}/3.0.0/backup/backup.yaml"),
+        &format!("20{}", taken.unwrap()),
+        "2020-01-01T00:00:00+00:00",
+    );
+    rig.release(&Archive::simple("5.0.0").schema(5));
+    let ran = rig.updater(&["update"]).ok();
+    assert!(ran.stderr.contains(&format!("removed after 30 days: {VERSIONS}/3.0.0/backup")), "{ran:#?}");
+    assert!(!version.exists() && rig.status()["failed_rows"].as_array().is_none_or(Vec::is_empty), "{ran:#?}");
+}
+
 // Downgrades that are refused: one test for each reason. An image has all of it but the process.
 
 /// An image that went from 1.0.0 to 2.0.0, and whose cluster wants it back.
@@ -297,7 +325,7 @@ fn a_snapshot_that_is_no_good_database_is_refused_even_if_its_digest_is_right() 
     let second_page = 4096..8192;
     bytes[second_page].fill(0xA5);
     std::fs::write(baked.backup("sqlite.db"), &bytes).unwrap();
-    baked.describe("sha256", &teleport_update::release::Digest::of(&bytes).to_string());
+    baked.describe("sha256", &protocol::Digest::of(&bytes).to_string());
     baked.refused("backup_invalid", "sqlite.db");
 }
 

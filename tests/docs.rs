@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use protocol::find::Directive;
 use serde_json::Value;
-use teleport_update::cluster::Directive;
 use teleport_update::config::Updates;
 use teleport_update::database::backup::Backup;
 use teleport_update::execute::journal::{self, Opening, Record};
@@ -106,7 +106,7 @@ fn the_manifest_shown_is_read() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("manifest.json"), samples("manifest")[0]);
     let manifest = Manifest::read(dir.path()).unwrap();
-    assert_eq!(manifest.updater.unwrap().protocol, teleport_update::PROTOCOL);
+    assert_eq!(manifest.updater.unwrap().protocol, protocol::handover::PROTOCOL);
     assert_eq!(manifest.files[0].path, "bin/teleport");
 }
 
@@ -240,10 +240,70 @@ fn every_test_that_the_security_page_names_exists() {
 }
 
 #[test]
+fn every_planted_fault_fits_the_source() {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut tried = 0;
+    for entry in std::fs::read_dir(top.join("tests/crash/planted")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "patch") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for file in text.split("\n--- a/").skip(1) {
+            let (name, hunks) = file.split_once('\n').unwrap();
+            let source = std::fs::read_to_string(top.join(name)).unwrap();
+            for hunk in hunks.split("\n@@ ").skip(1) {
+                let lines = hunk.lines().skip(1).filter(|line| line.starts_with([' ', '-']));
+                let before: String = lines.map(|line| format!("{}\n", &line[1..])).collect();
+                assert!(source.contains(&before), "{} does not fit {name}: make it anew", path.display());
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried >= 7, "only {tried} hunks were found");
+}
+
+#[test]
+fn every_section_of_the_specification_that_a_comment_names_exists() {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(top.join("docs/specification.md")).unwrap();
+    let sections: BTreeSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("## §")?.split(' ').next()).collect();
+    let mut cited = 0;
+    let mut folders: Vec<_> = ["src", "tests", "benches", "fuzz/fuzz_targets"].map(|name| top.join(name)).into();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+                continue;
+            }
+            // What is no text cites nothing.
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            // A number follows, but in this file.
+            let is_numbered = |citation: &&str| citation.starts_with(|char: char| char.is_ascii_digit());
+            for citation in text.split("SPEC §").skip(1).filter(is_numbered) {
+                // Further ones follow as in `SPEC §3, §4`, `SPEC §5 to §8`.
+                let line = citation.lines().next().unwrap();
+                let numbers = format!("§{line}");
+                for number in numbers.split('§').skip(1) {
+                    let number = number.split(|char: char| !char.is_ascii_digit()).next().unwrap();
+                    assert!(sections.contains(number), "{}: SPEC §{line}: no such section", path.display());
+                    cited += 1;
+                }
+            }
+        }
+    }
+    assert!(cited > 100, "only {cited} citations were found");
+}
+
+#[test]
 fn every_link_between_pages_leads_somewhere() {
     let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let docs = std::fs::read_dir(top.join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
-    let pages = docs.map(|name| format!("docs/{}", name.display())).filter(|name| name.ends_with(".md"));
+    let pages = ["docs", "docs/decisions"].into_iter().flat_map(|dir| {
+        let names = std::fs::read_dir(top.join(dir)).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(move |name| format!("{dir}/{}", name.display())).filter(|name| name.ends_with(".md"))
+    });
     for page in pages.chain(["README.md", "CHANGELOG.md"].map(str::to_owned)) {
         let text = std::fs::read_to_string(top.join(&page)).unwrap();
         for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {

@@ -258,10 +258,10 @@ fn a_teleport_that_never_tells_its_version_is_given_up_and_killed() {
     let before = image.tree_but_status();
     image.cluster.publish(&Archive::simple("2.0.0").behaviour("hangs-on-version"));
     image.cluster.set_directive(Find::version("2.0.0"));
-    let start = Instant::now();
     let ran = image.run(&["--log-format", "json", "update"]);
     assert_eq!((ran.status, ran.error_code().as_str()), (1, "version_mismatch"), "{ran:#?}");
-    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    // By the limit that is set, and not by any other.
+    assert!(ran.stderr.contains("did not end within 1 s"), "{ran:#?}");
     assert_eq!(image.tree_but_status(), before);
     let staging = image.versions().join(".staging-2.0.0");
     let alive = std::fs::read_dir("/proc")

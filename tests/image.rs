@@ -255,6 +255,15 @@ fn modes_do_not_depend_on_the_umask() {
 }
 
 #[test]
+fn a_run_whose_starter_ignored_and_blocked_signals_is_like_any_other() {
+    let image = Image::new("1.0.0");
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal", "--block-signal"]).arg(updater()).arg("--root").arg(image.root());
+    let ran = Ran::of(&command.args(image.enable_args()).output().unwrap()).ok();
+    assert!(image.path("/usr/local/bin/teleport").is_symlink(), "{ran:#?}");
+}
+
+#[test]
 fn file_systems_mounted_read_only_are_found_before_the_first_step() {
     if !is_root() {
         return;
@@ -457,7 +466,7 @@ fn an_images_journal_names_nothing_outside_of_the_image() {
         });
         let line = |record: &serde_json::Value| {
             let json = record.to_string();
-            let sum = teleport_update::release::Digest::of(json.as_bytes()).to_string();
+            let sum = protocol::Digest::of(json.as_bytes()).to_string();
             format!("{} {json}\n", &sum[..8])
         };
         let intent = serde_json::json!({"record": "intent", "step": 0});
@@ -484,6 +493,114 @@ fn a_link_among_our_own_names_in_an_image_is_refused() {
     image.run(&["update", "--now"]).fails(1, ".credentials is a link");
     std::fs::remove_file(&link).unwrap();
     image.run(&["update", "--now"]).ok();
+}
+
+#[test]
+fn a_configuration_that_others_may_write_names_no_other_data_directory() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let file = image.path("/etc/teleport.yaml");
+    std::fs::create_dir_all(image.path("/data")).unwrap();
+    std::fs::create_dir_all(image.path("/etc")).unwrap();
+    for (dir, mode, is_refused) in [
+        ("/data", 0o600, false),
+        ("/data", 0o644, false),
+        ("/data", 0o664, false),
+        ("/data", 0o646, true),
+        ("/var/lib/teleport", 0o646, false),
+    ] {
+        std::fs::write(&file, format!("teleport:\n  data_dir: {dir}\n")).unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+        let ran = image.run(&["update", "--now"]);
+        assert_eq!(ran.status, i32::from(is_refused), "{dir} {mode:o}: {ran:#?}");
+        assert_eq!(ran.stderr.contains("is not root's alone"), is_refused, "{dir} {mode:o}: {ran:#?}");
+    }
+}
+
+/// What of the versions others than root own or may write to; the copy of a database has its owner.
+fn open_parts(image: &Image) -> Vec<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let mut way = vec![image.path("/var/lib/teleport")];
+    let mut found = Vec::new();
+    while let Some(path) = way.pop() {
+        let meta = std::fs::symlink_metadata(&path).unwrap();
+        if meta.uid() != 0 || (!meta.is_symlink() && meta.mode() & 0o022 != 0) {
+            found.push(path.clone());
+        }
+        if meta.is_dir() {
+            way.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn after_a_recursive_chown_or_chmod_one_advice_leaves_nothing_to_others() {
+    use std::os::unix::fs::MetadataExt;
+    if !is_root() {
+        return;
+    }
+    for careless in ["chown -R 900:900", "chmod -R 777", "chmod -R g+w", "chown -R root:root"] {
+        let image = Image::new("1.0.0");
+        image.enable(&[]).ok();
+        image.release("2.0.0");
+        image.run(&["update", "--now"]).ok();
+        let shell =
+            |script: &str| assert!(Command::new("sh").args(["-c", script]).status().unwrap().success(), "{script}");
+        let program = image.versions().join("2.0.0/bin/teleport");
+        let first = std::fs::metadata(&program).unwrap().ino();
+        let mut held = std::fs::File::options().append(true).open(&program).unwrap();
+        shell(&format!("{careless} {}", image.path("/var/lib/teleport").display()));
+        if careless == "chmod -R g+w" {
+            shell(&format!("chgrp -R 900 {}", image.path("/var/lib/teleport").display()));
+        }
+        if careless == "chown -R root:root" {
+            // Harmless: nothing is downloaded again.
+            image.run(&["verify"]).ok();
+            assert_eq!(std::fs::metadata(&program).unwrap().ino(), first);
+            continue;
+        }
+        let ran = image.run(&["update", "--now"]).fails(1, "is not root's alone");
+        let advice = ran.stderr.split('`').nth(1).unwrap();
+        let (commands, repair) = advice.rsplit_once("; ").unwrap();
+        assert_eq!(repair, "teleport-update verify --repair", "{ran:#?}");
+        shell(commands);
+        image.run(&["update", "--now"]).fails(1, "teleport-update verify --repair");
+        image.run(&["verify"]).fails(1, "2.0.0 is not root's alone");
+        // Nobody but the operator knows whether the copy of a database may be trusted; all else is right.
+        let ran = image.run(&["verify", "--repair"]).fails(1, "others could have changed this copy of the database");
+        assert!(ran.stderr.contains("1.0.0: others could change it"), "{ran:#?}");
+        shell(ran.stderr.rsplit('`').nth(1).unwrap());
+        image.run(&["verify"]).ok();
+        // Whoever had the program open writes to what is no longer it.
+        assert_ne!(std::fs::metadata(&program).unwrap().ino(), first, "{careless}");
+        std::io::Write::write_all(&mut held, b"his").unwrap();
+        image.run(&["verify"]).ok();
+        let left: Vec<_> =
+            open_parts(&image).into_iter().filter(|path| !path.starts_with(image.versions().join("1.0.0"))).collect();
+        assert!(left.is_empty(), "{careless}: {left:?}");
+        // The other version is no other's either once it is active.
+        image.release("1.0.0");
+        image.run(&["pin", "--force-version", "1.0.0"]).ok();
+        assert!(open_parts(&image).is_empty(), "{careless}");
+    }
+}
+
+#[test]
+fn a_part_of_a_version_that_is_anothers_is_told_and_put_right_by_a_run_with_nothing_else_to_do() {
+    if !is_root() {
+        return;
+    }
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    for part in ["bin", "bin/tsh", "etc/systemd", "manifest.json", "sha256"] {
+        let path = image.versions().join("1.0.0").join(part);
+        std::os::unix::fs::chown(&path, Some(900), None).unwrap();
+        image.run(&["verify"]).fails(1, &format!("{part} is not root's alone"));
+        image.run(&["update"]).ok();
+        assert!(open_parts(&image).is_empty(), "{part}");
+        image.run(&["verify"]).ok();
+    }
 }
 
 #[test]

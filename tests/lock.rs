@@ -6,14 +6,16 @@ mod support;
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{Image, Rig, tree, updater};
+use rustix::fs::inotify;
+use support::{Image, Ran, Rig, tree, updater};
 use test_cluster::archive::Archive;
 use test_cluster::directive::Find;
 use test_cluster::misbehaviour::Misbehaviour;
+use test_cluster::signature::Signer;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -87,16 +89,13 @@ fn a_waiting_run_ends_at_once_when_it_is_told_to() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
     let _held = hold(&image);
+    let tries = inotify::init(inotify::CreateFlags::empty()).unwrap();
+    inotify::add_watch(&tries, image.versions().join(".lock"), inotify::WatchFlags::OPEN).unwrap();
     let waiting = start(&image, &["disable".to_owned()]);
-    // It has the file open once it waits.
-    let fds = format!("/proc/{}/fd", waiting.id());
-    let deadline = Instant::now() + SOON;
-    let waits = || {
-        let fds = std::fs::read_dir(&fds).into_iter().flatten().flatten();
-        fds.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|file| file.ends_with(".lock"))
-    };
-    while !waits() {
-        assert!(Instant::now() < deadline);
+    // It has opened the lock, and opens it again: it waits.
+    let mut events = [0; 1024];
+    for _ in 0..2 {
+        assert!(rustix::io::read(&tries, &mut events).unwrap() > 0);
     }
     terminate(&waiting);
     let output = waiting.wait_with_output().unwrap();
@@ -165,16 +164,21 @@ fn what_nobody_may_read_is_null() {
 }
 
 #[test]
-fn a_lock_file_that_was_replaced_does_not_keep_runs_out_for_ever() {
+fn a_lock_that_is_removed_under_a_waiting_run_is_waited_for_all_the_same() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
+    image.release("2.0.0");
     let held = hold(&image);
-    let waiting = start(&image, &["disable".to_owned()]);
-    // Whoever removes the file takes the lock away from its holder; the next runs agree on the new one.
+    let mut waiting = start(&image, &["disable".to_owned()]);
+    // Whoever removes the lock has not ended its holder.
     std::fs::remove_dir_all(image.versions().join(".lock")).unwrap();
-    let output = waiting.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    // The waiting run has the new lock while it looks for the holder of the old one: either may be named.
+    let ran = image.run(&["update"]);
+    let holders = [std::process::id(), waiting.id()].map(|pid| format!("(pid {pid})"));
+    assert!(ran.status == 75 && holders.iter().any(|holder| ran.stderr.contains(holder)), "{ran:?}");
+    assert!(waiting.try_wait().unwrap().is_none());
     drop(held);
+    assert!(waiting.wait().unwrap().success());
     assert!(image.config().contains("enabled: false"));
     image.run(&["recover"]).ok();
 }
@@ -236,20 +240,48 @@ fn what_any_user_can_lock_keeps_no_run_out_and_is_no_update_in_progress() {
 }
 
 #[test]
-fn a_lock_file_of_an_earlier_updater_is_replaced_unless_that_is_at_work() {
+fn what_a_user_has_locked_before_he_starts_a_set_uid_program_keeps_no_run_out_either() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // In one process: it locks, and becomes a program of root's that waits for a password.
+    let mut stranger = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", "flock", "--no-fork", "-x"])
+        .args([&image.versions().display().to_string(), "su"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let process = format!("/proc/{}", stranger.id());
+    let is_su = || std::fs::read_link(format!("{process}/exe")).is_ok_and(|exe| exe.ends_with("su"));
+    let deadline = Instant::now() + SOON;
+    while !is_su() {
+        assert!(Instant::now() < deadline && stranger.try_wait().unwrap().is_none());
+    }
+    assert_eq!(std::fs::metadata(&process).unwrap().uid(), 0);
+    assert_eq!(image.run(&["status"]).ok().json()["update_in_progress"], false);
+    image.run(&["update"]).ok();
+    image.run(&["disable"]).ok();
+    // Also where the lock has to be made anew.
+    std::fs::remove_dir_all(image.versions().join(".lock")).unwrap();
+    assert_eq!(image.run(&["status"]).ok().json()["update_in_progress"], false);
+    image.run(&["enable"]).ok();
+    assert!(is_su() && stranger.try_wait().unwrap().is_none());
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn a_lock_file_of_an_earlier_updater_is_replaced() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
     let path = image.versions().join(".lock");
     std::fs::remove_dir_all(&path).unwrap();
     std::fs::write(&path, "4242 update\n").unwrap();
-    // It locked the directory of its file as well.
-    let works = File::open(image.versions()).unwrap();
-    works.lock().unwrap();
     image.run(&["update"]).ok();
     image.release("2.0.0");
-    image.run(&["update"]).fails(75, &format!("pid {}", std::process::id()));
-    assert!(path.is_file());
-    drop(works);
     image.run(&["update"]).ok();
     assert!(path.is_dir());
 }
@@ -259,7 +291,9 @@ fn a_lock_that_others_could_have_opened_is_made_anew() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
     let path = image.versions().join(".lock");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (path, mode) in [(path.clone(), 0o755), (path.join("lock"), 0o644)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
     let opened_meanwhile = File::open(path.join("lock")).unwrap();
     opened_meanwhile.lock_shared().unwrap();
     image.run(&["disable"]).ok();
@@ -267,15 +301,22 @@ fn a_lock_that_others_could_have_opened_is_made_anew() {
 }
 
 #[test]
-fn a_run_whose_lock_is_removed_goes_on_alone() {
+fn a_run_whose_lock_is_removed_or_moved_goes_on_alone() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
-    image.release("2.0.0");
-    let held = hold_all(&image);
-    std::fs::remove_dir_all(image.versions().join(".lock")).unwrap();
-    image.run(&["update"]).fails(75, "another run holds the lock");
-    drop(held);
-    image.run(&["update"]).ok();
+    let lock = image.versions().join(".lock");
+    for (moved, version) in [(false, "2.0.0"), (true, "3.0.0")] {
+        image.release(version);
+        let held = hold_all(&image);
+        match moved {
+            true => std::fs::rename(&lock, image.versions().join(".lock.old")).unwrap(),
+            false => std::fs::remove_dir_all(&lock).unwrap(),
+        }
+        image.run(&["update"]).fails(75, &format!("another run holds the lock (pid {}", std::process::id()));
+        assert_eq!(image.run(&["status"]).ok().json()["update_in_progress"], true);
+        drop(held);
+        image.run(&["update"]).ok();
+    }
 }
 
 #[test]
@@ -304,6 +345,219 @@ fn a_lock_that_is_not_to_be_had_is_told_in_status_until_it_is() {
     assert!(!awaited.exists());
 }
 
+#[test]
+fn what_was_downloaded_before_a_public_key_was_set_is_not_installed_after_it() {
+    let image = patient();
+    let key = image.path("/etc/key.pub");
+    std::fs::write(&key, Signer::fixed(1).public_key_pem()).unwrap();
+    let ran = meanwhile(&image, &["update"], || {
+        image.run(&["enable", "--public-key", &key.display().to_string(), "--force-version", "1.0.0"]).ok();
+    });
+    ran.fails(1, ".sig");
+    assert!(image.config().contains("BEGIN PUBLIC KEY"));
+    assert_eq!(linked(&image), "1.0.0");
+    assert!(!image.versions().join("2.0.0").exists());
+    assert_eq!(staged(&image), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_downloaded_from_one_mirror_is_not_installed_once_another_is_set() {
+    let image = patient();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let base = format!("file://{}", elsewhere.path().display());
+    let ran = meanwhile(&image, &["update"], || {
+        image.run(&["enable", "--base-url", &base, "--force-version", "1.0.0"]).ok();
+    });
+    ran.fails(1, &format!("there is no {}", elsewhere.path().display()));
+    assert_eq!(linked(&image), "1.0.0");
+}
+
+#[test]
+fn settings_without_a_say_in_a_download_do_not_cost_another_one() {
+    let image = patient();
+    image.cluster.forget_requests();
+    meanwhile(&image, &["update"], || {
+        image.run(&["enable", "--group", "blue", "--keep", "3", "--force-version", "1.0.0"]).ok();
+    })
+    .ok();
+    assert_eq!(linked(&image), "2.0.0");
+    assert!(image.config().contains("group: blue") && image.config().contains("keep: 3"), "{}", image.config());
+    // The cluster was asked again, as the new group; the archive was read once from its beginning.
+    let asked = image.cluster.requests_to("/v1/webapi/find");
+    assert_eq!(asked.iter().filter(|request| request.parameter("group") == Some("blue")).count(), 1, "{asked:#?}");
+    let archive = image.cluster.requests_to(ARCHIVE);
+    let whole = archive
+        .iter()
+        .filter(|request| request.path == ARCHIVE && request.method == "GET" && request.header("range").is_none());
+    assert_eq!(whole.count(), 1, "{archive:#?}");
+}
+
+#[test]
+fn an_update_after_whose_download_another_group_has_another_version_follows_that() {
+    let image = patient();
+    image.cluster.publish(&Archive::simple("1.5.0"));
+    image.cluster.set_directive_for_group("blue", Find::version("1.5.0"));
+    meanwhile(&image, &["update"], || {
+        image.run(&["enable", "--group", "blue", "--force-version", "1.0.0"]).ok();
+    })
+    .ok();
+    assert_eq!(linked(&image), "1.5.0");
+    assert!(!image.versions().join("2.0.0").exists());
+    assert_eq!(staged(&image), Vec::<String>::new());
+}
+
+#[test]
+fn an_enable_keeps_what_others_set_while_it_downloaded() {
+    let image = patient();
+    let key = image.path("/etc/key.pub");
+    let signer = Signer::fixed(1);
+    std::fs::write(&key, signer.public_key_pem()).unwrap();
+    image.cluster.publish(&Archive::simple("2.0.0").signed(&signer));
+    let key = key.display().to_string();
+    let flags = ["--public-key", &key, "--min-version", "1.0.0", "--group", "prod", "--force-version", "1.0.0"];
+    meanwhile(&image, &["enable", "--keep", "4"], || {
+        let args: Vec<&str> = ["enable"].into_iter().chain(flags).collect();
+        image.run(&args).ok();
+        // An editor asks for no lock.
+        let edited = image.config().replacen("spec:\n", "spec:\n  backup_max_age: 48h\n  theirs: 1\n", 1);
+        std::fs::write(image.versions().join("updates.yaml"), edited).unwrap();
+    })
+    .ok();
+    assert_eq!(linked(&image), "2.0.0");
+    let config = image.config();
+    for line in ["BEGIN PUBLIC KEY", "min_version: 1.0.0", "group: prod", "backup_max_age: 48h", "theirs: 1", "keep: 4"]
+    {
+        assert!(config.contains(line), "{line}: {config}");
+    }
+}
+
+#[test]
+fn an_enable_that_pins_and_disables_overtake_does_not_take_them_back() {
+    // What came later counts: a pin is obeyed, a `disable` and an `uninstall` end the earlier command.
+    let image = patient();
+    meanwhile(&image, &["enable"], || {
+        image.run(&["pin", "--force-version", "1.0.0"]).ok();
+    })
+    .ok();
+    assert_eq!(linked(&image), "1.0.0");
+    assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
+
+    let image = patient();
+    let ran = meanwhile(&image, &["enable", "--log-format", "json"], || {
+        image.run(&["disable"]).ok();
+    });
+    assert_eq!((ran.status, ran.error_code().as_str()), (1, "overtaken"), "{ran:#?}");
+    assert!(ran.stderr.contains("changed enabled meanwhile"), "{ran:#?}");
+    assert!(image.config().contains("enabled: false"), "{}", image.config());
+    assert_eq!(linked(&image), "1.0.0");
+
+    let image = patient();
+    let ran = meanwhile(&image, &["enable"], || {
+        image.run(&["uninstall"]).ok();
+    });
+    ran.fails(1, "uninstalled meanwhile");
+    assert!(!image.path("/usr/local/bin/teleport").is_symlink());
+    assert!(!image.versions().join("updates.yaml").exists());
+    assert_eq!(staged(&image), Vec::<String>::new());
+}
+
+#[test]
+fn a_pin_and_an_enable_whose_words_another_command_has_changed_since_leave_them() {
+    let image = patient();
+    let ran = meanwhile(&image, &["pin", "--force-version", "2.0.0"], || {
+        image.run(&["pin", "--force-version", "1.0.0"]).ok();
+    });
+    ran.fails(1, "changed pinned_version meanwhile");
+    assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
+    assert_eq!(linked(&image), "1.0.0");
+
+    let image = patient();
+    let ran = meanwhile(&image, &["enable", "--group", "red"], || {
+        image.run(&["enable", "--group", "blue", "--force-version", "1.0.0"]).ok();
+    });
+    ran.fails(1, "changed group meanwhile");
+    assert!(image.config().contains("group: blue"), "{}", image.config());
+
+    // Neither says anything of what the other one changed.
+    let image = patient();
+    meanwhile(&image, &["pin", "--force-version", "2.0.0"], || {
+        image.run(&["disable"]).ok();
+    })
+    .ok();
+    let config = image.config();
+    assert!(config.contains("enabled: false") && config.contains("pinned_version: 2.0.0"), "{config}");
+}
+
+#[test]
+fn a_rollback_or_repair_that_downloads_does_not_leave_what_became_active_meanwhile() {
+    // A rollback whose version was damaged on disk.
+    let image = patient();
+    image.run(&["update"]).ok();
+    image.release("3.0.0");
+    std::fs::remove_file(image.versions().join("1.0.0/sha256")).unwrap();
+    let ran = meanwhile_of(&image, "1.0.0", &["rollback"], || {
+        image.run(&["update"]).ok();
+    });
+    ran.fails(1, "3.0.0 (oss) became active meanwhile");
+    assert_eq!(linked(&image), "3.0.0");
+
+    // A repair of the version that was active.
+    let image = patient();
+    std::fs::remove_file(image.versions().join("1.0.0/sha256")).unwrap();
+    meanwhile_of(&image, "1.0.0", &["verify", "--repair"], || {
+        image.run(&["update"]).ok();
+    })
+    .ok();
+    assert_eq!(linked(&image), "2.0.0");
+}
+
+const ARCHIVE: &str = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
+
+/// An image with 1.0.0 active and 2.0.0 wanted, whose downloads go on soon after they stood still.
+fn patient() -> Image {
+    let image = Image::new("1.0.0");
+    image.settings("  network:\n    stall: 500ms\n");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    image
+}
+
+/// What a command leaves that downloads 2.0.0 while `during` happens.
+fn meanwhile(image: &Image, args: &[&str], during: impl FnOnce()) -> Ran {
+    meanwhile_of(image, "2.0.0", args, during)
+}
+
+/// The same for a download of `version`.
+fn meanwhile_of(image: &Image, version: &str, args: &[&str], during: impl FnOnce()) -> Ran {
+    // It stands still behind each stretch, until the mirror is told otherwise.
+    let archive = format!("/cdn/teleport-v{version}-linux-amd64-bin.tar.gz");
+    image.cluster.misbehave(&archive, Misbehaviour::Stall { after_bytes: 20_000 });
+    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let mut run = start(image, &args);
+    let staging = image.versions().join(format!(".staging-{version}/bin"));
+    let deadline = Instant::now() + SOON;
+    while !staging.exists() {
+        assert!(Instant::now() < deadline && run.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    during();
+    assert!(run.try_wait().unwrap().is_none(), "it is still at its download");
+    image.cluster.behave();
+    Ran::of(&run.wait_with_output().unwrap())
+}
+
+/// The version that the agent's link leads to.
+fn linked(image: &Image) -> String {
+    let link = std::fs::read_link(image.path("/usr/local/bin/teleport")).unwrap();
+    let rest = link.strip_prefix("/var/lib/teleport/versions").unwrap();
+    rest.components().next().unwrap().as_os_str().to_string_lossy().into_owned()
+}
+
+/// What is left of downloads.
+fn staged(image: &Image) -> Vec<String> {
+    tree(&image.root()).into_iter().filter(|path| path.contains(".staging-")).collect()
+}
+
 /// The lock, held by this test.
 fn hold(image: &Image) -> File {
     let lock = File::open(image.versions().join(".lock")).unwrap();
@@ -312,8 +566,8 @@ fn hold(image: &Image) -> File {
 }
 
 /// Everything that a run holds.
-fn hold_all(image: &Image) -> [File; 3] {
-    ["", ".lock", ".lock/lock"].map(|name| {
+fn hold_all(image: &Image) -> [File; 2] {
+    [".lock", ".lock/lock"].map(|name| {
         let file = File::open(image.versions().join(name)).unwrap();
         file.lock().unwrap();
         file

@@ -340,7 +340,7 @@ impl Life {
         let dir = self.version_dir(at).join("backup");
         let Ok(text) = std::fs::read_to_string(dir.join("backup.yaml")) else { return true };
         let Ok(bytes) = std::fs::read(dir.join("sqlite.db")) else { return false };
-        text.contains(&teleport_update::release::Digest::of(&bytes).to_string())
+        text.contains(&protocol::Digest::of(&bytes).to_string())
     }
 
     fn looks_whole(&self, at: usize) -> bool {

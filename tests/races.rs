@@ -421,6 +421,39 @@ fn what_cannot_be_looked_at_is_not_taken_for_a_stopped_agent() {
 }
 
 #[test]
+fn what_cannot_be_read_is_not_taken_for_damaged_or_absent() {
+    let Some(updater) = cells() else { return };
+    let scene = Scene::on_two(&updater).unwrap();
+    scene.cluster.set_directive(Find::version("1.0.0"));
+    // A failing disk, one file at a time: the manifest of what is gone back to, what that version's files are, its snapshot,
+    // whose agent this is, and which directories hold links that enable a unit.
+    let versions = "/var/lib/teleport/versions";
+    for (path, calls) in [
+        (format!("{versions}/1.0.0/manifest.json"), "open,openat"),
+        (format!("{versions}/1.0.0/sha256"), "open,openat"),
+        (format!("{versions}/1.0.0/bin/tsh"), "lstat,stat,newfstatat,statx"),
+        (format!("{versions}/1.0.0/backup/backup.yaml"), "open,openat"),
+        ("/var/lib/teleport/host_uuid".to_owned(), "open,openat"),
+        ("/etc/systemd/system".to_owned(), "open,openat"),
+    ] {
+        let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+        cell.sh("mkdir -p /etc/systemd/system").unwrap();
+        cell.start_agent().unwrap();
+        let mut blind = cell.command("/usr/bin/strace");
+        blind.args(["-f", "-qq", "-o", "/dev/null", "-P", &path, "-e", &format!("inject={calls}:error=EIO")]);
+        blind.arg(format!("{UPDATER}/teleport-update")).args(["update", "--now"]);
+        let ran = cell.finish(blind).unwrap();
+        assert_eq!(ran.code, Some(1), "{path}: {ran:#?}");
+        let told = ran.said.lines().find(|line| line.contains("error: ")).unwrap_or_default();
+        assert!(told.contains(&path) && told.contains("(os error 5)"), "{path}: {ran:#?}");
+        assert_eq!(is_whole(&cell), "2.0.0", "{path}");
+        // Nothing was taken for the version's or the file's fault: the next run does it.
+        let ran = cell.run("update --now").unwrap();
+        assert_eq!((ran.code, is_whole(&cell).as_str()), (Some(0), "1.0.0"), "{path}: {ran:#?}");
+    }
+}
+
+#[test]
 fn no_row_is_lost_of_an_agent_that_writes_as_hard_as_it_can() {
     writer("writer-wal");
 }

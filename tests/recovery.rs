@@ -7,11 +7,13 @@
 
 mod support;
 
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::Command;
 
 use support::{tree, updater};
+use test_crash::flows::OWNED;
 use test_crash::host::words;
 use test_crash::injector::{self, Action, Call, Scope};
 use test_crash::state::VERSIONS;
@@ -248,6 +250,26 @@ fn a_journal_that_has_lost_its_first_record_is_not_taken_for_none() {
 }
 
 #[test]
+fn a_record_that_is_damaged_before_whole_ones_is_no_torn_tail() {
+    let flow = interrupted_update();
+    let copy = flow.copy();
+    let journal = copy.path().join(VERSIONS).join(".journal");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let second = bytes.iter().position(|&byte| byte == b'\n').unwrap() + 20;
+    bytes[second] ^= 1;
+    std::fs::write(&journal, &bytes).unwrap();
+    let before = tree(copy.path());
+    for command in ["recover", "recover --boot", "update", "rollback"] {
+        let ran = flow.run(copy.path(), &words(&format!("{command} --log-format json")));
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(1), "{command}: {said}");
+        assert!(said.contains(r#""error_code":"journal_unknown""#) && said.contains("record 2"), "{command}: {said}");
+        assert_eq!(lock_aside(tree(copy.path())), lock_aside(before.clone()), "{command}");
+    }
+    assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], true);
+}
+
+#[test]
 fn a_journal_of_another_format_stops_safely() {
     let flow = interrupted_update();
     let copy = flow.copy();
@@ -262,6 +284,89 @@ fn a_journal_of_another_format_stops_safely() {
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     assert!(String::from_utf8_lossy(&ran.stderr).contains("journal_unknown"), "{ran:?}");
     assert_eq!(lock_aside(tree(copy.path())), lock_aside(before));
+}
+
+#[test]
+fn a_journal_of_an_earlier_time_puts_nothing_in_the_place_of_what_came_later() {
+    let flow = named("update");
+    let other = Path::new("/var/lib/teleport/versions/3.0.0/bin");
+    let link = |root: &Path, name: &str, target: &Path| {
+        let link = root.join("usr/local/bin").join(name);
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(target, link).unwrap();
+    };
+    let is_adoption = |call: &Call| call.subject.contains(".updates.yaml.next -> ");
+    let points: [fn(&Call) -> bool; 2] = [is_commit, is_adoption];
+    for (is_committed, point) in [false, true].into_iter().zip(points) {
+        let killed = flow.copy();
+        killed_before(&flow, killed.path(), point);
+        assert_eq!(flow.is_committed(killed.path()), is_committed);
+        // The host went on to a third version, and got its versions directory back from a backup.
+        let later: [&dyn Fn(&Path); 3] = [
+            &|root| link(root, "teleport", &other.join("teleport")),
+            &|root| link(root, "tsh", &other.join("tsh")),
+            &|root| {
+                std::fs::remove_file(root.join("usr/local/bin/teleport")).unwrap();
+                std::fs::write(root.join("usr/local/bin/teleport"), "a package's").unwrap();
+            },
+        ];
+        for later in &later[..if is_committed { 2 } else { 3 }] {
+            let copy = copy(killed.path());
+            later(copy.path());
+            let before = tree(copy.path());
+            for command in ["recover", "recover --boot", "update", "disable", "uninstall", "rollback"] {
+                let ran = flow.run(copy.path(), &words(&format!("{command} --log-format json")));
+                let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+                assert_eq!(ran.status.code(), Some(1), "{command}: {said}");
+                assert!(said.contains(r#""error_code":"journal_unknown""#), "{command}: {said}");
+                assert!(said.contains("is not of the last change of this host"), "{command}: {said}");
+                assert_eq!(lock_aside(tree(copy.path())), lock_aside(before.clone()), "{command}");
+            }
+            assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], true);
+        }
+    }
+    // What the run itself leaves, and a link that somebody removed, is no other time's.
+    let killed = flow.copy();
+    killed_before(&flow, killed.path(), is_commit);
+    std::fs::remove_file(killed.path().join("usr/local/bin/teleport")).unwrap();
+    assert_eq!(checked(&flow, killed.path(), "without its link", false), Found::Old);
+}
+
+#[test]
+fn what_the_agents_user_does_to_its_directory_keeps_no_failed_version_in_use() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    let flow = named(OWNED);
+    let killed = flow.copy();
+    killed_before(&flow, killed.path(), is_commit);
+    let old = State::of(&flow.host.root(), None).unwrap().database.unwrap();
+    for command in [
+        "chmod 500 proc",
+        "chmod 000 proc",
+        "chmod 000 .",
+        "chmod 000 proc/sqlite.db",
+        "mv proc away",
+        "mv proc away; mkdir -m 500 proc",
+        "cd proc; rm sqlite.db*; mkdir -p sqlite.db/x sqlite.db-wal/x sqlite.db-journal/x",
+        "cd proc; rm sqlite.db*; mkfifo sqlite.db",
+        "cd proc; rm sqlite.db*; ln -s ../x sqlite.db",
+        "mkdir -p proc/.sqlite.db.teleport-update-undo/x",
+    ] {
+        let copy = copy(killed.path());
+        let data = copy.path().join("srv/agent");
+        let user = std::fs::metadata(&data).unwrap().uid();
+        let mut shell = Command::new("sh");
+        let done = shell.args(["-c", command]).current_dir(&data).uid(user).gid(user).status().unwrap();
+        assert!(done.success(), "{command}");
+        let ran = flow.run(copy.path(), &words("recover"));
+        assert_eq!(ran.status.code(), Some(0), "{command}: {ran:?}");
+        assert_eq!(flow.status(copy.path()).unwrap()["agent_version_linked"], "2.0.0", "{command}");
+        let back = test_crash::database::read(&data.join("proc/sqlite.db")).unwrap().unwrap();
+        assert_eq!((back.schema, back.rows), (old.schema, old.rows.clone()), "{command}");
+        let proc = std::fs::symlink_metadata(data.join("proc")).unwrap();
+        assert!(proc.is_dir() && proc.uid() == user && proc.mode() & 0o700 == 0o700, "{command}: {proc:?}");
+    }
 }
 
 #[test]
@@ -550,6 +655,6 @@ fn lock_aside(tree: Vec<String>) -> Vec<String> {
 
 /// A journal line with its checksum.
 fn line(json: &str) -> Vec<u8> {
-    let sum = teleport_update::release::Digest::of(json.as_bytes()).to_string();
+    let sum = protocol::Digest::of(json.as_bytes()).to_string();
     format!("{} {json}\n", &sum[..8]).into_bytes()
 }

@@ -66,7 +66,7 @@ fn versions_that_the_agents_user_can_exchange_are_neither_run_nor_read() {
         let said = text(&ran.stderr);
         assert_eq!(ran.status.code(), Some(1), "{args:?}: {said}");
         assert!(said.contains("/var/lib/teleport is not root's alone"), "{args:?}: {said}");
-        assert!(said.contains("chown root:root /var/lib/teleport"), "{args:?}: {said}");
+        assert!(said.contains("chown -h root:root /var/lib/teleport"), "{args:?}: {said}");
     }
     let ran = bootstrap(&rig, &["status"]);
     assert_eq!((ran.status.code(), calls(&rig).len()), (Some(0), count), "{ran:?}");
@@ -130,6 +130,12 @@ fn an_updater_that_ends_oddly_or_hangs_is_no_end_of_any_command_and_is_passed_ov
     assert!(text(&ran.stderr).contains("passed over"), "{ran:?}");
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     assert_eq!(calls(&rig).len(), called);
+    let ran = bootstrap(&rig, &["status", "--format", "json"]);
+    let status: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let over = status["failed_updaters"].as_array().unwrap().iter().find(|failed| failed["passed_over"] == true);
+    assert_eq!(over.map(|failed| failed["count"].clone()), Some(3.into()), "{status}");
+    let shown = text(&bootstrap(&rig, &["status", "--format", "text"]).stdout);
+    assert!(shown.lines().any(|line| line.starts_with("Passed over")), "{shown}");
     // Until it is another one.
     rig.bed.write(updater, toy("exit 3"), 0o755);
     assert_eq!(bootstrap(&rig, &["unpin"]).status.code(), Some(3));
@@ -305,7 +311,7 @@ fn a_later_format_is_left_to_the_updater_that_wrote_it() {
     let writer = "#!/bin/sh\necho \"$*\" >>/var/calls\nrm /var/lib/teleport/versions/.journal\n";
     let Some(rig) = rig("format", &toy("exit 70")) else { return };
     rig.bed.write("/opt/newer", writer, 0o755);
-    let sha256 = teleport_update::release::Digest::of(writer.as_bytes());
+    let sha256 = protocol::Digest::of(writer.as_bytes());
     let opening = format!(
         r#"{{"record":"begin","format":9,"writer":{{"path":"/opt/newer","sha256":"{sha256}","version":"9.0.0"}}}}"#
     );
@@ -379,7 +385,7 @@ fn kill_in_the_switch(rig: &Rig) {
 
 /// A journal line with its checksum.
 fn line(json: &str) -> Vec<u8> {
-    let sum = teleport_update::release::Digest::of(json.as_bytes()).to_string();
+    let sum = protocol::Digest::of(json.as_bytes()).to_string();
     format!("{} {json}\n", &sum[..8]).into_bytes()
 }
 

@@ -11,11 +11,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use protocol::{Edition, Revision, turn};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use serde_json::json;
 use support::{Image, Rig, sql_of, tree};
-use teleport_update::plan::decide::jitter;
-use teleport_update::release::{Edition, Revision};
 use test_cluster::archive::Archive;
 use test_cluster::directive::Find;
 use test_cluster::misbehaviour::Misbehaviour;
@@ -90,7 +89,7 @@ fn let_wait(image: &Image, seconds: u32) {
     let target = Revision { version: "2.0.0".parse().unwrap(), edition: Edition::Oss };
     let host = (0..)
         .map(|number| format!("00000000-0000-4000-8000-{number:012}"))
-        .find(|host| jitter(host, &target, 3600) == seconds);
+        .find(|host| turn::seconds(host, &target, 3600) == seconds);
     std::fs::write(image.path("/var/lib/teleport/host_uuid"), host.unwrap()).unwrap();
     image.release("2.0.0");
     image.cluster.set_directive(Find { jitter: 3600, ..Find::version("2.0.0") });
@@ -183,6 +182,31 @@ fn update_step_04_quits_after_exactly_one_request_when_the_version_is_the_latest
     let asked: Vec<String> = image.cluster.requests().into_iter().map(|request| request.path).collect();
     assert_eq!(asked, ["/v1/webapi/find"; 2]);
     assert_eq!(image.tree(), before);
+}
+
+#[test]
+fn update_step_04_puts_lost_links_of_ours_right_and_leaves_what_others_put_there() {
+    let image = enabled();
+    let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
+    let of_unit = "/var/lib/teleport/versions/1.0.0/etc/systemd/teleport.service";
+    let tsh = image.path("/usr/local/bin/tsh");
+    for (place, target) in [(&unit, of_unit.to_owned()), (&tsh, binary("1.0.0", "tsh"))] {
+        std::fs::remove_file(place).unwrap();
+        image.run(&["update"]).ok();
+        assert_eq!(link(place), target);
+        // One that leads to another version of ours is as wrong.
+        std::fs::remove_file(place).unwrap();
+        std::os::unix::fs::symlink(target.replace("1.0.0", "0.9.0"), place).unwrap();
+        image.run(&["update"]).ok();
+        assert_eq!(link(place), target);
+        // A file of an operator is not ours, and costs no more than a look.
+        std::fs::remove_file(place).unwrap();
+        std::fs::write(place, "mine").unwrap();
+        let before = image.tree();
+        let ran = image.run(&["update"]).ok();
+        assert!(ran.stderr.contains("nothing to do"), "{ran:#?}");
+        assert_eq!(image.tree(), before);
+    }
 }
 
 #[test]
@@ -342,9 +366,16 @@ fn update_step_03_dampens_a_cluster_that_goes_to_and_fro() {
     wanted("1.0.0");
     let ran = image.run(&["update"]).ok();
     assert!(is("2.0.0") && ran.stderr.contains("held until"), "{ran:#?}");
+    let held = image.run(&["status", "--format", "json"]).ok().json()["held"][0].clone();
+    let until = held["until"].as_str().unwrap_or_default();
+    assert_eq!((&held["version"], &held["edition"]), (&"1.0.0".into(), &"oss".into()));
+    assert!(!until.is_empty() && ran.stderr.contains(until), "{held} {ran:#?}");
+    let shown = image.run(&["status", "--format", "text"]).ok();
+    assert!(shown.stdout.lines().any(|line| line.starts_with("Held") && line.contains(until)), "{shown:#?}");
     // A version that was not left, and an operator, are not held.
     image.run(&["update", "--now"]).ok();
     assert!(is("1.0.0"));
+    assert_eq!(image.run(&["status", "--format", "json"]).ok().json()["failed_updaters"], serde_json::json!([]));
 }
 
 #[test]
@@ -405,7 +436,7 @@ fn update_step_11_snapshots_the_database_with_a_backup_yaml_as_in_the_rfd() {
     assert_eq!(value(&yaml, "edition").as_deref(), Some("oss"));
     let bytes = std::fs::read(&database).unwrap();
     assert_eq!(value(&yaml, "size"), Some(bytes.len().to_string()));
-    assert_eq!(value(&yaml, "sha256"), Some(teleport_update::release::Digest::of(&bytes).to_string()));
+    assert_eq!(value(&yaml, "sha256"), Some(protocol::Digest::of(&bytes).to_string()));
     let live = std::fs::metadata(rig.path("/var/lib/teleport/proc/sqlite.db")).unwrap().permissions().mode();
     assert_eq!(std::fs::metadata(&database).unwrap().permissions().mode(), live);
 }

@@ -7,7 +7,7 @@
 mod support;
 
 use support::life::{SOON, VERSIONS};
-use support::{FAST, Rig};
+use support::{FAST, Rig, sql_of};
 use test_cluster::archive::Archive;
 
 /// Starts the agent outside of every unit.
@@ -94,6 +94,63 @@ fn an_agent_that_ignores_sigterm_is_killed_by_its_manager_before_its_database_is
     rig.updater(&["update"]).ok();
     assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("1.0.0", vec!["1".to_owned()]));
     assert!(rig.rows_kept("2.0.0").iter().any(|row| row.ends_with("|by two")), "its log was not lost");
+}
+
+/// The data directory of an agent that runs as a user of its own.
+const OWN_DATA: &str = "/srv/agent";
+
+/// User, group and mode of everything in that agent's data directory, from its top on, but for its socket and logs.
+fn owners(rig: &Rig) -> String {
+    rig.bed.sh(&format!(
+        "cd {OWN_DATA} && find . ! -type s ! -name '*-wal' ! -name '*-shm' ! -name '*.log' -printf '%p %U:%G %m\\n' | sort"
+    ))
+}
+
+#[test]
+fn an_agent_with_a_user_of_its_own_is_upgraded_and_downgraded_and_its_files_stay_that_users() {
+    let Some(rig) = Rig::up("own-user") else { return };
+    rig.bed.write("/etc/teleport.yaml", format!("teleport:\n  data_dir: {OWN_DATA}\n"), 0o644);
+    rig.bed.sh(&format!("mkdir {OWN_DATA} && chown nobody:daemon {OWN_DATA} && chmod 750 {OWN_DATA}"));
+    let pid_file = "/run/agent/teleport.pid";
+    rig.drop_in(&format!(
+        "User=nobody\nGroup=daemon\nUMask=0027\nRuntimeDirectory=agent\nPIDFile={pid_file}\nExecStart=\n\
+         ExecStart=/usr/local/bin/teleport start --config /etc/teleport.yaml --pid-file={pid_file}\n"
+    ));
+    rig.release(&Archive::simple("1.0.0"));
+    rig.enable(&[]).ok();
+    rig.bed.sh("systemctl enable --now teleport");
+    rig.bed.until(&format!("test -S {OWN_DATA}/debug.sock && test -s {pid_file}"), SOON);
+    let database = rig.path(OWN_DATA).join("proc/sqlite.db");
+    let versions = || sql_of(&database, "SELECT DISTINCT version FROM rows ORDER BY version");
+    let before = owners(&rig);
+    assert!(before.contains("./proc/sqlite.db 65534:1 640"), "{before}");
+    let is_whole = |version: &str, schema: &str| {
+        assert_eq!((rig.running().as_str(), owners(&rig)), (version, before.clone()));
+        assert_eq!(sql_of(&database, "PRAGMA user_version"), [schema]);
+        assert_eq!(rig.bed.sh(&format!("stat -c %u /proc/$(cat {pid_file})")).trim(), "65534");
+        rig.bed.sh(&format!("test -z \"$(find {OWN_DATA} ! -user nobody)\""));
+        rig.updater(&["verify"]).ok();
+        rig.assert_tidy();
+    };
+    is_whole("1.0.0", "1");
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update"]).ok();
+    is_whole("2.0.0", "2");
+    assert_eq!(versions(), ["1.0.0", "2.0.0"]);
+    rig.wish("1.0.0");
+    rig.updater(&["update"]).ok();
+    is_whole("1.0.0", "1");
+    // The restored rows, and one more of its new start.
+    assert_eq!(versions(), ["1.0.0"]);
+    assert_eq!(sql_of(&database, "SELECT count(*) FROM rows"), ["2"]);
+    rig.wish("2.0.0");
+    rig.updater(&["update"]).ok();
+    is_whole("2.0.0", "2");
+    assert_eq!(versions(), ["1.0.0", "2.0.0"]);
+    // And where the version is broken its user gets his database back, too.
+    rig.release(&Archive::simple("3.0.0").schema(3).behaviour("corrupts-schema"));
+    rig.updater(&["update"]).fails(1, "rolled back to 2.0.0");
+    is_whole("2.0.0", "2");
 }
 
 /// Settings for an agent that is run by commands.

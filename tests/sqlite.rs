@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use protocol::{Edition, Revision};
 use rusqlite::Connection;
 use teleport_update::database::{Pace, Subject, snapshot_online};
-use teleport_update::release::{Edition, Revision};
 
 /// Features that a schema can use and that a check must understand; each has a row.
 const SCHEMA: &str = r#"

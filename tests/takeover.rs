@@ -1,4 +1,4 @@
-//! `enable` on hosts that something else managed: the Go updater (PEERS, part B) or the old distribution packages.
+//! `enable` on hosts that something else managed: the Go updater or the old distribution packages.
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
@@ -564,7 +564,8 @@ fn in_an_image_the_package_goes_and_the_running_host_is_not_asked() {
     assert!(installed.status.success(), "{installed:?}");
     let before = Instant::now();
     image.enable(&[]).ok();
-    assert!(before.elapsed() < Duration::from_secs(60));
+    // No lock of a package manager was waited for, which is five minutes.
+    assert!(before.elapsed() < Duration::from_secs(5 * 60));
     let status = std::fs::read_to_string(image.path("/var/lib/dpkg/status")).unwrap();
     assert!(!status.contains("Package: teleport"), "{status}");
     assert_eq!(std::fs::read_to_string(image.path("/etc/teleport.yaml")).unwrap(), "teleport:\n  nodename: image\n");

@@ -56,6 +56,20 @@ fn configuration_data_lock_and_the_files_of_others_stay_and_nothing_else() {
 }
 
 #[test]
+fn what_failed_versions_wrote_goes_with_the_installation_also_where_the_version_has_gone() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let rows = image.versions().join("0.9.0/backup-failed");
+    std::fs::create_dir_all(&rows).unwrap();
+    let backup = "version: v1\nkind: db_backup\nspec:\n  version: 0.9.0\n  creation_time: 2026-01-02T03:04:05Z\n  failed: true\n";
+    std::fs::write(rows.join("backup.yaml"), backup).unwrap();
+    std::fs::write(rows.join("sqlite.db"), "rows").unwrap();
+    image.run(&["uninstall"]).ok();
+    let left: Vec<_> = std::fs::read_dir(image.versions()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".lock"]);
+}
+
+#[test]
 fn credentials_do_not_outlive_the_installation() {
     let image = Image::new("1.0.0");
     image.cluster.require_auth(Some(Auth::Basic("mirror".into(), "s3cret".into())));

@@ -1,8 +1,7 @@
 //! A fleet that is told of a new version: who asks, downloads and reloads in which second. The place of a host in the
 //! jitter is the updater's own function; the rest is the timer's arithmetic.
 
-use teleport_update::plan::decide;
-use teleport_update::release::{Edition, Revision, Version};
+use protocol::{Edition, Revision, Version};
 use test_crash::Random;
 
 use crate::svg::{self, Line};
@@ -94,7 +93,7 @@ impl Load {
                 Start::AtOnce => 0,
             };
             count(&mut load.asks, now);
-            let wait = decide::jitter(&host_id(host), &target, jitter);
+            let wait = protocol::turn::seconds(&host_id(host), &target, jitter);
             now += wait;
             if wait > STALE {
                 count(&mut load.asks, now);
@@ -204,7 +203,7 @@ mod tests {
         for longest in [1, 60, 600, 3600] {
             let mut places = vec![0_u64; longest + 1];
             for host in 0..FLEET {
-                places[decide::jitter(&host_id(host), &target, longest as u32) as usize] += 1;
+                places[protocol::turn::seconds(&host_id(host), &target, longest as u32) as usize] += 1;
             }
             let (found, limit) = (chi_square(&places), chi_square_limit(places.len(), DOUBT));
             assert!(found < limit, "jitter {longest}: chi-square {found:.0}, at most {limit:.0}");
@@ -217,7 +216,7 @@ mod tests {
         let mut pairs = vec![0_u64; 100];
         for host in 0..FLEET {
             let id = host_id(host);
-            let [first, second] = [&target(), &next].map(|target| decide::jitter(&id, target, 9) as usize);
+            let [first, second] = [&target(), &next].map(|target| protocol::turn::seconds(&id, target, 9) as usize);
             pairs[first * 10 + second] += 1;
         }
         assert!(chi_square(&pairs) < chi_square_limit(pairs.len(), DOUBT));

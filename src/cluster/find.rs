@@ -1,43 +1,15 @@
 //! The find question: `/v1/webapi/find` first, then the path today's proxies know (SPEC §3).
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use super::{Directive, ProxyAddr};
+use protocol::find::{Directive, PATHS, Question};
+
+use super::ProxyAddr;
 use crate::host::http::{Ask, Client};
 use crate::report::{Code, Error, Result};
 
-/// The RFD's path, then today's.
-const PATHS: [&str; 2] = ["/v1/webapi/find", "/webapi/find"];
 /// How much of a body that is no JSON an error shows, characters.
 const EXCERPT: usize = 60;
-
-/// What the cluster is told about this host; what is `None` is left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Question {
-    /// The agent's host UUID, if it ever joined.
-    pub host_uuid: Option<String>,
-    /// The update group.
-    pub group: Option<String>,
-    /// The updater's own id.
-    pub update_id: Option<String>,
-}
-
-impl Question {
-    fn query(&self) -> String {
-        let mut query = String::new();
-        let parts = [("host", &self.host_uuid), ("group", &self.group), ("update_id", &self.update_id)];
-        for (name, value) in parts {
-            if let Some(value) = value {
-                query.push(if query.is_empty() { '?' } else { '&' });
-                query.push_str(name);
-                query.push('=');
-                encode(value, &mut query);
-            }
-        }
-        query
-    }
-}
 
 /// Asks the cluster at `proxy` which version its agents should run.
 ///
@@ -71,7 +43,7 @@ fn ask_at(
         let told = |what: &str| format!("{url} answered {}{what}", answer.status);
         match answer.status {
             200 => match Directive::parse(&answer.body) {
-                Ok(read) => return read.map_err(|error| error.during(format!("{url} (200)"))),
+                Ok(read) => return read.map_err(|error| Error::from(error).during(format!("{url} (200)"))),
                 Err(_) => refused.push(told(&format!(" with what is not JSON: {:?}", excerpt(&answer.body)))),
             },
             404 | 405 => refused.push(told("")),
@@ -94,17 +66,6 @@ fn excerpt(body: &[u8]) -> String {
     String::from_utf8_lossy(body).trim().chars().take(EXCERPT).collect()
 }
 
-fn encode(value: &str, out: &mut String) {
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,7 +79,7 @@ mod tests {
         settings.retry.first_wait = Duration::ZERO;
         settings.retry.tries = 2;
         let question =
-            Question { host_uuid: Some("u-1".into()), group: Some("a b&c=ä".into()), update_id: Some("i".into()) };
+            Question { host: Some("u-1".into()), group: Some("a b&c=ä".into()), update_id: Some("i".into()) };
         ask_at(&Client::new(&settings).unwrap(), &server.url(""), &question, None, &|| false)
     }
 

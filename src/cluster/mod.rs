@@ -1,10 +1,7 @@
-//! Who names the wanted version: the find question, both dialects of its answer, one [`Directive`] (SPEC §3).
+//! Who names the wanted version: the find question, both dialects of its answer, one [`protocol::find::Directive`] (SPEC §3).
 
-mod answer;
-pub mod directive;
 pub mod find;
 pub mod proxy_addr;
 
-pub use directive::Directive;
-pub use find::{Question, find};
+pub use find::find;
 pub use proxy_addr::ProxyAddr;

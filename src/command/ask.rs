@@ -6,12 +6,14 @@ use std::time::Duration;
 use base64::Engine;
 
 use super::{Context, identity};
-use crate::cluster::{self, Directive, ProxyAddr, Question};
+use crate::cluster::{self, ProxyAddr};
 use crate::config::{Credentials, Spec};
 use crate::host::http::{self, Client, HttpSettings};
 use crate::host::{durable, mark};
-use crate::release::{Arch, BaseUrl, Edition, Limits, Revision};
+use crate::release::{BaseUrl, Limits};
 use crate::report::{Code, Error, Result};
+use protocol::find::{Directive, Question};
+use protocol::{Arch, Edition, Revision};
 
 /// Largest file of certificates that `enable` keeps, bytes: a whole system bundle is 220 kB.
 const MAX_PEM: u64 = 1024 * 1024;
@@ -36,7 +38,7 @@ pub fn client(context: &Context, spec: &Spec) -> Result<Client> {
     settings.retry.tries = spec.network.tries;
     let kept = match &context.credentials {
         Some(given) => given.clone(),
-        None => Credentials::read(&context.layout.versions).unwrap_or_default(),
+        None => Credentials::known(&context.layout.versions)?,
     };
     let full = spec.clone().with_credentials(&kept);
     let proxies = &mut settings.proxies;
@@ -79,7 +81,7 @@ pub fn directive(context: &Context, spec: &Spec, client: &Client, deadline: Opti
     let proxy: ProxyAddr = proxy(spec)?.parse()?;
     let host_uuid = host_uuid(context)?;
     let update_id = identity::shown(context, spec, host_uuid.as_deref());
-    let question = Question { host_uuid, group: spec.group.clone(), update_id };
+    let question = Question { host: host_uuid, group: spec.group.clone(), update_id };
     cluster::find(client, &proxy, &question, deadline, &|| context.signals.cancelled())
 }
 
@@ -109,7 +111,7 @@ pub fn revision(directive: &Directive, active: Option<&Revision>, said: Option<E
 /// The agent's host UUID, if it ever joined.
 pub fn host_uuid(context: &Context) -> Result<Option<String>> {
     // Only root may read the agent's directory; without it the question is asked without the id.
-    Ok(mark::agent_uuid(&context.data_dir()?))
+    mark::agent_uuid(&context.data_dir()?)
 }
 
 /// Where archives come from.

@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use super::errand::{self, Errand};
+use super::errand::{self, Basis, Errand, Fetched};
 use super::survey::{self, Depth};
-use super::{Context, ask, identity, update};
+use super::{Context, ask, identity, pin, update};
 use crate::cli::Install;
 use crate::cluster::ProxyAddr;
-use crate::config::{Credentials, GoUpdater, Spec};
+use crate::config::{Credentials, GoUpdater, Spec, Updates};
 use crate::host::{Layout, lock, machine};
 use crate::plan::Over;
-use crate::release::{BaseUrl, Edition, PublicKey, Revision, Version};
-use crate::report::{Code, Error, Result};
+use crate::release::{BaseUrl, PublicKey};
+use crate::report::{Code, Error, IoContext, Result};
+use protocol::{Edition, ParseError, Revision, Version};
 
 /// Word that forgets a setting.
 const DEFAULT: &str = "default";
@@ -20,23 +21,65 @@ const ALL: &str = "all";
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
-    let status = install(context, args, "enable", &|spec| spec.enabled = true)?;
+    let status = install(context, args, Kind::Enable)?;
     if let Some(why) = survey::silent_timer(context) {
         context.report.warn(&why);
     }
     Ok(status)
 }
 
-/// What `enable` and `pin` share: the settings from flags, files and environment, the target, the errand.
-pub fn install(context: &mut Context, args: &Install, command: &'static str, mark: &dyn Fn(&mut Spec)) -> Result<u8> {
-    let updates = context.open()?;
-    let mut wanted = updates.spec().clone();
-    let foreign = adopt_go_updater(context, &mut wanted)?;
-    settings(context, args, &mut wanted)?;
-    let installed = survey::installed_now(context, &updates)?;
-    let active = survey::active(&updates, &installed).or(foreign);
+/// Which of the two commands that install now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `enable`.
+    Enable,
+    /// `pin`.
+    Pin,
+}
 
-    let target = target(context, args, &wanted, active.as_ref()).inspect_err(|error| {
+/// What `enable` and `pin` share: the settings from flags, files and environment, the target, the errand.
+///
+/// Errors: `overtaken` where another command, or a hand, came later and said otherwise.
+pub fn install(context: &mut Context, args: &Install, kind: Kind) -> Result<u8> {
+    let mut first = None;
+    errand::rounds(context, |context, fetched| {
+        let updates = context.open()?;
+        let known = match &first {
+            Some(known) => known,
+            None => first.insert(Basis::of(context, &updates)?),
+        };
+        if known.is_gone(context)? {
+            return Err(Error::new(Code::Overtaken, "this host was uninstalled meanwhile, and stays so")
+                .advise("run the command again if it is still meant"));
+        }
+        once(context, args, kind, &updates, known, fetched)
+    })
+}
+
+/// One decision, from `updates`, and what comes of it; `first`: what stood there when the command began.
+fn once(
+    context: &mut Context,
+    args: &Install,
+    kind: Kind,
+    updates: &Updates,
+    first: &Basis,
+    fetched: &mut Fetched,
+) -> Result<Option<u8>> {
+    let command = if kind == Kind::Pin { "pin" } else { "enable" };
+    let basis = Basis::of(context, updates)?;
+    let mut args = args.clone();
+    // Without a version the present one is pinned.
+    if kind == Kind::Pin && args.force_version.as_deref().is_none_or(str::is_empty) {
+        args.force_version = updates.spec().active_version.as_ref().map(ToString::to_string);
+    }
+    let base = updates.spec().clone();
+    let mut wanted = base.clone();
+    let foreign = adopt_go_updater(context, &mut wanted)?;
+    settings(context, &args, &mut wanted)?;
+    let installed = survey::installed_now(context, updates)?;
+    let active = survey::active(updates, &installed).or(foreign);
+
+    let target = target(context, &args, &wanted, active.as_ref()).inspect_err(|error| {
         // A host that was never enabled stays untouched.
         if matches!(error.code, Code::Network | Code::ClusterAnswer) && updates.file().exists() {
             update::note(context, command, error);
@@ -53,23 +96,20 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
     let image = context.layout.is_image();
     // Where no systemd runs this may be the build of a container image: there the first `update` makes the id.
     let own = if machine::is_systemd_booted() { identity::settled(context, updates.spec())? } else { None };
-    let version = target.version.clone();
-    let change = move |spec: &mut Spec| {
-        let (active_version, active_edition) = (spec.active_version.take(), spec.active_edition.take());
-        let (update_id, update_id_host) = (spec.update_id.take(), spec.update_id_host.take());
-        *spec = Spec { active_version, active_edition, ..wanted.clone() };
-        // Nothing that tells one host from another goes into an image.
-        (spec.update_id, spec.update_id_host) = match &own {
-            _ if image => (None, None),
-            Some(own) => (own.update_id.clone(), own.update_id_host.clone()),
-            None => (update_id, update_id_host),
-        };
-        spec.insecure = spec.insecure || persist_insecure;
-        mark(spec);
-        if spec.pinned {
-            spec.pinned_version = Some(version.clone());
-        }
+    // Nothing that tells one host from another goes into an image.
+    (wanted.update_id, wanted.update_id_host) = match own {
+        _ if image => (None, None),
+        Some(own) => (own.update_id, own.update_id_host),
+        None => (wanted.update_id, wanted.update_id_host),
     };
+    wanted.insecure = wanted.insecure || persist_insecure;
+    match kind {
+        Kind::Enable => wanted.enabled = true,
+        Kind::Pin => wanted.pinned = true,
+    }
+    pin::follow(&mut wanted, &target.version);
+    first.refuse_contested(&basis, &wanted, context.credentials.as_ref())?;
+    let change = |spec: &mut Spec| *spec = spec.changed(&base, &wanted);
     errand::carry_out(
         context,
         &Errand {
@@ -83,7 +123,9 @@ pub fn install(context: &mut Context, args: &Install, command: &'static str, mar
             obsolete: &errand::never,
             refuse_left: None,
             trusted_snapshot: None,
+            basis: Some(basis),
         },
+        fetched,
     )
 }
 
@@ -108,9 +150,9 @@ fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revisi
 ///
 /// Errors: [`Code::Usage`].
 pub fn check_words(args: &Install) -> Result<()> {
-    fn check<T: std::str::FromStr<Err = Error>>(flag: &str, value: Option<&String>) -> Result<()> {
+    fn check<T: std::str::FromStr<Err = ParseError>>(flag: &str, value: Option<&String>) -> Result<()> {
         match value.filter(|value| !value.is_empty()).map(|value| value.parse::<T>()) {
-            Some(Err(error)) => Err(Error { code: Code::Usage, ..error.during(flag) }),
+            Some(Err(error)) => Err(Error { code: Code::Usage, ..Error::from(error).during(flag) }),
             _ => Ok(()),
         }
     }
@@ -160,7 +202,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         }
         let usual = path == &PathBuf::from("/usr/local/bin") && context.layout.suffix.is_none();
         spec.path = (!usual).then(|| path.clone());
-        context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
+        context.lay_out(spec.path.as_deref())?;
     }
     if let Some(dir) = &args.data_dir {
         if !dir.is_absolute() && dir.as_os_str() != DEFAULT {
@@ -202,7 +244,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
     spec.http_proxy = var("http_proxy").or(all).or(spec.http_proxy.take());
     spec.no_proxy = var("no_proxy").or(spec.no_proxy.take());
     let given = spec.take_credentials();
-    let kept = Credentials::read(&context.layout.versions).unwrap_or_default();
+    let kept = Credentials::known(&context.layout.versions)?;
     // What was given for one server is never sent to another.
     let still = |known: &Option<String>, now: &Option<String>, kept: &Option<String>| {
         kept.clone().filter(|_| known.is_some() && known == now)
@@ -242,7 +284,7 @@ fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Rev
         return Ok(None);
     };
     let its_lock = context.layout.behind(&file.with_file_name("update.lock"));
-    if lock::holder(&its_lock).is_ok_and(|holder| holder.is_some()) {
+    if lock::holder(&its_lock).at("cannot see who holds", &its_lock)?.is_some() {
         return Err(Error::new(Code::LockHeld, format!("the updater of {} is at work", file.display()))
             .advise("try again when it is done"));
     }
@@ -256,7 +298,7 @@ fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Rev
     }
     let usual = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), None)?;
     if let Some(path) = known.path.filter(|path| *path != usual.inside(&usual.link_dir) && spec.path.is_none()) {
-        context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), Some(&path))?;
+        context.lay_out(Some(&path))?;
         spec.path = Some(path);
     }
     Ok(known.active)

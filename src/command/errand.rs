@@ -4,22 +4,70 @@
 use super::survey::{self, Depth};
 use super::{Context, ask, data_dir, record, recover, watch};
 use crate::config::status::{Outcome, Watch};
-use crate::config::{Spec, Updates};
+use crate::config::{Credentials, Spec, Updates};
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::execute::prepare::{self, Failed, Staged, Supply};
 use crate::execute::{self, Next, Site, room};
 use crate::host::lock::Download;
-use crate::host::{Layout, durable, machine, process, session};
+use crate::host::{durable, machine, process, session};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::{Facts, Refusal};
 use crate::plan::{self, Database, Direction, Over, Plan, ServiceAction, Snapshot, Step, Target};
-use crate::release::{self, Revision};
+use crate::release;
 use crate::report::{Code, Error, Result};
 use crate::service::Service;
+use crate::store::manifest;
+use protocol::{Arch, Revision};
 
 /// Set in the transient unit: it is not left again.
 const SCOPE_GUARD: &str = "TELEPORT_UPDATE_SCOPE";
+
+/// How often a command decides anew because the settings were changed while it had no lock. Each time it may download.
+const ROUNDS: u32 = 4;
+
+/// What a command decides from, and others may change as long as the lock is not held: an operator's command, another run, a
+/// hand in an editor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Basis {
+    spec: Spec,
+    credentials: Credentials,
+    /// There was a file with settings: without one they are what the links say.
+    written: bool,
+}
+
+impl Basis {
+    /// Of the settings as they were read.
+    ///
+    /// Errors: `permission`, `io`.
+    pub fn of(context: &Context, updates: &Updates) -> Result<Self> {
+        let credentials = Credentials::known(&context.layout.versions)?;
+        let written = durable::exists(&context.layout.config_file())?;
+        Ok(Self { spec: updates.spec().clone(), credentials, written })
+    }
+
+    /// Refuses to change again what was changed since this was so: `now` it is otherwise, and `wanted` otherwise again. The
+    /// later word counts, and who came earlier is told.
+    ///
+    /// Errors: `overtaken`.
+    pub fn refuse_contested(&self, now: &Self, wanted: &Spec, credentials: Option<&Credentials>) -> Result<()> {
+        let mut names = now.spec.contested(&self.spec, wanted);
+        let is_other = |credentials: &Credentials| *credentials != now.credentials;
+        if self.credentials != now.credentials && credentials.is_some_and(is_other) {
+            names.push("the credentials");
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        let what = format!("another command, or a hand, changed {} meanwhile, and that stays", names.join(", "));
+        Err(Error::new(Code::Overtaken, what).advise("see updates.yaml; run this again if it is still meant"))
+    }
+
+    /// Whether the settings have gone since: another run has uninstalled.
+    pub fn is_gone(&self, context: &Context) -> Result<bool> {
+        Ok(self.written && !durable::exists(&context.layout.config_file())?)
+    }
+}
 
 /// What a command wants.
 pub struct Errand<'a> {
@@ -43,36 +91,65 @@ pub struct Errand<'a> {
     pub refuse_left: Option<String>,
     /// Digest of a snapshot that is asked for nothing else (a failed watch goes back to its own).
     pub trusted_snapshot: Option<String>,
+    /// What it was decided from: under the lock it must still be so. `None` where no setting has a say.
+    pub basis: Option<Basis>,
 }
 
-/// Carries `errand` out. Returns the exit status.
-pub fn carry_out(context: &mut Context, errand: &Errand<'_>) -> Result<u8> {
-    if let Some(status) = leave_session(context)? {
-        return Ok(status);
-    }
-    let mut staged = None;
-    let watched = loop {
-        let lock = context.lock(errand.command)?;
-        recover::pending(context, false)?;
-        let outcome = under_lock(context, errand, &mut staged);
-        if let Err(error) = &outcome {
-            note_failure(context, errand, error, None);
+/// Decides by `round`, and anew each time that the settings turn out to have changed since (`None`), keeping what was
+/// downloaded as long as it is what is asked for. Returns the exit status.
+///
+/// Errors: `overtaken` after four rounds.
+pub fn rounds(
+    context: &mut Context,
+    mut round: impl FnMut(&mut Context, &mut Fetched) -> Result<Option<u8>>,
+) -> Result<u8> {
+    let mut fetched = None;
+    for _ in 0..ROUNDS {
+        if let Some(status) = round(context, &mut fetched)? {
+            return Ok(status);
         }
-        match outcome? {
-            Pass::Done(watched) => break watched,
-            Pass::Download(order) => {
-                drop(lock);
-                staged = download(context, errand, &order)?;
+        context.report.info("the settings were changed meanwhile: deciding anew");
+    }
+    Err(Error::new(Code::Overtaken, "the settings were changed again and again, and nothing was done")
+        .advise("run the command again when nobody changes them"))
+}
+
+/// Carries `errand` out. Returns the exit status; `None` if what it was decided from has changed: nothing was done, and it is to
+/// be decided anew.
+pub fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mut Fetched) -> Result<Option<u8>> {
+    if let Some(status) = leave_session(context)? {
+        return Ok(Some(status));
+    }
+    let watched = 'done: {
+        for _ in 0..ROUNDS {
+            let lock = context.lock(errand.command)?;
+            recover::pending(context, false)?;
+            let outcome = under_lock(context, errand, fetched);
+            if let Err(error) = &outcome {
+                note_failure(context, errand, error, None);
+            }
+            match outcome? {
+                Pass::Done(watched) => break 'done watched,
+                Pass::Anew => return Ok(None),
+                Pass::Download(order) => {
+                    drop(lock);
+                    // One of another kind holds the lock of its download.
+                    *fetched = None;
+                    *fetched = download(context, errand, *order)?;
+                }
             }
         }
+        return Err(unreadable(context, errand, "it was downloaded again and again, and is not what is asked for"));
     };
     // The lock is free: an operator's command waits for no watch.
-    drop(staged);
-    watched.map_or(Ok(0), |watched| watch::run(context, &watched, None))
+    *fetched = None;
+    watched.map_or(Ok(0), |watched| watch::run(context, &watched, None)).map(Some)
 }
 
 /// How far a run has come when the lock is given back.
 enum Pass {
+    /// What the errand was decided from is not so any more.
+    Anew,
     /// It is over; this is the watch over the version that was committed.
     Done(Option<Watch>),
     /// A version must be downloaded first, which keeps nobody out; then all is looked at again.
@@ -84,13 +161,42 @@ struct Order {
     updates: Updates,
     plan: Plan,
     facts: Facts,
+    terms: Terms,
 }
 
-/// A version that was downloaded and is to be installed, and the lock of its download.
-type Fetched = Option<(Staged, Download)>;
+/// A version that was downloaded and is to be installed, what it was asked for under, and the lock of its download.
+pub type Fetched = Option<(Staged, Terms, Download)>;
+
+/// What is downloaded, and all that has a say in how: from where, past whom, signed by whom. What was fetched under other terms
+/// is not what the settings ask for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Terms {
+    revision: Revision,
+    dir: String,
+    arch: Arch,
+    insecure: bool,
+    /// The settings of a download, all others as they are by default.
+    spec: Spec,
+}
+
+impl Terms {
+    /// `None` where `plan` downloads nothing.
+    fn of(context: &Context, plan: &Plan, spec: &Spec) -> Option<Self> {
+        let (revision, dir) = plan.download()?;
+        let Spec { base_url, public_key, ca, components, https_proxy, http_proxy, no_proxy, .. } = spec.clone();
+        let of_downloads = Spec { base_url, public_key, ca, components, https_proxy, http_proxy, ..Spec::default() };
+        Some(Self {
+            revision: revision.clone(),
+            dir: dir.to_owned(),
+            arch: ask::arch(context),
+            insecure: context.global.insecure || spec.insecure,
+            spec: Spec { no_proxy, ..of_downloads },
+        })
+    }
+}
 
 /// Downloads what `order` says, without the lock. `None`: another run did so meanwhile.
-fn download(context: &mut Context, errand: &Errand<'_>, order: &Order) -> Result<Fetched> {
+fn download(context: &mut Context, errand: &Errand<'_>, order: Order) -> Result<Fetched> {
     let Some((revision, dir)) = order.plan.download() else { return Ok(None) };
     let begun =
         Download::begin(&context.lock_path(), dir, context.lock_wait(errand.command), &|| context.signals.cancelled());
@@ -101,7 +207,7 @@ fn download(context: &mut Context, errand: &Errand<'_>, order: &Order) -> Result
                 Ok(prepare::download(site, &order.plan, revision, dir, supply))
             });
             match staged {
-                Ok(Ok(staged)) => return Ok(Some((staged, lock))),
+                Ok(Ok(staged)) => return Ok(Some((staged, order.terms, lock))),
                 Ok(Err(failed)) => failed,
                 Err(error) => Failed { error, spent: false },
             }
@@ -177,10 +283,15 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) 
         context.report.info(&why);
         return Ok(Pass::Done(None));
     }
+    if let Some(basis) = &errand.basis
+        && *basis != Basis::of(context, &updates)?
+    {
+        return Ok(Pass::Anew);
+    }
     // The links go where the settings of this very run say, not where they went before.
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
-    context.layout = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), spec.path.as_deref())?;
+    context.lay_out(spec.path.as_deref())?;
     context.data_dir.clone_from(&spec.data_dir);
     recover::sweep(context);
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
@@ -193,7 +304,13 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) 
     preflight(context)?;
     refuse_masked(context, &updates, &plan)?;
     if !plan.prepare.is_empty() {
-        if let Some((staged, _downloads)) = staged.take() {
+        let terms = Terms::of(context, &plan, &spec);
+        let fits = staged.take_if(|(_, staged, _)| Some(&*staged) == terms.as_ref());
+        if let Some((staged, _, _downloads)) = fits {
+            let dir = context.layout.versions.join(facts.dir_for(&errand.target));
+            if facts.active.as_ref() == Some(&errand.target) && manifest::is_open(&dir) {
+                super::verify::warn_of_running(context, &dir);
+            }
             staged.publish(&context.site(&updates, false)?)?;
             plan.prepare.iter().for_each(|step| context.report.done(&step.describe()));
         } else {
@@ -209,8 +326,8 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) 
                 }
                 other => other?,
             }
-            if plan.fetches() {
-                return Ok(Pass::Download(Box::new(Order { updates, plan, facts })));
+            if let Some(terms) = Terms::of(context, &plan, &spec) {
+                return Ok(Pass::Download(Box::new(Order { updates, plan, facts, terms })));
             }
         }
         facts = self::facts(context, &updates, errand)?;
@@ -441,7 +558,7 @@ fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) -> Result<(
         return Err(Error::new(Code::AgentNotStopped, what)
             .advise(format!("stop it{how}, run this again, and start it: see `path` in the operator's guide")));
     }
-    match survey::starts_elsewhere(context).first() {
+    match survey::starts_elsewhere(context)?.first() {
         Some((file, program)) if moved.is_some() => Err(Error::new(
             Code::PathTaken,
             format!("{} starts {}, and that link would go to {}", file.display(), program.display(), to.display()),
@@ -531,7 +648,10 @@ pub fn leave_session(context: &Context) -> Result<Option<u8>> {
 /// recovery has the say: settings that it committed must not look older than this note.
 /// `cost`: an archive had come in part, and this digest was announced for it.
 fn note_failure(context: &Context, errand: &Errand<'_>, error: &Error, cost: Option<Option<String>>) {
+    // After an `uninstall` there is no status to write to.
+    let is_gone = errand.basis.as_ref().is_some_and(|basis| basis.is_gone(context).unwrap_or(true));
     if error.is_recorded()
+        || is_gone
         || recover::is_needed(context)
         || matches!(error.code, Code::Interrupted | Code::ConfigInvalid | Code::LockHeld)
     {

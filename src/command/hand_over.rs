@@ -1,6 +1,7 @@
 //! Re-exec (SPEC §5): a command runs in the active version's updater, if that speaks our protocol, as a supervised
 //! child. If the child breaks, hangs or cannot be started, this one recovers and does the work itself.
 
+use protocol::handover::PROTOCOL;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +24,7 @@ const FINAL: [i32; 4] = [0, 2, 3, 75];
 /// A failure that the child understood: it stands if the child said which.
 const FAILED: i32 = 1;
 /// An updater that failed so often is passed over until it is another file.
-const MAX_FAILURES: u32 = 3;
+pub const MAX_FAILURES: u32 = 3;
 /// Until an updater gives its first sign of life: it does so before it reads anything. A program of 4 MB on a loaded host.
 const FIRST_SIGN: Duration = Duration::from_secs(30);
 /// Without a sign of life: the longest that honest work can be silent is a large database on a slow disk.
@@ -131,8 +132,9 @@ fn how(heard: &Heard) -> String {
 
 /// The active version's updater, if it is compatible and not this very file.
 fn active_updater(context: &Context) -> Option<PathBuf> {
+    // What cannot be looked at leaves the work to this one, which says so.
     let mut updates = Updates::read(&context.layout.config_file()).ok()?;
-    survey::believe_links(context, &mut updates);
+    survey::believe_links(context, &mut updates).ok()?;
     let version = updates.spec().active_version.as_ref()?;
     let plain = version.to_string();
     let dirs = [updates.spec().active_edition.map(|edition| format!("{plain}_{edition}")), Some(plain.clone())];
@@ -142,7 +144,7 @@ fn active_updater(context: &Context) -> Option<PathBuf> {
         let fits = updates.spec().active_edition.is_none_or(|edition| edition == manifest.edition);
         fits.then_some((dir, manifest))
     })?;
-    let updater = manifest.updater.filter(|updater| updater.protocol == super::version::PROTOCOL)?;
+    let updater = manifest.updater.filter(|updater| updater.protocol == PROTOCOL)?;
     let path = dir.join(updater.path);
     // What others may have put there is not for us to run, nor what they may exchange when we have looked.
     let is_safe = trust::check_way(&context.layout, &context.layout.inside(&path)).is_ok();

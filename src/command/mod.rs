@@ -28,7 +28,7 @@ pub mod watch;
 mod way_back;
 
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cli::{Cli, Command, Global, LogFormat};
@@ -59,6 +59,8 @@ pub struct Context {
     pub host: Host,
     /// Paths.
     pub layout: Layout,
+    /// The link directory that they are for, where it is not the usual one.
+    pub path: Option<PathBuf>,
     /// The voice.
     pub report: Report,
     /// SIGINT and SIGTERM.
@@ -87,6 +89,7 @@ impl Context {
         Ok(Self {
             report,
             layout,
+            path: None,
             signals: Signals::install()?,
             host,
             global: global.clone(),
@@ -99,17 +102,24 @@ impl Context {
     /// `updates.yaml` with the version that the links lead to, and the layout with the link directory that it names.
     pub fn open(&mut self) -> Result<Updates> {
         let mut updates = Updates::read(&self.layout.config_file())?;
-        if let Some(path) = &updates.spec().path {
-            self.layout = Layout::new(&self.layout.root, self.layout.suffix.as_deref(), Some(path))?;
-        }
+        self.lay_out(updates.spec().path.as_deref())?;
         self.data_dir.clone_from(&updates.spec().data_dir);
-        let told = survey::believe_links(self, &mut updates);
+        let told = survey::believe_links(self, &mut updates)?;
         if let (Some(told), Some(linked), false) = (&told, &updates.spec().active_version, self.misnamed) {
             let file = updates.file().display();
             self.report.warn(&format!("{file} calls {told} active, but all links lead to {linked}: the links count"));
         }
         self.misnamed = told.is_some();
         Ok(updates)
+    }
+
+    /// Makes the layout that of the link directory `path` (`spec.path`; none for the usual one).
+    pub fn lay_out(&mut self, path: Option<&Path>) -> Result<()> {
+        if self.path.as_deref() != path {
+            self.layout = Layout::new(&self.layout.root, self.layout.suffix.as_deref(), path)?;
+            self.path = path.map(Path::to_owned);
+        }
+        Ok(())
     }
 
     /// `teleport.yaml`, if there is one.
@@ -119,6 +129,8 @@ impl Context {
 
     /// The agent's data directory, real path: as set in `updates.yaml`, else in `teleport.yaml`; the default one for those
     /// who may not read that.
+    ///
+    /// Errors: `config_invalid`, `io`; `permission` where others could have named it in `teleport.yaml`.
     pub fn data_dir(&self) -> Result<PathBuf> {
         if let Some(dir) = &self.data_dir {
             return Ok(self.layout.real(dir));
@@ -128,7 +140,15 @@ impl Context {
             other => other?,
         };
         let named = config.and_then(|config| config.data_dir);
-        Ok(named.map_or_else(|| self.layout.default_data_dir(), |dir| self.layout.agents(&dir)))
+        // Mostly it is the default one, and its way need not be walked twice.
+        let Some(named) = named.filter(|named| *named != self.layout.default_data_dir_name()) else {
+            return Ok(self.layout.default_data_dir());
+        };
+        let named = self.layout.agents(&named);
+        if named != self.layout.default_data_dir() {
+            trust::check_naming(&self.layout.behind(&self.layout.agent_config), &named)?;
+        }
+        Ok(named)
     }
 
     /// What must not be in use when the agent is stopped.
@@ -203,8 +223,11 @@ impl Context {
     }
 
     /// Takes the lock, making the versions directory if need be.
+    ///
+    /// Errors: also where versions are another's, for what follows works in them.
     pub fn lock(&self, command: &str) -> Result<Lock> {
         self.make_versions()?;
+        trust::check_installed(&self.layout)?;
         match Lock::acquire(&self.lock_path(), self.lock_wait(command), command, &|| self.signals.cancelled()) {
             Ok(lock) => {
                 awaited::over(self);
@@ -245,11 +268,16 @@ pub fn run(cli: &Cli, context: &mut Context) -> Result<u8> {
         Command::Version(_) | Command::Completion { .. } | Command::Man => {}
         // It tells what it can.
         Command::Status(_) => {
-            if let Err(error) = trust::check_versions(&context.layout) {
+            let checked = trust::check_versions(&context.layout).and_then(|()| trust::check_installed(&context.layout));
+            if let Err(error) = checked {
                 context.report.warn(&error.to_string());
             }
         }
         _ => trust::check_versions(&context.layout)?,
+    }
+    // Before anything of a version is read or run.
+    if matches!(&cli.command, Command::Verify(args) if args.repair) {
+        verify::close(context)?;
     }
     if let Some(status) = hand_over::to_active(cli, context)? {
         return Ok(status);

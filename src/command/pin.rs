@@ -2,17 +2,21 @@
 
 use super::{Context, enable, recover};
 use crate::cli::Install;
+use crate::config::Spec;
 use crate::report::Result;
+use protocol::Version;
 
 /// Runs `pin`: installs the version now and stays on it.
 pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
-    let mut args = args.clone();
-    // Without a version the present one is pinned.
-    if args.force_version.as_deref().is_none_or(str::is_empty) {
-        let updates = context.open()?;
-        args.force_version = updates.spec().active_version.as_ref().map(ToString::to_string);
+    enable::install(context, args, enable::Kind::Pin)
+}
+
+/// A pinned host that goes back to `version` is pinned to that from now on: settings that name the version that was left would
+/// lead there again with the next `enable`.
+pub fn follow(spec: &mut Spec, version: &Version) {
+    if spec.pinned {
+        spec.pinned_version = Some(version.clone());
     }
-    enable::install(context, &args, "pin", &|spec| spec.pinned = true)
 }
 
 /// Runs `unpin`.

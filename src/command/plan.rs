@@ -40,6 +40,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
         obsolete: &errand::never,
         refuse_left: None,
         trusted_snapshot: None,
+        basis: None,
     };
     let planned = errand::planned(context, &updates, &errand)?;
     let mut plan = match planned {

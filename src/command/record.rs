@@ -1,17 +1,19 @@
 //! What is written down about a run: in `updates.yaml`, for the next run and for `status`.
 
+use std::path::Path;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::watch;
 use crate::config::status::{Attempt, Busy, FailedRows, FailedUpdater, LastResult, Left, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
-use crate::database::{Backup, directory};
+use crate::database::{Backup, directory, evidence};
 use crate::execute::journal::{Journal, Record};
 use crate::host::machine;
 use crate::plan::facts::Refusal;
 use crate::plan::{Plan, Step, decide};
-use crate::release::Revision;
 use crate::report::{Code, Error, Result};
+use protocol::Revision;
 
 /// Interruptions of one target before it is refused: a version that takes the host down with it must not do so for
 /// ever (SPEC §8, loop guard).
@@ -88,14 +90,20 @@ pub fn settled(
             message: None,
             from: plan.from.clone(),
             to: Some(to.clone()),
+            run: None,
         });
-        // Rows of a failed version whose place its new snapshot has taken.
-        let places = plan.switch.iter().filter_map(|step| match step {
-            Step::Snapshot { dir, .. } => Some(format!("/{dir}/backup")),
+        // Rows of a failed version whose place its new snapshot has taken are beside it.
+        let snapshots = plan.switch.iter().filter_map(|step| match step {
+            Step::Snapshot { dir, .. } => Some(dir),
             _ => None,
         });
-        for place in places {
-            status.failed_rows.retain(|rows| !rows.path.ends_with(&place));
+        for dir in snapshots {
+            let here = |rows: &FailedRows| Path::new(&rows.path).parent().is_some_and(|parent| parent.ends_with(dir));
+            let Some(rows) = status.failed_rows.iter().find(|rows| here(rows)).cloned() else { continue };
+            status.failed_rows.retain(|rows| !here(rows));
+            if let Some(version_dir) = Path::new(&rows.path).parent() {
+                note_failed_rows(&mut status, &rows.revision, version_dir, true);
+            }
         }
         let retired: Vec<&str> = plan
             .after
@@ -105,7 +113,12 @@ pub fn settled(
                 _ => None,
             })
             .collect();
-        status.failed_rows.retain(|rows| !retired.iter().any(|dir| rows.path.contains(&format!("/{dir}/"))));
+        // What an operator has removed is told no more, nor what goes with its version because it is old.
+        let is_retired = |rows: &FailedRows| retired.iter().any(|dir| rows.path.contains(&format!("/{dir}/")));
+        status.failed_rows.retain(|rows| {
+            let place = Path::new(&rows.path);
+            place.try_exists().unwrap_or(true) && (!is_retired(rows) || evidence::is_kept(place, now))
+        });
     }
     updates.set_spec(&spec);
     updates.set_status(&status);
@@ -156,13 +169,9 @@ impl Failure {
     /// Writes it down: the result, the refusal with its growing wait, the loop guard's count.
     pub fn record(&self, updates: &mut Updates, versions: &std::path::Path, now: Timestamp) {
         let mut status = updates.status().clone();
-        // An undo that was itself cut short writes the same failure again. What lies in the future was written before the
-        // clock was set back.
-        let since_it_began = |time: Timestamp| time >= self.began && time <= now;
-        let is_this = |last: &LastResult| {
-            since_it_began(last.time) && last.to == self.plan.to && last.error_code.as_deref() == Some(&self.code)
-        };
-        if status.last_result.as_ref().is_some_and(is_this) {
+        let run = self.began.to_string();
+        // An undo that was itself cut short writes the same failure again.
+        if status.last_result.as_ref().is_some_and(|last| last.run.as_deref() == Some(&run)) {
             return;
         }
         // It may have stopped the agent and started it again: no longer what the watch of an earlier run looks at.
@@ -171,8 +180,7 @@ impl Failure {
         }
         if let Some(to) = &self.plan.to {
             let refuse = self.blame || (self.switched && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
-            let known = status.refused.iter().any(|refused| refused.revision == *to && since_it_began(refused.time));
-            if refuse && !known {
+            if refuse {
                 add_refusal(&mut status, to, &self.reason, &self.code, now);
             } else if !refuse && self.code != Code::Interrupted.as_str() {
                 add_delay(&mut status, to, &self.reason, &self.code, None, now);
@@ -182,6 +190,9 @@ impl Failure {
             {
                 note_failed_rows(&mut status, to, &versions.join(dir), !self.plan.needs_snapshot_of_target());
             }
+        }
+        if let (Some(from), Some(dir)) = (&self.plan.from, self.plan.left_by_way_back()) {
+            note_failed_rows(&mut status, from, &versions.join(dir), false);
         }
         if self.code == Code::DatabaseBusy.as_str() {
             count_busy(&mut status, now);
@@ -193,6 +204,7 @@ impl Failure {
             message: Some(self.reason.clone()),
             from: self.plan.from.clone(),
             to: self.plan.to.clone(),
+            run: Some(run),
         });
         updates.set_status(&status);
     }
@@ -309,6 +321,57 @@ pub fn failed(updates: &mut Updates, error: &Error, to: Option<&Revision>, now: 
         message: Some(error.what.clone()),
         from: updates.spec().active(),
         to: to.cloned(),
+        run: None,
     });
     updates.set_status(&status);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Database, Direction, ServiceAction};
+
+    #[test]
+    fn a_failure_that_was_cut_short_while_it_was_written_is_counted_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("updates.yaml");
+        let to = Revision { version: "2.0.0".parse().unwrap(), edition: protocol::Edition::Oss };
+        let plan = Plan {
+            ran: None,
+            unmanaged: false,
+            from: None,
+            to: Some(to),
+            to_dir: None,
+            direction: Direction::Upgrade,
+            database: Database::Keep,
+            service: ServiceAction::None,
+            prepare: Vec::new(),
+            switch: Vec::new(),
+            after: Vec::new(),
+            notes: Vec::new(),
+        };
+        let began = "2026-11-21T02:26:47.9Z".parse().unwrap();
+        let failure = Failure {
+            began,
+            plan,
+            code: "unhealthy".into(),
+            reason: "ends".into(),
+            blame: true,
+            switched: true,
+            evidence: false,
+            leads_back: false,
+        };
+        // The run began and failed within a second, whose part is lost in the file.
+        for now in ["2026-11-21T02:26:47.95Z", "2026-11-21T02:26:49Z"] {
+            let mut updates = Updates::read(&file).unwrap();
+            failure.record(&mut updates, dir.path(), now.parse().unwrap());
+            updates.write().unwrap();
+        }
+        assert_eq!(Updates::read(&file).unwrap().status().refused[0].count, 1);
+        // A later run is another failure.
+        let later = Failure { began: "2026-11-21T03:30:00.1Z".parse().unwrap(), ..failure };
+        let mut updates = Updates::read(&file).unwrap();
+        later.record(&mut updates, dir.path(), "2026-11-21T03:30:01Z".parse().unwrap());
+        assert_eq!(updates.status().refused[0].count, 2);
+    }
 }

@@ -11,8 +11,8 @@ use crate::execute::journal::{self, Journal};
 use crate::execute::recovery::{self, Recovered};
 use crate::execute::{NEXT_CONFIG, OWN_PROGRAM, digest_of, unmanaged};
 use crate::host::command::Command;
-use crate::host::{durable, lock, machine};
-use crate::report::{IoContext, Result};
+use crate::host::{durable, lock, machine, trust};
+use crate::report::{Error, IoContext, Result};
 use crate::store::publish;
 
 /// Set by systemd (232 and later) for `ExecStopPost=`: how the run ended (systemd.exec(5)).
@@ -26,7 +26,7 @@ const BOOT_LIMIT: Duration = Duration::from_secs(45);
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
-    if !context.layout.versions.is_dir() {
+    if !durable::is_dir(&context.layout.versions)? {
         return Ok(0);
     }
     if !args.boot && !context.layout.is_image() && machine::is_going_down() {
@@ -94,6 +94,10 @@ pub fn warn_if_pending(context: &Context) {
 
 /// Recovers if a run was interrupted; called under the lock.
 pub fn pending(context: &mut Context, boot: bool) -> Result<()> {
+    // One that is not understood here may be by its writer, which looks itself.
+    if let Ok(Some(journal)) = Journal::open(&context.layout.versions, &context.layout.root) {
+        recovery::check_is_last(&journal, &context.layout)?;
+    }
     if is_finished_by_writer(context, boot)? {
         return Ok(());
     }
@@ -131,13 +135,17 @@ pub fn pending(context: &mut Context, boot: bool) -> Result<()> {
 fn keep_edits(context: &Context) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let (next, file) = (context.layout.versions.join(NEXT_CONFIG), context.layout.config_file());
-    let changed = |path| std::fs::metadata(path).map(|meta| (meta.ctime(), meta.ctime_nsec())).ok();
-    if changed(&next).is_none() {
+    let changed = |path: &Path| {
+        let meta =
+            if durable::exists(path)? { Some(std::fs::metadata(path).at("cannot look at", path)?) } else { None };
+        Ok::<_, Error>(meta.map(|meta| (meta.ctime(), meta.ctime_nsec())))
+    };
+    if changed(&next)?.is_none() {
         return Ok(());
     }
     let mut updates = Updates::read(&file)?;
     // Before a first install there is nothing in it that the commit had not taken over.
-    if changed(&file) <= changed(&next) || updates.spec().active_version.is_none() {
+    if changed(&file)? <= changed(&next)? || updates.spec().active_version.is_none() {
         return Ok(());
     }
     let committed = Updates::read(&next)?;
@@ -171,7 +179,9 @@ fn is_finished_by_writer(context: &Context, boot: bool) -> Result<bool> {
         _ => return Ok(false),
     };
     let is_same = |path: &Path| digest_of(path).is_ok_and(|digest| digest == writer.sha256);
-    if is_same(Path::new(OWN_PROGRAM)) || !is_same(&writer.path) {
+    // What others may exchange could be another program when it has been looked at.
+    let is_ours = trust::check_way(&context.layout, &writer.path).is_ok();
+    if is_same(Path::new(OWN_PROGRAM)) || !is_ours || !is_same(&writer.path) {
         return Ok(false);
     }
     context.report.info(&format!("{} wrote the journal and finishes its run", writer.path.display()));

@@ -1,35 +1,66 @@
 //! `rollback`: back to the last working version; the one that is left is refused until told otherwise.
 
-use super::Context;
-use super::errand::{self, Errand};
+use super::errand::{self, Basis, Errand, Fetched};
 use super::survey::Depth;
+use super::{Context, pin};
+use crate::config::Updates;
 use crate::plan::Over;
-use crate::release::Revision;
 use crate::report::{Code, Error, Result};
+use protocol::Revision;
 
 /// Runs the command.
 pub fn run(context: &mut Context) -> Result<u8> {
-    let updates = context.open()?;
+    // The version that the operator wants to be rid of, and where he goes: what a run that was at work makes active is another.
+    let mut meant: Option<(Option<Revision>, Revision)> = None;
+    errand::rounds(context, |context, fetched| {
+        let updates = context.open()?;
+        let active = updates.spec().active();
+        let target = match &meant {
+            None => previous(&updates)?,
+            Some((left, target)) if *left == active || Some(target) == active.as_ref() => target.clone(),
+            Some(_) => {
+                let now = active.map_or("nothing".to_owned(), |active| active.to_string());
+                return Err(Error::new(Code::Overtaken, format!("{now} became active meanwhile, and stays"))
+                    .advise("run `teleport-update rollback` again to leave it"));
+            }
+        };
+        meant = Some((active, target.clone()));
+        go(context, &updates, target, fetched)
+    })
+}
+
+/// The last working version, if it may be gone back to.
+fn previous(updates: &Updates) -> Result<Revision> {
     let status = updates.status();
     let is_refused = |previous: &Revision| status.refused.iter().any(|refused| refused.revision == *previous);
     let previous = status.previous.clone().filter(|previous| !is_refused(previous));
-    let Some(previous) = previous else {
-        return Err(Error::new(Code::NoPrevious, "there is no last working version to go back to")
-            .advise("see `teleport-update status`; `pin --force-version` installs any version"));
-    };
+    previous.ok_or_else(|| {
+        Error::new(Code::NoPrevious, "there is no last working version to go back to")
+            .advise("see `teleport-update status`; `pin --force-version` installs any version")
+    })
+}
+
+fn go(context: &mut Context, updates: &Updates, target: Revision, fetched: &mut Fetched) -> Result<Option<u8>> {
+    let basis = Some(Basis::of(context, updates)?);
+    let version = target.version.clone();
+    if updates.spec().pinned && updates.spec().active().as_ref() != Some(&target) {
+        context.report.notice(&format!("a version is pinned: with the commit it is {version}"));
+    }
     errand::carry_out(
         context,
         &Errand {
             command: "rollback",
-            target: previous,
+            target,
             in_window: true,
             insist: true,
             depth: Depth::Move,
             over: Over::Told,
-            change: &|_| {},
+            change: &|spec| pin::follow(spec, &version),
             obsolete: &errand::never,
             refuse_left: Some("rolled back by the operator".into()),
             trusted_snapshot: None,
+            basis,
         },
+        fetched,
     )
 }

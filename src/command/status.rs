@@ -4,19 +4,22 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::hand_over::MAX_FAILURES;
 use super::{Context, ask, awaited, recover, survey, version};
 use crate::cli::{OutputFormat, Status as Args};
-use crate::cluster::Directive;
 use crate::config::Updates;
+use crate::config::status::Status;
 use crate::host::lock;
 use crate::host::process::Process;
 use crate::plan::decide::{self, Ask, Decision};
-use crate::release::Revision;
 use crate::report::{Code, Result};
 use crate::store::manifest::Manifest;
 use crate::store::publish;
+use protocol::Revision;
+use protocol::find::Directive;
 
 /// How long the cluster may take: `status` answers within a second in all.
 const PATIENCE: Duration = Duration::from_millis(800);
@@ -43,6 +46,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
             "pinned",
             "refused",
             "delayed",
+            "held",
+            "failed_updaters",
             "failed_rows",
             "recovery_pending",
             "update_in_progress",
@@ -97,8 +102,12 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
     if !spec.enabled || spec.pinned {
         return false;
     }
-    let Ok(facts) = survey::facts(context, updates, survey::Depth::Move, None) else {
-        return false;
+    let facts = match survey::facts(context, updates, survey::Depth::Move, None) {
+        Ok(facts) => facts,
+        Err(error) => {
+            context.report.warn(&format!("whether an update is due cannot be told: {error}"));
+            return false;
+        }
     };
     let Ok(wanted) = ask::revision(directive, facts.active.as_ref(), None) else {
         return false;
@@ -110,8 +119,13 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
 
 fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -> Value {
     let (spec, status) = (updates.spec(), updates.status());
-    // What may not be read is null.
-    let installed = survey::installed_now(context, updates).unwrap_or_default();
+    // What may not be read is null, and what cannot be is told.
+    let installed = survey::installed_now(context, updates).unwrap_or_else(|error| {
+        if error.code != Code::Permission {
+            context.report.warn(&error.to_string());
+        }
+        Vec::new()
+    });
     let active = survey::active(updates, &installed);
     let desired = directive.and_then(|directive| ask::revision(directive, active.as_ref(), None).ok());
     let edition = |revision: Option<&Revision>| json!(revision.map(|revision| revision.edition.as_str()));
@@ -192,6 +206,21 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
             })
             .collect(),
     );
+    put("held", held(status, active.as_ref(), context.host.now()));
+    put(
+        "failed_updaters",
+        status
+            .failed_updaters
+            .iter()
+            .map(|failed| {
+                json!({
+                    "sha256": failed.sha256,
+                    "count": failed.count,
+                    "passed_over": failed.count >= MAX_FAILURES,
+                })
+            })
+            .collect(),
+    );
     put(
         "failed_rows",
         status
@@ -218,6 +247,24 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     put("updater_version", json!(env!("CARGO_PKG_VERSION")));
     put("updater_path", json!(context.host.exe));
     Value::Object(object)
+}
+
+/// Versions that were left of late, of which a return is held now.
+fn held(status: &Status, active: Option<&Revision>, now: Timestamp) -> Value {
+    let left: Vec<_> = status.left.iter().map(|left| (left.revision.clone(), left.time)).collect();
+    let mut found: Vec<Value> = Vec::new();
+    for (revision, _) in left.iter().filter(|(revision, _)| Some(revision) != active) {
+        let until = decide::held_until(&left, active, now, revision);
+        let held = until.map(|until| {
+            json!({
+                "version": revision.version.to_string(),
+                "edition": revision.edition.as_str(),
+                "until": until.to_string(),
+            })
+        });
+        found.extend(held.filter(|held| !found.contains(held)));
+    }
+    found.into()
 }
 
 /// Whether the agent runs, and which version its process is of; `None` where that cannot be seen.
@@ -359,6 +406,28 @@ fn text(status: &Value, attention: impl Iterator<Item = String>) -> String {
                 delayed["retry_at"].as_str().unwrap_or_default()
             ),
         ));
+    }
+    for held in status["held"].as_array().into_iter().flatten() {
+        rows.push((
+            "Held",
+            format!(
+                "{} was left of late, and was come back to before: not before {}, or now with `update --now`",
+                held["version"].as_str().unwrap_or_default(),
+                held["until"].as_str().unwrap_or_default()
+            ),
+        ));
+    }
+    for failed in status["failed_updaters"].as_array().into_iter().flatten() {
+        if failed["passed_over"] == true {
+            let digest = failed["sha256"].as_str().unwrap_or_default();
+            rows.push((
+                "Passed over",
+                format!(
+                    "the updater with SHA-256 {digest} failed {} time(s); the package's does the work",
+                    failed["count"]
+                ),
+            ));
+        }
     }
     for kept in status["failed_rows"].as_array().into_iter().flatten() {
         rows.push((

@@ -6,11 +6,13 @@ use std::time::Duration;
 use super::{Context, survey};
 use crate::execute::prepare;
 use crate::host::command::Command;
+use crate::host::durable;
 use crate::host::process::{FileId, Process};
 use crate::plan::facts::Name;
 use crate::plan::{Node, Stranger};
-use crate::release::{Edition, Revision, check};
+use crate::release::check;
 use crate::report::Result;
+use protocol::{Edition, Revision};
 
 /// The agents beside `active`: the one that stands where the agent's link goes, and the running one (`main_pid`).
 ///
@@ -60,14 +62,14 @@ fn in_place(context: &Context, name: &Name, wait: Duration) -> Option<Stranger> 
 fn running(context: &Context, process: &Process, wait: Duration) -> Result<Option<Stranger>> {
     let Some(exe) = &process.exe else { return Ok(None) };
     let versions = &context.layout.versions;
-    let real = versions.canonicalize().unwrap_or_else(|_| versions.clone());
+    let real = durable::real(versions)?;
     let revision = match exe.strip_prefix(&real) {
         Ok(inside) => {
             let dir = inside.components().next().and_then(|dir| dir.as_os_str().to_str());
             let Some((dir, (version, edition))) = dir.and_then(|dir| Some((dir, survey::parse_dir(dir)?))) else {
                 return Ok(None);
             };
-            let edition = survey::edition_of(&versions.join(dir)).or(edition).unwrap_or(Edition::Oss);
+            let edition = survey::edition_of(&versions.join(dir))?.or(edition).unwrap_or(Edition::Oss);
             Some(Revision { version, edition })
         }
         // Asked already where it stands.
@@ -79,7 +81,7 @@ fn running(context: &Context, process: &Process, wait: Duration) -> Result<Optio
 
 /// What `program version` prints; `None` where it cannot be run here, or prints something else.
 fn ask(context: &Context, program: &Path, wait: Duration) -> Option<Revision> {
-    if context.layout.is_image() && !prepare::runs_here(program) {
+    if context.layout.is_image() && !prepare::runs_here(program).unwrap_or(false) {
         return None;
     }
     let output = Command::new(program).arg("version").timeout(wait).unprivileged().run();

@@ -1,5 +1,6 @@
 //! Gathering the facts that a plan is made from. Reads only; works without root as far as files are readable.
 
+use protocol::handover::PROTOCOL;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,16 +8,16 @@ use std::path::{Path, PathBuf};
 use super::{Context, data_dir, stranger};
 use crate::config::{GoUpdater, Updates};
 use crate::database::backup::{self, Backup, Content, Expect};
-use crate::database::directory;
+use crate::database::{directory, evidence};
 use crate::host::process::Reach;
 use crate::host::systemctl::Systemctl;
 use crate::host::{Layout, durable, machine, mark, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact, is_updater_name};
 use crate::plan::{FOREIGN_TIMER, Node, OWN_MARK, Snapshot, TAKEN_OVER, UNIT, UNMANAGED};
-use crate::release::{Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::{AgentState, Service, readiness};
 use crate::store::manifest::{self, Manifest};
+use protocol::{Edition, Revision, Version};
 
 /// What the Go updater's files begin with, which decides whose they are.
 const FOREIGN_MARK: &str = "# teleport-update";
@@ -70,7 +71,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
     let in_use = if layout.is_image() { InUse::default() } else { in_use(&layout.versions, &installed, &data_dir)? };
     let adopt = depth == Depth::Adopt;
     let set_aside = if adopt { set_aside(context)? } else { Vec::new() };
-    let closed_path = if adopt { closed_path(context) } else { None };
+    let closed_path = if adopt { closed_path(context)? } else { None };
     let foreign_timer = foreign_timer(context);
     let masks = set_aside.iter().any(|(path, _)| path.ends_with(&foreign_timer));
     let root = layout.is_image().then_some(layout.root.as_path());
@@ -109,7 +110,7 @@ pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option
             true => Systemctl::host().show(&foreign_timer)?.is_active().then_some(foreign_timer),
             false => None,
         },
-        masked_timer: (masks && layout.suffix.is_none() && has_own_timer(context)).then(|| FOREIGN_TIMER.to_owned()),
+        masked_timer: (masks && layout.suffix.is_none() && has_own_timer(context)?).then(|| FOREIGN_TIMER.to_owned()),
         set_aside,
         open_path: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
         closed_path: closed_path.and_then(|(path, opens)| (!opens).then_some(path)),
@@ -134,36 +135,47 @@ pub fn installed_now(context: &Context, updates: &Updates) -> Result<Vec<Install
 }
 
 /// The directory name that holds `revision`.
-pub fn dir_of(context: &Context, revision: &Revision) -> String {
+pub fn dir_of(context: &Context, revision: &Revision) -> Result<String> {
     let plain = revision.version.to_string();
     let other = format!("{plain}_{}", revision.edition);
-    if context.layout.versions.join(&other).is_dir() { other } else { plain }
+    Ok(if durable::is_dir(&context.layout.versions.join(&other))? { other } else { plain })
 }
 
 /// The version that our links lead to, if they all lead to the same one: `teleport`, the helpers, the unit. An updater's
 /// own link may be with a newer version. Where the edition cannot be told from the version itself it is left open.
-pub fn linked(context: &Context) -> Option<(Version, Option<Edition>)> {
+///
+/// Errors: `permission`, `io` where a link or the version cannot be looked at: another version could be taken for active.
+pub fn linked(context: &Context) -> Result<Option<(Version, Option<Edition>)>> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
-    let dir_of = |path: &Path| -> Option<String> {
-        let target = std::fs::read_link(path).ok()?;
-        Some(target.strip_prefix(&versions).ok()?.components().next()?.as_os_str().to_string_lossy().into_owned())
+    let dir_of = |path: &Path| -> Result<Option<String>> {
+        let Some(target) = durable::link_at(path)? else { return Ok(None) };
+        let dir = target.strip_prefix(&versions).ok().and_then(|rest| rest.components().next());
+        Ok(dir.map(|dir| dir.as_os_str().to_string_lossy().into_owned()))
     };
-    let agent = dir_of(&layout.link_dir.join("teleport"))?;
-    let entries = std::fs::read_dir(&layout.link_dir).ok()?.flatten();
-    // The directory itself says which of its entries are links.
-    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let Some(agent) = dir_of(&layout.link_dir.join("teleport"))? else { return Ok(None) };
     let is_other = |name: &OsStr| name != "teleport" && !is_updater_name(&name.to_string_lossy());
-    let helpers = links.filter(|entry| is_other(&entry.file_name())).map(|entry| entry.path());
-    if helpers.chain([layout.unit_file.clone()]).filter_map(|path| dir_of(&path)).any(|dir| dir != agent) {
-        return None;
+    let mut others = vec![layout.unit_file.clone()];
+    for entry in durable::entries(&layout.link_dir)? {
+        // The directory itself says which of its entries are links.
+        let is_link = entry.file_type().at("cannot look at", entry.path())?.is_symlink();
+        others.extend((is_link && is_other(&entry.file_name())).then(|| entry.path()));
+    }
+    for other in others {
+        if dir_of(&other)?.is_some_and(|dir| dir != agent) {
+            return Ok(None);
+        }
     }
     let path = layout.versions.join(&agent);
-    let (version, edition) = parse_dir(&agent)?;
-    path.is_dir().then(|| (version, edition_of(&path).or(edition)))
+    let Some((version, edition)) = parse_dir(&agent) else { return Ok(None) };
+    match durable::is_dir(&path) {
+        // Who may not look tells only what the links say elsewhere.
+        Err(error) if error.code == Code::Permission && !machine::is_root() => Ok(None),
+        there => Ok(if there? { Some((version, edition_of(&path)?.or(edition))) } else { None }),
+    }
 }
 
-/// What stands where the agent's link goes and is none of ours, as a clause; none where it cannot be seen.
+/// What stands where the agent's link goes and is none of ours, as a clause; none where it cannot be seen. For a message.
 pub fn replaced(context: &Context) -> Option<String> {
     let path = context.layout.link_dir.join("teleport");
     let shown = context.layout.inside(&path).display().to_string();
@@ -179,20 +191,22 @@ pub fn replaced(context: &Context) -> Option<String> {
 /// Makes `updates` name the version that all links lead to: the file is a copy of that fact, and may be an old one that
 /// was put back. With links that disagree, or an open journal, the file counts.
 ///
-/// Returns what the file says, where that is something else.
-pub fn believe_links(context: &Context, updates: &mut Updates) -> Option<Version> {
+/// Returns what the file says, where that is something else. Errors: as [`linked`].
+pub fn believe_links(context: &Context, updates: &mut Updates) -> Result<Option<Version>> {
     let mut spec = updates.spec().clone();
-    let (version, edition) = linked(context).filter(|_| !super::recover::is_needed(context))?;
+    let Some((version, edition)) = linked(context)?.filter(|_| !super::recover::is_needed(context)) else {
+        return Ok(None);
+    };
     let is_told =
         spec.active_version.as_ref() == Some(&version) && (edition.is_none() || spec.active_edition == edition);
     // RFD 0169's own files name no edition.
     if is_told || (spec.active_edition.is_none() && spec.active_version.as_ref() == Some(&version)) {
-        return None;
+        return Ok(None);
     }
     spec.active_edition = edition.or(spec.active_edition);
     let told = spec.active_version.replace(version);
     updates.set_spec(&spec);
-    told
+    Ok(told)
 }
 
 /// The active revision; where `updates.yaml` names no edition, the one on disk.
@@ -204,9 +218,19 @@ pub fn active(updates: &Updates, installed: &[Installed]) -> Option<Revision> {
     })
 }
 
-/// The edition that a version's manifest names.
-pub fn edition_of(version_dir: &Path) -> Option<Edition> {
-    Manifest::read(version_dir).ok().map(|manifest| manifest.edition)
+/// The edition that a version's manifest names; `None` where it is missing or damaged. Errors: `permission`, `io`.
+pub fn edition_of(version_dir: &Path) -> Result<Option<Edition>> {
+    Ok(seen(Manifest::read(version_dir))?.map(|manifest| manifest.edition))
+}
+
+/// What was read of a version; `None` for what is missing or damaged, and for what only root may see. What cannot be read
+/// *now* may be in order: taken for damaged it would lose its edition, its links or its snapshot.
+fn seen<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(error) if error.code == Code::Damaged => Ok(None),
+        Err(error) if error.code == Code::Permission && !machine::is_root() => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 fn installed(
@@ -221,7 +245,7 @@ fn installed(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error).at("cannot read", versions),
     };
-    let host = context.data_dir().ok().and_then(|dir| mark::agent_uuid(&dir));
+    let host = mark::agent_uuid(&context.data_dir()?)?;
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.at("cannot read", versions)?;
@@ -229,11 +253,11 @@ fn installed(
         let Some((version, edition)) = parse_dir(&dir) else {
             continue;
         };
-        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        if !entry.file_type().at("cannot look at", entry.path())?.is_dir() {
             continue;
         }
         let path = entry.path();
-        let manifest = Manifest::read(&path).ok();
+        let manifest = seen(Manifest::read(&path))?;
         let edition = manifest
             .as_ref()
             .map(|manifest| manifest.edition)
@@ -241,14 +265,22 @@ fn installed(
             .or_else(|| updates.spec().active().filter(|active| active.version == version).map(|active| active.edition))
             .unwrap_or(Edition::Oss);
         let revision = Revision { version, edition };
-        let marker = manifest::read_marker(&path).unwrap_or_default();
-        let intact = manifest.as_ref().is_some_and(|manifest| {
-            marker == Some(manifest.archive_sha256)
-                && manifest.quick_check(&path).is_ok_and(|differences| differences.is_empty())
-        });
+        let marker = seen(manifest::read_marker(&path))?.flatten();
+        // A version that retention has removed, but not yet what its failed runs wrote.
+        let is_active = updates.spec().active_version.as_ref() == Some(&revision.version);
+        if manifest.is_none() && marker.is_none() && !is_active {
+            let rows = seen(evidence::of(&path))?.unwrap_or_default();
+            if rows.iter().any(|place| evidence::is_kept(place, now)) {
+                continue;
+            }
+        }
+        let intact = match manifest.as_ref().filter(|manifest| marker == Some(manifest.archive_sha256)) {
+            Some(manifest) => seen(manifest.quick_check(&path))?.is_some_and(|differences| differences.is_empty()),
+            None => false,
+        };
         let files = manifest.as_ref().map(|manifest| manifest.files.as_slice()).unwrap_or_default();
         found.push(Installed {
-            snapshot: snapshot(&path, &revision, updates, now, trusted, host.as_deref()),
+            snapshot: snapshot(&path, &revision, updates, now, trusted, host.as_deref())?,
             dir,
             marker: marker.map(|digest| digest.to_string()),
             intact,
@@ -257,12 +289,9 @@ fn installed(
             updater: manifest
                 .as_ref()
                 .and_then(|manifest| manifest.updater.as_ref())
-                .filter(|updater| updater.protocol == super::version::PROTOCOL)
+                .filter(|updater| updater.protocol == PROTOCOL)
                 .map(|updater| updater.path.clone()),
-            unit: durable::read_limited(&path.join(UNIT), MAX_UNIT)
-                .ok()
-                .flatten()
-                .and_then(|bytes| String::from_utf8(bytes).ok()),
+            unit: seen(unit_text(&path.join(UNIT)))?.flatten(),
             size: files.iter().fold(0, |sum, file| sum.saturating_add(file.size)),
             install_time: manifest.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |manifest| manifest.install_time),
             revision,
@@ -289,20 +318,22 @@ fn snapshot(
     now: jiff::Timestamp,
     trusted: Option<&str>,
     host: Option<&str>,
-) -> Snapshot {
+) -> Result<Snapshot> {
     let backup = match Backup::read(&directory::of(version_dir)) {
         Ok(Some(backup)) => backup,
         Ok(None) => {
             let what = format!("{revision} has no snapshot of the database");
-            return Snapshot::Unusable(
+            return Ok(Snapshot::Unusable(
                 Error::new(Code::BackupMissing, what).advise("update to a newer version instead"),
-            );
+            ));
         }
         // Snapshots are root's alone: what a reader plans is then without them.
         Err(error) if error.code == Code::Permission && !machine::is_root() => {
-            return Snapshot::Unusable(Error { code: Code::BackupInvalid, ..error });
+            return Ok(Snapshot::Unusable(Error { code: Code::BackupInvalid, ..error }));
         }
-        Err(error) => return Snapshot::Unusable(error),
+        // One that cannot be read now may be good: without it a return would keep the older rows.
+        Err(error) if matches!(error.code, Code::Io | Code::Permission) => return Err(error),
+        Err(error) => return Ok(Snapshot::Unusable(error)),
     };
     let is_absent = backup.content == Content::Absent;
     let expect = Expect {
@@ -316,11 +347,11 @@ fn snapshot(
         database_exists: !is_absent,
         trusted: trusted.filter(|&trusted| backup.identity() == Some(trusted)),
     };
-    match backup::validity(&backup, &expect) {
+    Ok(match backup::validity(&backup, &expect) {
         Err(error) => Snapshot::Unusable(error),
         Ok(()) if is_absent => Snapshot::NoDatabase,
         Ok(()) => Snapshot::Valid,
-    }
+    })
 }
 
 /// Every name in the link directory that is a link of ours, or that an installed version would need.
@@ -329,7 +360,7 @@ fn names(context: &Context, installed: &[Installed], versions: &Path) -> Result<
     let mut wanted: Vec<String> = ["teleport", "tsh", "tctl", "tbot", "teleport-update"].map(str::to_owned).to_vec();
     wanted.extend(installed.iter().flat_map(|installed| installed.binaries.iter().cloned()));
     let its_versions = context.layout.inside(durable::parent(&GoUpdater::file(&context.layout))).join("versions");
-    for (path, target) in links_of(link_dir)? {
+    for (path, target) in durable::links_in(link_dir)? {
         if target.starts_with(versions) || target.starts_with(&its_versions) {
             wanted.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
         }
@@ -340,7 +371,7 @@ fn names(context: &Context, installed: &[Installed], versions: &Path) -> Result<
     wanted
         .into_iter()
         .map(|name| {
-            let node = look(&link_dir.join(&name), || Node::Kept(unmanaged.join(&name)))?;
+            let node = look(&link_dir.join(&name), || Ok(Node::Kept(unmanaged.join(&name))))?;
             let ours = matches!(&node, Node::Link(target) if target.starts_with(versions));
             Ok(Name { name, node, ours })
         })
@@ -348,24 +379,32 @@ fn names(context: &Context, installed: &[Installed], versions: &Path) -> Result<
 }
 
 /// What stands at `path`; `file` says what a regular file counts as.
-fn look(path: &Path, file: impl FnOnce() -> Node) -> Result<Node> {
+fn look(path: &Path, file: impl FnOnce() -> Result<Node>) -> Result<Node> {
     match std::fs::symlink_metadata(path) {
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             Ok(Node::Absent)
         }
         Err(error) => Err(error).at("cannot read", path),
         Ok(meta) if meta.is_symlink() => std::fs::read_link(path).at("cannot read", path).map(Node::Link),
-        Ok(meta) if meta.is_file() => Ok(file()),
+        Ok(meta) if meta.is_file() => file(),
         Ok(_) => Err(Error::new(Code::PathTaken, format!("{} is neither a file nor a link", path.display()))
             .advise("move it away: a link of ours must stand there")),
     }
 }
 
 /// A unit file of ours as text; anybody else's is kept before it is replaced. The Go updater's is remembered otherwise.
-fn own_text(layout: &Layout, path: &Path) -> Node {
-    match durable::read_limited(path, MAX_UNIT).map(|text| text.map(String::from_utf8)) {
-        Ok(Some(Ok(text))) if text.starts_with(OWN_MARK) || text.starts_with(FOREIGN_MARK) => Node::Text(text),
+fn own_text(layout: &Layout, path: &Path) -> Result<Node> {
+    Ok(match unit_text(path)? {
+        Some(text) if text.starts_with(OWN_MARK) || text.starts_with(FOREIGN_MARK) => Node::Text(text),
         _ => Node::Kept(kept_unit(layout, path)),
+    })
+}
+
+/// The text of a unit file; `None` if it is not there, larger than any of ours, or no text. Errors: `permission`, `io`.
+fn unit_text(path: &Path) -> Result<Option<String>> {
+    match durable::read_limited(path, MAX_UNIT) {
+        Err(_) if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() || meta.len() > MAX_UNIT) => Ok(None),
+        bytes => Ok(bytes?.and_then(|bytes| String::from_utf8(bytes).ok())),
     }
 }
 
@@ -401,16 +440,14 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let versions = layout.inside(&layout.versions);
     let unit_file = layout.inside(&layout.unit_file);
     let mut dirs = vec![layout.followed(Path::new("/etc/systemd/system"))];
-    if let Ok(entries) = std::fs::read_dir(&dirs[0]) {
-        let paths = entries.flatten().map(|entry| entry.path()).filter(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.ends_with(".wants") || name.ends_with(".requires")
-        });
-        dirs.extend(paths.map(|path| layout.behind(&path)));
-    }
+    let paths = durable::entries(&dirs[0])?.into_iter().map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".wants") || name.ends_with(".requires")
+    });
+    dirs.extend(paths.map(|path| layout.behind(&path)));
     let mut found = Vec::new();
     for path in dirs.into_iter().map(|dir| dir.join(&layout.unit)) {
-        if let Ok(target) = std::fs::read_link(&path)
+        if let Some(target) = durable::link_at(&path)?
             && (target.starts_with(&versions) || target == unit_file)
             && path != layout.unit_file
         {
@@ -430,7 +467,7 @@ struct InUse {
 /// The versions that processes run; all of them where root may not see what some process runs. (Others see little, and
 /// remove nothing; and of what shields itself although no capability is missing, the name tells.)
 fn in_use(versions: &Path, installed: &[Installed], data_dir: &Path) -> Result<InUse> {
-    let real = versions.canonicalize().unwrap_or_else(|_| versions.to_owned());
+    let real = durable::real(versions)?;
     let reach = Reach::of(&data_dir.join("proc/sqlite.db"))?;
     let sees_all = process::may_see_all();
     let is_ours = |process: &process::Process| {
@@ -467,7 +504,7 @@ fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     }
     let its_versions = layout.inside(durable::parent(&file)).join("versions");
     let inside = layout.inside(&layout.link_dir);
-    let mut found: Vec<(PathBuf, PathBuf)> = links_of(&layout.link_dir)?
+    let mut found: Vec<(PathBuf, PathBuf)> = durable::links_in(&layout.link_dir)?
         .into_iter()
         .filter(|(_, target)| target.starts_with(&its_versions))
         .map(|(path, _)| {
@@ -477,7 +514,7 @@ fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
         })
         .collect();
     // A suffixed agent's unit has the same name as ours and makes way only when ours takes its place.
-    if layout.suffix.is_some() && is_foreign(layout, &layout.unit_file) {
+    if layout.suffix.is_some() && is_foreign(layout, &layout.unit_file)? {
         let inside = layout.inside(&layout.unit_file);
         let kept = inside.strip_prefix("/").unwrap_or(&inside);
         found.push((layout.unit_file.clone(), taken_over(layout, kept)));
@@ -492,10 +529,9 @@ fn taken_over(layout: &Layout, inside: &Path) -> PathBuf {
 }
 
 /// True for what carries the Go updater's own mark, and for a link that was made to enable such a file. In an image its
-/// target is a path inside.
-pub fn is_foreign(layout: &Layout, path: &Path) -> bool {
-    let text = durable::read_limited(&layout.behind(path), MAX_UNIT).ok().flatten();
-    text.is_some_and(|text| text.starts_with(FOREIGN_MARK.as_bytes()))
+/// target is a path inside. Errors: `permission`, `io`.
+pub fn is_foreign(layout: &Layout, path: &Path) -> Result<bool> {
+    Ok(unit_text(&layout.behind(path))?.is_some_and(|text| text.starts_with(FOREIGN_MARK)))
 }
 
 /// What the Go updater's timer for this installation is called, and ours.
@@ -523,10 +559,13 @@ pub fn silent_timer(context: &Context) -> Option<String> {
 }
 
 /// The package brought a timer, which a file in `/etc` masks.
-fn has_own_timer(context: &Context) -> bool {
-    ["/usr/lib/systemd/system", "/lib/systemd/system"]
-        .iter()
-        .any(|dir| context.layout.followed(&Path::new(dir).join(FOREIGN_TIMER)).exists())
+fn has_own_timer(context: &Context) -> Result<bool> {
+    for dir in ["/usr/lib/systemd/system", "/lib/systemd/system"] {
+        if durable::exists(&context.layout.followed(&Path::new(dir).join(FOREIGN_TIMER)))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The Go updater's units, which would mask ours of the same name, or stand in their place (SPEC §5).
@@ -544,15 +583,14 @@ fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
         format!("timers.target.wants/{timer}"),
         format!("{agent}.d/{name}.conf"),
     ];
-    Ok(files
-        .into_iter()
-        .map(|file| Path::new("/etc/systemd/system").join(file))
-        .map(|inside| {
-            let kept = inside.strip_prefix("/").unwrap_or(&inside);
-            (layout.real(&inside), taken_over(layout, kept))
-        })
-        .filter(|(path, _)| is_foreign(layout, path))
-        .collect())
+    let mut found = Vec::new();
+    for inside in files.into_iter().map(|file| Path::new("/etc/systemd/system").join(file)) {
+        let path = layout.real(&inside);
+        if is_foreign(layout, &path)? {
+            found.push((path, taken_over(layout, inside.strip_prefix("/").unwrap_or(&inside))));
+        }
+    }
+    Ok(found)
 }
 
 /// Links of ours in the link directory that `updates.yaml` still names, if that is not the present one.
@@ -573,62 +611,46 @@ pub fn links_in_usual_dir(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
 }
 
 fn links_into(dir: &Path, versions: &Path) -> Result<Vec<(PathBuf, Node)>> {
-    let links = links_of(dir)?.into_iter().filter(|(_, target)| target.starts_with(versions));
+    let links = durable::links_in(dir)?.into_iter().filter(|(_, target)| target.starts_with(versions));
     Ok(links.map(|(path, target)| (path, Node::Link(target))).collect())
-}
-
-/// The links in `dir` and their targets, by name; none if it is not there. One that could not be read would be left where it
-/// leads, or taken for nothing.
-fn links_of(dir: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let entries = match std::fs::read_dir(dir) {
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        entries => entries.at("cannot read", dir)?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.at("cannot read", dir)?.path();
-        match std::fs::read_link(&path) {
-            // No link, or gone meanwhile.
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound) => {}
-            target => found.push((path.clone(), target.at("cannot read", &path)?)),
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 /// Unit files and drop-ins of others that start the agent from another directory than the one with our links: where they
 /// are, and the program that they start. A unit that starts something else, a wrapper say, is the operator's business.
-pub fn starts_elsewhere(context: &Context) -> Vec<(PathBuf, PathBuf)> {
+///
+/// Errors: `permission`, `io`.
+pub fn starts_elsewhere(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
     let dirs = UNIT_DIRS.map(|dir| layout.followed(Path::new(dir)));
     let mut files = Vec::new();
     // The first one counts; links into our versions and the unit's own place are the plan's.
     for path in dirs.iter().map(|dir| dir.join(&layout.unit)) {
-        match std::fs::read_link(&path) {
-            Ok(target) if target.starts_with(&versions) => continue,
+        match durable::link_at(&path)? {
+            Some(target) if target.starts_with(&versions) => continue,
             _ if path == layout.unit_file => break,
-            _ if std::fs::symlink_metadata(&path).is_err() => continue,
+            _ if !durable::exists(&path)? => continue,
             _ => {}
         }
         files.push(path);
         break;
     }
     for dir in dirs.iter().map(|dir| layout.behind(&dir.join(format!("{}.d", layout.unit)))) {
-        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let entries = durable::entries(&dir)?.into_iter().map(|entry| entry.path());
         files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "conf")));
     }
     files.sort();
     files.dedup();
-    let program = |path: &PathBuf| {
-        let text = durable::read_limited(&layout.behind(path), MAX_UNIT).ok()??;
-        let program = started(&String::from_utf8_lossy(&text))?;
-        (program.file_name()? == "teleport" && layout.followed(program.parent()?) != layout.link_dir).then_some(program)
+    let is_elsewhere = |program: &PathBuf| {
+        program.file_name().is_some_and(|name| name == "teleport")
+            && program.parent().is_some_and(|dir| layout.followed(dir) != layout.link_dir)
     };
-    files.into_iter().filter_map(|path| program(&path).map(|program| (path, program))).collect()
+    let mut found = Vec::new();
+    for path in files {
+        let program = seen(unit_text(&layout.behind(&path)))?.flatten().as_deref().and_then(started);
+        found.extend(program.filter(is_elsewhere).map(|program| (path, program)));
+    }
+    Ok(found)
 }
 
 /// The program of the last `ExecStart=` in a unit's text.
@@ -639,18 +661,24 @@ fn started(text: &str) -> Option<PathBuf> {
 }
 
 /// The agent's directory, if it is closed to others; true if nothing else in it would be opened by o+x (SPEC §1).
-fn closed_path(context: &Context) -> Option<(PathBuf, bool)> {
+///
+/// Errors: `permission`, `io`: what cannot be looked at could be what o+x lays open.
+fn closed_path(context: &Context) -> Result<Option<(PathBuf, bool)>> {
     let state = durable::parent(&context.layout.versions).to_owned();
-    let mode = |path: &Path| std::fs::symlink_metadata(path).ok().map(|meta| meta.permissions().mode());
-    if mode(&state)? & 0o001 != 0 {
-        return None;
+    if !durable::exists(&state)? {
+        return Ok(None);
     }
-    let closed = std::fs::read_dir(&state).ok()?.flatten().all(|entry| {
-        entry.path() == context.layout.versions
-            || entry.file_type().is_ok_and(|kind| kind.is_symlink())
-            || mode(&entry.path()).is_some_and(|mode| mode & 0o007 == 0)
-    });
-    Some((state, closed))
+    let look = |path: &Path| std::fs::symlink_metadata(path).at("cannot look at", path);
+    if look(&state)?.permissions().mode() & 0o001 != 0 {
+        return Ok(None);
+    }
+    for entry in durable::entries(&state)? {
+        let found = look(&entry.path())?;
+        if entry.path() != context.layout.versions && !found.is_symlink() && found.permissions().mode() & 0o007 != 0 {
+            return Ok(Some((state, false)));
+        }
+    }
+    Ok(Some((state, true)))
 }
 
 /// Units that we write: those of a suffixed installation, and what its paths need.

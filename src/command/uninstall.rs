@@ -13,7 +13,7 @@ use crate::report::{Code, Error, IoContext, Result};
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
-    if !context.layout.versions.is_dir() {
+    if !durable::is_dir(&context.layout.versions)? {
         context.report.notice("nothing is installed");
         return Ok(0);
     }
@@ -23,7 +23,7 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     recover::sweep(context);
     let mut facts = survey::facts(context, &updates, Depth::Move, None)?;
     facts.moved_links = survey::links_in_usual_dir(context)?;
-    spare_foreign_units(context, &mut facts);
+    spare_foreign_units(context, &mut facts)?;
     let taken = context.layout.versions.join(TAKEN_OVER);
     if !is_anything_there(context, &facts, &taken)? {
         context.report.notice("nothing is installed");
@@ -55,18 +55,19 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
 
 /// What the Go updater has under the names of a suffixed installation's units is not ours to remove, be it that it was never
 /// taken over or that it has been given back.
-fn spare_foreign_units(context: &Context, facts: &mut Facts) {
+fn spare_foreign_units(context: &Context, facts: &mut Facts) -> Result<()> {
     let foreign = |path: &Path| survey::is_foreign(&context.layout, path);
     for (path, _, was) in &mut facts.own_units {
-        if foreign(path) {
+        if foreign(path)? {
             *was = Node::Absent;
         }
     }
-    if foreign(&facts.unit.path) {
+    if foreign(&facts.unit.path)? {
         facts.unit.node = Node::Absent;
         let into_ours = |node: &Node| matches!(node, Node::Link(target) if target.starts_with(&facts.versions));
         facts.enablement.retain(|(_, node)| into_ours(node));
     }
+    Ok(())
 }
 
 /// Anything that [`plan::uninstall`] would remove or put back.

@@ -1,19 +1,22 @@
 //! `update`: what the timer runs (RFD 0169, 15 steps). When there is nothing to do it is one HTTPS exchange.
 
-use std::path::Path;
+use std::io::ErrorKind::NotFound;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::errand::{self, Errand};
+use protocol::handover::PROTOCOL;
+
+use super::errand::{self, Basis, Errand, Fetched};
 use super::survey::Depth;
 use super::{Context, ask, identity, recover, survey, watch};
 use crate::cli::Update;
 use crate::config::Updates;
 use crate::host::http;
 use crate::plan::facts::{is_linked, is_updater_name, lacks};
-use crate::plan::{Over, decide};
-use crate::release::Revision;
+use crate::plan::{Over, UNIT};
 use crate::report::{Code, Result};
 use crate::store::manifest::{self, Manifest};
+use protocol::Revision;
 
 /// After a longer wait than this the cluster is asked again, seconds: its answer may have changed, also within the
 /// RFD's longest jitter of a minute, and one more exchange costs nothing.
@@ -21,21 +24,27 @@ const STALE_AFTER_SECONDS: u32 = 5;
 
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
+    let mut has_waited = false;
+    errand::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched))
+}
+
+/// One decision, and what comes of it; `None`: the settings it was made from have changed. A host waits for its turn once.
+fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &mut Fetched) -> Result<Option<u8>> {
     let updates = context.open()?;
     if !updates.spec().enabled {
         context.report.info("updates are disabled: `teleport-update enable` enables them");
-        return Ok(0);
+        return Ok(Some(0));
     }
     ask::proxy(updates.spec())?;
     let updates = with_id(context, updates)?;
     if let Some(status) = watch::resume(context, &updates)? {
-        return Ok(status);
+        return Ok(Some(status));
     }
     // Only a watch that ended here has changed the file.
     let updates = if updates.status().watch.is_some() { context.open()? } else { updates };
     if updates.spec().pinned {
         context.report.info("a version is pinned: the cluster is not followed");
-        return Ok(0);
+        return Ok(Some(0));
     }
     let (target, in_window, jitter) = match wanted(context, &updates) {
         Ok(wanted) => wanted,
@@ -46,17 +55,20 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
     };
     if is_current(context, &updates, &target) {
         context.report.info(&format!("{target} is active, nothing to do"));
-        return Ok(0);
+        return Ok(Some(0));
     }
     let open = in_window || args.now;
-    let target = if open && !args.now && jitter > 0 && is_move(&updates, &target) {
-        match wait_for_turn(context, &updates, target, jitter)? {
-            Some(target) => target,
-            None => return Ok(0),
+    let waits = open && !args.now && jitter > 0 && is_move(&updates, &target) && !*has_waited;
+    let (target, updates) = if waits {
+        *has_waited = true;
+        match wait_for_turn(context, updates, target, jitter)? {
+            Some(then) => then,
+            None => return Ok(Some(0)),
         }
     } else {
-        target
+        (target, updates)
     };
+    let basis = Some(Basis::of(context, &updates)?);
     errand::carry_out(
         context,
         &Errand {
@@ -73,7 +85,9 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
             },
             refuse_left: None,
             trusted_snapshot: None,
+            basis,
         },
+        fetched,
     )
 }
 
@@ -110,7 +124,7 @@ fn wanted(context: &Context, updates: &Updates) -> Result<(Revision, bool, u32)>
     Ok((ask::revision(&directive, active.as_ref(), None)?, directive.in_window, directive.jitter_seconds))
 }
 
-/// The target is active, its marker is there and the agent's link leads to it: nothing else is looked at.
+/// The target is active, its marker is there and our links lead to it: nothing else is looked at.
 fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     // A file that names another version is put right by the whole walk.
     if context.misnamed || updates.spec().active().as_ref() != Some(target) {
@@ -123,20 +137,41 @@ fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     let versions = context.layout.inside(&context.layout.versions);
     [plain.clone(), format!("{plain}_{}", target.edition)].iter().any(|dir| {
         let is_linked = link == versions.join(dir).join("bin/teleport");
-        is_linked && is_whole(context, &updates.spec().components, &context.layout.versions.join(dir))
+        is_linked && is_whole(context, &updates.spec().components, dir)
     })
 }
 
-/// The marker is there, the selection of components has not changed, and every file has its size and mode: a dozen looks, no
-/// reading.
-fn is_whole(context: &Context, components: &[String], version_dir: &Path) -> bool {
+/// The marker of the version in `dir` is there, the selection of components has not changed, every file has its size and mode,
+/// and every link of ours is there: a dozen looks, no reading.
+fn is_whole(context: &Context, components: &[String], dir: &str) -> bool {
+    let version_dir = &context.layout.versions.join(dir);
     let in_order = |manifest: &Manifest| {
         !lacks(manifest.components.as_deref(), components)
             && !is_too_much_linked(context, components, manifest)
+            && !is_link_lost(context, components, manifest, dir)
             && manifest.quick_check(version_dir).is_ok_and(|differences| differences.is_empty())
     };
     manifest::read_marker(version_dir).is_ok_and(|marker| marker.is_some())
         && Manifest::read(version_dir).is_ok_and(|manifest| in_order(&manifest))
+}
+
+/// Whether a helper's link, the updater's or the unit is gone, or leads to another version. What is not ours in its place stays
+/// (SPEC §5).
+fn is_link_lost(context: &Context, components: &[String], manifest: &Manifest, dir: &str) -> bool {
+    let versions = context.layout.inside(&context.layout.versions);
+    let is_gone = |place: &Path| std::fs::symlink_metadata(place).is_err_and(|error| error.kind() == NotFound);
+    let is_lost = |place: PathBuf, file: &str| match std::fs::read_link(&place) {
+        Ok(target) => target.starts_with(&versions) && target != versions.join(dir).join(file),
+        Err(_) => is_gone(&place),
+    };
+    let updater = manifest.updater.as_ref().filter(|updater| updater.protocol == PROTOCOL);
+    updater.is_some_and(|_| is_gone(&context.layout.link_dir.join("teleport-update")))
+        || manifest.files.iter().any(|file| match file.path.strip_prefix("bin/") {
+            // The agent's was looked at; the updater's leads to the newest that works.
+            Some(name) if name == "teleport" || is_updater_name(name) || !is_linked(components, name) => false,
+            Some(name) => is_lost(context.layout.link_dir.join(name), &file.path),
+            None => file.path == UNIT && is_lost(context.layout.unit_file.clone(), UNIT),
+        })
 }
 
 /// Whether an executable is linked that is not selected (any more).
@@ -155,25 +190,31 @@ fn is_move(updates: &Updates, target: &Revision) -> bool {
         && !updates.status().refused.iter().any(|refused| refused.revision == *target)
 }
 
-/// Waits this host's share of the jitter, without the lock. `None`: after the wait there is nothing to do.
-fn wait_for_turn(context: &mut Context, updates: &Updates, target: Revision, jitter: u32) -> Result<Option<Revision>> {
+/// Waits this host's share of the jitter, without the lock: the target then, and the settings that name it. `None`: after the
+/// wait there is nothing to do.
+fn wait_for_turn(
+    context: &mut Context,
+    updates: Updates,
+    target: Revision,
+    jitter: u32,
+) -> Result<Option<(Revision, Updates)>> {
     let id = ask::host_uuid(context)?.or(updates.spec().update_id.clone()).unwrap_or_default();
-    let seconds = decide::jitter(&id, &target, jitter);
+    let seconds = protocol::turn::seconds(&id, &target, jitter);
     context.report.info(&format!("{target} is due; waiting {seconds} s, this host's turn of {jitter} s"));
     http::pause(Duration::from_secs(seconds.into()), &|| context.signals.cancelled())?;
+    if seconds <= STALE_AFTER_SECONDS {
+        return Ok(Some((target, updates)));
+    }
     let updates = context.open()?;
     if !updates.spec().enabled || updates.spec().pinned {
         context.report.info("updates were disabled or a version was pinned meanwhile");
         return Ok(None);
     }
-    if seconds <= STALE_AFTER_SECONDS {
-        return Ok(Some(target));
-    }
     let (target, in_window, _) = wanted(context, &updates)?;
     if !in_window {
         context.report.info("the cluster's window closed meanwhile");
     }
-    Ok(in_window.then_some(target))
+    Ok(in_window.then_some((target, updates)))
 }
 
 /// A cluster that does not answer is written down once, not every ten minutes.

@@ -1,43 +1,118 @@
 //! `verify`: every file of the active version against its manifest, links, unit, snapshot; `--repair` puts it right.
 
-use super::errand::{self, Errand};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::errand::{self, Basis, Errand, Fetched};
 use super::survey::{self, Depth};
 use super::{Context, data_dir, recover};
 use crate::cli::Verify;
 use crate::config::Updates;
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
+use crate::host::{durable, trust};
 use crate::plan::Step;
 use crate::plan::facts::lacks;
 use crate::plan::{self, Node, Over, Target};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::{self, Manifest};
 
+/// What a copy of the database that is damaged means, and its end.
+const NO_WAY_BACK: &str =
+    "there is no way back to that version, until it has been active again and left, which replaces the copy";
+
+/// Takes the versions from others, for `--repair`: what is in them is then looked at like any other damage.
+pub fn close(context: &Context) -> Result<()> {
+    let closed = trust::close_versions(&context.layout)?;
+    for path in &closed {
+        context.report.warn(&format!("{} was not root's alone; now it is", path.display()));
+    }
+    let Some(program) = durable::link_at(&context.layout.link_dir.join("teleport"))? else { return Ok(()) };
+    let is_active = |path: &PathBuf| program.starts_with(context.layout.inside(path));
+    // Where more of it is another's, the repair says so.
+    if let Some(active) = closed.iter().find(|path| is_active(path)).filter(|path| !manifest::is_open(path)) {
+        warn_of_running(context, active);
+    }
+    Ok(())
+}
+
+/// Says what is left to do where others could write the program that the agent was started from.
+pub fn warn_of_running(context: &Context, version_dir: &Path) {
+    if !context.layout.is_image() {
+        let unit = &context.layout.unit;
+        context.report.warn(&format!(
+            "others than root could change {}, and what runs may be of them: `systemctl daemon-reload; systemctl restart {unit}`",
+            version_dir.display()
+        ));
+    }
+}
+
+/// Versions beside the active one that others could change: no damage, for no move uses them as they are.
+fn tell_others(context: &Context, updates: &Updates) -> Result<()> {
+    let installed = survey::installed_now(context, updates)?;
+    let active = survey::active(updates, &installed);
+    for other in installed.iter().filter(|installed| Some(&installed.revision) != active.as_ref()) {
+        let dir = context.layout.versions.join(&other.dir);
+        if manifest::is_open(&dir) {
+            context.report.notice(&format!(
+                "{}: others could change it; it is downloaded again before it is used",
+                dir.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Runs the command.
 pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
     recover::warn_if_pending(context);
+    let status = errand::rounds(context, |context, fetched| check(context, args, fetched))?;
+    if !args.repair {
+        return Ok(status);
+    }
     let updates = context.open()?;
-    let mut differences = differences(context, &updates)?;
-    differences.extend(snapshots(context, &updates)?);
+    if let Some(first) = differences(context, &updates)?.first() {
+        return Err(Error::new(Code::Damaged, format!("still different after the repair: {first}")));
+    }
+    match snapshots(context, &updates)?.first() {
+        None => Ok(status),
+        Some(first) => {
+            let what = format!("everything is right but what cannot be repaired: {}", first.what);
+            Err(Error { what, ..first.clone() })
+        }
+    }
+}
+
+/// Looks, and repairs what is active if that is wanted; `None`: another version or other settings came meanwhile.
+fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<Option<u8>> {
+    let updates = context.open()?;
+    let differences = differences(context, &updates)?;
+    let copies = snapshots(context, &updates)?;
     // No damage, and not repaired: that is the operator's word.
     if let Some(why) = survey::silent_timer(context).filter(|_| updates.spec().enabled) {
         context.report.warn(&why);
     }
-    if differences.is_empty() {
+    tell_others(context, &updates)?;
+    if differences.is_empty() && copies.is_empty() {
         context.report.notice("everything is as it was installed");
-        return Ok(0);
+        return Ok(Some(0));
     }
-    for difference in &differences {
-        context.report.warn(difference);
-    }
+    differences.iter().for_each(|difference| context.report.warn(difference));
+    copies.iter().for_each(|copy| context.report.warn(&copy.to_string()));
     if !args.repair {
-        let (count, them) = (differences.len(), if differences.len() == 1 { "it" } else { "them" });
+        let (count, them) = (differences.len() + copies.len(), if differences.len() == 1 { "it" } else { "them" });
         let noun = if count == 1 { "difference" } else { "differences" };
-        return Err(Error::new(Code::Damaged, format!("{count} {noun} from what was installed"))
-            .advise(format!("`teleport-update verify --repair` puts {them} right")));
+        return Err(Error::new(Code::Damaged, format!("{count} {noun} from what was installed")).advise(match () {
+            () if copies.is_empty() => format!("`teleport-update verify --repair` puts {them} right"),
+            () if differences.is_empty() => {
+                "`--repair` cannot put a copy of the database right: its line says what that means".to_owned()
+            }
+            () => "`teleport-update verify --repair` puts right all but copies of the database: their lines say what that means".to_owned(),
+        }));
     }
     let installed = survey::installed_now(context, &updates)?;
     let target = survey::active(&updates, &installed).ok_or_else(nothing_active)?;
+    let basis = Some(Basis::of(context, &updates)?);
     errand::carry_out(
         context,
         &Errand {
@@ -51,17 +126,10 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
             obsolete: &errand::never,
             refuse_left: None,
             trusted_snapshot: None,
+            basis,
         },
-    )?;
-    let updates = context.open()?;
-    if let Some(first) = self::differences(context, &updates)?.first() {
-        return Err(Error::new(Code::Damaged, format!("still different after the repair: {first}")));
-    }
-    match snapshots(context, &updates)?.first() {
-        None => Ok(0),
-        Some(first) => Err(Error::new(Code::BackupInvalid, format!("cannot be repaired: {first}"))
-            .advise("everything else is right, but there is no way back to that version")),
-    }
+        fetched,
+    )
 }
 
 /// Everything but snapshots that differs, as lines.
@@ -74,23 +142,26 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     }
     let dir = facts.dir_for(&active);
     let version_dir = context.layout.versions.join(&dir);
+    for (path, meta) in trust::open_versions(&context.layout)? {
+        let (shown, mode) = (path.display(), meta.mode() & 0o7777);
+        found.push(format!("{shown} is not root's alone (owner {}, mode {mode:04o})", meta.uid()));
+    }
     match Manifest::read(&version_dir) {
         Ok(manifest) => {
-            found.extend(
-                manifest
-                    .verify(&version_dir)?
-                    .iter()
-                    .map(|difference| format!("{}: {difference}", version_dir.display())),
-            );
+            // The directory itself is among the versions above.
+            let differences = manifest.verify(&version_dir)?.into_iter().filter(|found| found.path != ".");
+            found.extend(differences.map(|difference| format!("{}: {difference}", version_dir.display())));
             if lacks(manifest.components.as_deref(), &facts.components) {
                 let what = "components are selected that were left out when it was unpacked";
                 found.push(format!("{}: {what}", version_dir.display()));
             }
-            if manifest::read_marker(&version_dir).unwrap_or_default() != Some(manifest.archive_sha256) {
-                found.push(format!("{}: the checksum marker is missing or another", version_dir.display()));
+            match manifest::read_marker(&version_dir) {
+                Ok(marker) if marker == Some(manifest.archive_sha256) => {}
+                Ok(_) => found.push(format!("{}: the checksum marker is missing or another", version_dir.display())),
+                Err(error) => found.push(error.what),
             }
         }
-        Err(error) => found.push(error.to_string()),
+        Err(error) => found.push(error.what),
     }
     let target = Target { revision: active, url: String::new(), bytes: None, trust_snapshot: false, over: Over::Newer };
     let plan = plan::move_to(&facts, &target)?;
@@ -112,7 +183,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     if let Some(other) = &facts.other_data_dir {
         found.push(data_dir::told(other, &context.data_dir()?));
     }
-    for (file, program) in survey::starts_elsewhere(context) {
+    for (file, program) in survey::starts_elsewhere(context)? {
         let links = context.layout.inside(&context.layout.link_dir);
         found.push(format!(
             "{} starts {}, and the links are in {}",
@@ -124,8 +195,8 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Every snapshot that is not what its description says; they cannot be made again.
-fn snapshots(context: &Context, updates: &Updates) -> Result<Vec<String>> {
+/// What is wrong with snapshots that are not what their descriptions say; they cannot be made again.
+fn snapshots(context: &Context, updates: &Updates) -> Result<Vec<Error>> {
     let mut found = Vec::new();
     for installed in survey::installed_now(context, updates)? {
         let snapshot = directory::of(&context.layout.versions.join(&installed.dir));
@@ -140,7 +211,8 @@ fn snapshots(context: &Context, updates: &Updates) -> Result<Vec<String>> {
             Err(error) if error.code == Code::Permission => {
                 context.report.info(&format!("{}: not checked", error.what));
             }
-            Err(error) => found.push(error.what),
+            Err(error) if Backup::is_open(&snapshot) => found.push(error),
+            Err(error) => found.push(error.advise(NO_WAY_BACK)),
         }
     }
     Ok(found)

@@ -2,13 +2,11 @@
 
 use std::io::Write;
 
+use protocol::handover::PROTOCOL;
 use serde_json::json;
 
 use crate::cli::{OutputFormat, Version};
 use crate::report::{IoContext, Result};
-
-/// The hand-over protocol: an updater that declares it may be linked and run by another of its kind.
-pub const PROTOCOL: &str = "rfd0169/1";
 
 /// Prints the version.
 pub fn run(args: &Version) -> Result<u8> {

@@ -11,17 +11,17 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::errand::{self, Errand};
 use super::survey::{self, Depth};
-use super::{Context, recover, way_back};
+use super::{Context, pin, recover, way_back};
 use crate::config::Updates;
 use crate::config::status::Watch;
 use crate::execute::unmanaged;
 use crate::host::{lock, machine};
 use crate::plan::{Over, retention};
-use crate::release::Revision;
 use crate::report::{Code, Error, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{HealthSettings, Verdict};
 use crate::store::publish;
+use protocol::Revision;
 
 /// The name of the run back, for the lock and the journal.
 pub const COMMAND: &str = "watch";
@@ -39,7 +39,7 @@ pub fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) -> Resu
         return settle(context, watch, true);
     }
     context.report.info(&format!("{} is healthy; watching it for {} s more", watch.revision, left.as_secs()));
-    let binary = context.layout.versions.join(survey::dir_of(context, &watch.revision)).join("bin/teleport");
+    let binary = context.layout.versions.join(survey::dir_of(context, &watch.revision)?).join("bin/teleport");
     let data_dir = site.data_dir.clone();
     let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
     let settings = HealthSettings { watch: left, ..site.health };
@@ -145,6 +145,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
         return way_back::go(context, &fallen, reason);
     };
     let overtaken = Cell::new(false);
+    // No setting has a say in where it goes: the watch does.
     errand::carry_out(
         context,
         &Errand {
@@ -154,7 +155,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
             insist: true,
             depth: Depth::Move,
             over: Over::Told,
-            change: &|_| {},
+            change: &|spec| pin::follow(spec, &previous.version),
             obsolete: &|updates| {
                 let is_ours =
                     is_current(updates, &fallen) && updates.spec().active().as_ref() == Some(&fallen.revision);
@@ -163,7 +164,9 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
             },
             refuse_left: Some(format!("fell during its watch: {reason}")),
             trusted_snapshot: watch.snapshot_sha256.clone(),
+            basis: None,
         },
+        &mut None,
     )?;
     if overtaken.get() {
         return Ok(0);
@@ -203,7 +206,7 @@ fn note_fall(context: &mut Context, watch: &Watch, reason: &str) -> Result<Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::release::Edition;
+    use protocol::Edition;
 
     #[test]
     fn a_watch_is_over_by_its_time_another_version_or_another_boot() {

@@ -63,7 +63,7 @@ fn check_whole(context: &Context, done: &Plan, watch: &Watch) -> Result<()> {
         if !needed.try_exists().unwrap_or(true) {
             return Err(gone(format!("{} is gone", needed.display())));
         }
-        if is_agent && std::fs::read_link(&place.path).ok().map(Node::Link).as_ref() != Some(&place.now) {
+        if is_agent && durable::link_at(&place.path)?.map(Node::Link).as_ref() != Some(&place.now) {
             return Err(gone(format!("{} was changed meanwhile", place.path.display())));
         }
     }
@@ -85,7 +85,7 @@ fn settled(context: &Context, watch: &Watch, reason: &str) -> Result<Updates> {
     (spec.active_version, spec.active_edition) = (None, None);
     status.watch = None;
     record::add_refusal(&mut status, &watch.revision, reason, "rolled_back", now);
-    let dir = survey::dir_of(context, &watch.revision);
+    let dir = survey::dir_of(context, &watch.revision)?;
     record::add_failed_rows(&mut status, &watch.revision, &directory::of(&context.layout.versions.join(dir)));
     status.last_result = Some(LastResult {
         time: now,
@@ -94,6 +94,7 @@ fn settled(context: &Context, watch: &Watch, reason: &str) -> Result<Updates> {
         message: Some(reason.to_owned()),
         from: Some(watch.revision.clone()),
         to: None,
+        run: None,
     });
     updates.set_spec(&spec);
     updates.set_status(&status);

@@ -21,7 +21,7 @@ impl AgentConfig {
     pub fn read(file: &Path) -> Result<Option<Self>> {
         let Some(root) = read_document(file, false)? else { return Ok(None) };
         let teleport = View::new(file, &root).at("teleport")?;
-        let text = |key: &str| Ok(teleport.at(key)?.text()?.filter(|text| !text.is_empty()));
+        let text = |key: &str| -> Result<_> { Ok(teleport.at(key)?.text()?.filter(|text| !text.is_empty())) };
         let proxy = match text("proxy_server")? {
             Some(proxy) => Some(proxy),
             None => match text("auth_server")? {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::report::Result;
+use crate::host::machine;
+use crate::report::{Code, Result};
 use crate::yaml::document::Node;
 use crate::yaml::view::{View, read_document};
 
@@ -37,6 +38,15 @@ impl Credentials {
             http_proxy: view.at("http_proxy")?.text()?,
             base_url: view.at("base_url")?.text()?,
         })
+    }
+
+    /// As [`Credentials::read`]; none where the file is damaged, or this user may not read it.
+    pub fn known(versions: &Path) -> Result<Self> {
+        match Self::read(versions) {
+            Err(error) if error.code == Code::ConfigInvalid => Ok(Self::default()),
+            Err(error) if error.code == Code::Permission && !machine::is_root() => Ok(Self::default()),
+            read => read,
+        }
     }
 
     /// The content of the file in `versions` with these in it, unknown keys kept; empty when nothing is left.

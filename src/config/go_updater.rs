@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::host::Layout;
-use crate::release::{Edition, Revision, Version};
 use crate::report::Result;
 use crate::yaml::view::{View, read_document};
+use protocol::{Edition, Revision, Version};
 
 /// The Go updater's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl GoUpdater {
             }
         }
         let (spec, active) = (view.at("spec")?, view.at("status.active")?);
-        let text = |key: &str| Ok(spec.at(key)?.text()?.filter(|text| !text.is_empty()));
+        let text = |key: &str| -> Result<_> { Ok(spec.at(key)?.text()?.filter(|text| !text.is_empty())) };
         // Its word for "reset to nothing".
         let own = |value: Option<String>| value.filter(|value| value != "default");
         let version: Option<Version> = match active.at("version")? {

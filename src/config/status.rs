@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
-use crate::release::{Edition, Revision, Version};
 use crate::report::Result;
 use crate::yaml::document::Node;
 use crate::yaml::scalar::time_text;
 use crate::yaml::view::{View, revision_node};
+use protocol::{Edition, Revision, Version};
 
 /// What happened on this host. Times have whole seconds in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct LastResult {
     pub from: Option<Revision>,
     /// What it went for.
     pub to: Option<Revision>,
+    /// When its journal was begun, to the nanosecond: an undo that is cut short and done again is one failure.
+    pub run: Option<String>,
 }
 
 /// How a run ended.
@@ -229,6 +231,7 @@ impl LastResult {
             message: view.at("message")?.text()?,
             from: view.at("from")?.revision()?,
             to: view.at("to")?.revision()?,
+            run: view.at("run")?.text()?,
         }))
     }
 
@@ -240,6 +243,7 @@ impl LastResult {
             ("message", self.message.as_deref().map(Node::text)),
             ("from", self.from.as_ref().map(revision_node)),
             ("to", self.to.as_ref().map(revision_node)),
+            ("run", self.run.as_deref().map(Node::text)),
         ])
     }
 }
@@ -402,6 +406,7 @@ mod tests {
                 message: Some("it: \"fell\"\nover".to_owned()),
                 from: Some(revision("1.0.0")),
                 to: Some(revision("2.0.0")),
+                run: Some("2026-01-02T03:04:04.5Z".to_owned()),
             }),
             last_update_time: Some(time),
             previous: Some(revision("1.0.0")),

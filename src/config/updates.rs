@@ -7,11 +7,12 @@ use super::credentials::{self, Credentials};
 use super::status::Status;
 use crate::host::durable;
 use crate::host::http::{Retry, Timeouts};
-use crate::release::{Edition, Limits, Revision, Version};
+use crate::release::Limits;
 use crate::report::Result;
 use crate::yaml::document::Node;
 use crate::yaml::scalar::duration_text;
 use crate::yaml::view::{View, read_document};
+use protocol::{Edition, Revision, Version};
 
 /// `version` of `updates.yaml` (RFD 0169).
 const FORMAT: &str = "v1";
@@ -299,7 +300,40 @@ impl Updates {
     }
 }
 
+/// The same for every setting; one that is forgotten here does not compile.
+macro_rules! each_setting {
+    ($merge:ident) => {
+        $merge! {
+            proxy, enabled, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
+            min_version, ca, public_key, insecure, watch, health, network, backup_max_age, database_timeout, path,
+            data_dir, https_proxy, http_proxy, no_proxy, service, update_id, update_id_host
+        }
+    };
+}
+
 impl Spec {
+    /// These settings with what `wanted` changes of `base`. What somebody else has changed here since `base` stays: it is the
+    /// later word (SPEC §7).
+    #[must_use]
+    pub fn changed(&self, base: &Self, wanted: &Self) -> Self {
+        macro_rules! merge {
+            ($($field:ident),+) => {
+                Self { $($field: if self.$field == base.$field { &wanted.$field } else { &self.$field }.clone()),+ }
+            };
+        }
+        each_setting!(merge)
+    }
+
+    /// The settings that somebody else has changed here since `base`, and that `wanted` would change again.
+    pub fn contested(&self, base: &Self, wanted: &Self) -> Vec<&'static str> {
+        macro_rules! merge {
+            ($($field:ident),+) => {
+                [$((stringify!($field), self.$field != base.$field && wanted.$field != self.$field)),+]
+            };
+        }
+        each_setting!(merge).into_iter().filter_map(|(name, is_contested)| is_contested.then_some(name)).collect()
+    }
+
     /// The active version with its edition, if both are known.
     pub fn active(&self) -> Option<Revision> {
         let version = self.active_version.clone()?;
@@ -336,7 +370,7 @@ impl Spec {
 
     fn from_view(view: &View<'_>) -> Result<Self> {
         let default = Self::default();
-        let text = |key: &str| Ok(view.at(key)?.text()?.filter(|text| !text.is_empty()));
+        let text = |key: &str| -> Result<_> { Ok(view.at(key)?.text()?.filter(|text| !text.is_empty())) };
         let keep = view.at("keep")?;
         Ok(Self {
             proxy: text("proxy")?,
@@ -433,7 +467,7 @@ impl Health {
 impl Network {
     fn from_view(view: &View<'_>) -> Result<Self> {
         let default = Self::default();
-        let time = |key: &str, default: Duration| Ok(view.at(key)?.duration()?.unwrap_or(default));
+        let time = |key: &str, default: Duration| -> Result<_> { Ok(view.at(key)?.duration()?.unwrap_or(default)) };
         let tries = view.at("tries")?;
         Ok(Self {
             connect: time("connect", default.connect)?,
@@ -510,6 +544,21 @@ mod tests {
     }
 
     const HEAD: &str = "version: v1\nkind: agent_versions\n";
+
+    #[test]
+    fn what_others_changed_since_stays_and_what_both_say_otherwise_is_contested() {
+        let group = |name: &str| Some(name.to_owned());
+        let base = Spec { group: group("a"), keep: 2, ..Spec::default() };
+        let wanted = Spec { group: group("b"), enabled: true, ..base.clone() };
+        assert_eq!(base.changed(&base, &wanted), wanted);
+        assert_eq!(base.contested(&base, &wanted), [""; 0]);
+        let now = Spec { group: group("c"), keep: 5, ..base.clone() };
+        assert_eq!(now.changed(&base, &wanted), Spec { enabled: true, ..now.clone() });
+        // `keep` is what somebody else has changed, and wanted as it was; decided anew, it would be wanted as it is.
+        assert_eq!(now.contested(&base, &Spec { keep: 5, ..wanted.clone() }), ["group"]);
+        // Both say the same.
+        assert_eq!(wanted.contested(&base, &wanted), [""; 0]);
+    }
 
     #[test]
     fn a_missing_file_is_an_empty_configuration_in_the_rfds_form() {

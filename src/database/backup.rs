@@ -6,12 +6,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{digest, sqlite};
-use crate::host::durable;
-use crate::release::{Edition, Version};
+use crate::host::{durable, trust};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::yaml::Node;
 use crate::yaml::scalar::time_text;
 use crate::yaml::view::{View, read_document};
+use protocol::{Edition, Version};
 
 /// The snapshot's database file.
 pub const DATABASE_FILE: &str = "sqlite.db";
@@ -87,15 +87,39 @@ pub struct Expect<'a> {
 impl Backup {
     /// Reads the description in `snapshot_dir`; `None` if it is not there.
     ///
-    /// Errors: `backup_invalid` with file and line; `permission`, `io`.
+    /// Errors: `backup_invalid` with file and line, also for one that others could have written; `permission`, `io`.
     pub fn read(snapshot_dir: &Path) -> Result<Option<Self>> {
         let file = snapshot_dir.join(DESCRIPTION_FILE);
+        if Self::is_open(snapshot_dir) {
+            let (shown, dir) = (file.display(), snapshot_dir.display());
+            let what = format!("{shown} is not root's alone: others could have changed this copy of the database");
+            let how = format!("if you trust it: `chown root:root {dir} {shown}; chmod go-w {dir} {dir}/*`");
+            return Err(Error::new(Code::BackupInvalid, what).advise(how));
+        }
         let read = read_document(&file, true)
             .and_then(|root| root.map(|root| Self::from_view(&View::new(&file, &root))).transpose());
         read.map_err(|error| match error.code {
             Code::ConfigInvalid => Error::new(Code::BackupInvalid, error.what).advise(NO_DOWNGRADE),
             _ => error,
         })
+    }
+
+    /// Whether others could have changed the description in `snapshot_dir`, whose digest vouches for the copy; that has the
+    /// database's own owner.
+    pub fn is_open(snapshot_dir: &Path) -> bool {
+        [snapshot_dir, &snapshot_dir.join(DESCRIPTION_FILE)]
+            .iter()
+            .any(|path| std::fs::symlink_metadata(path).is_ok_and(|meta| !trust::is_closed(path, &meta)))
+    }
+
+    /// Whether `snapshot_dir` holds what a failed version wrote; one without a good description is nobody's evidence.
+    ///
+    /// Errors: `permission`, `io`.
+    pub fn is_failed(snapshot_dir: &Path) -> Result<bool> {
+        match Self::read(snapshot_dir) {
+            Err(error) if error.code == Code::BackupInvalid => Ok(false),
+            read => Ok(read?.is_some_and(|backup| backup.failed)),
+        }
     }
 
     /// Writes the description durably, mode 0644; [`Backup::read`] gives it back with whole seconds.
@@ -247,7 +271,7 @@ pub fn check(snapshot_dir: &Path, expect: &Expect<'_>) -> Result<Backup> {
 pub fn check_bytes(snapshot_dir: &Path, backup: &Backup) -> Result<()> {
     let Content::Database { size, sha256 } = &backup.content else { return Ok(()) };
     let file = snapshot_dir.join(DATABASE_FILE);
-    if !file.is_file() {
+    if !durable::exists(&file)? {
         return Err(missing(&file));
     }
     let (found, length) = digest::of_file(&file)?;

@@ -32,8 +32,7 @@ pub fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<(String, u6
         to.write_all(&chunk[..count])?;
         size += count as u64;
     }
-    let hex = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((hex, size))
+    Ok((base16ct::lower::encode_string(&hash.finalize()), size))
 }
 
 #[cfg(test)]

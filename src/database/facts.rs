@@ -11,7 +11,7 @@ use crate::report::{Code, Error, IoContext, Result};
 ///
 /// Errors: `database_invalid` if it is a mount point.
 pub fn check_replaceable(db: &Path) -> Result<()> {
-    let path = sqlite::live_path(db);
+    let path = sqlite::live_path(db)?;
     // What cannot be asked is found when it is renamed.
     let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     match mounts.split(|byte| *byte == b'\n').any(|line| mounted_at(line).is_some_and(|place| place == path)) {
@@ -52,7 +52,7 @@ pub struct DatabaseFacts {
 impl DatabaseFacts {
     /// Looks at `db` (`<data_dir>/proc/sqlite.db`). Errors: `permission`, `io`; `database_invalid` if it is no file.
     pub fn gather(db: &Path) -> Result<Self> {
-        let path = sqlite::live_path(db);
+        let path = sqlite::live_path(db)?;
         let size = |path: &Path| match sqlite::look(path) {
             Ok(meta) if !meta.is_file() => {
                 Err(Error::new(Code::DatabaseInvalid, format!("{} is not a file", path.display())))

@@ -7,7 +7,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use super::{sqlite, stamp};
-use crate::report::Result;
+use crate::report::{IoContext, Result};
 
 /// A lock of the whole file, thus also of the bytes that SQLite locks before it reads or writes (sqlite.org, "Database File
 /// Format", 1.5.1), and before it looks at a log. It goes with the file, not with its name, and ends with the value or
@@ -21,9 +21,12 @@ impl Hold {
     ///
     /// Errors: `database_busy` if another program has a lock.
     pub fn take(db: &Path) -> Result<Option<Self>> {
-        let db = &sqlite::live_path(db);
-        let open = || Ok(File::options().read(true).write(true).open(db));
-        let Ok(file) = sqlite::acting(db, open)? else { return Ok(None) };
+        let db = &sqlite::live_path(db)?;
+        let open = |here: &Path| Ok(File::options().read(true).write(true).open(here));
+        let file = match sqlite::acting(db, open)? {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file.at("cannot open", db)?,
+        };
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
             Err(Errno::AGAIN | Errno::ACCESS) => Err(stamp::used(db)),

@@ -6,6 +6,7 @@
 pub mod backup;
 mod digest;
 pub mod directory;
+pub mod evidence;
 mod facts;
 mod hold;
 mod raw;

@@ -52,7 +52,8 @@ pub(super) fn is_hollow(path: &Path, bytes: u64) -> bool {
 
 /// Bytes that a snapshot of `db` can take on the disk.
 pub fn room_for_copy(db: &Path) -> u64 {
-    let db = sqlite::live_path(db);
+    // An estimate: what cannot be looked at fails where it is copied.
+    let Ok(db) = sqlite::live_path(db) else { return 0 };
     let of = |suffix| {
         let file = sqlite::beside(&db, suffix);
         let size = std::fs::metadata(&file).map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
@@ -121,8 +122,12 @@ fn copy_files(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<u32> {
         for suffix in ["", "-wal", "-journal"] {
             clock.check(db)?;
             let (from, to) = (sqlite::beside(db, suffix), sqlite::beside(&dir.join(DATABASE_FILE), suffix));
-            let meta = sqlite::look(&from).ok().filter(|meta| meta.is_file() && !is_hollow(&from, meta.len()));
-            if meta.is_some()
+            let meta = match sqlite::look(&from) {
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
+                meta => meta.at("cannot look at", &from)?,
+            };
+            if meta.is_file()
+                && !is_hollow(&from, meta.len())
                 && let Some(owner) = Owner::of(&from)?
             {
                 place(&from, &to, false, owner)?;
@@ -142,7 +147,10 @@ fn stamps(db: &Path) -> Result<Vec<(OsString, Option<Stamp>)>> {
         let file = sqlite::beside(db, suffix);
         Ok((
             OsString::from(suffix),
-            Stamp::of(&file).or_else(|error| if file.exists() { Err(error) } else { Ok(None) })?,
+            match Stamp::of(&file) {
+                Err(_) if !durable::exists(&file)? => None,
+                stamp => stamp?,
+            },
         ))
     };
     ["", "-wal", "-journal"].iter().map(of).collect()

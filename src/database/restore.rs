@@ -55,7 +55,7 @@ impl Prepared {
 
     /// Whether the prepared file is a good database; reads it whole. Errors: `backup_invalid`; `permission`, `io`.
     pub fn check(&self) -> Result<()> {
-        sqlite::acting(&self.file, || sqlite::check_at_rest(&self.file)).map_err(|error| match error.code {
+        sqlite::acting(&self.file, sqlite::check_at_rest).map_err(|error| match error.code {
             Code::DatabaseInvalid => invalid(&format!("is not a good database any more: {}", error.what)),
             _ => error,
         })
@@ -94,8 +94,7 @@ pub fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<&str>) ->
 /// Copies a file of a snapshot to the new file `target` beside the database.
 fn copy_out(source: &Path, target: &Path) -> Result<(String, u64)> {
     let mut from = open(source)?;
-    let make = || durable::create_new(target, 0o600).at("cannot make", target);
-    let mut to = sqlite::acting(target, make)?;
+    let mut to = Acting::beside(target)?.create_new(target, 0o600)?;
     let copied = digest::copy(&mut from, &mut to).at("cannot write", target)?;
     to.sync_all().at("cannot sync", target)?;
     Ok(copied)
@@ -112,12 +111,17 @@ fn remove(file: &Path) -> Result<()> {
     if !durable::exists(file)? {
         return Ok(());
     }
-    sqlite::acting(file, || durable::remove_file(file))
+    Acting::beside(file)?.remove(file)
 }
 
 /// Renames a file beside the database.
 fn rename(from: &Path, to: &Path) -> Result<()> {
-    sqlite::acting(to, || durable::rename(from, to))
+    let acting = Acting::beside(to)?;
+    // No file can be renamed over it.
+    if acting.is_foreign() && std::fs::symlink_metadata(to).is_ok_and(|meta| meta.is_dir()) {
+        acting.remove(to)?;
+    }
+    acting.names(|| durable::rename(&acting.path(from), &acting.path(to)))
 }
 
 /// Swaps a prepared database in, or removes the live one if the snapshot says there was none. The agent is stopped, and
@@ -149,7 +153,7 @@ pub fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Result<()> 
 
 /// Swaps in what [`prepare`] left beside `db` for a restore; true if there was something. As [`commit`].
 pub fn swap(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
-    let db = sqlite::live_path(db);
+    let db = sqlite::live_path(db)?;
     let file = prepared_path(&db);
     match durable::exists(&file)? {
         true => replace(&db, &file, look).map(|()| true),
@@ -159,7 +163,7 @@ pub fn swap(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
 
 /// Removes the live database, of which `prepare` has left an empty file: the restore of "no database". As [`swap`].
 pub fn swap_absent(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
-    let db = sqlite::live_path(db);
+    let db = sqlite::live_path(db)?;
     let file = prepared_path(&db);
     let is_there = durable::exists(&file)?;
     if is_there {
@@ -178,10 +182,12 @@ fn replace(db: &Path, file: &Path, look: &dyn Fn() -> Result<()>) -> Result<()> 
     // Two names of one file are left alone by rename: the snapshot linked was the live file itself.
     remove(file)?;
     // Of which of the two files it is cannot be told.
-    match sqlite::SIDECARS.iter().any(|suffix| sqlite::beside(db, suffix).exists()) {
-        true => Err(stamp::used(db)),
-        false => Ok(()),
+    for suffix in sqlite::SIDECARS {
+        if durable::exists(&sqlite::beside(db, suffix))? {
+            return Err(stamp::used(db));
+        }
     }
+    Ok(())
 }
 
 /// Removes the live database with all that belongs to it: the restoration of "no database". The agent is stopped.
@@ -198,7 +204,7 @@ fn remove_database(db: &Path) -> Result<()> {
 /// Puts the log that is kept in `snapshot_dir` back beside the live database `db`, which was not replaced and is still the
 /// file of `left`: a swap that was cut short has taken it away.
 pub fn return_log(snapshot_dir: &Path, db: &Path, left: Option<Stamp>) -> Result<()> {
-    let db = sqlite::live_path(db);
+    let db = sqlite::live_path(db)?;
     let kept = snapshot_dir.join(DATABASE_FILE);
     // With rows of later in the file the log does not fit it any more.
     if left.is_none() || Stamp::of(&db)? != left {
@@ -238,17 +244,17 @@ fn logs_of(file: &Path) -> Result<Vec<(PathBuf, &'static str)>> {
 
 /// Whether the restore that was prepared beside `db` has not happened.
 pub fn is_prepared(db: &Path) -> Result<bool> {
-    durable::exists(&prepared_path(&sqlite::live_path(db)))
+    durable::exists(&prepared_path(&sqlite::live_path(db)?))
 }
 
 /// Whether this run's own snapshot still lies ready for an undo: its swap has not happened.
 pub fn is_undo_prepared(db: &Path) -> Result<bool> {
-    durable::exists(&undo_path(&sqlite::live_path(db)))
+    durable::exists(&undo_path(&sqlite::live_path(db)?))
 }
 
 /// Removes what [`prepare`] left beside `db`, if anything.
 pub fn discard(db: &Path) -> Result<()> {
-    let db = sqlite::live_path(db);
+    let db = sqlite::live_path(db)?;
     let undo = undo_path(&db);
     for log in sqlite::LOGS {
         remove(&sqlite::beside(&undo, log))?;
@@ -274,29 +280,37 @@ fn make(
     trusted: Option<&str>,
     place: impl Fn(&Path, &Path) -> Result<(String, u64)>,
 ) -> Result<Prepared> {
-    let db = sqlite::live_path(db);
+    let db = sqlite::live_path(db)?;
+    if trusted.is_some() {
+        // Its owner can have taken the directory away meanwhile, and must have the old version's database all the same.
+        Acting::make_dir(durable::parent(&db))?;
+        sqlite::opened_up(&db)?;
+    }
     let target = if trusted.is_some() { undo_path(&db) } else { prepared_path(&db) };
     let content = wanted(snapshot_dir, trusted)?;
     remove(&target)?;
     let Content::Database { size, sha256 } = content else {
         if trusted.is_none() {
-            sqlite::acting(&target, || {
-                durable::write_synced(&target, b"", 0o600)?;
-                durable::sync_dir(durable::parent(&target))
-            })?;
+            let made = Acting::beside(&target)?.create_new(&target, 0o600)?;
+            made.sync_all().at("cannot sync", &target)?;
+            sync_directory(&target)?;
         }
         return Ok(Prepared { db, file: target, absent: true, size: 0 });
     };
     let source = snapshot_dir.join(DATABASE_FILE);
     let finish = |source: &Path, target: &Path| {
-        let owner = match Owner::of(&db)? {
-            Some(owner) => Some(owner),
-            None => Owner::of(source)?,
+        let owner = match Owner::of(&db) {
+            Ok(Some(owner)) => Some(owner),
+            // Whatever has come in its place, the old version must have its own.
+            Err(error) if trusted.is_none() || error.code != Code::DatabaseInvalid => return Err(error),
+            _ => Owner::of(source)?,
         };
         if let Some(owner) = owner {
             owner.give(target)?;
         }
-        sqlite::acting(target, || copy_label(&db, target).and_then(|()| durable::sync_file(target)))
+        let file = sqlite::open(target).at("cannot open", target)?;
+        copy_label(&db, target, &file)?;
+        file.sync_all().at("cannot sync", target)
     };
     let made = place(&source, &target).and_then(|(found, length)| {
         if sha256.is_some_and(|sha256| sha256 != found) || size.is_some_and(|size| size != length) {
@@ -304,7 +318,7 @@ fn make(
         }
         // This run's own snapshot was checked when it was taken, or is of a database that was already damaged then.
         if trusted.is_none() {
-            sqlite::acting(&target, || sqlite::check_at_rest(&target)).map_err(|error| match error.code {
+            sqlite::acting(&target, sqlite::check_at_rest).map_err(|error| match error.code {
                 Code::DatabaseInvalid => invalid("is not a good database").during(source.display()),
                 _ => error,
             })?;
@@ -316,7 +330,7 @@ fn make(
             place(&log, &place_of_log)?;
             finish(&log, &place_of_log)?;
         }
-        sqlite::acting(&target, || durable::sync_dir(durable::parent(&target)))?;
+        sync_directory(&target)?;
         Ok(length)
     });
     match made {
@@ -361,15 +375,21 @@ fn remove_sidecars(db: &Path) -> Result<bool> {
     Ok(any)
 }
 
-/// Gives `to` the SELinux label of `from`, where labels exist and `from` does.
-fn copy_label(from: &Path, to: &Path) -> Result<()> {
+/// Makes the name of a file beside the database durable.
+fn sync_directory(file: &Path) -> Result<()> {
+    let acting = Acting::beside(file)?;
+    acting.names(|| durable::sync_dir(durable::parent(&acting.path(file))))
+}
+
+/// Gives the open file `file`, which is `to`, the SELinux label of `from`, where labels exist and `from` does.
+fn copy_label(from: &Path, to: &Path, file: &File) -> Result<()> {
     let mut label = [0; MAX_LABEL];
     let length = match rustix::fs::lgetxattr(from, LABEL, &mut label[..]) {
         Ok(length) => length,
         Err(Errno::NOTSUP | Errno::NODATA | Errno::NOENT) => return Ok(()),
         Err(error) => return Err(error).at("cannot read the SELinux label of", from),
     };
-    match rustix::fs::lsetxattr(to, LABEL, &label[..length], XattrFlags::empty()) {
+    match rustix::fs::fsetxattr(file, LABEL, &label[..length], XattrFlags::empty()) {
         Ok(()) | Err(Errno::NOTSUP) => Ok(()),
         Err(error) => Err(Error::new(
             Code::of_io(&error.into()),

@@ -13,8 +13,8 @@ use super::backup::{Backup, Content, DATABASE_FILE};
 use super::{digest, directory, raw, sqlite};
 use crate::host::acting::Acting;
 use crate::host::durable;
-use crate::release::Revision;
 use crate::report::{Code, Error, IoContext, Result};
+use protocol::Revision;
 
 /// Most passes while others write, count (SPEC §6 "Rows").
 pub(super) const MAX_PASSES: u32 = 3;
@@ -87,7 +87,7 @@ pub fn snapshot_online(
     pace: &Pace<'_>,
 ) -> Result<Snapshot> {
     let clock = Clock::start(pace);
-    let db = sqlite::live_path(db);
+    let db = sqlite::live_path(db)?;
     directory::make_fresh(dir)?;
     if let Some(what) = raw::oddity(&db)? {
         return raw::keep(&db, dir, subject, &clock, Error::new(Code::DatabaseInvalid, what));
@@ -124,9 +124,10 @@ fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<(u32, bool)> 
     let copy = dir.join(DATABASE_FILE);
     // Without a log of its own to keep, the last one to close leaves no sidecars behind.
     let keeps_log = sqlite::beside(db, "-wal").exists();
-    let acting = Acting::beside(db)?;
+    let acting = sqlite::opened_up(db)?;
+    let here = acting.path(db);
     let source = acting.act(|| {
-        let source = sqlite::open_live(db, LOCK_WAIT)?;
+        let source = sqlite::open_live(&here, LOCK_WAIT)?;
         if keeps_log {
             let set = source.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
             set.map_err(|error| sqlite::explain(error, "cannot open", db))?;
@@ -136,7 +137,7 @@ fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<(u32, bool)> 
                 row.get::<_, i64>(0)
             })
         })?;
-        if raw::is_hollow(db, bytes.unsigned_abs()) {
+        if raw::is_hollow(&here, bytes.unsigned_abs()) {
             let what =
                 format!("{} says that it has {bytes} bytes, and the disk has next to none of them", db.display());
             return Err(Error::new(Code::DatabaseInvalid, what));
@@ -264,6 +265,9 @@ pub(super) fn lock_wait() -> Duration {
     LOCK_WAIT
 }
 
+/// What the owner's permissions on his database are at least: without them it would be nobody's.
+const NEEDED: u32 = 0o600;
+
 /// Owner and mode of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
@@ -279,7 +283,7 @@ impl Owner {
             Ok(meta) if !meta.is_file() => {
                 Err(Error::new(Code::DatabaseInvalid, format!("{} is not a file", path.display())))
             }
-            Ok(meta) => Ok(Some(Self { uid: meta.uid(), gid: meta.gid(), mode: meta.mode() & 0o777 })),
+            Ok(meta) => Ok(Some(Self { uid: meta.uid(), gid: meta.gid(), mode: (meta.mode() & 0o777) | NEEDED })),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).at("cannot look at", path),
         }

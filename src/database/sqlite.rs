@@ -3,19 +3,23 @@
 //! No file of an open database may be opened and closed by other means in this process: closing any descriptor of it
 //! drops SQLite's POSIX locks.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString, c_char, c_int};
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
-use rustix::fs::OFlags;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use crate::host::acting::Acting;
+use crate::host::acting::{Acting, HANDLES};
+use crate::host::durable;
 use crate::report::{Code, Error, IoContext, Result};
+
+/// What stands in the path of a URI as it is (RFC 3986, unreserved, and the slash).
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
 /// Names of the files that belong to a database file.
 pub const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -24,18 +28,34 @@ pub const LOGS: [&str; 2] = ["-wal", "-journal"];
 
 /// The database's own path: SQLite names its sidecars after the link's target, and a rename must not replace a link. A link
 /// that others than root can make is not followed.
-pub fn live_path(db: &Path) -> PathBuf {
+///
+/// Errors: `io` where it cannot be told what it leads to.
+pub fn live_path(db: &Path) -> Result<PathBuf> {
     match Acting::beside(db) {
-        Ok(acting) if !acting.is_foreign() => std::fs::canonicalize(db).unwrap_or_else(|_| db.to_owned()),
-        _ => db.to_owned(),
+        Ok(acting) if !acting.is_foreign() => durable::real(db),
+        Err(error) if error.code != Code::Permission => Err(error),
+        _ => Ok(db.to_owned()),
     }
 }
 
-/// Does `work` with the database `db`, or a file beside it, with the rights of whose directory it is in.
+/// Does `work` with the database `db`, or a file beside it, with the rights of whose directory it is in; it gets the name that
+/// the file has with them.
 ///
 /// Errors: those of `work`; `permission` if that is not to be told.
-pub fn acting<T>(db: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    Acting::beside(db)?.act(work)
+pub fn acting<T>(db: &Path, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let acting = opened_up(db)?;
+    let here = acting.path(db);
+    acting.act(|| work(&here))
+}
+
+/// Whose rights are used for the database `db`, or a file beside it. What its owner has taken from himself he has back then:
+/// else neither this nor his agent could work with it.
+///
+/// Errors: `permission` if that is not to be told.
+pub fn opened_up(db: &Path) -> Result<Acting> {
+    let acting = Acting::beside(db)?;
+    acting.open_up(&["", "-wal", "-shm", "-journal"].map(|suffix| beside(db, suffix)));
+    Ok(acting)
 }
 
 /// What stands at `path`; a link counts as what it is where others than root can make one.
@@ -49,11 +69,7 @@ pub fn look(path: &Path) -> std::io::Result<Metadata> {
 /// Opens `path` for reading, with the rights of whose directory it is in; a link that others can make is not followed, and
 /// a pipe in its place is not waited for.
 pub fn open(path: &Path) -> std::io::Result<File> {
-    let acting = Acting::beside(path).map_err(|error| std::io::Error::other(error.what))?;
-    let flags = if acting.is_foreign() { OFlags::NOFOLLOW | OFlags::NONBLOCK } else { OFlags::NONBLOCK };
-    let flags = i32::try_from(flags.bits()).unwrap_or_default();
-    let opened = acting.act(|| Ok(File::options().read(true).custom_flags(flags).open(path)));
-    opened.map_err(|error| std::io::Error::other(error.what))?
+    Acting::beside(path).map_err(|error| std::io::Error::other(error.what))?.open(path)
 }
 
 /// `path` with `suffix` behind its name.
@@ -68,12 +84,13 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 ///
 /// Errors: `permission`, `io`.
 pub fn log_size(file: &Path) -> Result<u64> {
-    let size = match look(file) {
+    let (size, is_file) = match look(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
-        other => other.at("cannot look at", file)?.len(),
+        other => other.at("cannot look at", file).map(|meta| (meta.len(), meta.is_file()))?,
     };
     let mut first = [0];
-    let is_spent = size > 0
+    let is_spent = is_file
+        && size > 0
         && file.as_os_str().as_bytes().ends_with(b"-journal")
         && open(file).and_then(|mut file| file.read(&mut first)).at("cannot read", file)? == 1
         && first == [0];
@@ -87,7 +104,7 @@ pub fn log_size(file: &Path) -> Result<u64> {
 /// files by their names whenever it likes: all use of the connection, its end too, is within [`acting`].
 pub fn open_live(db: &Path, wait: Duration) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(db, flags).map_err(|error| explain(error, "cannot open", db))?;
+    let connection = connect(db, db, flags)?;
     let set = connection.busy_timeout(wait).and_then(|()| connection.execute_batch("PRAGMA trusted_schema = OFF"));
     set.map_err(|error| explain(error, "cannot open", db))?;
     Ok(connection)
@@ -95,18 +112,58 @@ pub fn open_live(db: &Path, wait: Duration) -> Result<Connection> {
 
 /// Opens a single-file database that nobody else uses, without locks and without making sidecars.
 pub fn open_at_rest(db: &Path) -> Result<Connection> {
-    let mut uri = String::from("file:");
-    for byte in std::path::absolute(db).unwrap_or_else(|_| db.to_owned()).as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => uri.push(char::from(*byte)),
-            other => uri.push_str(&format!("%{other:02x}")),
-        }
-    }
-    uri.push_str("?immutable=1");
+    let path = std::path::absolute(db).unwrap_or_else(|_| db.to_owned());
+    let uri = format!("file:{}?immutable=1", percent_encode(path.as_os_str().as_bytes(), ESCAPED));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    let connection = Connection::open_with_flags(uri, flags).map_err(|error| explain(error, "cannot open", db))?;
+    let connection = connect(Path::new(&uri), db, flags)?;
     connection.execute_batch("PRAGMA trusted_schema = OFF").map_err(|error| explain(error, "cannot open", db))?;
     Ok(connection)
+}
+
+/// Opens `name`, which stands for `db`.
+fn connect(name: &Path, db: &Path, flags: OpenFlags) -> Result<Connection> {
+    let opened = match db.starts_with(HANDLES) {
+        false => Connection::open_with_flags(name, flags),
+        true => Connection::open_with_flags_and_vfs(name, flags, by_handle()),
+    };
+    opened.map_err(|error| explain(error, "cannot open", db))
+}
+
+/// SQLite's own way to the files of this system, but that names are taken as they are: it would follow the name of an open
+/// directory to that directory's path, on which the rights may be lacking.
+fn by_handle() -> &'static CStr {
+    const NAME: &CStr = c"by-handle";
+    const FULL_NAME: FullName = as_it_is;
+    static MADE: OnceLock<()> = OnceLock::new();
+    MADE.get_or_init(|| {
+        // SAFETY: the table found is complete and lives as long as the process, its copy does, too; it is changed before it is
+        // made known.
+        unsafe {
+            let usual = ffi::sqlite3_vfs_find(std::ptr::null());
+            if let Some(usual) = usual.as_ref() {
+                let own = Box::leak(Box::new(*usual));
+                (own.pNext, own.zName, own.xFullPathname) = (std::ptr::null_mut(), NAME.as_ptr(), Some(FULL_NAME));
+                ffi::sqlite3_vfs_register(own, 0);
+            }
+        }
+    });
+    NAME
+}
+
+/// The entry of the table that makes a full name.
+type FullName = unsafe extern "C" fn(*mut ffi::sqlite3_vfs, *const c_char, c_int, *mut c_char) -> c_int;
+
+/// Copies `name` to the `room` bytes at `to`.
+unsafe extern "C" fn as_it_is(_: *mut ffi::sqlite3_vfs, name: *const c_char, room: c_int, to: *mut c_char) -> c_int {
+    // SAFETY: SQLite gives a string that ends with a zero, and as much room as it says.
+    unsafe {
+        let bytes = CStr::from_ptr(name).to_bytes_with_nul();
+        if bytes.len() > usize::try_from(room).unwrap_or_default() {
+            return ffi::SQLITE_CANTOPEN;
+        }
+        std::ptr::copy_nonoverlapping(name, to, bytes.len());
+    }
+    ffi::SQLITE_OK
 }
 
 /// `PRAGMA quick_check`: `database_invalid` with the first complaint unless it is `ok`.

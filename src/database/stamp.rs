@@ -45,7 +45,7 @@ impl Stamp {
 ///
 /// Errors: `database_busy`; `permission`, `io`.
 pub fn check_left(db: &Path, left: Option<Stamp>, snapshot_dir: &Path) -> Result<()> {
-    let path = sqlite::live_path(db);
+    let path = sqlite::live_path(db)?;
     let kept = snapshot_dir.join(super::backup::DATABASE_FILE);
     let mut untouched = Stamp::of(&path)? == left;
     for suffix in sqlite::LOGS {
@@ -63,7 +63,7 @@ pub(super) fn used(db: &Path) -> Error {
 
 /// Whether `db` is the file of `stamp` with nothing written to it or beside it.
 pub fn is_unwritten(db: &Path, stamp: Option<Stamp>) -> Result<bool> {
-    let path = sqlite::live_path(db);
+    let path = sqlite::live_path(db)?;
     let logs = sqlite::LOGS.iter().map(|suffix| sqlite::log_size(&sqlite::beside(&path, suffix)));
     let logs = logs.sum::<Result<u64>>()?;
     Ok(stamp.is_some() && Stamp::of(&path)? == stamp && logs == 0)

@@ -49,7 +49,7 @@ pub struct Taken {
 ///
 /// Errors: `no_space`, `read_only`, which are better found before the agent is stopped; `permission`, `io`.
 pub fn link_ahead(db: &Path, dir: &Path) -> Result<bool> {
-    let db = sqlite::live_path(db);
+    let db = sqlite::live_path(db)?;
     directory::make_fresh(dir)?;
     if Owner::of(&db)?.is_none() {
         return Ok(false);
@@ -79,7 +79,7 @@ pub fn take_stopped(
     pace: &Pace<'_>,
 ) -> Result<Taken> {
     let clock = Clock::start(pace);
-    let db = sqlite::live_path(db);
+    let db = sqlite::live_path(db)?;
     let Some(owner) = Owner::of(&db)? else {
         directory::make_fresh(dir)?;
         absent(dir, subject)?;
@@ -119,7 +119,10 @@ pub fn describe_taken(dir: &Path, subject: &Subject<'_>) -> Result<(Backup, Opti
         let absent = Backup::read(dir)?.ok_or_else(|| missing(&dir.join(DESCRIPTION_FILE)))?;
         return Ok((absent, None));
     }
-    let raw = sqlite::SIDECARS.iter().any(|suffix| sqlite::beside(&copy, suffix).exists());
+    let mut raw = false;
+    for suffix in sqlite::SIDECARS {
+        raw |= durable::exists(&sqlite::beside(&copy, suffix))?;
+    }
     // To SQLite a read that failed is damage: what goes by is not there a second time.
     let damage = match sqlite::check_at_rest(&copy).or_else(|_| sqlite::check_at_rest(&copy)) {
         Ok(()) => None,
@@ -146,7 +149,7 @@ pub fn snapshot_stopped(
     pace: &Pace<'_>,
 ) -> Result<Snapshot> {
     let clock = Clock::start(pace);
-    let db = sqlite::live_path(db);
+    let db = sqlite::live_path(db)?;
     directory::make_fresh(dir)?;
     let Some(owner) = Owner::of(&db)? else { return absent(dir, subject) };
     let raw = rest(&db, &clock, at_rest.even_if_damaged, settle_checked)?;
@@ -162,8 +165,8 @@ pub fn snapshot_stopped(
 /// What a running agent's database has not on the disk yet; what does not work is done when it is stopped.
 fn write_out(db: &Path) {
     if has_log(db) {
-        let _ = sqlite::acting(db, || {
-            let connection = sqlite::open_live(db, lock_wait())?;
+        let _ = sqlite::acting(db, |here| {
+            let connection = sqlite::open_live(here, lock_wait())?;
             keep_log(&connection, db, true)?;
             let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
             Ok(())
@@ -200,15 +203,20 @@ fn settle_logged(db: &Path, clock: &Clock<'_>) -> Result<()> {
 }
 
 pub(super) fn settle(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
-    sqlite::acting(db, || settle_acting(db, clock, check))
+    sqlite::acting(db, |here| settle_acting(here, db, clock, check))?;
+    if sqlite::log_size(&sqlite::beside(db, "-wal"))? > 0 {
+        return Err(Error::new(Code::DatabaseBusy, format!("{} is still written to", db.display()))
+            .advise("stop every program that uses it"));
+    }
+    sync(db)
 }
 
 fn sync(db: &Path) -> Result<()> {
     sqlite::open(db).and_then(|file| file.sync_all()).at("cannot sync", db)
 }
 
-fn settle_acting(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
-    let connection = sqlite::open_live(db, lock_wait())?;
+fn settle_acting(here: &Path, db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
+    let connection = sqlite::open_live(here, lock_wait())?;
     // Closing must not make the checkpoint that the check has not yet allowed.
     keep_log(&connection, db, true)?;
     // The first reading also rolls back a hot journal.
@@ -219,17 +227,12 @@ fn settle_acting(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Re
         let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if busy { Err(sqlite::busy()) } else { Ok(()) }
     })?;
-    connection.close().map_err(|(_, error)| sqlite::explain(error, "cannot close", db))?;
-    if std::fs::metadata(sqlite::beside(db, "-wal")).is_ok_and(|log| log.len() > 0) {
-        return Err(Error::new(Code::DatabaseBusy, format!("{} is still written to", db.display()))
-            .advise("stop every program that uses it"));
-    }
-    durable::sync_file(db)
+    connection.close().map_err(|(_, error)| sqlite::explain(error, "cannot close", db))
 }
 
 /// Removes the names in `dir` of what the live database `db` consists of.
 pub fn unlink_shared(dir: &Path, db: &Path) -> Result<()> {
-    let (copy, db) = (dir.join(DATABASE_FILE), sqlite::live_path(db));
+    let (copy, db) = (dir.join(DATABASE_FILE), sqlite::live_path(db)?);
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let name = sqlite::beside(&copy, suffix);
         let file = FileId::find(&name)?;

@@ -12,8 +12,8 @@ use super::backup::{self, Backup, Content, DATABASE_FILE, DESCRIPTION_FILE};
 use super::*;
 use crate::host::durable;
 use crate::host::process::FileId;
-use crate::release::{Edition, Revision};
 use crate::report::{Code, Error, Result};
+use protocol::{Edition, Revision};
 
 /// A host with an agent's database and room for snapshots.
 struct Bed {
@@ -900,6 +900,120 @@ fn where_the_data_directory_is_the_agents_users_all_is_done_and_all_stays_his() 
             all_his("put back");
         }
         restore::discard(&bed.db()).unwrap();
+        assert_eq!(names(bed.db().parent().unwrap()), ["sqlite.db"], "{mode}");
+    }
+}
+
+/// What the agent's user can take from itself, as a shell would do it in its directory.
+const TAKEN: [&str; 5] = [
+    "chmod 000 proc/sqlite.db",
+    "chmod 500 proc",
+    "chmod 000 proc/sqlite.db proc/sqlite.db-*; chmod 000 proc",
+    "chmod 000 .",
+    "chmod 111 .; chmod 400 proc",
+];
+
+/// The data directory with all that is in it is the agent's user's; snapshots are beside it, root's. The agent is stopped.
+fn agents_data() -> Option<(Bed, tempfile::TempDir)> {
+    let (mut bed, agent) = agents_bed("WAL")?;
+    let roots = std::mem::replace(&mut bed.dir, tempfile::tempdir().unwrap());
+    // What is a snapshot's place for the bed is root's; the database is the agent's.
+    std::fs::set_permissions(bed.dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    durable::rename(&roots.path().join("proc"), &bed.dir.path().join("proc")).unwrap();
+    std::os::unix::fs::chown(bed.dir.path(), Some(AGENT), Some(AGENT)).unwrap();
+    drop(agent);
+    Some((bed, roots))
+}
+
+#[allow(clippy::disallowed_methods, reason = "a process of another user, that outlives a call")]
+fn as_its_user(bed: &Bed, command: &str) {
+    use std::os::unix::process::CommandExt;
+    let mut shell = std::process::Command::new("sh");
+    let shell = shell.args(["-c", command]).current_dir(bed.dir.path()).uid(AGENT).gid(AGENT);
+    assert!(shell.output().unwrap().status.success() || command.contains("-*"), "{command}");
+}
+
+#[test]
+fn what_the_agents_user_takes_from_itself_keeps_it_neither_from_a_copy_nor_from_its_old_database() {
+    for command in TAKEN {
+        let Some((bed, roots)) = agents_data() else { return };
+        let snapshot = roots.path().join("snapshot");
+        as_its_user(&bed, command);
+        let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
+        let taken = snapshot_online(&bed.db(), &snapshot, &bed.subject(), false, &pace).unwrap();
+        assert!(taken.damage.is_none() && !taken.backup.failed, "{command}");
+        let agent = Connection::open(bed.db()).unwrap();
+        add(&agent, 5);
+        drop(agent);
+        as_its_user(&bed, command);
+        let back = prepare(&snapshot, &bed.db(), taken.backup.identity()).unwrap();
+        as_its_user(&bed, "chmod 500 proc");
+        restore::commit(&back, &|| Ok(())).unwrap();
+        assert_eq!(rows_at_rest(&bed.db()), up_to(20), "{command}");
+        as_its_user(&bed, command);
+        let left = roots.path().join("left");
+        link_ahead(&bed.db(), &left).unwrap();
+        let taken = take_stopped(&bed.db(), &left, &bed.subject(), false, &pace).unwrap();
+        assert_eq!(taken.identity, backup::LINKED, "{command}");
+        as_its_user(&bed, command);
+        prepare(&snapshot, &bed.db(), None).unwrap();
+        as_its_user(&bed, command);
+        assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap(), "{command}");
+        restore::discard(&bed.db()).unwrap();
+        assert_eq!(names(bed.db().parent().unwrap()), ["sqlite.db"], "{command}");
+        let meta = std::fs::metadata(bed.db()).unwrap();
+        assert_eq!((meta.uid(), meta.mode() & 0o700), (AGENT, 0o600), "{command}");
+    }
+}
+
+#[test]
+fn the_way_back_makes_the_directory_anew_that_the_agents_user_has_taken_away() {
+    for command in [
+        "mv proc away",
+        "mv proc away; ln -s away proc",
+        "mv proc away; echo x >proc",
+        "mv proc away; mkdir -m 0 proc",
+        "cd proc; rm sqlite.db*; mkdir -p sqlite.db/x sqlite.db-wal/x sqlite.db-journal/x; chmod 0 sqlite.db",
+        "cd proc; rm sqlite.db*; mkfifo sqlite.db; ln -s . sqlite.db-wal",
+        "cd proc; rm sqlite.db*; ln -s ../x sqlite.db",
+        "cd proc; mkdir -p .sqlite.db.teleport-update-undo/x .sqlite.db.teleport-update/x",
+    ] {
+        let Some((bed, roots)) = agents_data() else { return };
+        let snapshot = roots.path().join("snapshot");
+        let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
+        let taken = snapshot_online(&bed.db(), &snapshot, &bed.subject(), false, &pace).unwrap();
+        as_its_user(&bed, command);
+        let back = prepare(&snapshot, &bed.db(), taken.backup.identity()).unwrap();
+        restore::commit(&back, &|| Ok(())).unwrap();
+        assert_eq!(rows_at_rest(&bed.db()), up_to(20), "{command}");
+        let proc = std::fs::symlink_metadata(bed.db().parent().unwrap()).unwrap();
+        assert!(proc.is_dir() && proc.uid() == AGENT && proc.mode() & 0o700 == 0o700, "{command}: {proc:?}");
+        assert_eq!(std::fs::metadata(bed.db()).unwrap().uid(), AGENT, "{command}");
+    }
+}
+
+#[test]
+fn what_is_above_the_agents_directory_need_not_be_open_to_its_user() {
+    for mode in ["WAL", "DELETE"] {
+        let Some((bed, agent)) = agents_bed(mode) else { return };
+        // systemd's /var/lib/private, and a directory of a supplementary group.
+        std::fs::set_permissions(bed.dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        bed.online().unwrap();
+        assert_eq!(bed.taken(), up_to(20), "{mode}");
+        add(&agent, 5);
+        let ahead = bed.dir.path().join("left");
+        assert!(link_ahead(&bed.db(), &ahead).unwrap(), "{mode}");
+        drop(agent);
+        let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
+        let taken = take_stopped(&bed.db(), &ahead, &bed.subject(), false, &pace).unwrap();
+        assert_eq!(taken.identity, backup::LINKED, "{mode}");
+        prepare(&bed.snapshot(), &bed.db(), None).unwrap();
+        assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
+        drop(taken);
+        let back = prepare(&ahead, &bed.db(), Some(backup::LINKED)).unwrap();
+        back.check().unwrap();
+        restore::commit(&back, &|| Ok(())).unwrap();
+        assert_eq!(rows_at_rest(&bed.db()), up_to(25), "{mode}");
         assert_eq!(names(bed.db().parent().unwrap()), ["sqlite.db"], "{mode}");
     }
 }

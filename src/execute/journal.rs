@@ -1,8 +1,8 @@
 //! The journal (SPEC §8): append-only, preallocated, one fsynced record per change of state.
 //!
 //! A record is a line: eight hex digits of the SHA-256 of the JSON, a space, the JSON. What follows the last whole
-//! record is a torn tail and is ignored; a record of an unknown kind or format stops recovery without touching
-//! anything.
+//! record is a torn tail and is ignored. A record of an unknown kind or format stops recovery without touching anything,
+//! and so does damage before the last whole record: later steps have been done then.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -10,8 +10,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
+use protocol::Digest;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 use crate::database::Stamp;
 use crate::host::{durable, layout};
@@ -26,6 +27,9 @@ const FORMAT: u32 = 1;
 const PREALLOCATED: u64 = 256 * 1024;
 /// Largest journal that is read, bytes: far above what any run writes.
 const MAX_SIZE: u64 = 16 * 1024 * 1024;
+/// Most records that are written together and not synced one by one, count: what was noted of three steps, the intents of
+/// three, and two to spare. A power cut can lose the first sectors of such a write and keep its last.
+const TOGETHER: usize = 8;
 
 /// The program that opened a journal: it alone is sure to understand it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +37,7 @@ pub struct Writer {
     /// Its file.
     pub path: PathBuf,
     /// SHA-256 of that file, hex.
-    pub sha256: String,
+    pub sha256: Digest,
     /// Its version.
     pub version: String,
 }
@@ -165,6 +169,8 @@ pub struct Journal {
     records: Vec<Record>,
     /// Where the last whole record ends.
     end: u64,
+    /// Where what was ever written ends: behind `end`, where a write has failed.
+    touched: u64,
     /// Records that are written with the next one.
     unwritten: Vec<u8>,
 }
@@ -177,7 +183,8 @@ impl Journal {
         durable::remove_file(&temp)?;
         let file = durable::create_new(&temp, durable::FILE_MODE).at("cannot write", &temp)?;
         let begun = preallocate(&file).at("cannot set space aside for", &temp).and_then(|()| {
-            let mut journal = Self { file, path: temp.clone(), records: Vec::new(), end: 0, unwritten: Vec::new() };
+            let (records, unwritten) = (Vec::new(), Vec::new());
+            let mut journal = Self { file, path: temp.clone(), records, end: 0, touched: 0, unwritten };
             journal.append(Record::Begin(Box::new(opening)))?;
             durable::rename(&temp, &path)?;
             journal.path = path.clone();
@@ -194,23 +201,26 @@ impl Journal {
     /// begun.
     ///
     /// # Errors
-    /// A record or format that this program does not know, a first record that is damaged, or a name that it would not
-    /// have written: nothing may be touched ([`Code::JournalUnknown`]).
+    /// A record or format that this program does not know, one that is damaged while later ones are whole, a first record that
+    /// is damaged, or a name that it would not have written: nothing may be touched ([`Code::JournalUnknown`]).
     pub fn open(versions: &Path, root: &Path) -> Result<Option<Self>> {
         let path = versions.join(NAME);
         let Some(bytes) = durable::read_limited(&path, MAX_SIZE)? else {
             return Ok(None);
         };
         let (mut records, end) = parse(&bytes).map_err(|error| error.during(path.display()))?;
+        let damaged = |which: &str| {
+            let shown = path.display();
+            let what = format!("{shown} is damaged: {which} cannot be read, so what its run has done is not known");
+            Error::new(Code::JournalUnknown, what).advise(format!(
+                "see what `teleport-update verify` finds, put it right by hand, remove {shown} and run `teleport-update enable`"
+            ))
+        };
         if is_headless(&records, &bytes) {
-            return Err(Error::new(
-                Code::JournalUnknown,
-                format!("{} is damaged: its first record cannot be read, so what its run has done is not known", path.display()),
-            )
-            .advise(format!(
-                "see what `teleport-update verify` finds, put it right by hand, remove {} and run `teleport-update enable`",
-                path.display()
-            )));
+            return Err(damaged("its first record"));
+        }
+        if is_damaged(&bytes[end as usize..]) {
+            return Err(damaged(&format!("record {}, before the last one,", records.len() + 1)));
         }
         match records.first_mut() {
             None => return Ok(None),
@@ -225,7 +235,7 @@ impl Journal {
                 .and_then(|()| file.sync_data())
                 .at("cannot write", &path)?;
         }
-        Ok(Some(Self { file, path, records, end, unwritten: Vec::new() }))
+        Ok(Some(Self { file, path, records, end, touched: end, unwritten: Vec::new() }))
     }
 
     /// Appends a record and makes it durable, with those that were only noted before it. One that failed is written over
@@ -238,8 +248,12 @@ impl Journal {
     pub fn append_all(&mut self, records: Vec<Record>) -> Result<()> {
         let mut lines = self.unwritten.clone();
         lines.extend(records.iter().flat_map(encode));
+        let end = self.end + lines.len() as u64;
+        // What an earlier, longer write that failed has left behind the end must not look like records that follow.
+        lines.resize((self.touched.max(end) - self.end) as usize, 0);
+        self.touched = self.touched.max(end);
         self.file.write_all_at(&lines, self.end).and_then(|()| self.file.sync_data()).at("cannot write", &self.path)?;
-        self.end += lines.len() as u64;
+        self.end = end;
         self.unwritten.clear();
         self.records.extend(records);
         Ok(())
@@ -347,10 +361,11 @@ pub fn is_open(versions: &Path) -> bool {
         Ok(None) => false,
         Ok(Some(bytes)) => match parse(&bytes) {
             Ok((records, _)) if records.is_empty() => is_headless(&records, &bytes),
-            Ok((records, _)) => !records.contains(&Record::Closed),
+            Ok((records, end)) => !records.contains(&Record::Closed) || is_damaged(&bytes[end as usize..]),
             Err(_) => true,
         },
-        Err(_) => std::fs::symlink_metadata(versions.join(NAME)).is_ok(),
+        // What cannot be read may be a run that was interrupted; who may not even look there recovers nothing.
+        Err(error) => error.code != Code::Permission || std::fs::symlink_metadata(versions.join(NAME)).is_ok(),
     }
 }
 
@@ -358,6 +373,18 @@ pub fn is_open(versions: &Path) -> bool {
 /// never torn: a file without it has been damaged since, unless nothing was ever written to it.
 fn is_headless(records: &[Record], bytes: &[u8]) -> bool {
     records.is_empty() && bytes.iter().any(|&byte| byte != 0)
+}
+
+/// Whether whole records stand behind the first one of `rest` that is not: no torn tail, which is what follows the last.
+///
+/// Sectors of one write reach the disk in any order, so a power cut can leave its last records without its first. Then what
+/// is missing are zeros, which no record has in it, and no more records follow than are written together: those were not
+/// synced, and no step was begun on them.
+fn is_damaged(rest: &[u8]) -> bool {
+    let mut lines = rest.split(|&byte| byte == b'\n');
+    let is_torn = lines.next().is_some_and(|line| line.contains(&0));
+    let whole = lines.filter(|line| json_of(line).is_some()).count();
+    whole > if is_torn { TOGETHER - 1 } else { 0 }
 }
 
 fn preallocate(file: &File) -> std::io::Result<()> {
@@ -380,7 +407,7 @@ fn encode(record: &Record) -> Vec<u8> {
 }
 
 fn checksum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+    base16ct::lower::encode_string(&Sha256::digest(bytes)[..4])
 }
 
 /// The JSON of a line whose checksum is right.
@@ -432,7 +459,7 @@ mod tests {
     fn opening() -> Opening {
         Opening {
             format: FORMAT,
-            writer: Writer { path: "/u".into(), sha256: "0".repeat(64), version: "1.0.0".into() },
+            writer: Writer { path: "/u".into(), sha256: Digest([0; 32]), version: "1.0.0".into() },
             command: "update".into(),
             time: Timestamp::UNIX_EPOCH,
             root: "/".into(),
@@ -596,6 +623,41 @@ mod tests {
     }
 
     #[test]
+    fn what_a_longer_write_that_failed_has_left_is_not_taken_for_records_that_follow() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        let mut journal = Journal::create(dir.path(), opening()).unwrap();
+        let long: Vec<Record> = (0..4).map(|step| Record::Intent { step }).collect();
+        // Its bytes are in the file, its sync fails.
+        let good = std::mem::replace(&mut journal.file, File::open(&path).unwrap());
+        journal.append_all(long.clone()).unwrap_err();
+        good.write_all_at(&bytes(&long), journal.end).unwrap();
+        journal.file = good;
+        journal.append(Record::Recover).unwrap();
+        assert!(std::fs::read(&path).unwrap()[journal.end as usize..].iter().all(|&byte| byte == 0));
+        let reopened = Journal::open(dir.path(), Path::new("/")).unwrap().unwrap();
+        assert_eq!(reopened.records()[1..], [Record::Recover]);
+    }
+
+    #[test]
+    fn a_write_of_which_a_power_cut_kept_only_the_end_is_a_torn_tail_and_more_than_one_write_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = bytes(&run()[..3]);
+        for (follow, is_torn) in [(1, true), (TOGETHER - 1, true), (TOGETHER, false)] {
+            let mut all = start.clone();
+            all.extend(&encode(&Record::Intent { step: 1 })[..10]);
+            all.resize(all.len() + 30, 0);
+            all.extend(b"}\n");
+            all.extend((0..follow).flat_map(|step| encode(&Record::Intent { step })));
+            all.resize(all.len() + 512, 0);
+            durable::write(&dir.path().join(NAME), &all, durable::FILE_MODE).unwrap();
+            let opened = Journal::open(dir.path(), Path::new("/"));
+            let read = opened.map(|journal| journal.unwrap().records().len()).map_err(|error| error.code);
+            assert_eq!(read, if is_torn { Ok(3) } else { Err(Code::JournalUnknown) }, "{follow}");
+        }
+    }
+
+    #[test]
     fn an_image_that_was_moved_is_recovered_where_it_is_now() {
         let dir = tempfile::tempdir().unwrap();
         let mut begun = opening();
@@ -661,6 +723,21 @@ mod tests {
             let (read, _) = parse(&bytes).unwrap();
             prop_assert!(read.len() < records.len());
             prop_assert_eq!(&read[..], &records[..read.len()]);
+        }
+
+        #[test]
+        fn damage_before_the_last_record_is_no_torn_tail(at in 0usize..4000, flip in 1u8..=255) {
+            let dir = tempfile::tempdir().unwrap();
+            let (file, records) = (dir.path().join(NAME), run());
+            let mut all = bytes(&records[..records.len() - 1]);
+            let last = encode(&Record::Recover).len();
+            let at = at % (all.len() - last - 1);
+            all[at] = if all[at] == flip { b'x' } else { all[at] ^ flip };
+            all.resize(all.len() + 64, 0);
+            durable::write(&file, &all, durable::FILE_MODE).unwrap();
+            prop_assert_eq!(Journal::open(dir.path(), Path::new("/")).unwrap_err().code, Code::JournalUnknown);
+            prop_assert!(is_open(dir.path()));
+            prop_assert_eq!(std::fs::read(&file).unwrap(), all, "nothing is wiped");
         }
 
         #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Site;
 use super::journal::{self, Journal, Note, Record};
-use super::steps::{look, put, stop_for_undo, subject};
+use super::steps::{look, put, stop_for_undo, subject, take_back};
 use crate::database::backup::{ABSENT, DATABASE_FILE, LINKED};
 use crate::database::{self, AtRest, Backup, Content, Pace, Stamp, directory, restore};
 use crate::host::process::FileId;
@@ -24,7 +24,7 @@ pub(super) fn prepare(site: &Site<'_>, dir: &str) -> Result<()> {
 /// Takes the stopped agent's database, which a restore replaces next. Read, hashed and described it is later.
 pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
-    let host = mark::agent_uuid(&site.data_dir);
+    let host = mark::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let take = |even_if_damaged| database::take_stopped(&site.database(), &new, &subject, even_if_damaged, &pace);
@@ -44,7 +44,7 @@ pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Res
 /// Checks, hashes and describes what was taken.
 pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
-    let host = mark::agent_uuid(&site.data_dir);
+    let host = mark::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
     // Whoever waits for it would go on in the old file, with the log that is the new one's by its name.
     let taken = StopProof { database: new.join(DATABASE_FILE), ..site.stop_proof() };
@@ -126,7 +126,7 @@ pub(super) fn put_back(site: &Site<'_>, evidence: &str, link: Option<&Placement>
 fn swap_back(site: &Site<'_>, from: &Path, prepared: &restore::Prepared, link: Option<&Placement>) -> Result<()> {
     let link = link.filter(|_| prepared.is_second_name_of(from));
     if let Some(place) = link {
-        put(place, &place.was)?;
+        take_back(place)?;
     }
     let swapped = restore::commit(prepared, &|| site.stop_proof().look_again());
     if let (Err(_), Some(place)) = (&swapped, link)
@@ -254,7 +254,7 @@ fn keep_written(site: &Site<'_>, evidence: &str, prepared: &restore::Prepared, j
         (true, None) => true,
         (true, Some((_, goes))) => database::is_unwritten(&db, goes)?,
     };
-    if !is_kept && db.is_file() && !database::is_unwritten(&db, restored)? {
+    if !is_kept && Stamp::of(&db)?.is_some() && db.is_file() && !database::is_unwritten(&db, restored)? {
         // Evidence is worth a warning; the old version's database is worth everything.
         if let Err(error) = keep_evidence(site, &plan, evidence) {
             site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
@@ -273,7 +273,7 @@ fn keep_written(site: &Site<'_>, evidence: &str, prepared: &restore::Prepared, j
 fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let new = directory::new_in(&version_dir);
-    let host = mark::agent_uuid(&site.data_dir);
+    let host = mark::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.to.as_ref().or(plan.owner()), host.as_deref(), true)?;
     let at_rest = AtRest { will_be_replaced: true, even_if_damaged: true };
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| false };
@@ -284,13 +284,17 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     if plan.needs_snapshot_of_target() {
         return directory::set_aside(&version_dir, &new).map(|_| ());
     }
-    // What an earlier run of the same version has left there is other rows.
-    let place = directory::of(&version_dir);
-    let is_evidence = Backup::read(&place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
-    if is_evidence && !shares_file(&place, &new.join(DATABASE_FILE))? {
-        directory::set_aside(&version_dir, &place)?;
+    install(&version_dir)
+}
+
+/// Puts the new snapshot in the place of the version's present one. What an earlier, failed run of the same version has left
+/// there is other rows: it stays beside.
+pub(super) fn install(version_dir: &Path) -> Result<()> {
+    let (new, place) = (directory::new_in(version_dir), directory::of(version_dir));
+    if durable::exists(&new)? && Backup::is_failed(&place)? && !shares_file(&place, &new.join(DATABASE_FILE))? {
+        directory::set_aside(version_dir, &place)?;
     }
-    directory::install(&version_dir, &new)
+    directory::install(version_dir, &new)
 }
 
 /// Where this run's snapshot is: beside its place until it is installed there. An install that was cut short has left it
@@ -326,14 +330,22 @@ pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<
     database::unlink_shared(&new, &db)?;
     let file = new.join(DATABASE_FILE);
     if left_file(journal)?.is_some() && dir != UNMANAGED {
-        let is_bad = || journal.snapshot_sha256() == Some(LINKED) && file.exists() && !database::is_whole(&file);
-        if database::has_log(&file) || is_bad() {
+        let is_linked = journal.snapshot_sha256() == Some(LINKED) && durable::exists(&file)?;
+        if database::has_log(&file) || (is_linked && !database::is_whole(&file)) {
             tell_kept(site, &directory::set_aside(&version_dir, &new)?);
         }
     }
     directory::sweep(&version_dir)?;
     let place = directory::of(&version_dir);
     if shares_file(&place, &db)? { durable::remove_tree(&place) } else { Ok(()) }
+}
+
+/// After an undo of the way back to an agent that was not ours: what that has written is evidence, and goes where it stays
+/// when the way back goes.
+pub(super) fn keep_returned(site: &Site<'_>, plan: &Plan) -> Result<()> {
+    let Some(left) = plan.left_by_way_back() else { return Ok(()) };
+    let asides = directory::asides(&site.version_dir(UNMANAGED))?;
+    asides.iter().try_for_each(|aside| directory::set_aside(&site.version_dir(left), aside).map(|_| ()))
 }
 
 /// After a commit: the database of a version that has no directory of its own (any more) goes where it stays. Where the
@@ -345,8 +357,7 @@ pub(super) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
     if to == UNMANAGED || !durable::exists(&taken.join(DATABASE_FILE))? {
         return Ok(());
     }
-    let is_damaged = || Backup::read(&taken).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
-    if plan.database != Database::Restore && !is_damaged() {
+    if plan.database != Database::Restore && !Backup::is_failed(&taken)? {
         return Ok(());
     }
     let place = directory::set_aside(&site.version_dir(to), &taken)?;

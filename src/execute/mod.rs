@@ -12,15 +12,17 @@ mod steps;
 mod tests;
 pub mod unmanaged;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use jiff::Timestamp;
-use sha2::{Digest, Sha256};
+use protocol::Digest;
 
-use crate::database;
+use crate::database::{self, evidence};
 use crate::host::{Host, durable, machine};
 use crate::plan::{Database, Direction, Plan, ServiceAction, Step, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
+use crate::store::publish;
 use journal::{Journal, Note, Opening, Record, Writer};
 pub use site::Site;
 
@@ -94,8 +96,11 @@ pub fn run(
         unmanaged::forget(&site.layout.versions).map_err(plain)?;
     }
     let mut journal = Journal::create(&site.layout.versions, opening).map_err(plain)?;
+    let config = site.layout.config_file();
+    let mut read = None;
     let switched = switch(site, plan, &mut journal).and_then(|()| {
         let saved = left::installed(site, &journal).map_err(plain)?;
+        read = stamp(&config);
         let next = settle(saved.as_deref()).map_err(plain)?;
         write_next(site, &next).map_err(plain)?;
         journal.append(Record::Commit).map_err(plain)
@@ -116,6 +121,14 @@ pub fn run(
         return Err(undone);
     }
     let snapshot_sha256 = left::installed(site, &journal).unwrap_or_default();
+    // An editor asks for no lock: what it wrote since the settings were read is taken along.
+    let now = stamp(&config);
+    if now.is_some() && now != read {
+        let next = settle(snapshot_sha256.as_deref());
+        if let Err(error) = next.and_then(|next| write_next_config_again(site, &next)) {
+            site.report.warn(&format!("{} was edited during the commit, and that is lost: {error}", config.display()));
+        }
+    }
     let unfinished =
         |error: Error| error.advise("the change is made: the next run, or `teleport-update recover`, ends it");
     let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err();
@@ -247,6 +260,7 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
         undone.map_err(|error| error.during(format!("undoing \"{}\"", step.describe())))?;
         journal.append(Record::Undone { step: index })?;
     }
+    left::keep_returned(site, &plan)?;
     if plan.keeps_unmanaged() {
         // What it kept is back under its own names.
         unmanaged::forget(&site.layout.versions)?;
@@ -298,6 +312,15 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
             durable::remove_file(file)?;
         }
         durable::remove_tree(&versions.join(TAKEN_OVER))?;
+        // Of versions that retention had removed by then: what failed runs of them wrote.
+        for entry in durable::entries(versions)? {
+            let (name, path) = (entry.file_name(), entry.path());
+            if let Some(dir) = name.to_str().filter(|dir| !dir.starts_with('.') && path.is_dir())
+                && !evidence::of(&path)?.is_empty()
+            {
+                publish::retire(versions, dir)?;
+            }
+        }
     }
     // Settings alone: what another run keeps is not theirs.
     if plan.to.is_none() && plan.direction == Direction::Same {
@@ -330,28 +353,29 @@ fn adopt_config(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Committed settings are replaced as a whole: at no instant is there less than before.
+fn write_next_config_again(site: &Site<'_>, next: &Next) -> Result<()> {
+    let write =
+        |text: &String| durable::write(&site.layout.versions.join(NEXT_CONFIG), text.as_bytes(), durable::FILE_MODE);
+    next.config.as_ref().map_or(Ok(()), write)
+}
+
+/// Another inode, size or time is another content. `None`: it is not there.
+fn stamp(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
+}
+
 /// Who opens the journal. The running program is hashed, not its name: a package upgrade may have replaced that.
 fn writer(host: &Host) -> Result<Writer> {
     let sha256 = digest_of(Path::new(OWN_PROGRAM))?;
     Ok(Writer { path: host.exe.clone(), sha256, version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
-/// SHA-256 of a file, hex.
-pub(crate) fn digest_of(path: &Path) -> Result<String> {
-    let mut file = std::fs::File::open(path).at("cannot read", path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match std::io::Read::read(&mut file, &mut buffer).at("cannot read", path)? {
-            0 => return Ok(hex(&hasher.finalize())),
-            read => hasher.update(&buffer[..read]),
-        }
-    }
-}
-
-/// Lower-case hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// SHA-256 of a file.
+pub(crate) fn digest_of(path: &Path) -> Result<Digest> {
+    let file = std::fs::File::open(path).at("cannot read", path)?;
+    Digest::of_reader(file).at("cannot read", path)
 }
 
 /// The time a run began, for telling one failure from the next.

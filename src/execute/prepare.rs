@@ -1,6 +1,7 @@
 //! Everything before the switch: space, download, checks in staging, publishing. Leaves nothing that is used, and
 //! nothing at all if it fails.
 
+use protocol::handover::PROTOCOL;
 use std::cell::Cell;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -11,10 +12,11 @@ use crate::host::command::{Command, Output};
 use crate::host::durable;
 use crate::host::http::Client;
 use crate::plan::Plan;
-use crate::release::{self, Arch, BaseUrl, PublicKey, Revision};
-use crate::report::{Code, Error, Result};
+use crate::release::{self, BaseUrl, PublicKey};
+use crate::report::{Code, Error, IoContext, Result};
 use crate::store::manifest::{Manifest, UpdaterInfo};
 use crate::store::publish;
+use protocol::{Arch, Revision};
 
 /// What to do about a release that could not be asked.
 const HOSTS_FAULT: &str = "this host could not run it, which says nothing of the release; the next run tries again";
@@ -156,7 +158,7 @@ fn stage(
 /// Checked before publishing (SPEC §4): the agent prints the version asked for; a compatible updater declares itself.
 fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, manifest: &mut Manifest) -> Result<()> {
     let agent = staging.join("bin/teleport");
-    if site.layout.is_image() && !runs_here(&agent) {
+    if site.layout.is_image() && !runs_here(&agent)? {
         site.report.debug("the image is for another machine: its binaries are not run");
         return Ok(());
     }
@@ -202,7 +204,7 @@ fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Resul
         value.get("protocol")?.as_str().map(str::to_owned)
     });
     match declared {
-        Some(protocol) if protocol == crate::PROTOCOL => Ok(Some(UpdaterInfo { path: file.to_owned(), protocol })),
+        Some(protocol) if protocol == PROTOCOL => Ok(Some(UpdaterInfo { path: file.to_owned(), protocol })),
         _ => {
             site.report.info(&format!("{file} of this release is another program: it is stored, not used"));
             Ok(None)
@@ -210,9 +212,13 @@ fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Resul
     }
 }
 
-/// Whether an ELF file is for this machine.
-pub(crate) fn runs_here(path: &Path) -> bool {
+/// Whether an ELF file is for this machine. Errors: `io`; taken for another machine's, it would not be checked.
+pub(crate) fn runs_here(path: &Path) -> Result<bool> {
+    use std::io::ErrorKind::{NotFound, UnexpectedEof};
     let mut head = [0; 20];
-    std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)).is_ok()
-        && u16::from_le_bytes([head[18], head[19]]) == Arch::NATIVE.elf_machine()
+    match std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)) {
+        Ok(()) => Ok(u16::from_le_bytes([head[18], head[19]]) == Arch::NATIVE.elf_machine()),
+        Err(error) if matches!(error.kind(), NotFound | UnexpectedEof) => Ok(false),
+        Err(error) => Err(error).at("cannot read", path),
+    }
 }

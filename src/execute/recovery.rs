@@ -5,7 +5,8 @@ use std::path::Path;
 use super::journal::{self, Journal, Record};
 use super::{Site, steps};
 use crate::host::durable;
-use crate::plan::{Plan, Step};
+use crate::host::layout::Layout;
+use crate::plan::{Node, Placement, Plan, Step};
 use crate::report::{Code, Error, Result};
 
 /// What recovery did.
@@ -22,6 +23,48 @@ pub enum Recovered {
 /// Whether a run was interrupted.
 pub fn is_pending(versions: &Path) -> bool {
     journal::is_open(versions)
+}
+
+/// Makes sure that the run in `journal` is the last one that changed this host: one that came back with a backup would put an
+/// old database in the place of a newer one. What a run leaves at its links, wherever it ends, is what was there, what was to be
+/// there, or nothing.
+///
+/// Errors: `journal_unknown` if something else is there; `io`.
+pub fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
+    if journal.is_closed() || (!journal.is_committed() && journal.to_undo().is_empty()) {
+        return Ok(());
+    }
+    let plan = &journal.opening()?.plan;
+    let is_version = |node: &Node| matches!(node, Node::Link(target) if target.starts_with(layout.versions_inside()));
+    let is_kept = |place: &Placement| matches!((&place.was, &place.now), (Node::Kept(_), _) | (_, Node::Kept(_)));
+    // A name can have two steps: ours is taken away, and what was set aside for it comes back.
+    let placed = |path: &Path| plan.switch.iter().flat_map(Step::placements).filter(move |place| place.path == path);
+    for step in &plan.switch {
+        // Another agent in its place can have changed the database, too; a helper of others has not.
+        let is_agents = matches!(step, Step::Switch { .. }) && !journal.is_committed();
+        for place in step.placements() {
+            let found = steps::look(&place.path)?;
+            let is_runs =
+                found == Node::Absent || placed(&place.path).any(|place| found == place.was || found == place.now);
+            if is_runs || !(is_version(&found) || (is_agents && !is_kept(place))) {
+                continue;
+            }
+            let (shown, path) = (layout.versions.join(journal::NAME), place.path.display());
+            let shown = shown.display();
+            let found = match found {
+                Node::Link(target) => format!("{path} leads to {}", target.display()),
+                _ => format!("{path} is a file"),
+            };
+            let command = &journal.opening()?.command;
+            let what = format!(
+                "{shown} is not of the last change of this host: its run of `{command}` had left or made another {path}, and now {found}"
+            );
+            return Err(Error::new(Code::JournalUnknown, what).advise(format!(
+                "nothing was changed; if what `teleport-update status` shows is right, remove {shown} and run `teleport-update enable`"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Recovers. `regret` writes down what was undone while the journal is still open.

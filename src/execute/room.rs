@@ -79,7 +79,12 @@ fn needs(site: &Site<'_>, plan: &Plan, version: Option<u64>, rows: u64) -> Vec<N
                 if is_kept && !machine::same_file_system(&place.path, &versions.path).unwrap_or(false) {
                     versions.bytes = versions.bytes.saturating_add(size(&place.path));
                 }
-                links.push(Need { path: durable::parent(&place.path).to_owned(), bytes: 0, inodes: 1 });
+                // A way back puts it where it was: by rename, or by a copy.
+                let returned = match &place.now {
+                    Node::Kept(kept) if !machine::same_file_system(kept, &place.path).unwrap_or(false) => size(kept),
+                    _ => 0,
+                };
+                links.push(Need { path: durable::parent(&place.path).to_owned(), bytes: returned, inodes: 1 });
             }
             _ => {}
         }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::journal::{Journal, Note, Record};
 use super::{Site, left};
-use crate::database::{self, Pace, Subject, directory, restore};
+use crate::database::{self, Pace, Subject, directory, evidence, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, mark, package, systemctl::Systemctl};
-use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
-use crate::release::Revision;
+use crate::plan::{Database, Direction, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::health::{self, Probe};
 use crate::service::{Reloaded, Service, Verdict};
 use crate::store::{manifest::Manifest, publish};
+use protocol::Revision;
 
 /// How long a package manager that is at work is waited for, seconds: unattended upgrades take minutes.
 const PACKAGE_LOCK: Duration = Duration::from_secs(300);
@@ -32,10 +32,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Snapshot { dir, stopped: true, failed } => return left::take(site, plan, dir, *failed),
         Step::Snapshot { dir, stopped: false, failed } => return snapshot(site, plan, dir, *failed),
         Step::Describe { dir, failed } => return left::describe(site, plan, dir, *failed),
-        Step::Install { dir } => {
-            let version_dir = site.version_dir(dir);
-            directory::install(&version_dir, &directory::new_in(&version_dir))?;
-        }
+        Step::Install { dir } => left::install(&site.version_dir(dir))?,
         Step::PrepareRestore { dir } => {
             let prepared = restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
             return Ok(Note { file: prepared.stamp()?, ..Note::default() });
@@ -68,7 +65,8 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::OpenPath { path } => open_path(path)?,
         Step::EnableTimer { unit } => enable_unit(site, unit)?,
         Step::DisableUnit { unit } => disable_unit(site, unit)?,
-        Step::Retire { dir } => publish::retire(&site.layout.versions, dir)?,
+        Step::Retire { dir } if plan.direction == Direction::Uninstall => publish::retire(&site.layout.versions, dir)?,
+        Step::Retire { dir } => retire(site, dir)?,
     }
     Ok(Note::default())
 }
@@ -79,7 +77,7 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         Step::Hold { running } => bring_back(site, *running),
         Step::Place(place) => take_back(place),
         Step::Switch { place, .. } if is_untouched(site, journal, place)? => {
-            put(place, &place.was)?;
+            take_back(place)?;
             // Nobody may have started the new version between the look and the link.
             if runs_new(site, place)? { Err(new_version_runs(site)) } else { Ok(()) }
         }
@@ -158,6 +156,7 @@ pub(super) fn put(place: &Placement, node: &Node) -> Result<()> {
     if let Node::Kept(kept) = &place.was
         && *node != place.was
         && !durable::exists(kept)?
+        && look(&place.path)? != *node
     {
         durable::create_dir_all(durable::parent(kept))?;
         keep(&place.path, kept)?;
@@ -191,11 +190,13 @@ fn can_put(place: &Placement, node: &Node) -> Result<()> {
     }
 }
 
-/// Undoes a placement. A kept file that it had put back under its old name is kept again.
+/// Undoes a placement. A kept file that it had put back under its old name is kept again; not what stands there once it is
+/// undone.
 pub(super) fn take_back(place: &Placement) -> Result<()> {
     if let Node::Kept(kept) = &place.now
         && !durable::exists(kept)?
         && durable::exists(&place.path)?
+        && look(&place.path)? != place.was
     {
         durable::create_dir_all(durable::parent(kept))?;
         keep(&place.path, kept)?;
@@ -247,13 +248,28 @@ pub(super) fn remember(path: &Path, kept: &Path) -> Result<()> {
     keep(path, kept)
 }
 
+/// Removes a version, but not yet what failed runs of it wrote.
+fn retire(site: &Site<'_>, dir: &str) -> Result<()> {
+    let version_dir = site.version_dir(dir);
+    let (stays, goes): (Vec<_>, Vec<_>) =
+        evidence::of(&version_dir)?.into_iter().partition(|place| evidence::is_kept(place, site.host.now()));
+    for place in goes {
+        let what = "what a failed version wrote is removed after 30 days";
+        site.report.notice(&format!("{what}: {}", place.display()));
+    }
+    match stays.is_empty() {
+        true => publish::retire(&site.layout.versions, dir),
+        false => publish::strip(&version_dir, &stays),
+    }
+}
+
 /// Copies the database that is left beside the running agent. Its identity goes into the journal: undo asks for nothing
 /// else.
 fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     let new = directory::new_in(&version_dir);
-    let host = mark::agent_uuid(&site.data_dir);
+    let host = mark::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let taken = database::snapshot_online(&site.database(), &new, &subject, site.busy_too_long, &pace);
@@ -268,7 +284,7 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Not
         None => {}
     }
     let backup = taken.backup;
-    directory::install(&version_dir, &new)?;
+    left::install(&version_dir)?;
     Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned), ..Note::default() })
 }
 
@@ -377,13 +393,13 @@ pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
     let Ok(opening) = journal.opening() else { return };
     let ran = opening.plan.switch.iter().any(|step| matches!(step, Step::Hold { running: true }));
     let is_new = opening.plan.switch.iter().any(|step| match step {
-        Step::Switch { place, .. } => look(&place.path).is_ok_and(|node| node == place.now),
+        // What cannot be looked at may be, here and below.
+        Step::Switch { place, .. } => look(&place.path).map_or(true, |node| node == place.now),
         _ => false,
     });
-    let snapshot = left::snapshot_dir(site, journal).ok().flatten();
-    // What cannot be looked at may be.
-    let shares = |snapshot: PathBuf| left::shares_file(&snapshot, &site.database()).unwrap_or(true);
-    let is_only_copy = snapshot.is_some_and(shares);
+    let shares = |snapshot: PathBuf| left::shares_file(&snapshot, &site.database());
+    let snapshot = left::snapshot_dir(site, journal);
+    let is_only_copy = snapshot.and_then(|snapshot| snapshot.map_or(Ok(false), shares)).unwrap_or(true);
     if !site.boot && ran && !(is_new && is_only_copy) {
         // The first error is the one to tell.
         let _ = bring_back(site, true);

@@ -56,8 +56,7 @@ fn keep_rows(versions: &Path) -> Result<()> {
         return Ok(());
     };
     let taken = directory::of(&versions.join(UNMANAGED));
-    let is_damaged = || Backup::read(&taken).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
-    if database != Database::Restore && !is_damaged() {
+    if database != Database::Restore && !Backup::is_failed(&taken)? {
         return Ok(());
     }
     if !durable::exists(&taken.join(DATABASE_FILE))? || !durable::exists(&versions.join(&to))? {

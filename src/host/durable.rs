@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, RenameFlags, XattrFlags};
 
-use super::removal;
+use super::{machine, removal};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Most bytes of an attribute, and of all their names (XATTR_SIZE_MAX, XATTR_LIST_MAX).
@@ -139,6 +139,57 @@ pub fn exists(path: &Path) -> Result<bool> {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
         Err(error) => Err(error).at("cannot look at", path),
+    }
+}
+
+/// Whether a directory is there, links followed. What cannot be looked at is an error.
+pub fn is_dir(path: &Path) -> Result<bool> {
+    match std::fs::metadata(path) {
+        Ok(meta) => Ok(meta.is_dir()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(error).at("cannot look at", path),
+    }
+}
+
+/// Where the link at `path` leads; `None` where nothing or no link is. What cannot be read is an error.
+pub fn link_at(path: &Path) -> Result<Option<PathBuf>> {
+    use io::ErrorKind::{InvalidInput, NotADirectory, NotFound};
+    match std::fs::read_link(path) {
+        Ok(target) => Ok(Some(target)),
+        Err(error) if matches!(error.kind(), InvalidInput | NotFound | NotADirectory) => Ok(None),
+        Err(error) => Err(error).at("cannot read", path),
+    }
+}
+
+/// What is in the directory `dir`; nothing if that is not there. One entry that cannot be read is an error, and not absent.
+pub fn entries(dir: &Path) -> Result<Vec<DirEntry>> {
+    match std::fs::read_dir(dir) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
+        entries => entries.and_then(Iterator::collect).at("cannot read", dir),
+    }
+}
+
+/// The links in `dir` and their targets, by name; none if it is not there. One that could not be read would be left where
+/// it leads, or taken for nothing.
+pub fn links_in(dir: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in entries(dir)? {
+        let path = entry.path();
+        // One that is no link, or gone meanwhile, counts no more.
+        found.extend(link_at(&path)?.map(|target| (path, target)));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// `path` with every link followed; itself where nothing is, or where whoever is not root may not look.
+pub fn real(path: &Path) -> Result<PathBuf> {
+    match std::fs::canonicalize(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(path.to_owned())
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !machine::is_root() => Ok(path.to_owned()),
+        real => real.at("cannot look at", path),
     }
 }
 
@@ -326,7 +377,9 @@ fn read(path: &Path, limit: u64, flags: rustix::fs::OFlags) -> Result<Option<Vec
     let flags = i32::try_from((flags | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or_default();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         Err(error) => return Err(error).at("cannot read", path),
     };
     let known = file.metadata().at("cannot read", path)?;
@@ -408,6 +461,27 @@ mod tests {
         write(&b, b"b", FILE_MODE).unwrap();
         assert!(rename_new(&a, &b).is_err());
         assert_eq!(std::fs::read(&b).unwrap(), b"b");
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_an_error_and_what_is_not_there_is_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("f"), dir.path().join("l"));
+        write(&file, b"", FILE_MODE).unwrap();
+        symlink(Path::new("f"), &link).unwrap();
+        for absent in [dir.path().join("none"), file.join("below")] {
+            assert!(!exists(&absent).unwrap() && !is_dir(&absent).unwrap());
+            assert_eq!((link_at(&absent).unwrap(), read_limited(&absent, 1).unwrap()), (None, None));
+            assert!(entries(&absent).unwrap().is_empty() && links_in(&absent).unwrap().is_empty());
+            assert_eq!(real(&absent).unwrap(), absent);
+        }
+        // A name that no file system takes fails as a broken disk does: not with "not found".
+        let unseen = dir.path().join("x".repeat(300));
+        assert!(exists(&unseen).is_err() && is_dir(&unseen).is_err() && link_at(&unseen).is_err());
+        assert!(entries(&unseen).is_err() && links_in(&unseen).is_err() && real(&unseen).is_err());
+        assert!(is_dir(dir.path()).unwrap() && !is_dir(&file).unwrap());
+        assert_eq!(links_in(dir.path()).unwrap(), [(link.clone(), PathBuf::from("f"))]);
+        assert_eq!(real(&link).unwrap(), real(&file).unwrap());
     }
 
     #[test]

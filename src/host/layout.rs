@@ -74,9 +74,9 @@ impl Layout {
         };
         // An image whose /usr is sealed, /usr/local included: a unit with another path is a file of its own anyway.
         let unit_dir = || followed(&root, super::durable::parent(Path::new(&unit_file)));
-        let is_sealed = || machine::mount(&unit_dir()).is_ok_and(|mount| mount.read_only);
+        let is_sealed = || machine::mount(&unit_dir()).map(|mount| mount.read_only);
         let unit_file = match suffix {
-            None if link_dir.is_some() && is_sealed() => "/etc/systemd/system/teleport.service".to_owned(),
+            None if link_dir.is_some() && is_sealed()? => "/etc/systemd/system/teleport.service".to_owned(),
             _ => unit_file,
         };
         let versions = Path::new(&state).join("versions");
@@ -167,9 +167,14 @@ impl Layout {
 
     /// The agent's data directory when `teleport.yaml` names none.
     pub fn default_data_dir(&self) -> PathBuf {
+        self.agents(&self.default_data_dir_name())
+    }
+
+    /// The same as it is called.
+    pub fn default_data_dir_name(&self) -> PathBuf {
         match &self.suffix {
-            None => self.agents(Path::new(DEFAULT_DATA_DIR)),
-            Some(suffix) => self.agents(Path::new(&format!("{DEFAULT_DATA_DIR}_{suffix}"))),
+            None => DEFAULT_DATA_DIR.into(),
+            Some(suffix) => format!("{DEFAULT_DATA_DIR}_{suffix}").into(),
         }
     }
 }

@@ -1,16 +1,19 @@
 //! One writing run at a time (SPEC §7): exclusive flocks on a directory that only its owner can enter and on a file in it.
 //!
-//! `flock(2)` needs no more than an open descriptor, so what others can open they can lock. The versions directory, which
-//! they can, is locked for one reason: whoever removes the lock of a run that goes on has not ended that run. There a lock
-//! counts only if a process of its owner's has it.
+//! `flock(2)` needs no more than an open descriptor, so what others can open they can lock; and a process tells little of
+//! who locked: a set-uid program that a user starts is root's, with what he has locked. So a lock counts by the file it is
+//! on, never by the process that has it, and nothing is locked that others can open. Whoever removes the lock of a run
+//! that goes on has not ended that run: whoever makes it anew looks for one that has a removed lock open.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::durable;
+use super::mounts::{Device, Mounts};
 use super::process::FileId;
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -21,12 +24,16 @@ const DOWNLOAD_PREFIX: &str = "download-";
 /// Nobody but the owner enters the directory, opens the file.
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
+/// What others than the owner may do.
+const OTHERS: u32 = 0o077;
 /// Between two tries: a person does not notice it, a holder is not disturbed.
 const SLICE: Duration = Duration::from_millis(50);
 /// Room for the kernel's list, bytes: some hundred locks.
 const LIST: usize = 16 * 1024;
 /// A list longer than a page takes several reads, and what comes and goes meanwhile shifts a line past us: one look may miss it.
 const LOOKS: u32 = 5;
+/// Of one process: a run of ours has some dozen open, and its lock among the first.
+const DESCRIPTORS: usize = 1024;
 /// Longest text in the lock file, bytes: a pid and a command.
 const HOLDER_LIMIT: u64 = 200;
 
@@ -34,7 +41,7 @@ const HOLDER_LIMIT: u64 = 200;
 #[derive(Debug)]
 pub struct Lock {
     // Closing the files releases the locks.
-    _held: [Option<File>; 3],
+    _held: (Option<File>, File),
 }
 
 impl Lock {
@@ -105,39 +112,45 @@ impl Drop for Download {
 }
 
 /// The directories of versions that are being downloaded. What a download that died has left in the lock goes.
-pub fn downloads(lock: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(lock) else { return Vec::new() };
-    let name_of = |entry: &std::fs::DirEntry| {
-        entry.file_name().to_string_lossy().strip_prefix(DOWNLOAD_PREFIX).map(str::to_owned)
-    };
+///
+/// Errors: `permission`, `io`: what is being downloaded could be taken for left over.
+pub fn downloads(lock: &Path) -> Result<Vec<String>> {
     let is_live = |path: &Path| match File::open(path).map(|file| (file.try_lock(), file)) {
         Ok((Ok(()), _file)) => {
             let _ = std::fs::remove_file(path);
-            false
+            Ok(false)
         }
-        Ok((Err(_), _)) => true,
-        Err(_) => false,
+        Ok((Err(_), _)) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).at("cannot open", path),
     };
-    entries.flatten().filter_map(|entry| name_of(&entry).filter(|_| is_live(&entry.path()))).collect()
+    let mut live = Vec::new();
+    for entry in durable::entries(lock)? {
+        if let Some(dir) = entry.file_name().to_string_lossy().strip_prefix(DOWNLOAD_PREFIX)
+            && is_live(&entry.path())?
+        {
+            live.push(dir.to_owned());
+        }
+    }
+    Ok(live)
 }
 
-/// The process of the owner's that holds a lock on the file or directory at `path`, as the kernel lists it: seen without a
-/// right to open it. A process of another user does not count, whatever it has locked.
+/// The process that holds a lock on the file or directory at `path`, as the kernel lists it: seen without a right to open
+/// it. Of what others than the owner can open nobody counts as its holder.
 ///
-/// Errors: the kernel's list cannot be read.
+/// Errors: the kernel's lists cannot be read.
 pub fn holder(path: &Path) -> io::Result<Option<u32>> {
-    let Ok(file) = std::fs::symlink_metadata(path) else { return Ok(None) };
-    let is_owners = |pid: &u32| {
-        let process = std::fs::metadata(format!("/proc/{pid}"));
-        process.is_ok_and(|process| process.uid() == 0 || process.uid() == file.uid())
+    let file = match std::fs::symlink_metadata(path) {
+        Err(error) if is_absent(&error) => return Ok(None),
+        found => found?,
     };
+    if file.mode() & OTHERS != 0 {
+        return Ok(None);
+    }
+    let Some(device) = Mounts::device_of(path)? else { return Ok(None) };
     for _ in 0..LOOKS {
-        // Its size is not told beforehand: with room, it is one read for most hosts.
-        let mut locks = String::with_capacity(LIST);
-        File::open("/proc/locks")?.read_to_string(&mut locks)?;
-        let mut found = locks.lines().filter_map(|line| flock_of(line, file.dev(), file.ino()));
-        if let Some(pid) = found.find(is_owners) {
-            return Ok(Some(pid));
+        if let Some(lock) = flocks()?.into_iter().find(|lock| (lock.device, lock.ino) == (device, file.ino())) {
+            return Ok(Some(lock.pid));
         }
     }
     Ok(None)
@@ -145,7 +158,52 @@ pub fn holder(path: &Path) -> io::Result<Option<u32>> {
 
 /// The process of the run that holds the lock at `path`, or that began before the lock was removed.
 pub fn run_of(path: &Path) -> io::Result<Option<u32>> {
-    Ok(holder(path)?.or(holder(durable::parent(path))?))
+    match holder(path)? {
+        None if is_made_anew(path)? => run_without(path),
+        holder => Ok(holder),
+    }
+}
+
+/// Whether the file in the lock at `path` is missing: whoever takes the lock makes it once no other run goes on.
+fn is_made_anew(path: &Path) -> io::Result<bool> {
+    match std::fs::symlink_metadata(path.join(FILE)) {
+        Err(error) if is_absent(&error) => Ok(true),
+        // Who may not look into the lock sees that it is there.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+        found => found.map(|_| false),
+    }
+}
+
+/// The process of a run whose lock was at `path` and was removed or moved: it has locked what it has open by such a name, and
+/// what nobody else can have opened.
+///
+/// Errors: as of [`holder`].
+fn run_without(path: &Path) -> io::Result<Option<u32>> {
+    let Some(device) = Mounts::device_of(durable::parent(path))? else { return Ok(None) };
+    let place = std::fs::canonicalize(durable::parent(path))?.join(path.file_name().unwrap_or_default());
+    let now = std::fs::symlink_metadata(path).map(|found| found.ino()).ok();
+    let is_so = |lock: &Flock, link: &Path| {
+        // The name first: what is called so is in a directory of ours, and asking about it waits for nobody.
+        // A download holds no lock of a run.
+        let is_named = |name: PathBuf| {
+            let file = name.file_name().unwrap_or_default().as_bytes();
+            name.as_os_str().as_bytes().starts_with(place.as_os_str().as_bytes())
+                && !file.starts_with(DOWNLOAD_PREFIX.as_bytes())
+        };
+        std::fs::read_link(link).is_ok_and(is_named)
+            && std::fs::metadata(link)
+                .is_ok_and(|file| file.ino() == lock.ino && Some(lock.ino) != now && file.mode() & OTHERS == 0)
+    };
+    for _ in 0..LOOKS {
+        for lock in flocks()?.iter().filter(|lock| lock.device == device) {
+            // Ended since, or shielded: a run of ours can be looked at by the next.
+            let fds = std::fs::read_dir(format!("/proc/{}/fd", lock.pid)).into_iter().flatten().flatten();
+            if fds.take(DESCRIPTORS).any(|fd| is_so(lock, &fd.path())) {
+                return Ok(Some(lock.pid));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// True when our parent process holds the lock at `path`; `claimed` is the pid that it says it has.
@@ -154,16 +212,22 @@ pub fn is_held_by_parent(path: &Path, claimed: &str) -> bool {
     parent.is_some_and(|pid| pid.to_string() == claimed && run_of(path).is_ok_and(|holder| holder == Some(pid)))
 }
 
-/// All three locks, or none of them if another run has one.
-fn try_take(path: &Path, command: &str) -> Result<Option<[Option<File>; 3]>> {
-    let versions = durable::parent(path);
-    let above = match try_lock_dir(versions)? {
-        Taken::By(other) if other.is_some() => return Ok(None),
-        Taken::By(_) => None,
-        Taken::Ours(dir) => dir,
+/// Both locks, or none of them if another run has one.
+fn try_take(path: &Path, command: &str) -> Result<Option<(Option<File>, File)>> {
+    if !make(path)? {
+        return Ok(None);
+    }
+    let dir = File::open(path).at("cannot open", path)?;
+    let dir = match dir.try_lock() {
+        Ok(()) => Some(dir),
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        // Where directories cannot be locked the file alone is.
+        Err(TryLockError::Error(_)) => None,
     };
-    make(path)?;
-    let Taken::Ours(dir) = try_lock_dir(path)? else { return Ok(None) };
+    let another = || if is_made_anew(path)? { run_without(path) } else { Ok(None) };
+    if another().at("cannot see who holds", path)?.is_some() {
+        return Ok(None);
+    }
     let name = path.join(FILE);
     let mut file = match open(&name) {
         // The directory was replaced under us.
@@ -180,7 +244,7 @@ fn try_take(path: &Path, command: &str) -> Result<Option<[Option<File>; 3]>> {
         return Ok(None);
     }
     file.set_len(0).and_then(|()| writeln!(file, "{} {command}", std::process::id())).at("cannot write", &name)?;
-    Ok(Some([above, dir, Some(file)]))
+    Ok(Some((dir, file)))
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -189,29 +253,13 @@ fn open(path: &Path) -> io::Result<File> {
     options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE).custom_flags(nofollow).open(path)
 }
 
-/// What came of locking a directory.
-enum Taken {
-    /// It is ours; without a file where directories cannot be locked.
-    Ours(Option<File>),
-    /// Another has it: this process of the owner's, if it is one.
-    By(Option<u32>),
-}
-
-fn try_lock_dir(path: &Path) -> Result<Taken> {
-    let dir = File::open(path).at("cannot open", path)?;
-    Ok(match dir.try_lock() {
-        Ok(()) => Taken::Ours(Some(dir)),
-        Err(TryLockError::Error(_)) => Taken::Ours(None),
-        Err(TryLockError::WouldBlock) => Taken::By(holder(path).unwrap_or_default()),
-    })
-}
-
 /// Makes the lock's directory. What is there and could have been opened by others (the file of an earlier updater, a mode
-/// or an owner that came with a copy of the tree) goes: they may still have it open.
-fn make(path: &Path) -> Result<()> {
+/// or an owner that came with a copy of the tree) goes: they may still have it open. False if a run holds the file in it.
+fn make(path: &Path) -> Result<bool> {
     let us = rustix::process::geteuid().as_raw();
     match std::fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() && found.uid() == us && found.mode() & 0o7077 == 0 => return Ok(()),
+        Ok(found) if found.is_dir() && found.uid() == us && found.mode() & 0o7077 == 0 => return Ok(true),
+        Ok(_) if holder(&path.join(FILE)).at("cannot see who holds", path)?.is_some() => return Ok(false),
         Ok(_) => durable::remove_tree(path)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error).at("cannot look at", path),
@@ -221,20 +269,43 @@ fn make(path: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made.and_then(|()| std::fs::set_permissions(path, std::fs::Permissions::from_mode(DIR_MODE))),
     }
-    .at("cannot make the lock", path)
+    .at("cannot make the lock", path)?;
+    Ok(true)
 }
 
-/// The pid in a line of `/proc/locks` (proc_locks(5)), if it is of an flock on the file `ino` of the device `dev`.
-fn flock_of(line: &str, dev: u64, ino: u64) -> Option<u32> {
+/// A lock that the kernel lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Flock {
+    pid: u32,
+    device: Device,
+    ino: u64,
+}
+
+/// Every flock that is held (proc_locks(5)).
+fn flocks() -> io::Result<Vec<Flock>> {
+    // Its size is not told beforehand: with room, it is one read for most hosts.
+    let mut locks = String::with_capacity(LIST);
+    match File::open("/proc/locks") {
+        // A kernel without the list.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        list => drop(list?.read_to_string(&mut locks)?),
+    }
+    Ok(locks.lines().filter_map(flock_of).collect())
+}
+
+fn flock_of(line: &str) -> Option<Flock> {
     // "1: FLOCK  ADVISORY  WRITE 708 08:01:13548 0 EOF"; who waits for it has an arrow before the kind.
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let [_, "FLOCK", _, _, pid, file, ..] = fields[..] else { return None };
-    let mut parts = file.split(':');
-    let device = [parts.next()?, parts.next()?].map(|part| u32::from_str_radix(part, 16).ok());
-    let (major, minor) = (Some(rustix::fs::major(dev)), Some(rustix::fs::minor(dev)));
-    // Of a file system without a device of its own (btrfs, overlay) a file can tell another number than the list.
-    let is_there = device == [major, minor] || (major == Some(0) && device[0] == Some(0));
-    (is_there && parts.next()?.parse() == Ok(ino)).then(|| pid.parse().ok())?
+    let mut fields = line.split_whitespace().skip(1);
+    if fields.next()? != "FLOCK" {
+        return None;
+    }
+    let (pid, file) = (fields.nth(2)?.parse().ok()?, fields.next()?);
+    let (device, ino) = file.rsplit_once(':')?;
+    Some(Flock { pid, device: Device::parse(device, 16)?, ino: ino.parse().ok()? })
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn is_still_at(file: &File, path: &Path) -> bool {
@@ -325,6 +396,7 @@ mod tests {
             let path = dir.path().join(".lock");
             let first = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
             durable::remove_tree(&if remove_all { path.clone() } else { path.join(FILE) }).unwrap();
+            assert_eq!(run_of(&path).unwrap(), Some(std::process::id()));
             let error = Lock::acquire(&path, NO_WAIT, "recover", &|| false).unwrap_err();
             assert_eq!(error.code, Code::LockHeld);
             drop(first);
@@ -346,18 +418,42 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_counts_only_on_what_nobody_else_can_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = durable::create_new(&dir.path().join("file"), 0o600).unwrap();
+        file.lock().unwrap();
+        let mode = |mode| file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
+        let holder = || holder(&dir.path().join("file")).unwrap();
+        assert_eq!(holder(), Some(std::process::id()));
+        for others in [0o604, 0o640, 0o610, 0o602] {
+            mode(others);
+            assert_eq!(holder(), None, "{others:o}");
+        }
+    }
+
+    #[test]
+    fn a_lock_whose_mode_was_opened_is_not_taken_from_a_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".lock");
+        let first = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(Lock::acquire(&path, NO_WAIT, "pin", &|| false).unwrap_err().code, Code::LockHeld);
+        drop(first);
+        Lock::acquire(&path, NO_WAIT, "pin", &|| false).unwrap();
+    }
+
+    #[test]
     fn the_kernels_list_is_read_by_device_and_inode() {
-        let dev = rustix::fs::makedev(8, 0x1f);
+        let device = Device::parse("8:31", 10).unwrap();
         let line = "11: FLOCK  ADVISORY  WRITE 708 08:1f:13548 0 EOF";
-        assert_eq!(flock_of(line, dev, 13548), Some(708));
-        assert_eq!(flock_of(line, dev, 13549), None);
-        assert_eq!(flock_of(line, rustix::fs::makedev(8, 0x2f), 13548), None);
-        assert_eq!(flock_of("11: -> FLOCK  ADVISORY  WRITE 709 08:1f:13548 0 EOF", dev, 13548), None);
-        assert_eq!(flock_of("11: POSIX  ADVISORY  WRITE 708 08:1f:13548 0 EOF", dev, 13548), None);
-        assert_eq!(
-            flock_of("12: FLOCK  ADVISORY  WRITE 708 00:2a:7 0 EOF", rustix::fs::makedev(0, 0x31), 7),
-            Some(708)
-        );
-        assert_eq!(flock_of("", dev, 1), None);
+        assert_eq!(flock_of(line), Some(Flock { pid: 708, device, ino: 13548 }));
+        for other in [
+            "11: -> FLOCK  ADVISORY  WRITE 709 08:1f:13548 0 EOF",
+            "11: POSIX  ADVISORY  WRITE 708 08:1f:13548 0 EOF",
+            "11: FLOCK  ADVISORY  WRITE 708 <none>:0 0 EOF",
+            "",
+        ] {
+            assert_eq!(flock_of(other), None, "{other}");
+        }
     }
 }

@@ -42,7 +42,7 @@ impl Manager {
     fn greet_at(socket: &Path) -> io::Result<Self> {
         let mut stream = Timed { stream: connect(socket)?, until: Instant::now() + PATIENCE };
         let user = rustix::process::geteuid().as_raw().to_string();
-        let user: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
+        let user = base16ct::lower::encode_string(user.as_bytes());
         stream.write_all(format!("\0AUTH EXTERNAL {user}\r\nBEGIN\r\n").as_bytes())?;
         // Nothing is sent before the answer: what systemd has read together with BEGIN it looks at when more comes.
         match line(&mut stream)?.starts_with(b"OK") {

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use super::acting::Acting;
 use super::durable;
+use crate::report::{Code, IoContext, Result};
 
 /// Hex digits kept of a digest: enough to differ by accident never, too few to be taken for anything else.
 const DIGITS: usize = 16;
@@ -79,13 +81,36 @@ impl fmt::Display for HostMark {
 ///
 /// It goes to the cluster. So nothing but a UUID is one, no link is followed, and where the directory is the agent's user's it
 /// is read with his rights.
-pub fn agent_uuid(data_dir: &Path) -> Option<String> {
+///
+/// Errors: `io` where it cannot be read now: a snapshot would be taken for any host's.
+pub fn agent_uuid(data_dir: &Path) -> Result<Option<String>> {
     let file = data_dir.join("host_uuid");
-    let bytes = Acting::beside(&file).ok()?.act(|| durable::read_own(&file, MAX_ID)).ok().flatten()?;
-    let text = String::from_utf8(bytes).ok()?.trim().to_owned();
-    (text.len() == UUID_LENGTH && uuid::Uuid::try_parse(&text).is_ok()).then_some(text)
+    let bytes = match Acting::beside(&file).and_then(|acting| read_id(&acting, &file)) {
+        Err(error) if error.code == Code::Permission => None,
+        bytes => bytes?,
+    };
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).map(|text| text.trim().to_owned());
+    Ok(text.filter(|text| text.len() == UUID_LENGTH && uuid::Uuid::try_parse(text).is_ok()))
 }
 
+fn read_id(acting: &Acting, file: &Path) -> Result<Option<Vec<u8>>> {
+    match std::fs::symlink_metadata(file) {
+        Ok(meta) if !meta.is_file() || meta.len() > MAX_ID => return Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        _ => {}
+    }
+    match acting.open(file).at("cannot read", file)? {
+        opened if opened.metadata().at("cannot read", file)?.is_file() => {
+            let mut bytes = Vec::new();
+            opened.take(MAX_ID).read_to_end(&mut bytes).at("cannot read", file)?;
+            Ok(Some(bytes))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What cannot be read is unknown, and says nothing: of some machines the hardware's id never can be, and what is known of a
+/// host stays recorded.
 fn id_in(file: impl AsRef<Path>) -> Option<String> {
     let bytes = durable::read_limited(file.as_ref(), MAX_ID).ok().flatten()?;
     Some(String::from_utf8(bytes).ok()?.trim().to_owned()).filter(|id| !id.is_empty())
@@ -93,7 +118,7 @@ fn id_in(file: impl AsRef<Path>) -> Option<String> {
 
 fn digest(kind: &str, id: &str) -> String {
     let bytes = Sha256::digest(format!("{SALT}\n{kind}\n{}", id.to_ascii_lowercase()));
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..DIGITS].to_owned()
+    base16ct::lower::encode_string(&bytes)[..DIGITS].to_owned()
 }
 
 #[cfg(test)]
@@ -134,11 +159,12 @@ mod tests {
             (format!("{{{}}}", &id[..34]), None),
         ] {
             durable::write(&file, text.as_bytes(), 0o600).unwrap();
-            assert_eq!(agent_uuid(dir.path()).as_deref(), wanted, "{text}");
+            assert_eq!(agent_uuid(dir.path()).unwrap().as_deref(), wanted, "{text}");
         }
         durable::write(&dir.path().join("another"), id.as_bytes(), 0o600).unwrap();
         durable::symlink(Path::new("another"), &file).unwrap();
-        assert_eq!(agent_uuid(dir.path()), None, "a link is not followed");
+        assert!(agent_uuid(&dir.path().join("x".repeat(300))).is_err(), "what cannot be read is not absent");
+        assert_eq!(agent_uuid(dir.path()).unwrap(), None, "a link is not followed");
     }
 
     #[test]

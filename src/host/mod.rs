@@ -11,6 +11,7 @@ pub mod lock;
 pub mod machine;
 pub mod manager;
 pub mod mark;
+pub mod mounts;
 pub mod package;
 pub mod process;
 pub mod pulse;

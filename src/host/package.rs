@@ -16,7 +16,7 @@ pub use kept::restore as restore_kept;
 
 use super::command::{Command, Output, is_installed};
 use super::{durable, layout};
-use crate::report::{Code, Error, Result};
+use crate::report::{Code, Error, IoContext, Result};
 
 /// Every name that a Teleport agent's package has had.
 pub const NAMES: [&str; 3] = ["teleport", "teleport-ent", "teleport-ent-fips"];
@@ -101,11 +101,11 @@ pub fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, wait: Wait<
         // Half unpacked, it would have to be installed again first; what it lacks is ours by now.
         Manager::Dpkg if package.state == State::Broken => dpkg(root).arg("--force-remove-reinstreq"),
         Manager::Dpkg => dpkg(root),
-        Manager::Rpm => rpm(root),
+        Manager::Rpm => rpm(root)?,
     };
     let files = files(package, root)?;
     refuse_shared_data(package, &files, keep, root)?;
-    let links = links_to(&files, keep.link_dir);
+    let links = links_to(&files, keep.link_dir)?;
     let (test, erase): (&[&str], &str) = match package.manager {
         Manager::Dpkg => (&["--no-act", "--purge"], "--purge"),
         Manager::Rpm => (&["-e", "--test"], "-e"),
@@ -136,8 +136,14 @@ pub fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, wait: Wait<
     durable::remove_tree(keep.copies)?;
     purged?;
     // A script that was left out, or the package's own file that it calls, may have been the one to remove them.
-    let dead = |link: &&PathBuf| std::fs::read_link(link).is_ok_and(|target| !below(root, &target).exists());
-    links.iter().filter(dead).try_for_each(|link| durable::remove_file(link))
+    for link in links {
+        if let Some(target) = durable::link_at(&link)?
+            && !durable::exists(&below(root, &target))?
+        {
+            durable::remove_file(&link)?;
+        }
+    }
+    Ok(())
 }
 
 /// Every path of the package, as seen from inside the root.
@@ -147,21 +153,21 @@ fn files(package: &Package, root: Option<&Path>) -> Result<Vec<PathBuf>> {
             let list = below(root, Path::new(DPKG_DATABASE).join(format!("info/{}.list", package.name)));
             String::from_utf8_lossy(&durable::read_limited(&list, READ_LIMIT)?.unwrap_or_default()).into_owned()
         }
-        Manager::Rpm => start(&rpm(root).args(["-ql", &package.name]))?.stdout_text(),
+        Manager::Rpm => start(&rpm(root)?.args(["-ql", &package.name]))?.stdout_text(),
     };
     Ok(list.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect())
 }
 
 /// The links in `dir` that lead to one of `files`.
-fn links_to(files: &[PathBuf], dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| std::fs::read_link(path).is_ok_and(|target| files.contains(&target))).collect()
+fn links_to(files: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
+    let links = durable::links_in(dir)?.into_iter().filter(|(_, target)| files.contains(target));
+    Ok(links.map(|(path, _)| path).collect())
 }
 
 fn installed_dpkg(root: Option<&Path>) -> Result<Vec<Package>> {
     let database = below(root, DPKG_DATABASE);
     let status = below(root, Path::new(DPKG_DATABASE).join("status"));
-    if !status.is_file() {
+    if !durable::exists(&status)? {
         return Ok(Vec::new());
     }
     if !is_installed("dpkg-query") {
@@ -207,11 +213,11 @@ fn parse_dpkg(line: &str) -> Option<Package> {
 
 fn installed_rpm(root: Option<&Path>) -> Result<Vec<Package>> {
     // Where there is no database, a query would make one.
-    if rpm_database(root).is_none() || !is_installed("rpm") {
+    if rpm_database(root)?.is_none() || !is_installed("rpm") {
         return Ok(Vec::new());
     }
     let format = "@%{NAME}\\t%{VERSION}-%{RELEASE}\\n";
-    let output = start(&rpm(root).args(["-q", "--qf", format]).args(NAMES))?;
+    let output = start(&rpm(root)?.args(["-q", "--qf", format]).args(NAMES))?;
     // A name that is not installed is told on standard output, in the local language.
     Ok(output.stdout_text().lines().filter_map(|line| parse_rpm(line.strip_prefix('@')?)).collect())
 }
@@ -230,18 +236,18 @@ fn parse_rpm(line: &str) -> Option<Package> {
 /// Refuses a package that has files where nothing may be removed; directories are only removed when empty.
 fn refuse_shared_data(package: &Package, files: &[PathBuf], keep: Keep<'_>, root: Option<&Path>) -> Result<()> {
     let place = |file: &PathBuf| layout::name(root.unwrap_or(Path::new("/")), file);
-    let shared = files.iter().map(place).find(|path| {
-        let inside = keep.dirs.iter().any(|dir| path.starts_with(dir));
-        inside && path.symlink_metadata().is_ok_and(|found| !found.is_dir())
-    });
-    match shared {
-        None => Ok(()),
-        Some(path) => Err(Error::new(
+    let inside = |path: &PathBuf| keep.dirs.iter().any(|dir| path.starts_with(dir));
+    for path in files.iter().map(place).filter(inside) {
+        if !durable::exists(&path)? || path.symlink_metadata().at("cannot look at", &path)?.is_dir() {
+            continue;
+        }
+        return Err(Error::new(
             Code::PackageFailed,
             format!("cannot purge {}: {} belongs to it and would be deleted", package.name, path.display()),
         )
-        .advise("move that file, or remove the package by hand")),
+        .advise("move that file, or remove the package by hand"));
     }
+    Ok(())
 }
 
 /// The maintainer scripts of a dpkg package that could delete what is to be kept.
@@ -260,7 +266,7 @@ fn dangerous_scripts(package: &Package, keep: Keep<'_>, root: Option<&Path>) -> 
 
 /// The flags that leave out the scriptlets of an rpm package that could delete what is to be kept.
 fn dangerous_sections(package: &Package, keep: Keep<'_>, root: Option<&Path>) -> Result<Vec<&'static str>> {
-    let text = start(&rpm(root).args(["-q", "--scripts", &package.name]))?.stdout_text();
+    let text = start(&rpm(root)?.args(["-q", "--scripts", &package.name]))?.stdout_text();
     let flags = [("preuninstall", "--nopreun"), ("postuninstall", "--nopostun")];
     Ok(flags
         .into_iter()
@@ -320,33 +326,37 @@ fn dpkg(root: Option<&Path>) -> Command {
     }
 }
 
-fn rpm(root: Option<&Path>) -> Command {
+fn rpm(root: Option<&Path>) -> Result<Command> {
     let command = Command::new("rpm").timeout(PURGE_TIMEOUT);
     let command = match root {
         None => command,
         Some(root) => command.arg("--root").arg(root),
     };
     // The image's distribution can keep it elsewhere than this host's.
-    match rpm_database(root) {
+    Ok(match rpm_database(root)? {
         Some(database) if root.is_some() => command.args(["--dbpath", &database]),
         _ => command,
-    }
+    })
 }
 
 /// Where rpm has its database, if there is one. This host's rpm is asked itself: on a Debian it is root's home.
-fn rpm_database(root: Option<&Path>) -> Option<String> {
+///
+/// Errors: it cannot be asked, or the directory not be read: no package would be found.
+fn rpm_database(root: Option<&Path>) -> Result<Option<String>> {
     let candidates = match root {
         Some(_) => RPM_DATABASES.map(str::to_owned).to_vec(),
-        None if !is_installed("rpm") => return None,
-        None => {
-            let answer = Command::new("rpm").args(["--eval", "%{_dbpath}"]).run().ok().filter(Output::success)?;
-            vec![answer.stdout_text().trim().to_owned()]
-        }
+        None if !is_installed("rpm") => return Ok(None),
+        None => match start(&Command::new("rpm").args(["--eval", "%{_dbpath}"]))? {
+            answer if answer.success() => vec![answer.stdout_text().trim().to_owned()],
+            _ => return Ok(None),
+        },
     };
-    candidates
-        .into_iter()
-        .filter(|database| database.starts_with('/'))
-        .find(|database| std::fs::read_dir(below(root, database)).is_ok_and(|mut entries| entries.next().is_some()))
+    for database in candidates.into_iter().filter(|database| database.starts_with('/')) {
+        if !durable::entries(&below(root, &database))?.is_empty() {
+            return Ok(Some(database));
+        }
+    }
+    Ok(None)
 }
 
 fn below(root: Option<&Path>, inside: impl AsRef<Path>) -> PathBuf {
@@ -375,7 +385,7 @@ fn run_dpkg(command: &Command, waiting: &mut Waiting<'_>) -> Result<Output> {
 
 /// Runs rpm once nobody else is at work.
 fn run_rpm(command: &Command, root: Option<&Path>, waiting: &mut Waiting<'_>) -> Result<Output> {
-    if let Some(database) = rpm_database(root) {
+    if let Some(database) = rpm_database(root)? {
         waiting.for_rpm(root, &database)?;
     }
     let output = start(command)?;
@@ -579,6 +589,19 @@ mod tests {
         let error = image.purge().unwrap_err();
         assert!(error.what.contains("licence.pem"), "{error}");
         assert!(image.path("/var/lib/teleport/licence.pem").exists());
+    }
+
+    #[test]
+    fn a_packages_file_that_cannot_be_looked_at_is_not_taken_for_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = vec![dir.path().to_owned()];
+        let package = parse_rpm("teleport\t15.1.0-1").unwrap();
+        let refused = |name: &str| refuse_shared_data(&package, &[dir.path().join(name)], keep_of(&[], &dirs), None);
+        refused("gone").unwrap();
+        assert_eq!(refused(&"x".repeat(300)).unwrap_err().code, Code::Io);
+        // And a package manager's own directory is not empty because it could not be read.
+        let image = dir.path().join("x".repeat(300));
+        assert!(installed_rpm(Some(&image)).is_err() && installed_dpkg(Some(&image)).is_err());
     }
 
     #[test]

@@ -264,7 +264,11 @@ impl Reach {
 
 fn has_acl(path: &Path) -> bool {
     let mut none = [0_u8; 0];
-    rustix::fs::getxattr(path, "system.posix_acl_access", &mut none[..]).is_ok_and(|size| size > 0)
+    match rustix::fs::getxattr(path, "system.posix_acl_access", &mut none[..]) {
+        Ok(size) => size > 0,
+        // What cannot be looked at may have one.
+        Err(error) => !matches!(error, Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOENT),
+    }
 }
 
 impl ProcessId {

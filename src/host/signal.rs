@@ -71,6 +71,18 @@ impl Signals {
     }
 }
 
+/// Takes back what whoever started this process made of its signals, before it has threads: with SIGCHLD ignored the kernel
+/// keeps no child's end for its parent, and a blocked SIGTERM never comes. SIGHUP stays as it is, for nohup(1).
+pub fn begin_anew() {
+    let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is filled by the first call and read by the second; the third hands over no function of ours.
+    unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+    }
+}
+
 /// Whether this process was started with `signal` ignored (proc(5), `SigIgn`: signal n is bit n-1).
 fn is_ignored(signal: i32) -> bool {
     // Its size is not told beforehand: room for all of it, so that it is one read.
@@ -85,6 +97,24 @@ mod tests {
     use rustix::process::{Signal, getpid, kill_process};
 
     use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "what the standard library makes of the signals is the question")]
+    fn a_process_that_was_started_deaf_hears_its_children_end_and_its_signals() {
+        let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: as in the function that is tested.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), std::ptr::null_mut());
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        }
+        let child = || std::process::Command::new("true").status();
+        assert!(child().is_err() && is_ignored(libc::SIGCHLD));
+        begin_anew();
+        assert!(child().unwrap().success() && !is_ignored(libc::SIGCHLD));
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        assert!(status.contains("SigBlk:\t0000000000000000"), "{status}");
+    }
 
     #[test]
     fn a_signal_sets_the_flag_and_a_hangup_that_is_to_be_outlived_does_not() {

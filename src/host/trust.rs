@@ -6,8 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
 use super::layout::{self, Layout};
-use super::machine;
+use super::{durable, machine};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// The root that this process works in; `/` until it is set.
@@ -22,25 +25,88 @@ const OTHERS_WRITE: u32 = 0o002;
 /// Where the permissions of further users and groups are, of which the mode shows the sum as the group's (acl(5)).
 const ACL: &str = "system.posix_acl_access";
 
-/// Makes sure that nobody but root (or whoever runs this) decides what the versions directory is and what lies in it. In an
-/// image also that no name in it is a link, which would lead out of the image.
+/// Our own names in the versions directory beside the versions: what they say is believed (SPEC §1).
+const RECORDS: [&str; 5] = ["updates.yaml", ".credentials", ".journal", ".lock", ".unmanaged"];
+/// The snapshot of a version's database, in the version's directory (SPEC §1).
+const SNAPSHOT: &str = "backup";
+
+/// Makes sure that nobody but root (or whoever runs this) decides what the versions directory is and what our records in it
+/// say: nothing but an operator can tell whether they are still true. In an image also that no name in it is a link, which
+/// would lead out of the image.
 ///
-/// Errors: `permission` with the directory and its owner; `path_taken` for a link; `io`.
+/// Errors: `permission` with all that is another's and the commands that mend it; `path_taken` for a link; `io`.
 pub fn check_versions(layout: &Layout) -> Result<()> {
-    check_way(layout, layout.versions_inside())?;
-    check_entry(&layout.config_file())?;
+    let mut way: Vec<PathBuf> = Vec::new();
+    layout::walk(&layout.root, layout.versions_inside(), &mut |path| way.push(path.to_owned()));
+    let records: Vec<PathBuf> = RECORDS.iter().map(|name| layout.versions.join(name)).collect();
+    let (way, records) = (others(&way)?, others(&records)?);
+    if let Some((path, meta)) = way.first().or(records.first()) {
+        return Err(refused(path, meta, way.len() + records.len() - 1).advise(mending(&way, &records)));
+    }
     if !layout.is_image() {
         return Ok(());
     }
-    let entries = match std::fs::read_dir(&layout.versions) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        other => other.at("cannot read", &layout.versions)?,
-    };
-    for entry in entries {
-        let path = entry.at("cannot read", &layout.versions)?.path();
-        check_entry(&path).and_then(|()| refuse_links(&path))?;
+    durable::entries(&layout.versions)?.iter().try_for_each(|entry| refuse_links(&entry.path()))
+}
+
+/// Makes sure that the versions and the snapshots of their databases are nobody else's: root works in there by name.
+///
+/// Errors: `permission` with the first that is another's; `io`.
+pub fn check_installed(layout: &Layout) -> Result<()> {
+    let others = open_versions(layout)?;
+    let Some((path, meta)) = others.first() else { return Ok(()) };
+    Err(refused(path, meta, others.len() - 1)
+        .advise("run `teleport-update verify --repair`: what others could have changed is downloaded again"))
+}
+
+/// The directories of versions and of their snapshots that others own or may write to.
+///
+/// Errors: `permission`, `io`.
+pub fn open_versions(layout: &Layout) -> Result<Vec<(PathBuf, Metadata)>> {
+    others(&installed(layout)?)
+}
+
+/// Takes the directories of versions and snapshots from whoever else owns or may write to them. What is in them may be
+/// another's as before: each look at it tells.
+///
+/// Returns those that were another's. Errors: `permission`, `io`.
+pub fn close_versions(layout: &Layout) -> Result<Vec<PathBuf>> {
+    let mut closed = Vec::new();
+    // A version's directory first: from then on nobody exchanges what is in it.
+    for path in installed(layout)? {
+        if other(&path)?.is_some() {
+            close(&path)?;
+            closed.push(path);
+        }
     }
-    Ok(())
+    Ok(closed)
+}
+
+/// Takes the directory `path`, in one that is ours alone, from whoever else owns it or may write to it. By descriptor, and no
+/// link is followed. Whoever has it open has no more than that: each use of it asks for the rights anew.
+///
+/// Errors: `permission`, `io`; also for what is no directory.
+pub fn close(path: &Path) -> Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let take = || {
+        let dir = rustix::fs::open(path, flags, Mode::empty())?;
+        rustix::fs::fchown(&dir, Some(rustix::process::geteuid()), Some(rustix::process::getegid()))?;
+        let mode = rustix::fs::fstat(&dir)?.st_mode & 0o7777 & !(GROUP_WRITES | OTHERS_WRITE | STICKY);
+        rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode))?;
+        rustix::fs::fsync(&dir)
+    };
+    take().at("cannot take from others", path)
+}
+
+fn installed(layout: &Layout) -> Result<Vec<PathBuf>> {
+    let is_version = |name: &str| name.split('_').next().is_some_and(|name| name.parse::<protocol::Version>().is_ok());
+    let entries = match durable::entries(&layout.versions) {
+        // Whoever may not look cannot be led astray by it either.
+        Err(error) if error.code == Code::Permission && !machine::is_root() => Vec::new(),
+        entries => entries?,
+    };
+    let versions = entries.iter().filter(|entry| is_version(&entry.file_name().to_string_lossy()));
+    Ok(versions.flat_map(|entry| [entry.path(), entry.path().join(SNAPSHOT)]).collect())
 }
 
 /// Makes sure that nobody but root (or whoever runs this) decides what `inside` leads to; in an image from its root on. A
@@ -79,59 +145,150 @@ pub fn set_root(root: &Path) {
 
 /// Whether nobody but root (or whoever runs this) decides what `path` is; also where nothing is there.
 pub fn is_ours_alone(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).map_or(true, |meta| is_ours(path, &meta))
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) => is_ours(path, &meta),
+        // What cannot be looked at may be another's.
+        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+    }
+}
+
+/// Makes sure that whoever can write the agent's configuration `file`, or exchange it, has nothing to gain by naming the data
+/// directory `named` in it: root, whoever runs this, or whose that directory is.
+///
+/// Errors: `permission` with the file or directory and its owner; `io`.
+pub fn check_naming(file: &Path, named: &Path) -> Result<()> {
+    let owner =
+        if durable::exists(named)? { Some(std::fs::metadata(named).at("cannot look at", named)?) } else { None };
+    let is_theirs = |meta: &Metadata| {
+        let owns = |owner: &Metadata| owner.uid() != 0 && owner.uid() == meta.uid();
+        let shares = |owner: &Metadata| owner.uid() != 0 && owner.gid() == meta.gid();
+        let may_all = meta.mode() & OTHERS_WRITE != 0;
+        let is_own = meta.uid() == 0 || owner.as_ref().is_some_and(owns);
+        let is_groups = meta.mode() & GROUP_WRITES != 0 && meta.gid() != 0 && !owner.as_ref().is_some_and(shares);
+        !may_all && is_own && !is_groups
+    };
+    let mut others = strangers(durable::parent(file))?;
+    let meta = std::fs::symlink_metadata(file).at("cannot look at", file)?;
+    if !is_ours(file, &meta) {
+        others.push((file.to_owned(), meta));
+    }
+    match others.into_iter().find(|(_, meta)| !is_theirs(meta)) {
+        None => Ok(()),
+        Some((path, meta)) => {
+            let (shown, mode) = (path.display(), meta.mode() & 0o7777);
+            let who =
+                format!("{shown} is not root's alone (owner {}, group {}, mode {mode:o})", meta.uid(), meta.gid());
+            let what = format!("{who}: others could name any data directory, as it names {}", named.display());
+            let how =
+                format!("`chown root:root {shown}; chmod go-w {shown}`, or `teleport-update enable --data-dir DIR`");
+            Err(Error::new(Code::Permission, what).advise(how))
+        }
+    }
 }
 
 fn check_entry(path: &Path) -> Result<()> {
+    match other(path)? {
+        None => Ok(()),
+        Some(meta) => Err(refused(path, &meta, 0).advise(mending(&[(path.to_owned(), meta)], &[]))),
+    }
+}
+
+/// Those of `paths` that others own or may write to.
+fn others(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Metadata)>> {
+    let look = |path: &PathBuf| other(path).map(|found| found.map(|meta| (path.clone(), meta))).transpose();
+    paths.iter().filter_map(look).collect()
+}
+
+/// What `path` is, if others own it or may write to it.
+fn other(path: &Path) -> Result<Option<Metadata>> {
     match std::fs::symlink_metadata(path) {
-        Ok(meta) if is_ours(path, &meta) => Ok(()),
-        Ok(meta) => Err(refused(path, &meta)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
+        Ok(meta) => Ok((!is_ours(path, &meta)).then_some(meta)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         // Whoever may not look cannot be led astray by it either: he cannot go there.
-        Err(_) if !machine::is_root() => Ok(()),
+        Err(_) if !machine::is_root() => Ok(None),
         Err(error) => Err(error).at("cannot look at", path),
     }
 }
 
 /// Whether only root and whoever runs this can write to `path`, or, for a directory, rename what is theirs in it.
 fn is_ours(path: &Path, meta: &Metadata) -> bool {
-    let user = rustix::process::geteuid().as_raw();
-    if meta.uid() != 0 && meta.uid() != user {
-        return false;
-    }
-    if meta.is_symlink() || (meta.is_dir() && meta.mode() & STICKY != 0) {
-        return true;
-    }
-    let own_group = meta.gid() == 0 || (user != 0 && meta.gid() == rustix::process::getegid().as_raw());
-    let is_groups = meta.mode() & GROUP_WRITES != 0 && meta.is_dir() && (!own_group || has_acl(path));
-    meta.mode() & OTHERS_WRITE == 0 && !is_groups
+    let is_kept = meta.is_symlink() || (meta.is_dir() && meta.mode() & STICKY != 0);
+    is_owned(meta) && (is_kept || !is_writable(path, meta))
+}
+
+/// Whether only root and whoever runs this can write to the file or directory `path`, or add to it. A link is not.
+pub fn is_closed(path: &Path, meta: &Metadata) -> bool {
+    is_owned(meta) && !is_writable(path, meta)
+}
+
+fn is_owned(meta: &Metadata) -> bool {
+    meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw()
+}
+
+fn is_writable(path: &Path, meta: &Metadata) -> bool {
+    meta.mode() & OTHERS_WRITE != 0 || is_a_groups(path, meta)
+}
+
+/// Whether a group may write to `path` that is not root's, nor of whoever runs this, or further users may.
+fn is_a_groups(path: &Path, meta: &Metadata) -> bool {
+    let own_group = meta.gid() == 0 || (!machine::is_root() && meta.gid() == rustix::process::getegid().as_raw());
+    meta.mode() & GROUP_WRITES != 0 && (!own_group || has_acl(path))
 }
 
 fn has_acl(path: &Path) -> bool {
-    rustix::fs::lgetxattr(path, ACL, &mut [0_u8; 0]).is_ok_and(|size| size > 0)
+    match rustix::fs::lgetxattr(path, ACL, &mut [0_u8; 0]) {
+        Ok(size) => size > 0,
+        // What cannot be looked at may have one.
+        Err(error) => !matches!(error, Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS),
+    }
 }
 
-fn refused(path: &Path, meta: &Metadata) -> Error {
+/// `more`: how many others there are beside it.
+fn refused(path: &Path, meta: &Metadata, more: usize) -> Error {
     let (shown, mode) = (path.display(), meta.mode() & 0o7777);
-    let what = format!("{shown} is not root's alone (owner {}, group {}, mode {mode:o})", meta.uid(), meta.gid());
-    Error::new(Code::Permission, format!("{what}: others could exchange what root runs from there")).advise(format!(
-        "`chown root:root {shown}; chmod go-w {shown}`, and give the agent's user a data_dir of its own"
-    ))
+    let more = if more == 0 { String::new() } else { format!(", nor are {more} more") };
+    let what = format!("{shown} is not root's alone (owner {}, group {}, mode {mode:o}){more}", meta.uid(), meta.gid());
+    Error::new(Code::Permission, format!("{what}: others could exchange what root runs from there"))
+}
+
+/// The commands that mend all of it. What is in the versions keeps its owners: they tell what must be downloaded again.
+fn mending(way: &[(PathBuf, Metadata)], records: &[(PathBuf, Metadata)]) -> String {
+    let (links, records): (Vec<_>, Vec<_>) = records.iter().partition(|(_, meta)| meta.is_symlink());
+    let names = |of: &[&(PathBuf, Metadata)]| {
+        of.iter().map(|(path, _)| path.display().to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let files: Vec<String> = records.iter().filter(|(_, meta)| meta.is_file()).map(|(path, _)| name(path)).collect();
+    let told = files.join(" and ");
+    let mut steps = Vec::new();
+    if !way.is_empty() {
+        let way = names(&way.iter().collect::<Vec<_>>());
+        steps.push(format!("chown -h root:root {way}; chmod go-w {way}"));
+    }
+    if !links.is_empty() {
+        steps.push(format!("rm {}", names(&links)));
+    }
+    if !records.is_empty() {
+        let records = names(&records);
+        steps.push(format!("chown -R root:root {records}; chmod -R go-w {records}"));
+    }
+    steps.push("teleport-update verify --repair".to_owned());
+    let told = if told.is_empty() { told } else { format!("see that nobody changed {told}, then ") };
+    format!("{told}`{}`, and give the agent's user a data_dir of its own", steps.join("; "))
 }
 
 /// Neither `path` nor what is directly in it may be a link, but for what is kept of others.
 fn refuse_links(path: &Path) -> Result<()> {
-    let is_link = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
-    let is_version = !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-    let below = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    match std::iter::once(path.to_owned())
-        .chain(below.filter(|_| is_version && !is_link(path)))
-        .find(|path| is_link(path))
-    {
+    let refuse = |path: &Path| match durable::link_at(path)? {
         None => Ok(()),
-        Some(link) => Err(Error::new(Code::PathTaken, format!("{} is a link", link.display()))
+        Some(_) => Err(Error::new(Code::PathTaken, format!("{} is a link", path.display()))
             .advise("remove it: what it leads to is not part of the image")),
+    };
+    refuse(path)?;
+    if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+        return Ok(());
     }
+    durable::entries(path)?.iter().try_for_each(|entry| refuse(&entry.path()))
 }
 
 #[cfg(test)]
@@ -164,7 +321,7 @@ mod tests {
         check_versions(&layout).unwrap();
         for path in [&state, &layout.versions, &layout.versions.join("1.0.0")] {
             set_mode(path, 0o777);
-            let error = check_versions(&layout).unwrap_err();
+            let error = check_versions(&layout).and_then(|()| check_installed(&layout)).unwrap_err();
             assert_eq!(error.code, Code::Permission);
             assert!(error.what.starts_with(&format!("{} is not root's alone", path.display())), "{error}");
             set_mode(path, 0o755);
@@ -191,8 +348,51 @@ mod tests {
         }
         give(0, 0, 0o755);
         std::os::unix::fs::lchown(layout.versions.join("1.0.0"), Some(900), None).unwrap();
-        assert!(check_versions(&layout).is_err() && check_way(&layout, layout.versions_inside()).is_ok());
+        assert!(check_installed(&layout).is_err() && check_versions(&layout).is_ok());
         assert!(check_way(&layout, &layout.versions_inside().join("1.0.0/bin/teleport-update")).is_err());
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "the advice is run as an operator runs it")]
+    fn one_error_names_all_that_is_anothers_with_the_commands_that_mend_it() {
+        if !machine::is_root() {
+            return;
+        }
+        let (dir, layout) = image();
+        let at = |name: &str| layout.versions.join(name);
+        for name in RECORDS {
+            durable::write(&at(name), b"", 0o600).unwrap();
+        }
+        symlink("/etc/passwd", at("x")).unwrap();
+        durable::rename(&at("x"), &at(".credentials")).unwrap();
+        let state = dir.path().join("var/lib/teleport");
+        for path in [state, layout.versions.clone(), at(".credentials"), at(".lock"), at("1.0.0")] {
+            std::os::unix::fs::lchown(path, Some(900), Some(900)).unwrap();
+        }
+        set_mode(&at("updates.yaml"), 0o664);
+        std::os::unix::fs::chown(at("updates.yaml"), None, Some(900)).unwrap();
+        let error = check_versions(&layout).unwrap_err();
+        assert!(
+            error
+                .what
+                .contains("/var/lib/teleport is not root's alone (owner 900, group 900, mode 755), nor are 4 more")
+        );
+        let advice = error.advice.unwrap();
+        let quoted = advice.split('`').nth(1).unwrap();
+        let mends = quoted.replace("teleport-update verify --repair", "true");
+        assert!(mends != quoted, "{advice}");
+        assert!(std::process::Command::new("sh").args(["-c", &mends]).status().unwrap().success(), "{mends}");
+        check_versions(&layout).unwrap();
+        assert!(std::fs::symlink_metadata(at(".credentials")).is_err(), "a link of another's is nobody's password");
+        assert!(std::fs::metadata("/etc/passwd").unwrap().uid() == 0);
+        assert_eq!(check_installed(&layout).unwrap_err().code, Code::Permission);
+        assert_eq!(close_versions(&layout).unwrap(), [at("1.0.0")]);
+        check_installed(&layout).unwrap();
+        // What stands there in place of a directory is neither followed nor taken.
+        symlink("/tmp", at("2.0.0")).unwrap();
+        std::os::unix::fs::lchown(at("2.0.0"), Some(900), None).unwrap();
+        assert!(close_versions(&layout).is_err());
+        assert_eq!(std::fs::metadata("/tmp").unwrap().mode() & 0o7777, 0o1777);
     }
 
     #[test]

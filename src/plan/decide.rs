@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::facts::{Facts, Refusal};
-use crate::release::{Revision, Version};
 use crate::report::{Code, Error};
+use protocol::{Revision, Version};
 
 /// Wait after the first failure of a version, minutes: an hour lets a passing fault of the host pass.
 const FIRST_WAIT_MINUTES: i64 = 60;
@@ -92,7 +92,7 @@ fn wait(facts: &Facts, ask: &Ask) -> Option<String> {
             "{wanted} could not be installed ({reason}); next try at {retry_at}, or now with `update --now`"
         ));
     }
-    held_until(facts, wanted).map(|until| {
+    held_until(&facts.left, facts.active.as_ref(), facts.now, wanted).map(|until| {
         format!(
             "{wanted} was left of late, and was come back to before: held until {until}, or now with `update --now`"
         )
@@ -100,17 +100,23 @@ fn wait(facts: &Facts, ask: &Ask) -> Option<String> {
 }
 
 /// Until when a return to `wanted` waits: whoever asks two proxies that answer unlike is told to go to and fro for ever. The
-/// first four are made at once; each further one within [`LEFT_WINDOW_HOURS`] waits longer.
-pub fn held_until(facts: &Facts, wanted: &Revision) -> Option<Timestamp> {
-    let (_, last) = facts.left.last()?;
-    let is_recent = |time: &Timestamp| facts.now.duration_since(*time).as_hours().abs() < LEFT_WINDOW_HOURS;
+/// first four are made at once; each further one within [`LEFT_WINDOW_HOURS`] waits longer. `left`: what was left and when, the
+/// last at the end.
+pub fn held_until(
+    left: &[(Revision, Timestamp)],
+    active: Option<&Revision>,
+    now: Timestamp,
+    wanted: &Revision,
+) -> Option<Timestamp> {
+    let (_, last) = left.last()?;
+    let is_recent = |time: &Timestamp| now.duration_since(*time).as_hours().abs() < LEFT_WINDOW_HOURS;
     let recent: Vec<&Revision> =
-        facts.left.iter().filter(|(_, time)| is_recent(time)).map(|(revision, _)| revision).collect();
+        left.iter().filter(|(_, time)| is_recent(time)).map(|(revision, _)| revision).collect();
     if !recent.contains(&wanted) {
         return None;
     }
     let mut distinct: Vec<&Revision> = Vec::new();
-    for revision in recent.iter().copied().chain(&facts.active) {
+    for revision in recent.iter().copied().chain(active) {
         if !distinct.contains(&revision) {
             distinct.push(revision);
         }
@@ -119,7 +125,7 @@ pub fn held_until(facts: &Facts, wanted: &Revision) -> Option<Timestamp> {
     let returns = u32::try_from((recent.len() + 1).saturating_sub(distinct.len())).unwrap_or(u32::MAX);
     let held = returns.saturating_add(1).checked_sub(PROMPT_RETURNS).filter(|held| *held > 0)?;
     let until = last.saturating_add(wait_after(held).min(MAX_HOLD)).ok()?;
-    (facts.now >= *last && facts.now < until).then_some(until)
+    (now >= *last && now < until).then_some(until)
 }
 
 /// The wait after the `count`th run to a target that failed with `code`, or `None`: what costs nothing is tried again by the
@@ -171,21 +177,10 @@ pub fn wait_after(count: u32) -> SignedDuration {
     SignedDuration::from_mins(doubled.min(MAX_WAIT_MINUTES))
 }
 
-/// A host's place in the jitter: uniform over a fleet, steady for a host and target (SPEC §5).
-///
-/// Returns seconds, 0 to `max_seconds`.
-pub fn jitter(host: &str, target: &Revision, max_seconds: u32) -> u32 {
-    use sha2::{Digest, Sha256};
-    let digest = Sha256::digest(format!("{host}\n{}\n{}", target.version, target.edition));
-    let mut first = [0; 8];
-    first.copy_from_slice(&digest[..8]);
-    (u64::from_be_bytes(first) % (u64::from(max_seconds) + 1)) as u32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::release::Edition;
+    use protocol::Edition;
 
     fn revision(version: &str) -> Revision {
         Revision { version: version.parse().unwrap(), edition: Edition::Oss }
@@ -196,18 +191,6 @@ mod tests {
         let hours: Vec<i64> = (1..=10).map(|count| wait_after(count).as_hours()).collect();
         assert_eq!(hours, [1, 2, 4, 8, 16, 32, 64, 128, 168, 168]);
         assert_eq!(wait_after(u32::MAX).as_hours(), 168);
-    }
-
-    #[test]
-    fn the_jitter_is_steady_for_a_host_and_uniform_over_a_fleet() {
-        let target = revision("15.0.0");
-        assert_eq!(jitter("a", &target, 600), jitter("a", &target, 600));
-        assert_eq!(jitter("a", &target, 0), 0);
-        let mut buckets = [0u32; 10];
-        for host in 0..10_000 {
-            buckets[jitter(&format!("host-{host}"), &target, 999) as usize / 100] += 1;
-        }
-        assert!(buckets.iter().all(|&hosts| (850..1150).contains(&hosts)), "{buckets:?}");
     }
 
     #[test]

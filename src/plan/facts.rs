@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::step::{Node, Part};
-use crate::release::Revision;
+use protocol::Revision;
 
 /// The whole picture of a host that a decision needs; no handle, no path is looked at after it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]

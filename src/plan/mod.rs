@@ -18,9 +18,9 @@ pub use back::back;
 pub use facts::{Facts, Snapshot, Stranger};
 pub use step::{Named, Node, Part, Placement, Step};
 
-use crate::release::Revision;
 use crate::report::{Code, Error, Result};
 use facts::{Installed, Name, is_linked, is_updater_name, lacks, part_of};
+use protocol::Revision;
 
 /// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
 pub const UNMANAGED: &str = ".unmanaged";
@@ -156,6 +156,11 @@ impl Plan {
             _ => false,
         };
         self.unmanaged || self.snapshot_dir() == Some(UNMANAGED) || self.switch.iter().any(is_kept)
+    }
+
+    /// The directory of the version that is left, where this leads back to an agent that is none of ours.
+    pub fn left_by_way_back(&self) -> Option<&str> {
+        self.snapshot_dir().filter(|_| self.to_dir.as_deref() == Some(UNMANAGED))
     }
 
     /// What the database that is left belongs to, as its snapshot says.

@@ -2,7 +2,7 @@
 
 use crate::plan::Node;
 use crate::plan::facts::{Facts, Installed, is_updater_name};
-use crate::release::Revision;
+use protocol::Revision;
 
 /// So many versions, the newest, stay for what users run who have nothing to do with the agent, such as a bot's `tbot`:
 /// anybody can keep a program running, and must not fill the disk by it.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::release::Revision;
+use protocol::Revision;
 
 /// What stands, or shall stand, under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::facts::{Agent, Facts, Installed, Name, UnitFact};
 use super::*;
-use crate::release::Edition;
+use protocol::Edition;
 
 fn revision(version: &str) -> Revision {
     Revision { version: version.parse().unwrap(), edition: Edition::Oss }
@@ -518,4 +518,21 @@ fn an_undo_is_told_in_the_words_of_its_step() {
     ] {
         assert_eq!(step.describe_undo(), undo, "{step:?}");
     }
+}
+
+#[test]
+fn a_plan_tells_what_it_downloads_what_it_keeps_of_others_and_while_what_the_agent_stands_still() {
+    let upgrade = move_to(&host("1.0.0", vec![installed("1.0.0", unusable())]), &target("2.0.0")).unwrap();
+    assert_eq!(upgrade.download(), Some((&revision("2.0.0"), "2.0.0")));
+    assert!(upgrade.fetches() && !upgrade.keeps_unmanaged());
+    assert_eq!(upgrade.standstill(), 0..0);
+    let versions = vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())];
+    let mut downgrade = move_to(&host("2.0.0", versions), &target("1.0.0")).unwrap();
+    assert_eq!(downgrade.download(), None);
+    let still = downgrade.standstill();
+    assert_eq!((&downgrade.switch[still.start], &downgrade.switch[still.end]), (&Step::Stop, &Step::Start));
+    let was = Node::Kept("/v/.unmanaged/tsh".into());
+    let place = Placement { path: "/bin/tsh".into(), was, now: Node::Absent, part: Part::Helper };
+    downgrade.switch.push(Step::Place(place));
+    assert!(downgrade.keeps_unmanaged());
 }

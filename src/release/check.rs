@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::place::AGENT;
-use super::{Arch, Edition, Revision, Version};
 use crate::report::{Code, Error, IoContext, Result};
+use protocol::{Arch, Edition, Revision, Version};
 
 /// How Go's build information names its FIPS module.
 const FIPS_MODULE: &[u8] = b"build\tGOFIPS140=v";

@@ -13,9 +13,10 @@ use sha2::Digest as _;
 use ureq::http::header;
 
 use super::stage::Limits;
-use super::{BaseUrl, Digest, source};
+use super::{BaseUrl, source};
 use crate::host::http::{Ask, Client, Stream, interrupted, pause, shown};
 use crate::report::{Code, Error, IoContext, Result};
+use protocol::Digest;
 
 /// Bytes of one buffer, and how many go round between the threads: 2 MiB whatever the archive's size is.
 const BUFFER: usize = 256 << 10;

@@ -4,13 +4,14 @@ use std::io::BufRead;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
+use super::Limits;
 use super::archive_path::ArchivePath;
 use super::place::{Place, place};
 use super::tree::Tree;
 use super::unpack::{self, Rules};
-use super::{Edition, Limits};
 use crate::report::Result;
 use crate::store::manifest::FileEntry;
+use protocol::Edition;
 
 /// Unpacks an archive into the new directory `dir`, as staging does. Errors: those of staging; `dir` stays as it is.
 pub fn unpack(

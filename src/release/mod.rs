@@ -2,12 +2,10 @@
 
 mod archive_path;
 pub mod check;
-pub mod digest;
 mod fetch;
 #[doc(hidden)]
 pub mod fuzz;
 mod gunzip;
-pub mod name;
 mod place;
 pub mod signature;
 pub mod source;
@@ -17,8 +15,6 @@ mod tree;
 mod unpack;
 mod writer;
 
-pub use digest::Digest;
-pub use name::{Arch, Edition, Revision, Version};
 pub use signature::PublicKey;
 pub use source::BaseUrl;
 pub use stage::{Limits, Phase, Progress, StageRequest, Staged, announced_digest, archive_size, stage};

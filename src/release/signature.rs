@@ -9,8 +9,8 @@ use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
 use p256::ecdsa::{Signature, VerifyingKey};
 use p256::pkcs8::{DecodePublicKey as _, EncodePublicKey as _};
 
-use super::Digest;
 use crate::report::{Code, Error, Result};
+use protocol::Digest;
 
 /// Length of a signature as bare r and s, bytes.
 const RAW_LEN: usize = 64;

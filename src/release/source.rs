@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 
 use crate::report::{Code, Error, IoContext, Result};
@@ -51,7 +52,8 @@ impl BaseUrl {
     /// is in it. `None` for other bases. Errors: [`Code::Permission`], [`Code::ArchiveMissing`].
     pub fn trusted_dir(&self) -> Result<Option<PathBuf>> {
         let Some(path) = self.0.strip_prefix("file://") else { return Ok(None) };
-        let named = PathBuf::from(decode(path).ok_or_else(|| refused(&self.0, "its path is not UTF-8"))?);
+        let decoded = percent_decode_str(path).decode_utf8().map_err(|_| refused(&self.0, "its path is not UTF-8"))?;
+        let named = PathBuf::from(decoded.as_ref());
         // From here on only the real path is used, so that a link cannot be changed in between.
         let dir = std::fs::canonicalize(&named).at("cannot read the archive directory", &named).map_err(|error| {
             if error.code == Code::Io { Error { code: Code::ArchiveMissing, ..error } } else { error }
@@ -141,27 +143,6 @@ impl fmt::Display for BaseUrl {
 fn refused(text: &str, why: &str) -> Error {
     Error::new(Code::Usage, format!("--base-url {} cannot be used: {why}", crate::host::http::redact(text)))
         .advise("give one like https://mirror.example.com/teleport or file:///srv/teleport")
-}
-
-/// Percent-decoding of a path.
-fn decode(path: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digit = |at: usize| after.get(at).and_then(|digit| char::from(*digit).to_digit(16));
-        match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                // Two hex digits fit a byte.
-                bytes.push((high << 4 | low) as u8);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -14,11 +14,12 @@ use super::fetch::{self, Fetched, Origin, Shared, Small};
 use super::place::UPDATERS;
 use super::tree::Tree;
 use super::unpack::{Rules, Unpacked, unpack};
-use super::{Arch, BaseUrl, Digest, PublicKey, Revision, check, space};
+use super::{BaseUrl, PublicKey, check, space};
 use crate::host::http::{Client, interrupted};
 use crate::host::{cage, durable};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::Manifest;
+use protocol::{Arch, Digest, Revision};
 
 /// How often progress is told and a signal is looked for.
 const SLICE: Duration = Duration::from_millis(100);
@@ -215,7 +216,7 @@ pub fn announced_digest(
 fn announced(origin: &Origin, client: &Client, cancelled: &dyn Fn() -> bool) -> Result<Digest> {
     match origin.companion(client, ".sha256", cancelled)? {
         Small::Found(bytes) => {
-            Digest::first_token(&bytes).map_err(|error| error.during(format!("{}.sha256", origin.shown())))
+            Digest::first_token(&bytes).map_err(|error| Error::from(error).during(format!("{}.sha256", origin.shown())))
         }
         Small::Absent(told) => match origin.size(client, SIZE_WAIT, cancelled) {
             Err(error) if matches!(error.code, Code::ArchiveMissing | Code::Interrupted) => Err(error),

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicU64;
 
 use tar::EntryType;
 
-use super::Edition;
 use super::archive_path::ArchivePath;
 use super::gunzip::Gunzip;
 use super::place::{AGENT, Place, place};
@@ -17,6 +16,7 @@ use super::tree::Tree;
 use super::writer::Writer;
 use crate::report::{Code, Error, IoContext, Result};
 use crate::store::manifest::FileEntry;
+use protocol::Edition;
 
 /// Bytes moved at a time where nothing is kept.
 const BUFFER: usize = 64 << 10;

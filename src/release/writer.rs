@@ -11,9 +11,9 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use sha2::Digest as _;
 
-use super::Digest;
 use crate::host::{durable, machine};
 use crate::report::{Code, Error, IoContext, Result};
+use protocol::Digest;
 
 /// Bytes of one buffer, and how many go round: 1 MiB whatever a file's size is.
 const BUFFER: usize = 256 << 10;

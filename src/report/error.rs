@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use protocol::{Kind, ParseError};
+
 /// Shorthand used everywhere in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -63,6 +65,19 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<ParseError> for Error {
+    fn from(error: ParseError) -> Self {
+        let code = match error.kind {
+            Kind::Version => Code::VersionInvalid,
+            Kind::Edition => Code::EditionUnknown,
+            Kind::Arch => Code::WrongArchitecture,
+            Kind::Digest => Code::ChecksumInvalid,
+            Kind::Answer => Code::ClusterAnswer,
+        };
+        Self { code, what: error.what, advice: error.advice.map(str::to_owned), recorded: false }
+    }
+}
 
 /// Attaches the action and the path to an I/O error.
 pub trait IoContext<T> {
@@ -146,6 +161,8 @@ codes! {
     ReadOnly = "read_only",
     /// Another run holds the lock (exit 75).
     LockHeld = "lock_held",
+    /// Another command, or a hand, has changed what this one was to change, and came later.
+    Overtaken = "overtaken",
     /// The journal was written by an updater this one does not understand.
     JournalUnknown = "journal_unknown",
     /// Recovery of an interrupted run failed.

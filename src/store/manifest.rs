@@ -3,17 +3,16 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use sha2::Digest as _;
 
 use crate::host::durable::{self, FILE_MODE};
-use crate::release::{Arch, Digest, Edition, Version};
+use crate::host::trust;
 use crate::report::{Code, Error, IoContext, Result};
+use protocol::{Arch, Digest, Edition, Version};
 
 /// Its name in a version directory.
 pub const MANIFEST: &str = "manifest.json";
@@ -27,8 +26,6 @@ const MAX_MANIFEST: u64 = 8 << 20;
 const MAX_MARKER: u64 = 4096;
 /// Folders below one another that are looked into: an archive may have as many.
 const MAX_FOLDERS: usize = 8;
-/// Bytes hashed at a time.
-const BUFFER: usize = 256 << 10;
 
 /// One version's record: where it came from and each of its files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,10 +79,12 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
-    /// Whether the file at `path` is this one, content included. One that cannot be read is not.
+    /// Whether the file at `path` is this one, content included, and nobody else's. One that cannot be read is not.
     pub fn is_at(&self, path: &Path) -> bool {
-        let is_like_it =
-            |meta: std::fs::Metadata| meta.is_file() && meta.len() == self.size && meta.mode() & 0o7777 == self.mode;
+        let is_like_it = |meta: std::fs::Metadata| {
+            let is_same = meta.len() == self.size && meta.mode() & 0o7777 == self.mode;
+            meta.is_file() && is_same && trust::is_closed(path, &meta)
+        };
         std::fs::symlink_metadata(path).is_ok_and(is_like_it) && hash(path).is_ok_and(|found| found == self.sha256)
     }
 }
@@ -117,14 +116,14 @@ impl Manifest {
 
     /// Reads the manifest of a version directory; unknown keys are ignored.
     ///
-    /// Errors: [`Code::Damaged`] when it is absent, malformed, of a later format, or names files outside.
+    /// Errors: [`Code::Damaged`] when it is absent, malformed, of a later format, names files outside, or is another's.
     pub fn read(version_dir: &Path) -> Result<Self> {
         let path = version_dir.join(MANIFEST);
         let damaged = |why: &str| {
             Error::new(Code::Damaged, format!("{} {why}", path.display()))
                 .advise("run `teleport-update verify --repair`")
         };
-        let bytes = durable::read_limited(&path, MAX_MANIFEST)?.ok_or_else(|| damaged("is missing"))?;
+        let bytes = read_record(&path, MAX_MANIFEST)?.ok_or_else(|| damaged("is missing"))?;
         let manifest: Self =
             serde_json::from_slice(&bytes).map_err(|error| damaged(&format!("cannot be read: {error}")))?;
         if manifest.format != FORMAT {
@@ -165,13 +164,13 @@ impl Manifest {
         Ok(found)
     }
 
-    /// Compares type, size and mode only: milliseconds in place of seconds.
+    /// Compares type, owner, size and mode only: milliseconds in place of seconds.
     pub fn quick_check(&self, version_dir: &Path) -> Result<Vec<Difference>> {
         self.differences(version_dir, false)
     }
 
     fn differences(&self, version_dir: &Path, with_content: bool) -> Result<Vec<Difference>> {
-        let mut found = Vec::new();
+        let mut found = self.open_folders(version_dir)?;
         for file in &self.files {
             let path = version_dir.join(&file.path);
             let mut differs = |kind| found.push(Difference { path: file.path.clone(), kind });
@@ -190,6 +189,10 @@ impl Manifest {
                 continue;
             }
             let mode = meta.mode() & 0o7777;
+            if !trust::is_closed(&path, &meta) {
+                differs(DifferenceKind::Open { owner: meta.uid(), mode });
+                continue;
+            }
             if mode != file.mode {
                 differs(DifferenceKind::Mode { expected: file.mode, found: mode });
             }
@@ -201,6 +204,66 @@ impl Manifest {
         }
         Ok(found)
     }
+
+    /// The directories of the version from its own on, as relative paths; each after those above it.
+    pub fn folders(&self) -> BTreeSet<&str> {
+        let mut found = BTreeSet::from([""]);
+        for file in &self.files {
+            let mut path = file.path.as_str();
+            while let Some((folder, _)) = path.rsplit_once('/') {
+                found.insert(folder);
+                path = folder;
+            }
+        }
+        found
+    }
+
+    /// Directories that others own or may write to, or that a link stands for.
+    fn open_folders(&self, version_dir: &Path) -> Result<Vec<Difference>> {
+        let mut found = Vec::new();
+        for folder in self.folders() {
+            // Without a slash at the end, which would follow a link.
+            let path = if folder.is_empty() { version_dir.to_owned() } else { version_dir.join(folder) };
+            let kind = match std::fs::symlink_metadata(&path) {
+                Ok(meta) if meta.is_symlink() => DifferenceKind::Link,
+                Ok(meta) if !trust::is_closed(&path, &meta) => {
+                    DifferenceKind::Open { owner: meta.uid(), mode: meta.mode() & 0o7777 }
+                }
+                // Each of its files tells of what cannot be seen.
+                _ => continue,
+            };
+            let path = if folder.is_empty() { "." } else { folder }.to_owned();
+            found.push(Difference { path, kind });
+        }
+        Ok(found)
+    }
+}
+
+/// Whether others than root (or whoever runs this) own or may write to any part of a version: what ran from there need not
+/// be what was installed. Snapshots do not count. What cannot be seen is not known to be so.
+pub fn is_open(version_dir: &Path) -> bool {
+    let is_others = |path: &Path| {
+        std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_symlink() && !trust::is_closed(path, &meta))
+    };
+    let mut way = vec![version_dir.to_owned()];
+    while let Some(path) = way.pop() {
+        if is_others(&path) {
+            return true;
+        }
+        let is_top = path == version_dir;
+        if !is_top && !std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir()) {
+            continue;
+        }
+        let entries = durable::entries(&path).unwrap_or_default().into_iter();
+        way.extend(entries.map(|entry| entry.path()).filter(|path| !is_top || !is_snapshot(path)));
+    }
+    false
+}
+
+/// Snapshots are told apart from the version: they have their own record.
+fn is_snapshot(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_start_matches('.').starts_with("backup")
 }
 
 /// One way in which a version directory is not what its manifest says.
@@ -233,6 +296,15 @@ pub enum DifferenceKind {
         /// As found.
         found: u32,
     },
+    /// Others than root own it or may write to it: it may change at any time.
+    Open {
+        /// Its owner's number.
+        owner: u32,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A link in the place of a directory.
+    Link,
     /// Same size, other bytes.
     Content,
     /// A file that no record names.
@@ -249,10 +321,29 @@ impl fmt::Display for Difference {
             DifferenceKind::Mode { expected, found } => {
                 write!(f, "{path} has mode {found:04o}, expected {expected:04o}")
             }
+            DifferenceKind::Open { owner, mode } => {
+                write!(f, "{path} is not root's alone (owner {owner}, mode {mode:04o})")
+            }
+            DifferenceKind::Link => write!(f, "{path} is a link"),
             DifferenceKind::Content => write!(f, "{path} has other content"),
             DifferenceKind::Unexpected => write!(f, "{path} does not belong there"),
         }
     }
+}
+
+/// As [`durable::read_limited`]; what is no file of ours, or not ours alone, is [`Code::Damaged`].
+fn read_record(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    if let Ok(meta) = std::fs::symlink_metadata(path).as_ref()
+        && !trust::is_closed(path, meta)
+    {
+        let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
+        let what = format!("{} is not root's alone (owner {owner}, mode {mode:04o})", path.display());
+        return Err(Error::new(Code::Damaged, what).advise("run `teleport-update verify --repair`"));
+    }
+    durable::read_limited(path, limit).map_err(|error| match std::fs::symlink_metadata(path) {
+        Ok(meta) if !meta.is_file() || meta.len() > limit => Error { code: Code::Damaged, ..error },
+        _ => error,
+    })
 }
 
 /// The digest in a version directory's marker; `None` without one.
@@ -260,7 +351,7 @@ impl fmt::Display for Difference {
 /// Errors: [`Code::Damaged`] when it is not 64 hex digits and a line end.
 pub fn read_marker(version_dir: &Path) -> Result<Option<Digest>> {
     let path = version_dir.join(MARKER);
-    let Some(bytes) = durable::read_limited(&path, MAX_MARKER)? else { return Ok(None) };
+    let Some(bytes) = read_record(&path, MAX_MARKER)? else { return Ok(None) };
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     text.strip_suffix('\n').unwrap_or(text).parse().map(Some).map_err(|_| {
         Error::new(Code::Damaged, format!("{} holds no digest", path.display()))
@@ -274,16 +365,8 @@ pub fn write_marker(version_dir: &Path, archive: Digest) -> Result<()> {
 }
 
 fn hash(path: &Path) -> Result<Digest> {
-    let mut file = File::open(path).at("cannot read", path)?;
-    let mut hasher = sha2::Sha256::new();
-    let mut buffer = vec![0; BUFFER];
-    loop {
-        let count = file.read(&mut buffer).at("cannot read", path)?;
-        match buffer.get(..count) {
-            Some(bytes) if !bytes.is_empty() => hasher.update(bytes),
-            _ => return Ok(Digest(hasher.finalize().into())),
-        }
-    }
+    let file = File::open(path).at("cannot read", path)?;
+    Digest::of_reader(file).at("cannot read", path)
 }
 
 fn unexpected(top: &Path, folder: &str, known: &BTreeSet<&str>, found: &mut Vec<Difference>) -> Result<()> {
@@ -291,16 +374,21 @@ fn unexpected(top: &Path, folder: &str, known: &BTreeSet<&str>, found: &mut Vec<
     for entry in std::fs::read_dir(&dir).at("cannot read", &dir)? {
         let entry = entry.at("cannot read", &dir)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // Snapshots are told apart from the version: they have their own record.
-        if folder.is_empty()
-            && (name == MANIFEST || name == MARKER || name.trim_start_matches('.').starts_with("backup"))
-        {
+        if folder.is_empty() && (name == MANIFEST || name == MARKER || is_snapshot(&entry.path())) {
             continue;
         }
         let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
         let is_folder = entry.file_type().at("cannot read", entry.path())?.is_dir();
         // No release is as deep; below there nothing is looked at.
-        if is_folder && path.bytes().filter(|byte| *byte == b'/').count() < MAX_FOLDERS {
+        // One of others that has nothing of the version in it; the others are looked at with the version.
+        let is_idle = |path: &str| {
+            let inside = format!("{path}/");
+            !known.range(inside.as_str()..).next().is_some_and(|file| file.starts_with(&inside))
+        };
+        let is_open = || entry.metadata().is_ok_and(|meta| !trust::is_closed(&entry.path(), &meta));
+        if is_folder && is_idle(&path) && is_open() {
+            found.push(Difference { path, kind: DifferenceKind::Unexpected });
+        } else if is_folder && path.bytes().filter(|byte| *byte == b'/').count() < MAX_FOLDERS {
             unexpected(top, &path, known, found)?;
         } else if !known.contains(path.as_str()) {
             found.push(Difference { path, kind: DifferenceKind::Unexpected });

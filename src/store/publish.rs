@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::manifest::{self, Manifest};
-use crate::host::{durable, lock};
+use crate::host::{durable, lock, trust};
 use crate::report::{IoContext, Result};
 
 /// The lock, in the versions directory (SPEC §1).
@@ -17,7 +17,8 @@ pub const RETIRED_PREFIX: &str = ".retired-";
 /// Publishes `staging` as `version_dir`. Everything in `staging` has been synced, the manifest included.
 ///
 /// A directory that is already there (damaged, without a marker, or with fewer components) gets file by file what the
-/// manifest lists and it does not have just so, each by rename, and keeps its `backup/`; the marker of another archive goes
+/// manifest lists and it does not have just so, each by rename, and keeps its `backup/`; a file of others is never taken over,
+/// for whoever has it open goes on writing to it. The marker of another archive goes
 /// first, and the new one comes last.
 pub fn publish(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> {
     if durable::exists(version_dir)? {
@@ -29,8 +30,20 @@ pub fn publish(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Resul
 }
 
 fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> {
+    // A marker that cannot be read goes, too: the new one comes last.
     if manifest::read_marker(version_dir).ok().flatten() != Some(manifest.archive_sha256) {
         durable::remove_file(&version_dir.join(manifest::MARKER))?;
+    }
+    // From the top down: from then on nobody else decides what the names in it are.
+    for folder in manifest.folders() {
+        let path = if folder.is_empty() { version_dir.to_owned() } else { version_dir.join(folder) };
+        match std::fs::symlink_metadata(&path) {
+            // It would lead out of the version.
+            Ok(meta) if !meta.is_dir() => durable::remove_tree(&path)?,
+            Ok(meta) if !trust::is_closed(&path, &meta) => trust::close(&path)?,
+            // Where it cannot be seen, the rename fails.
+            _ => {}
+        }
     }
     let mut changed = std::collections::BTreeSet::new();
     for file in &manifest.files {
@@ -40,6 +53,7 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
             continue;
         }
         durable::create_dir_all(durable::parent(&to))?;
+        // Where that cannot be seen, the rename fails.
         if std::fs::symlink_metadata(&to).is_ok_and(|there| there.is_dir()) {
             durable::remove_tree(&to)?;
         }
@@ -73,6 +87,13 @@ pub fn retire(versions: &Path, dir: &str) -> Result<()> {
     durable::remove_tree(&from)
 }
 
+/// Removes a version but for what `stays` of it. Without its marker it is not installed, whatever else is still there.
+pub fn strip(version_dir: &Path, stays: &[PathBuf]) -> Result<()> {
+    durable::remove_file(&version_dir.join(manifest::MARKER))?;
+    let entries = std::fs::read_dir(version_dir).at("cannot read", version_dir)?;
+    durable::remove_entries(version_dir, entries, |entry| !stays.contains(&entry.path()))
+}
+
 /// Removes what runs that died have left: staged and half-removed versions, temporary files, all that can be removed.
 /// Called under the lock with no journal open.
 pub fn sweep(versions: &Path) -> Result<()> {
@@ -81,7 +102,7 @@ pub fn sweep(versions: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).at("cannot read", versions),
     };
-    let live = lock::downloads(&versions.join(LOCK));
+    let live = lock::downloads(&versions.join(LOCK))?;
     durable::remove_entries(versions, entries, |entry| is_left_over(&entry.file_name().to_string_lossy(), &live))
 }
 
@@ -92,7 +113,7 @@ pub fn staging(versions: &Path, dir: &str) -> Result<PathBuf> {
 
 /// Whether [`sweep`] would find nothing; what cannot be read is not known to be so.
 pub fn is_swept(versions: &Path) -> bool {
-    let live = lock::downloads(&versions.join(LOCK));
+    let Ok(live) = lock::downloads(&versions.join(LOCK)) else { return false };
     std::fs::read_dir(versions).is_ok_and(|mut entries| {
         entries.all(|entry| entry.is_ok_and(|entry| !is_left_over(&entry.file_name().to_string_lossy(), &live)))
     })
@@ -110,9 +131,9 @@ fn is_left_over(name: &str, live: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::release::{Arch, Digest, Edition};
     use crate::report::Code;
     use crate::store::manifest::{FileEntry, MANIFEST, MARKER, read_marker, write_marker};
+    use protocol::{Arch, Digest, Edition};
 
     const FILES: [&str; 2] = ["bin/teleport", "etc/unit"];
 
@@ -206,6 +227,47 @@ mod tests {
     }
 
     #[test]
+    fn what_was_anothers_is_written_anew_and_no_link_of_his_is_followed() {
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+        if !crate::host::machine::is_root() {
+            return;
+        }
+        let bed = Bed::new();
+        publish(&bed.staging(), &bed.version(), &bed.manifest).unwrap();
+        bed.write("outside/unit", "root's");
+        for path in ["", "bin", "bin/teleport", "etc", "sha256", "manifest.json"] {
+            chown(bed.version().join(path), Some(900), Some(900)).unwrap();
+        }
+        // He keeps it open for writing, which no change of its owner would end.
+        let mut held = std::fs::File::options().append(true).open(bed.version().join("bin/teleport")).unwrap();
+        durable::rename(&bed.version().join("etc"), &bed.dir.path().join("etc")).unwrap();
+        std::os::unix::fs::symlink("../outside", bed.version().join("etc")).unwrap();
+        durable::create_dir_all(&bed.version().join("share/idle")).unwrap();
+        std::fs::set_permissions(bed.version().join("share/idle"), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let said: Vec<_> = bed.manifest.quick_check(&bed.version()).unwrap().iter().map(ToString::to_string).collect();
+        let said: Vec<_> = said.iter().map(|line| line.split(" (").next().unwrap()).collect();
+        let wanted = [
+            ". is not root's alone",
+            "bin is not root's alone",
+            "etc is a link",
+            "bin/teleport is not root's alone",
+            "etc/unit has mode 0644, expected 0755",
+            "etc/unit has 6 bytes, expected 8",
+        ];
+        assert_eq!(said, wanted);
+        assert_eq!(Manifest::read(&bed.version()).unwrap_err().code, Code::Damaged);
+        assert_eq!(read_marker(&bed.version()).unwrap_err().code, Code::Damaged);
+        assert!(manifest::is_open(&bed.version()));
+        publish(&bed.staging(), &bed.version(), &bed.manifest).unwrap();
+        std::io::Write::write_all(&mut held, b"his").unwrap();
+        assert_eq!(bed.manifest.verify(&bed.version()).unwrap(), []);
+        assert!(!manifest::is_open(&bed.version()) && !bed.version().join("share/idle").exists());
+        assert_eq!(std::fs::read(bed.dir.path().join("outside/unit")).unwrap(), b"root's");
+        assert!(std::fs::symlink_metadata(bed.version().join("etc")).unwrap().is_dir());
+        assert_eq!(std::fs::metadata(bed.version()).unwrap().uid(), 0);
+    }
+
+    #[test]
     fn while_a_version_is_mended_only_its_own_archives_marker_stays() {
         for (archive, stays) in [(&b"archive"[..], true), (b"another archive", false)] {
             let bed = Bed::new();
@@ -229,6 +291,21 @@ mod tests {
         bed.write(".retired-1.0.0/bin/teleport", "x");
         retire(bed.dir.path(), "1.0.0").unwrap();
         assert_eq!(bed.names(), ["2.0.0"]);
+    }
+
+    #[test]
+    fn a_stripped_version_is_not_installed_and_has_what_stays() {
+        let bed = Bed::new();
+        publish(&bed.staging(), &bed.version(), &bed.manifest).unwrap();
+        bed.write("1.0.0/backup/sqlite.db", "rows");
+        bed.write("1.0.0/backup-failed/sqlite.db", "rows");
+        for _ in 0..2 {
+            strip(&bed.version(), &[bed.version().join("backup-failed")]).unwrap();
+            let left: Vec<_> = durable::entries(&bed.version()).unwrap().iter().map(std::fs::DirEntry::path).collect();
+            assert_eq!(left, [bed.version().join("backup-failed")]);
+        }
+        publish(&bed.staging(), &bed.version(), &bed.manifest).unwrap();
+        bed.assert_whole();
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::release::Version;
+use protocol::Version;
 
 /// Longest duration a setting may have: a century, so that adding it to a time cannot overflow.
 const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * DAY);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::document::{Fault, Node};
 use super::scalar;
 use crate::host::durable;
-use crate::release::{Edition, Revision, Version};
 use crate::report::{Error, Result};
+use protocol::{Edition, Revision, Version};
 
 /// A part of a document that is perhaps there, and knows where it stands.
 #[derive(Debug, Clone)]

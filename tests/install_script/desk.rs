@@ -147,7 +147,7 @@ impl Desk {
             let noise: Vec<u8> = (0..PAYLOAD as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
             let control = "Architecture: amd64\n";
             toys::deb(&deb, "teleport-update", version, control, "", &[], &[("usr/share/toy".into(), noise, 0o644)]);
-            let sum = teleport_update::release::Digest::of(&std::fs::read(&deb).unwrap());
+            let sum = protocol::Digest::of(&std::fs::read(&deb).unwrap());
             let name = deb.file_name().unwrap().to_str().unwrap();
             list += &format!("{}  teleport-update_{version}_arm64.deb\n{sum}  {name}\n", "1".repeat(64));
             list += &format!("{}  teleport-update-{version}-1.x86_64.rpm\n", "2".repeat(64));
@@ -158,7 +158,7 @@ impl Desk {
     /// Signs the present SHA256SUMS.
     pub fn sign(&self, signer: &Signer) {
         let list = std::fs::read(self.cluster.cdn().join("SHA256SUMS")).unwrap();
-        let sum = teleport_update::release::Digest::of(&list).to_string();
+        let sum = protocol::Digest::of(&list).to_string();
         let bytes: Vec<u8> = (0..64).step_by(2).map(|at| u8::from_str_radix(&sum[at..at + 2], 16).unwrap()).collect();
         std::fs::write(self.cluster.cdn().join("SHA256SUMS.sig"), signer.sign(&bytes.try_into().unwrap())).unwrap();
     }

@@ -425,7 +425,7 @@ fn a_list_of_checksums_may_be_written_by_other_tools() {
         let Some(desk) = Desk::new(shell, "curl") else { continue };
         desk.publish(&["1.10.0"]);
         let package = desk.cluster.cdn().join(NEWEST);
-        let sum = teleport_update::release::Digest::of(&std::fs::read(&package).unwrap()).to_string();
+        let sum = protocol::Digest::of(&std::fs::read(&package).unwrap()).to_string();
         let capital = sum.to_uppercase();
         for tool in ["dpkg-deb", "tar"] {
             desk.link(tool);

@@ -225,6 +225,11 @@ negatives() {
 under_policy() {
     local part machine=''
     for part in "${parts[@]}"; do
+        # For its scripts dpkg asks for a domain (dpkg_script_t) that Fedora's policy does not have; rpm needs another machine.
+        if [ "$part" = package ] && [ "$policy" = fedora ]; then
+            table+=("fedora   package: not tried: dpkg runs no script under this policy")
+            continue
+        fi
         say "$policy's policy: $part"
         if [ "$part" = package ]; then machine=''; fi
         if [ -z "$machine" ]; then

@@ -1,4 +1,4 @@
-//! A host of the Go updater (PEERS, part B), as its `enable` leaves it.
+//! A host of the Go updater, as its `enable` leaves it.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

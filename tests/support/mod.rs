@@ -243,7 +243,7 @@ pub fn tree(dir: &Path) -> Vec<String> {
                 found.push(format!("{shown} -> {}", std::fs::read_link(&path).unwrap().display()));
             } else {
                 let bytes = std::fs::read(&path).unwrap();
-                let sum = teleport_update::release::Digest::of(&bytes);
+                let sum = protocol::Digest::of(&bytes);
                 found.push(format!("{shown} {mode:o} {} {sum}", bytes.len()));
             }
         }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::beds::{Bed, checkout};
 use super::{Rig, updater};
-use teleport_update::release::Digest;
+use protocol::Digest;
 
 /// The Debian package of `version`; `None`, saying why, where its tools are missing.
 pub fn deb(version: &str) -> Option<PathBuf> {

@@ -93,7 +93,7 @@ pub fn apt_repository(bed: &Bed, debs: &[PathBuf]) {
         let control = Command::new("dpkg-deb").arg("-f").arg(deb).output().unwrap();
         let name = deb.file_name().unwrap().to_str().unwrap();
         let bytes = std::fs::read(deb).unwrap();
-        let sum = teleport_update::release::Digest::of(&bytes);
+        let sum = protocol::Digest::of(&bytes);
         let control = String::from_utf8(control.stdout).unwrap();
         write!(index, "{control}Filename: ./{name}\nSize: {}\nSHA256: {sum}\n\n", bytes.len()).unwrap();
         bed.put(deb, format!("/srv/apt/{name}"));

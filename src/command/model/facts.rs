@@ -107,7 +107,7 @@ impl Host {
         kept: Option<&Kept>,
         spec: &Spec,
         trusted: Option<&str>,
-        revision: crate::release::Revision,
+        revision: protocol::Revision,
     ) -> Snapshot {
         let Some(kept) = kept else {
             return Snapshot::Unusable(Error::new(Code::BackupMissing, "no snapshot"));

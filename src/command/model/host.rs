@@ -293,5 +293,5 @@ pub fn node_of(entry: Option<&Entry>, name: &str) -> Node {
 
 /// A digest of what a database holds.
 fn identity(database: &Database) -> String {
-    Sha256::digest(format!("{database:?}")).iter().map(|byte| format!("{byte:02x}")).collect()
+    base16ct::lower::encode_string(&Sha256::digest(format!("{database:?}")))
 }

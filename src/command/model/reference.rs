@@ -454,7 +454,8 @@ impl Reference {
 
     /// Nothing to do: active, and whole as far as a look goes.
     fn is_in_order(&self, to: Rev) -> bool {
-        self.active == Some(to) && self.kept.get(&to).is_some_and(|kept| kept.whole != Whole::Visibly)
+        let is_whole = self.kept.get(&to).is_some_and(|kept| kept.whole != Whole::Visibly);
+        self.active == Some(to) && is_whole && !self.links_lost
     }
 
     /// The table of SPEC §6: the database that the move restores (`Some(None)`: that there was none), if any.
@@ -572,6 +573,8 @@ impl Reference {
 
     fn change(&mut self, asked: Asked) {
         match asked.change {
+            // A host that goes back is pinned to where it goes.
+            Change::None if asked.refuse_left => self.pinned = self.pinned.map(|_| asked.target.at),
             Change::None => {}
             Change::Enable => self.enabled = true,
             Change::Pin => self.pinned = Some(asked.target.at),

@@ -711,7 +711,7 @@ fn copy_of(host: &Host) -> tempfile::TempDir {
 /// The host in the reference's words.
 fn seen(host: &Host) -> Reference {
     let (spec, status) = (host.updates.spec(), host.updates.status());
-    let at = |version: &crate::release::Version| {
+    let at = |version: &protocol::Version| {
         VERSIONS.iter().position(|(known, _)| *known == version.to_string()).expect("a known version")
     };
     let kept = host.versions.values().map(|version| {

@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use super::host::{Act, Entry, Host, LINK_DIR, Stop, fails};
 use super::kill::is_kill;
 use super::world::{Nature, Rev};
+use crate::command::pin;
 use crate::command::record::{self, Failure};
 use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
@@ -13,8 +14,8 @@ use crate::execute::journal::{Journal, Opening, Record, Writer, format};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Database, Direction, Plan, Snapshot, Step, Target, retention};
-use crate::release::Revision;
 use crate::report::{Code, Error};
+use protocol::Revision;
 
 /// What a command did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +68,9 @@ impl Host {
             return Ok(Did::Rested);
         }
         let target = self.wanted.revision();
-        let current = self.updates.spec().active().as_ref() == Some(&target)
+        let is_linked = |name: &String| self.files.contains_key(&std::path::Path::new(LINK_DIR).join(name));
+        let current = self.wanted.binaries().iter().all(is_linked)
+            && self.updates.spec().active().as_ref() == Some(&target)
             && self.active() == Some(self.wanted)
             && self.versions.values().any(|version| version.rev == self.wanted && version.marker && version.sizes);
         if current {
@@ -126,7 +129,9 @@ impl Host {
         let Some(previous) = status.previous.clone().filter(|previous| !is_refused(previous)) else {
             return fails(Code::NoPrevious, "there is no last working version");
         };
-        self.carry_out(&Errand { refuse_left: true, ..Errand::new("rollback", previous, &|_| {}) })
+        let version = previous.version.clone();
+        let change = |spec: &mut Spec| pin::follow(spec, &version);
+        self.carry_out(&Errand { refuse_left: true, ..Errand::new("rollback", previous, &change) })
     }
 
     /// `verify --repair`.
@@ -297,7 +302,7 @@ impl Host {
         self.tick()?;
         let opening = Opening {
             format: format(),
-            writer: Writer { path: "/u".into(), sha256: "0".repeat(64), version: "1.0.0".into() },
+            writer: Writer { path: "/u".into(), sha256: protocol::Digest([0; 32]), version: "1.0.0".into() },
             command: command.to_owned(),
             time: self.now,
             root: "/".into(),
@@ -429,8 +434,10 @@ impl Host {
         let Some(previous) = watch.previous else {
             return fails(Code::Unhealthy, "there is no version before it");
         };
+        let version = previous.version.clone();
+        let change = |spec: &mut Spec| pin::follow(spec, &version);
         let errand =
-            Errand { refuse_left: true, trusted: watch.snapshot_sha256, ..Errand::new("watch", previous, &|_| {}) };
+            Errand { refuse_left: true, trusted: watch.snapshot_sha256, ..Errand::new("watch", previous, &change) };
         self.carry_out(&errand)?;
         Ok(true)
     }

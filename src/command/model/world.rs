@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::release::{Edition, Revision};
+use protocol::{Edition, Revision};
 
 /// Every version, the oldest first, with its database schema.
 pub const VERSIONS: [(&str, u32); 5] = [("1.0.0", 1), ("2.0.0-rc.1", 2), ("2.0.0", 2), ("2.1.0", 3), ("10.0.0", 4)];

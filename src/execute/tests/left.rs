@@ -212,7 +212,7 @@ fn a_live_file_that_was_never_replaced_stays_although_the_snapshot_is_a_copy() {
         let bytes = std::fs::read(bed.taken()).unwrap();
         durable::remove_file(&bed.taken()).unwrap();
         durable::write(&bed.taken(), &bytes, 0o600).unwrap();
-        let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()), ..linked };
+        let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap().to_string()), ..linked };
         journal.append(Record::Done { step: 4, note }).unwrap();
         journal.append_all(vec![Record::Intent { step: RESTORE }, Record::Intent { step: SWITCH }]).unwrap();
         drop((journal, site));
@@ -239,7 +239,7 @@ fn a_database_that_was_left_with_its_log_comes_back_with_it() {
                     durable::write(&file, &bytes, 0o600).unwrap();
                 }
                 let note = Note {
-                    snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()),
+                    snapshot_sha256: Some(digest_of(&bed.taken()).unwrap().to_string()),
                     file: site.standstill.borrow().left,
                     ..Note::default()
                 };
@@ -378,7 +378,7 @@ fn a_restored_database_that_was_not_written_to_is_no_evidence_in_a_second_recove
     let bytes = std::fs::read(bed.taken()).unwrap();
     durable::write(&bed.taken(), &bytes, 0o600).unwrap();
     let file = site.standstill.borrow().left;
-    let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap()), file, ..Note::default() };
+    let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap().to_string()), file, ..Note::default() };
     journal.append(Record::Done { step: 4, note }).unwrap();
     super::super::left::put_back(&site, "2.0.0", None, &mut journal).unwrap();
     assert!(journal.has(&Record::Evidence) && bed.aside("2.0.0").is_none());
@@ -485,6 +485,8 @@ fn what_the_new_version_writes_after_an_undo_could_not_swap_the_database_is_kept
             });
         }
         let link = inode(&bed.agent());
+        // Held by a second name: a link that is made anew must not get the number of the one that went.
+        std::fs::hard_link(bed.agent(), bed.layout.root.join("held")).unwrap();
         // A log that cannot be removed.
         let obstacle = bed.db().with_file_name("sqlite.db-shm");
         durable::create_dir_all(&obstacle).unwrap();
@@ -582,4 +584,44 @@ fn a_snapshot_that_the_disk_has_lost_is_done_without_only_where_nobody_can_have_
         }
         assert_eq!(rows(&bed.db()), ["one", "migrated"], "it is what it was");
     }
+}
+
+/// From 1.0.0 back to an agent that was not ours, which with its row "two" is kept.
+fn way_back() -> (Bed, Plan) {
+    let (bed, plan) = host();
+    let kept = bed.version(UNMANAGED).join("teleport");
+    durable::create_dir_all(durable::parent(&kept)).unwrap();
+    durable::write(&kept, b"theirs", 0o750).unwrap();
+    durable::rename(&directory::of(&bed.version("2.0.0")), &directory::of(&bed.version(UNMANAGED))).unwrap();
+    let text = serde_json::to_string(&plan.switch).unwrap();
+    let dirs = text.replace(r#""dir":"2.0.0""#, &format!(r#""dir":"{UNMANAGED}""#));
+    let mut switch: Vec<Step> = serde_json::from_str(&dirs).unwrap();
+    if let Step::Switch { place, evidence } = &mut switch[SWITCH] {
+        (place.now, *evidence) = (Node::Kept(kept), UNMANAGED.into());
+    }
+    (bed, Plan { to: None, to_dir: Some(UNMANAGED.into()), direction: Direction::Downgrade, switch, ..plan })
+}
+
+#[test]
+fn a_way_back_that_is_undone_can_be_gone_again_and_loses_neither_the_agent_nor_what_it_wrote() {
+    let (bed, plan) = way_back();
+    let kept = || std::fs::read_to_string(bed.version(UNMANAGED).join("teleport")).ok();
+    let is_as_before = |what: &str| {
+        assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"), "{what}");
+        assert_eq!((rows(&bed.db()), kept().as_deref()), (vec!["one".to_owned()], Some("theirs")), "{what}");
+    };
+    for count in 1..plan.switch.len() {
+        drop(bed.stop_before(&plan, count));
+        bed.recover();
+        is_as_before(&format!("killed before step {count}"));
+    }
+    let undone = bed.fail(&plan, || write_rows(&bed.db(), &["returned"]));
+    assert!(undone.recovery.is_none(), "{undone:?}");
+    is_as_before("undone");
+    // What it is kept with goes when the watch is over.
+    assert_eq!(bed.aside("1.0.0").unwrap(), ["two", "returned"]);
+    bed.commit(&plan);
+    assert_eq!(std::fs::read_to_string(bed.agent()).unwrap(), "theirs");
+    assert_eq!((rows(&bed.db()), bed.version(UNMANAGED).exists()), (vec!["two".to_owned()], false));
+    assert_eq!(bed.aside("1.0.0").unwrap(), ["two", "returned"]);
 }

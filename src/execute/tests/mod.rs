@@ -18,9 +18,9 @@ use super::*;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout};
 use crate::plan::{Database, Node, Part, Placement, ServiceAction};
-use crate::release::{Edition, Revision};
 use crate::report::{Format, Report};
 use crate::service::{HealthSettings, Service};
+use protocol::{Edition, Revision};
 
 /// Where the first evidence beside a snapshot is kept.
 const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
@@ -125,7 +125,7 @@ impl Bed {
     fn begin(&self, plan: &Plan) -> Journal {
         let opening = Opening {
             format: journal::format(),
-            writer: Writer { path: "/u".into(), sha256: "0".repeat(64), version: "1.0.0".into() },
+            writer: Writer { path: "/u".into(), sha256: protocol::Digest([0; 32]), version: "1.0.0".into() },
             command: "update".into(),
             time: "2026-01-02T03:04:05Z".parse().unwrap(),
             root: self.layout.root.clone(),

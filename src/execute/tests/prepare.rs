@@ -6,7 +6,7 @@ use super::database::snapshot;
 use super::*;
 use crate::database::room_for_copy;
 use crate::host::machine;
-use crate::release::Arch;
+use protocol::Arch;
 
 #[test]
 fn room_is_asked_for_the_version_and_for_the_database_twice() {
@@ -23,6 +23,26 @@ fn room_is_asked_for_the_version_and_for_the_database_twice() {
     assert_eq!(code(&moved, None, free / 10 * 6), Err(Code::NoSpace));
     assert_eq!(code(&plan(vec![bed.switch()]), None, free / 10 * 6), Ok(()));
     assert_eq!(code(&moved, None, free / 10 * 3), Ok(()));
+}
+
+#[test]
+fn what_a_way_back_copies_to_another_file_system_takes_room_there() {
+    let bed = Bed::new();
+    let site = bed.site();
+    let free = machine::free_bytes(&bed.layout.link_dir).unwrap();
+    let (here, there) = (tempfile::tempdir_in(&bed.layout.root).unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let code = |dir: &Path| {
+        let kept = dir.join("teleport");
+        // As large as the disk, and all holes.
+        durable::write(&kept, b"", 0o644).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&kept).unwrap().set_len(free).unwrap();
+        let mut back = bed.switch();
+        let Step::Switch { place, .. } = &mut back else { panic!() };
+        (place.was, place.now) = (place.now.clone(), Node::Kept(kept));
+        room::check_for(&site, &plan(vec![back]), None, 0).map_err(|error| error.code)
+    };
+    assert_eq!(code(there.path()), Err(Code::NoSpace));
+    assert_eq!(code(here.path()), Ok(()), "a rename");
 }
 
 #[test]
@@ -44,7 +64,7 @@ fn a_program_for_another_machine_is_told_by_its_head() {
         let mut head = vec![0; 18];
         head.extend(arch.elf_machine().to_le_bytes());
         durable::write(&file, &head[..length], 0o755).unwrap();
-        assert_eq!(runs_here(&file), expected, "{arch} {length}");
+        assert_eq!(runs_here(&file).unwrap(), expected, "{arch} {length}");
     }
-    assert!(!runs_here(&bed.layout.root.join("none")));
+    assert!(!runs_here(&bed.layout.root.join("none")).unwrap());
 }

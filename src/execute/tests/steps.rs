@@ -271,14 +271,14 @@ fn a_version_that_differs_from_its_manifest_is_not_switched_to() {
         path: "bin/teleport".into(),
         size: 4,
         mode: 0o755,
-        sha256: crate::release::Digest::of(b"good"),
+        sha256: protocol::Digest::of(b"good"),
     };
     let version = revision("2.0.0");
     crate::store::manifest::Manifest::new(
         version.version,
         version.edition,
-        crate::release::Arch::Amd64,
-        crate::release::Digest::of(b"archive"),
+        protocol::Arch::Amd64,
+        protocol::Digest::of(b"archive"),
         "u".into(),
         Timestamp::UNIX_EPOCH,
         vec![entry],
@@ -394,10 +394,43 @@ fn the_journal_names_the_running_program_and_when_it_began() {
     let before = Timestamp::now();
     let undone = run(&bed.site(), &plan(vec![failing()]), "update", &mut |_| Ok(Next::default()), &mut |journal| {
         let opening = journal.opening().unwrap();
-        let own = crate::release::Digest::of(&std::fs::read("/proc/self/exe").unwrap());
-        assert_eq!((&opening.writer.path, &opening.writer.sha256), (&bed.host.exe, &own.to_string()));
+        let own = protocol::Digest::of(&std::fs::read("/proc/self/exe").unwrap());
+        assert_eq!((&opening.writer.path, &opening.writer.sha256), (&bed.host.exe, &own));
         assert!(began(journal).unwrap() >= before);
         assert_eq!((&opening.root, opening.command.as_str()), (&bed.layout.root, "update"));
     });
     assert!(undone.is_err());
+}
+
+#[test]
+fn settings_that_an_editor_writes_during_the_commit_are_taken_along() {
+    let bed = Bed::new();
+    let config = bed.layout.config_file();
+    durable::write(&config, b"a\n", 0o644).unwrap();
+    let reads = Cell::new(0);
+    let settle = &mut |_: Option<&str>| {
+        let read = std::fs::read_to_string(&config).unwrap();
+        reads.set(reads.get() + 1);
+        if reads.get() == 1 {
+            durable::write(&config, b"edited\n", 0o644).unwrap();
+        }
+        Ok(Next { config: Some(format!("next of {read}")), credentials: None })
+    };
+    run(&bed.site(), &plan(vec![bed.switch()]), "update", settle, &mut |_| panic!("undone")).unwrap();
+    assert_eq!(std::fs::read_to_string(&config).unwrap(), "next of edited\n");
+    assert_eq!(reads.get(), 2);
+}
+
+#[test]
+fn settings_and_credentials_are_committed_together_and_empty_credentials_are_none() {
+    let bed = Bed::new();
+    let settle = |credentials: &str| {
+        let next = Next { config: Some("next\n".into()), credentials: Some(credentials.into()) };
+        settle(&bed.site(), "enable", next).unwrap();
+        assert!(bed.reopen().is_none());
+        let read = |path: PathBuf| std::fs::read_to_string(path).ok();
+        (read(bed.layout.config_file()), read(bed.layout.versions.join(CREDENTIALS)))
+    };
+    assert_eq!(settle("token\n"), (Some("next\n".into()), Some("token\n".into())));
+    assert_eq!(settle(""), (Some("next\n".into()), None));
 }

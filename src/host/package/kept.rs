@@ -78,7 +78,7 @@ impl Kept {
                 uid: found.uid(),
                 gid: found.gid(),
                 label: label(path),
-                had_rpm_copy: rpm_copy(path).exists(),
+                had_rpm_copy: durable::exists(&rpm_copy(path))?,
             });
         }
         let index = serde_json::to_vec(&kept)

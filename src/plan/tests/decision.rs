@@ -59,7 +59,9 @@ fn what_costs_a_run_is_waited_for_longer_each_time_and_a_bad_archive_at_once() {
 
 #[test]
 fn four_returns_are_prompt_and_each_further_one_is_held_longer() {
-    use crate::plan::decide::held_until;
+    let held_until = |host: &Facts, wanted: &Revision| {
+        crate::plan::decide::held_until(&host.left, host.active.as_ref(), host.now, wanted)
+    };
     let mut host = host("1.0.0", Vec::new());
     let now = host.now;
     let at = |minutes: i64| now.checked_sub(jiff::SignedDuration::from_mins(minutes)).unwrap();

@@ -13,8 +13,11 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::identity::Identity;
 
-/// How long a writer waits for another: parent and child of a reload share the database.
-const BUSY: Duration = Duration::from_secs(30);
+/// How often a writer that waits for another looks again: parent and child of a reload share the database. SQLite's own
+/// `busy_timeout` waits up to 100 ms between two looks, and starves for 10 s and more beside a writer without pause.
+const BUSY_LOOK: Duration = Duration::from_millis(1);
+/// Looks before it gives up: half a minute.
+const BUSY_LOOKS: i32 = 30_000;
 
 /// No version can read this; see `corrupts-schema`.
 const SPOILT_SCHEMA: i64 = 999;
@@ -128,8 +131,11 @@ fn microseconds() -> i64 {
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(path)?;
-    connection.busy_timeout(BUSY)?;
+    let mut connection = Connection::open(path)?;
+    connection.busy_handler(Some(|looks| {
+        std::thread::sleep(BUSY_LOOK);
+        looks < BUSY_LOOKS
+    }))?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
 }

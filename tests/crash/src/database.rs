@@ -1,11 +1,14 @@
 //! The agent's database: made, left behind by a crash, and looked at.
 
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
 /// Where it is in an image.
 pub const PATH: &str = "var/lib/teleport/proc/sqlite.db";
+/// Where it is in an image whose agent has a user and a data directory of its own.
+pub const OWN_PATH: &str = "srv/agent/proc/sqlite.db";
 /// Suffixes of the files that SQLite keeps beside a database.
 const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
@@ -19,6 +22,14 @@ pub struct Database {
     pub schema: u32,
     /// Every acknowledged row.
     pub rows: Vec<String>,
+    /// User, group and mode of its file.
+    pub owner: String,
+}
+
+/// The database of the image below `root`.
+pub fn of_image(root: &Path) -> PathBuf {
+    let own = root.join(OWN_PATH);
+    if own.exists() { own } else { root.join(PATH) }
 }
 
 /// Migrates the database at `path` to `schema`, or makes it, and adds a row that names the schema. It is closed
@@ -44,7 +55,10 @@ pub fn migrate_and_crash(path: &Path, schema: u32, rows: u32) {
     // Copied while the connection is open: closing it would checkpoint.
     std::fs::copy(&living, path).unwrap();
     for suffix in ["-wal", "-shm"] {
-        std::fs::copy(beside(&living, suffix), beside(path, suffix)).unwrap();
+        let side = beside(path, suffix);
+        std::fs::copy(beside(&living, suffix), &side).unwrap();
+        let meta = std::fs::metadata(path).unwrap();
+        chown(side, Some(meta.uid()), Some(meta.gid())).unwrap();
     }
 }
 
@@ -72,7 +86,7 @@ fn insert(database: &Connection, schema: u32, name: &str, rows: u32) {
 /// What the database at `path` holds, if there is one. It is read from a copy, so that a log left by a crash stays.
 ///
 /// # Errors
-/// It cannot be read, or `quick_check` finds something.
+/// It cannot be read, `quick_check` finds something, or a file beside it is another user's.
 pub fn read(path: &Path) -> Result<Option<Database>, String> {
     if !path.exists() {
         return Ok(None);
@@ -81,8 +95,13 @@ pub fn read(path: &Path) -> Result<Option<Database>, String> {
         let scratch = crate::host::scratch()?;
         let copied = scratch.path().join("sqlite.db");
         std::fs::copy(path, &copied)?;
+        let meta = std::fs::metadata(path)?;
+        let owner = format!("{}:{} {:o}", meta.uid(), meta.gid(), meta.mode() & 0o7777);
         for suffix in SIDE_FILES {
             let side = beside(path, suffix);
+            if std::fs::metadata(&side).is_ok_and(|side| side.uid() != meta.uid()) {
+                return Err(format!("{suffix} is not of {owner}").into());
+            }
             // The index of the log is made anew from the log.
             if suffix != "-shm" && side.exists() {
                 std::fs::copy(&side, beside(&copied, suffix))?;
@@ -96,13 +115,13 @@ pub fn read(path: &Path) -> Result<Option<Database>, String> {
         let schema = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         let mut statement = database.prepare("SELECT k || ' = ' || v FROM kv ORDER BY rowid")?;
         let rows = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-        Ok(Database { schema, rows })
+        Ok(Database { schema, rows, owner })
     };
     read().map(Some).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// `path` with something after its name.
-fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
+fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -65,6 +65,9 @@ impl Flow {
         assert!(output.status.success(), "{name}: {output:?}");
         let new = State::of(done.path(), to).unwrap();
         assert_ne!(old, new, "{name} changes nothing");
+        if let (Some(old), Some(new)) = (&old.database, &new.database) {
+            assert_eq!(old.owner, new.owner, "{name} gives the database to another user");
+        }
         Self { name, again: args.clone(), args, next: words("update"), old, new, host, damaged: false }
     }
 

@@ -1,6 +1,6 @@
 //! The flows: what operators and timers do, each on the smallest image on which it does all of its work.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 
 use crate::database::{self, migrate, migrate_and_crash};
 use crate::flow::Flow;
@@ -8,14 +8,18 @@ use crate::host::{Host, Updater, words};
 use crate::release::{small, small_enterprise};
 use test_cluster::directive::Find;
 
+/// The one whose agent has a user of its own, which only root can give it.
+pub const OWNED: &str = "downgrade-owned";
+
 /// Their names, in the order of tables.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "enable",
     "enable-over-plain",
     "update",
     "update-names",
     "downgrade",
     "downgrade-wal",
+    OWNED,
     "upgrade-restores",
     "rollback",
     "pin",
@@ -27,6 +31,11 @@ pub const NAMES: [&str; 16] = [
     "disable",
     "unpin",
 ];
+
+/// The agent's user, `nobody` of most distributions, and his group.
+const AGENT: u32 = 65_534;
+/// Another group, which may read his database.
+const AGENT_GROUP: u32 = 65_533;
 
 /// The flow of that name.
 ///
@@ -40,6 +49,7 @@ pub fn flow(name: &str, updater: &Updater) -> Flow {
         "update-names" => update_names(updater),
         "downgrade" => downgrade(updater),
         "downgrade-wal" => downgrade_wal(updater),
+        OWNED => downgrade_owned(updater),
         "upgrade-restores" => upgrade_restores(updater),
         "rollback" => rollback(updater),
         "pin" => pin(updater),
@@ -127,6 +137,28 @@ pub fn downgrade_wal(updater: &Updater) -> Flow {
     migrate_and_crash(&host.path(database::PATH), 2, 200);
     host.name("1.0.0");
     Flow::new("downgrade-wal", host, words("update"), Some("2.0.0"), Some("1.0.0"))
+}
+
+/// The same where data directory and database are the agent's user's, in whose directory the updater has no more rights than
+/// he. The group of the file is another than his.
+pub fn downgrade_owned(updater: &Updater) -> Flow {
+    let host = Host::new(updater);
+    let path = host.path(database::OWN_PATH);
+    std::fs::write(host.path("etc/teleport.yaml"), "teleport:\n  data_dir: /srv/agent\n").unwrap();
+    migrate(&path, 1);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let proc = path.parent().unwrap();
+    for (dir, mode) in [(proc, 0o700), (proc.parent().unwrap(), 0o750)] {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
+        chown(dir, Some(AGENT), Some(AGENT)).unwrap();
+    }
+    chown(&path, Some(AGENT), Some(AGENT_GROUP)).unwrap();
+    host.run(&host.enable_args());
+    host.release(&small("2.0.0"));
+    host.run(&words("update"));
+    migrate_and_crash(&path, 2, 200);
+    host.name("1.0.0");
+    Flow::new(OWNED, host, words("update"), Some("2.0.0"), Some("1.0.0"))
 }
 
 /// An upgrade back to a version that has a snapshot of its own (v1, v2, v1, v2).

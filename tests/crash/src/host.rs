@@ -53,6 +53,8 @@ impl Host {
     /// An image on which nobody was yet; the cluster names 1.0.0.
     pub fn new(updater: &Updater) -> Self {
         let dir = scratch().unwrap();
+        // The agent may have a user of its own, who has to get there.
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         for made in ["root/etc", "root/usr/local/bin", "root/var/lib/teleport/log", "cluster"] {
             std::fs::create_dir_all(dir.path().join(made)).unwrap();
         }

@@ -180,7 +180,8 @@ impl Run {
             Subject::Path(path) => self.path_at(libc::AT_FDCWD as u64, argument(path)),
             Subject::At(dir, path) => self.path_at(argument(dir), argument(path)),
             Subject::Two(from, to) => {
-                format!("{} -> {}", self.string(argument(from)), self.string(argument(to)))
+                let path = |index| self.path_at(libc::AT_FDCWD as u64, argument(index));
+                format!("{} -> {}", path(from), path(to))
             }
             Subject::TwoAt(from_dir, from, to_dir, to) => {
                 let from = self.path_at(argument(from_dir), argument(from));
@@ -207,6 +208,12 @@ impl Run {
 
     fn path_at(&self, dir: u64, path: u64) -> String {
         let path = self.string(path);
+        // A name below an open directory is that directory's: the number says nothing from one run to the next.
+        if let Some(handle) = path.strip_prefix("/proc/self/fd/") {
+            let (fd, rest) = handle.split_once('/').map_or((handle, None), |(fd, rest)| (fd, Some(rest)));
+            let open = fd.parse().map_or_else(|_| path.clone(), |fd| self.descriptor(fd));
+            return rest.map_or_else(|| open.clone(), |rest| format!("{open}/{rest}"));
+        }
         if path.starts_with('/') || dir as c_int == libc::AT_FDCWD {
             return path;
         }

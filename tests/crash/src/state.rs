@@ -14,7 +14,7 @@ pub const VERSIONS: &str = "var/lib/teleport/versions";
 pub struct State {
     /// The active version; `None`: nothing is managed.
     pub version: Option<String>,
-    /// Every link, file and mode outside the versions directory, the database aside; directories too may stay behind.
+    /// Every link, file and mode outside the versions directory, the database aside; directories of ours may stay behind.
     pub outside: Vec<String>,
     /// Lines of `spec` in `updates.yaml`, sorted.
     pub settings: Vec<String>,
@@ -42,7 +42,7 @@ impl State {
             version: version.map(str::to_owned),
             outside: outside(root)?,
             settings: settings(root)?,
-            database: database::read(&root.join(database::PATH))?,
+            database: database::read(&database::of_image(root))?,
             snapshots: snapshots(&top)?,
             programs: all.iter().filter(|line| is_program(line)).cloned().collect(),
             versions: all.iter().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect(),
@@ -63,12 +63,12 @@ impl State {
     }
 }
 
-/// Everything but the versions directory, the database, and directories.
+/// Everything but the versions directory, the database, and directories that are not another user's.
 fn outside(root: &Path) -> Result<Vec<String>, String> {
     let all = tree(root).map_err(|error| format!("cannot read the image: {error}"))?;
-    let is_dir = |line: &str| line.split(' ').next().is_some_and(|path| path.ends_with('/'));
-    let is_inside = |line: &str| line.starts_with(VERSIONS) || line.starts_with(database::PATH);
-    Ok(all.into_iter().filter(|line| !is_dir(line) && !is_inside(line)).collect())
+    let is_own_dir = |line: &str| line.split_once("/ ").is_some_and(|(_, mode)| !mode.contains(':'));
+    let is_inside = |line: &str| [VERSIONS, database::PATH, database::OWN_PATH].iter().any(|top| line.starts_with(top));
+    Ok(all.into_iter().filter(|line| !is_own_dir(line) && !is_inside(line)).collect())
 }
 
 /// The lines of `spec`, the block between its key and the next one at the margin.

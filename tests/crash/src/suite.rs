@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::flow::{Flow, Found};
+use crate::flows::{NAMES, OWNED, flow};
 use crate::host::Updater;
-use crate::{NAMES, flow};
 
 /// What is run, and how much of it.
 #[derive(Debug, Clone)]
@@ -65,9 +65,10 @@ impl Options {
         Self { updater, flow: None, every: 1, seed: 1, threads: 2 }
     }
 
-    /// Those of `names` that are wanted, made one after the other: each has a server.
+    /// Those of `names` that are wanted, and can be had here, made one after the other: each has a server.
     pub fn flows<'a>(&'a self, names: &'a [&'a str]) -> impl Iterator<Item = Flow> + 'a {
-        let wanted = |name: &&&str| self.flow.as_deref().is_none_or(|only| only == **name);
+        let can = |name: &str| name != OWNED || rustix::process::geteuid().is_root();
+        let wanted = move |name: &&&str| can(name) && self.flow.as_deref().is_none_or(|only| only == **name);
         names.iter().filter(wanted).map(|name| flow(name, &self.updater))
     }
 

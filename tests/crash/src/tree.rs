@@ -1,7 +1,7 @@
 //! A directory tree as a list of lines: two equal lists are equal trees.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 /// Most lines of a difference that are shown.
 const SHOWN: usize = 4;
 
-/// Every path below `dir` with mode, size, link target and digest; directories end in `/`.
+/// Every path below `dir` with mode (and owner, where that is another than who looks), size, link target and digest;
+/// directories end in `/`.
 ///
 /// # Errors
 /// Something cannot be read.
@@ -26,18 +27,27 @@ fn walk(dir: &Path, shown: &str, found: &mut Vec<String>) -> io::Result<()> {
         let path = entry.path();
         let meta = std::fs::symlink_metadata(&path)?;
         let shown = format!("{shown}{}", entry.file_name().to_string_lossy());
-        let mode = meta.permissions().mode() & 0o7777;
+        let mode = mode(&meta);
         if meta.is_dir() {
-            found.push(format!("{shown}/ {mode:o}"));
+            found.push(format!("{shown}/ {mode}"));
             walk(&path, &format!("{shown}/"), found)?;
         } else if meta.is_symlink() {
             found.push(format!("{shown} -> {}", std::fs::read_link(&path)?.display()));
         } else {
             let bytes = std::fs::read(&path)?;
-            found.push(format!("{shown} {mode:o} {} {}", bytes.len(), hex(&Sha256::digest(&bytes))));
+            found.push(format!("{shown} {mode} {} {}", bytes.len(), hex(&Sha256::digest(&bytes))));
         }
     }
     Ok(())
+}
+
+fn mode(meta: &std::fs::Metadata) -> String {
+    let mode = format!("{:o}", meta.mode() & 0o7777);
+    if meta.uid() == rustix::process::geteuid().as_raw() {
+        mode
+    } else {
+        format!("{mode}:{}:{}", meta.uid(), meta.gid())
+    }
 }
 
 /// Lower-case hex digits.

@@ -9,8 +9,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
+use protocol::{Digest, Edition};
+use teleport_update::release::Limits;
 use teleport_update::release::fuzz::unpack;
-use teleport_update::release::{Digest, Edition, Limits};
 use teleport_update::report::Code;
 use teleport_update::store::manifest::FileEntry;
 use test_cluster::tarball::gzip;

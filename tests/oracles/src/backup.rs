@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use protocol::Version;
 use teleport_update::database::backup::{Backup, Content, DESCRIPTION_FILE, Expect, validity};
-use teleport_update::release::Version;
 
 use crate::config::{assert_names_line, with_file};
 use crate::strings::assert_version;

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use protocol::{Edition, Revision};
 use teleport_update::config::{AgentConfig, GoUpdater, LastResult, Outcome, Spec, Updates};
-use teleport_update::release::{Edition, Revision};
 use teleport_update::report::{Code, Error};
 use teleport_update::yaml::Node;
 use tempfile::TempDir;
@@ -84,6 +84,7 @@ pub fn updates_yaml(bytes: &[u8]) {
             message: Some("a: b\n#c".to_owned()),
             from: None,
             to: Some(Revision { version: "1.2.3".parse().unwrap(), edition: Edition::Oss }),
+            run: Some("2026-01-02T03:04:04.5Z".to_owned()),
         });
         let mut next = updates.clone();
         next.set_status(&status);

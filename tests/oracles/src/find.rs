@@ -1,10 +1,9 @@
 //! The find answer: what is read from it can be named in paths and URLs, and both dialects say the same.
 
+use protocol::Kind;
+use protocol::find::{Directive, MAX_JITTER_SECONDS};
+use protocol::{Arch, Edition, Revision};
 use serde_json::{Map, Value};
-use teleport_update::cluster::Directive;
-use teleport_update::cluster::directive::MAX_JITTER_SECONDS;
-use teleport_update::release::{Arch, Edition, Revision};
-use teleport_update::report::Code;
 
 use crate::strings::assert_version;
 
@@ -17,7 +16,7 @@ pub fn find(bytes: &[u8]) {
     let directive = match read {
         Ok(directive) => directive,
         Err(error) => {
-            let is_known = matches!(error.code, Code::ClusterAnswer | Code::EditionUnknown);
+            let is_known = matches!(error.kind, Kind::Answer | Kind::Edition);
             assert!(is_known && !error.what.is_empty(), "{error:?}");
             return;
         }

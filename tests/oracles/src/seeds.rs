@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use teleport_update::release::Digest;
+use protocol::Digest;
 use test_cluster::{Signer, hostile};
 
 use crate::signature::ARCHIVE;

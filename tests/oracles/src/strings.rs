@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use protocol::{Arch, Edition, Revision, Version};
 use teleport_update::cluster::ProxyAddr;
 use teleport_update::config::credentials::{join, split};
-use teleport_update::release::{Arch, BaseUrl, Edition, Revision, Version};
+use teleport_update::release::BaseUrl;
 use teleport_update::yaml::scalar::{boolean, duration, duration_text, integer, is_string_without_quotes, time_text};
 use teleport_update::yaml::{Node, Value};
 

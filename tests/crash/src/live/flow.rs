@@ -9,7 +9,7 @@ use test_cluster::server::Cluster;
 
 use super::cell::{Cell, Ran, SOON, until};
 use super::rows::{self, Row};
-use super::whole;
+use super::whole::{self, Theirs};
 use crate::flow::Found;
 use crate::host::Updater;
 
@@ -61,6 +61,8 @@ pub struct Flow {
     pub fallen: bool,
     /// The command restores a database in any case, and thus loses no row at all.
     pub restores: bool,
+    /// In one of the two states another agent stands in the place of our link.
+    pub theirs: Option<(Found, Theirs)>,
 }
 
 /// Where a command is cut short: before its nth call of that name.
@@ -229,7 +231,7 @@ impl Flow {
                 succeeds(cell, "recover --boot")?;
                 let found = self.found(cell)?;
                 // The agent starts in any case; where a version fell it may fall again.
-                if whole::link(cell).is_some() {
+                if cell.path(whole::AGENT).symlink_metadata().is_ok() {
                     cell.start_agent()?;
                     self.check_rows(cell, found, before)?;
                 }
@@ -308,10 +310,13 @@ impl Flow {
     /// The version that link and settings agree on.
     fn found(&self, cell: &Cell) -> Result<Found, String> {
         let link = whole::link(cell);
-        match link.as_deref() {
-            Some(version) if version == self.old => Ok(Found::Old),
-            version if version == self.new => Ok(Found::New),
-            other => Err(format!("the link leads to {other:?}")),
+        let is_theirs = cell.path(whole::AGENT).symlink_metadata().is_ok_and(|meta| meta.is_file());
+        match (&self.theirs, link.as_deref()) {
+            (Some((found, _)), None) if is_theirs => Ok(*found),
+            (Some((Found::Old, _)), Some(version)) if version == self.old => Err("our link is back".to_owned()),
+            (_, Some(version)) if version == self.old => Ok(Found::Old),
+            (None | Some((Found::Old, _)), version) if version == self.new => Ok(Found::New),
+            (_, other) => Err(format!("the link leads to {other:?}")),
         }
     }
 
@@ -320,8 +325,12 @@ impl Flow {
             Found::Old => Some(self.old),
             Found::New => self.new,
         };
-        let lives = !(self.fallen && found == Found::Old);
-        let status = whole::check(cell, version, lives)?;
+        let fell = self.fallen && found == Found::Old;
+        let status = match &self.theirs {
+            Some((theirs_when, theirs)) if *theirs_when == found => whole::check_theirs(cell, theirs)?,
+            Some(_) if fell => whole::check_fallen(cell, version)?,
+            _ => whole::check(cell, version, !fell)?,
+        };
         let refused: BTreeSet<&str> =
             status["refused"].as_array().into_iter().flatten().filter_map(|one| one["version"].as_str()).collect();
         if version.is_some_and(|version| refused.contains(version)) {
@@ -335,9 +344,12 @@ impl Flow {
         let acknowledged = rows::acknowledged(cell);
         let live = rows::live(cell)?;
         let goes_back = self.restores && found == Found::New;
-        let must: Vec<Row> = match (goes_back, self.new) {
-            (true, Some(new)) => rows::in_file(&rows::snapshot(self.template.path(), new))?.into_iter().collect(),
-            _ => before.to_vec(),
+        let must: Vec<Row> = match goes_back {
+            true => {
+                let dir = self.new.unwrap_or(whole::UNMANAGED);
+                rows::in_file(&rows::snapshot(self.template.path(), dir))?.into_iter().collect()
+            }
+            false => before.to_vec(),
         };
         let lost: Vec<&Row> = must.iter().filter(|row| !live.contains(*row)).collect();
         if !lost.is_empty() {

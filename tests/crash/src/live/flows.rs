@@ -1,6 +1,9 @@
 //! The flows with an agent that lives.
 
+use std::os::unix::fs::PermissionsExt;
+
 use tempfile::TempDir;
+use test_cluster::agent_program;
 use test_cluster::archive::Archive;
 use test_cluster::directive::Find;
 use test_cluster::server::Cluster;
@@ -8,10 +11,13 @@ use test_cluster::server::Cluster;
 use super::cell::{Cell, PID_FILE, SOON, START, until};
 use super::flow::{End, Flow, succeeds, text};
 use super::rows;
+use super::whole::Theirs;
+use crate::flow::Found;
 use crate::host::{Updater, scratch, words};
+use crate::tree::tree;
 
 /// Every flow.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 12] = [
     "live-up",
     "live-down",
     "live-exits",
@@ -20,6 +26,8 @@ pub const NAMES: [&str; 10] = [
     "live-dies",
     "live-never-ready",
     "live-fall",
+    "live-way-back",
+    "live-stranger",
     "live-rollback",
     "live-uninstall",
 ];
@@ -55,11 +63,15 @@ pub fn writer(way: &str, end: End, updater: &Updater) -> Result<Flow, String> {
         let flow = scene.flow(name, "update --now", "2.0.0", Some("1.0.0"), End::New);
         return Ok(Flow { restores: true, ..flow });
     }
-    // The product's default: with 10 s one round in three failed, on an idle machine too. Why is not known yet.
-    let mut scene = Scene::on(updater, &settings("60s", "0s"), &written(1))?;
+    let mut scene = Scene::on(updater, &settings("10s", "0s"), &written(1))?;
     scene.release(&if end == End::Old { written(2).behaviour("dies-soon") } else { written(2) });
     Ok(scene.flow(name, "update --now", "1.0.0", Some("2.0.0"), end))
 }
+
+/// The deadline where a version falls in its watch: so long each try waits for another process of it.
+const FALL: &str = "4s";
+/// What another agent says it is: newer than our 1.0.0.
+const THEIRS: &str = "1.5.0";
 
 /// Milliseconds between two rows of the agent.
 const PACE: u64 = 5;
@@ -105,11 +117,25 @@ pub fn flow(name: &str, updater: &Updater) -> Result<Flow, String> {
         "live-dies" => broken("dies-soon")?,
         "live-never-ready" => broken("never-ready")?,
         "live-fall" => {
-            let mut scene = Scene::on_one(updater, &settings("10s", "10m"))?;
+            let mut scene = Scene::on_one(updater, &settings(FALL, "10m"))?;
             scene.release(&version(2).behaviour("crash-loop"));
-            scene.fall()?;
+            scene.fall("update --now")?;
             let flow = scene.flow(name, "update", "2.0.0", Some("1.0.0"), End::New);
             Flow { restores: true, fallen: true, ..flow }
+        }
+        "live-way-back" => {
+            let mut scene = Scene::fresh(updater, &settings(FALL, "10m"), &version(2).behaviour("crash-loop"))?;
+            let theirs = scene.theirs(None)?;
+            scene.fall(&scene.enable())?;
+            let flow = scene.flow(name, "update", "2.0.0", None, End::New);
+            Flow { restores: true, fallen: true, theirs: Some((Found::New, theirs)), ..flow }
+        }
+        "live-stranger" => {
+            let mut scene = Scene::on_one(updater, &settings("1500ms", "0s"))?;
+            scene.release(&version(2).behaviour("corrupts-schema"));
+            let theirs = scene.theirs(Some("1.0.0"))?;
+            let flow = scene.flow(name, "update --now", "1.0.0", Some("2.0.0"), End::Old);
+            Flow { theirs: Some((Found::Old, theirs)), ..flow }
         }
         "live-rollback" => {
             let flow = Scene::on_two(updater)?.flow(name, "rollback", "2.0.0", Some("1.0.0"), End::Either);
@@ -243,15 +269,46 @@ impl Scene {
         self.replace(cell)
     }
 
-    /// 2.0.0 was found healthy and committed; it dies, and so does the updater that watches it.
-    fn fall(&mut self) -> Result<(), String> {
+    /// A package has put its agent in the place of our link, or it was there before us; it has written some rows. `active`
+    /// is our version by the settings.
+    fn theirs(&mut self, active: Option<&'static str>) -> Result<Theirs, String> {
+        let local = self.files.path().join("local");
+        let trailer =
+            format!(r#"{{"version":"{THEIRS}","behaviour":"healthy","schema":1,"writes":true,"pace_ms":{PACE}}}"#);
+        let program = [&*agent_program(), format!("\nTOYAGENT {trailer}\n").as_bytes()].concat();
+        let mut put: Vec<(&str, &[u8], u32)> = vec![("bin/teleport", &program, 0o755)];
+        if active.is_none() {
+            put.extend([
+                ("bin/tctl", &b"theirs"[..], 0o750),
+                ("lib/systemd/system/teleport.service", b"[Service]\n", 0o644),
+            ]);
+            std::os::unix::fs::symlink("/opt/theirs/tsh", local.join("bin/tsh")).map_err(text)?;
+        }
+        for (path, bytes, mode) in put {
+            let path = local.join(path);
+            std::fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(text)?;
+            // Not through our link.
+            let _ = std::fs::remove_file(&path);
+            std::fs::write(&path, bytes).map_err(text)?;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).map_err(text)?;
+        }
+        self.live(|cell| {
+            cell.start_agent()?;
+            written(cell)
+        })?;
+        Ok(Theirs { version: THEIRS, active, local: tree(&local).map_err(text)? })
+    }
+
+    /// The version that the command `line` brings was found healthy and committed; it dies, and so does the updater that
+    /// watches it.
+    fn fall(&mut self, line: &str) -> Result<(), String> {
         self.cut_short(|cell| {
             cell.start_agent()?;
-            let run = cell.spawn(cell.updater(&words("update --now"))).map_err(text)?;
+            let run = cell.spawn(cell.updater(&words(line))).map_err(text)?;
             until(SOON, || run.said().is_ok_and(|said| said.contains("watching it")))
                 .map_err(|_| format!("it is not watched: {:?}", run.said()))?;
             drop(run);
-            until(SOON, || cell.agents().is_empty()).map_err(|_| "2.0.0 does not die".to_owned())
+            until(SOON, || cell.agents().is_empty()).map_err(|_| "it does not die".to_owned())
         })
     }
 
@@ -273,8 +330,22 @@ impl Scene {
         end: End,
     ) -> Flow {
         let (template, releases, cluster, updater) = (self.files, self.releases, self.cluster, self.updater);
-        let (fallen, restores) = (false, false);
-        Flow { name, template, releases, cluster, updater, line, next: "update", old, new, end, fallen, restores }
+        let (fallen, restores, theirs) = (false, false, None);
+        Flow {
+            name,
+            template,
+            releases,
+            cluster,
+            updater,
+            line,
+            next: "update",
+            old,
+            new,
+            end,
+            fallen,
+            restores,
+            theirs,
+        }
     }
 }
 

@@ -8,8 +8,9 @@ use crate::suite::{Options, Row, explore};
 const CELLS: usize = 6;
 /// First cuts of a flow whose recoveries are cut short as well.
 const FIRST_CUTS: usize = 6;
-/// Flows whose recoveries are cut short: one that keeps the database, two that restore one, and one without a version.
-const TWICE: [&str; 4] = ["live-up", "live-down", "live-damages", "live-uninstall"];
+/// Flows whose recoveries are cut short: one that keeps the database, two that restore one, two that lead back to an agent
+/// that is not ours, and one without a version.
+const TWICE: [&str; 6] = ["live-up", "live-down", "live-damages", "live-way-back", "live-stranger", "live-uninstall"];
 /// Flows that are asked to end.
 const ASKED: [&str; 6] = ["live-up", "live-down", "live-exits", "live-fall", "live-rollback", "live-uninstall"];
 /// What makes records of the journal durable: once for each step that begins, or for a few that begin together.

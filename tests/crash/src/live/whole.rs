@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::cell::{Cell, until};
 use super::flow::{status, succeeds, text};
 use super::rows::{self, VERSIONS};
+use crate::tree::{difference, tree};
 
 /// For the end of a predecessor, which lives on for some milliseconds.
 const SHORTLY: Duration = Duration::from_secs(10);
@@ -21,12 +22,28 @@ const UNFINISHED: [&str; 8] = [
     ".updates.yaml.next",
     ".backup.",
     ".sqlite.db.teleport-update",
-    ".unmanaged",
+    UNMANAGED,
 ];
+
+/// Where what is replaced of others is kept as long as there is a way back to it.
+pub const UNMANAGED: &str = ".unmanaged";
+/// The agent, whoever put it there.
+pub const AGENT: &str = "/usr/local/bin/teleport";
+
+/// An agent that is none of ours, in the place of our link.
+#[derive(Debug)]
+pub struct Theirs {
+    /// What it is.
+    pub version: &'static str,
+    /// The version that is active all the same, by the settings.
+    pub active: Option<&'static str>,
+    /// Everything below `/usr/local`.
+    pub local: Vec<String>,
+}
 
 /// The version that the agent's link leads into.
 pub fn link(cell: &Cell) -> Option<String> {
-    let target = std::fs::read_link(cell.path("/usr/local/bin/teleport")).ok()?;
+    let target = std::fs::read_link(cell.path(AGENT)).ok()?;
     let inside = target.strip_prefix(VERSIONS).ok()?;
     Some(inside.iter().next()?.to_string_lossy().into_owned())
 }
@@ -36,20 +53,40 @@ pub fn link(cell: &Cell) -> Option<String> {
 /// # Errors
 /// A violation.
 pub fn check(cell: &Cell, version: Option<&str>, lives: bool) -> Result<Value, String> {
-    let status = status(cell)?;
-    for key in ["agent_version_installed", "agent_version_linked"] {
-        if status[key].as_str() != version {
-            return Err(format!("status says {key}: {}, it is {version:?}", status[key]));
-        }
+    left_behind(cell, None)?;
+    check_ours(cell, version, lives)
+}
+
+/// The same where `version` fell, and there is a way back to an agent that is none of ours.
+///
+/// # Errors
+/// A violation.
+pub fn check_fallen(cell: &Cell, version: Option<&str>) -> Result<Value, String> {
+    if !cell.path(VERSIONS).join(UNMANAGED).exists() {
+        return Err("the way back is gone".to_owned());
     }
-    for key in ["recovery_pending", "update_in_progress"] {
-        if status[key] != false {
-            return Err(format!("status says {key}: {}", status[key]));
-        }
+    left_behind(cell, Some(UNMANAGED))?;
+    check_ours(cell, version, false)
+}
+
+/// The host is wholly on an agent that is none of ours. Its `status`.
+///
+/// # Errors
+/// A violation.
+pub fn check_theirs(cell: &Cell, theirs: &Theirs) -> Result<Value, String> {
+    left_behind(cell, None)?;
+    let status = at_rest(cell, theirs.active, None)?;
+    let local = tree(&cell.path("/usr/local")).map_err(text)?;
+    if local != theirs.local {
+        return Err(format!("what is not ours was changed: {}", difference(&theirs.local, &local)));
     }
+    agent(cell, theirs.version, AGENT)?;
+    Ok(status)
+}
+
+fn check_ours(cell: &Cell, version: Option<&str>, lives: bool) -> Result<Value, String> {
+    let status = at_rest(cell, version, version)?;
     links(cell, version)?;
-    left_behind(cell)?;
-    lock_is_free(cell)?;
     let others = std::fs::read_to_string(cell.path("/usr/local/bin/other")).map_err(text)?;
     if others != "#!/bin/sh\n" {
         return Err("what is not ours was changed".to_owned());
@@ -62,7 +99,7 @@ pub fn check(cell: &Cell, version: Option<&str>, lives: bool) -> Result<Value, S
         Some(version) => {
             succeeds(cell, "verify")?;
             if lives {
-                agent(cell, version)?;
+                agent(cell, version, &format!("{VERSIONS}/{version}/bin/teleport"))?;
                 let status = self::status(cell)?;
                 if status["agent_version_running"].as_str() != Some(version) {
                     return Err(format!("status says {} runs", status["agent_version_running"]));
@@ -70,6 +107,24 @@ pub fn check(cell: &Cell, version: Option<&str>, lives: bool) -> Result<Value, S
             }
         }
     }
+    Ok(status)
+}
+
+/// `status` says that `active` is installed and `linked` linked, that no run is at work or was cut short, and nothing that
+/// is not so.
+fn at_rest(cell: &Cell, active: Option<&str>, linked: Option<&str>) -> Result<Value, String> {
+    let status = status(cell)?;
+    for (key, version) in [("agent_version_installed", active), ("agent_version_linked", linked)] {
+        if status[key].as_str() != version {
+            return Err(format!("status says {key}: {}, it is {version:?}", status[key]));
+        }
+    }
+    for key in ["recovery_pending", "update_in_progress"] {
+        if status[key] != false {
+            return Err(format!("status says {key}: {}", status[key]));
+        }
+    }
+    lock_is_free(cell)?;
     for rows in status["failed_rows"].as_array().into_iter().flatten() {
         let path = rows["path"].as_str().unwrap_or_default();
         if !cell.path(path).join("backup.yaml").exists() {
@@ -79,8 +134,8 @@ pub fn check(cell: &Cell, version: Option<&str>, lives: bool) -> Result<Value, S
     Ok(status)
 }
 
-/// One agent, of that version, with a database of its schema.
-fn agent(cell: &Cell, version: &str) -> Result<(), String> {
+/// One agent, of that version, which is the program at `path`, with a database of its schema.
+fn agent(cell: &Cell, version: &str, path: &str) -> Result<(), String> {
     let alone = until(SHORTLY, || cell.agents().len() == 1 && cell.agent().is_some());
     let Some(pid) = cell.agent() else {
         return Err(format!("the agent does not run; processes {:?}", cell.agents()));
@@ -88,7 +143,7 @@ fn agent(cell: &Cell, version: &str) -> Result<(), String> {
     if alone.is_err() {
         return Err(format!("more than one agent: {:?}", cell.agents()));
     }
-    if !cell.runs(pid, &format!("{VERSIONS}/{version}/bin/teleport")) {
+    if !cell.runs(pid, path) {
         return Err(format!("the agent that runs is not {version}"));
     }
     let schema: i64 = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or_default();
@@ -116,10 +171,11 @@ fn links(cell: &Cell, version: Option<&str>) -> Result<(), String> {
     }
 }
 
-fn left_behind(cell: &Cell) -> Result<(), String> {
+fn left_behind(cell: &Cell, may_stay: Option<&str>) -> Result<(), String> {
     let tops = ["/var/lib/teleport", "/usr/local", "/etc"].map(|top| cell.path(top));
     let mut found = Vec::new();
     tops.iter().for_each(|top| walk(top, &mut found));
+    found.retain(|path| may_stay.is_none_or(|stays| !path.ends_with(stays)));
     if found.is_empty() { Ok(()) } else { Err(format!("left behind: {found:?}")) }
 }
 

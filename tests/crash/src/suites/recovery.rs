@@ -3,12 +3,13 @@
 use super::{crashes, disturb, each_crash, kill_at, points};
 use crate::copy;
 use crate::flow::Flow;
+use crate::flows::OWNED;
 use crate::injector::Scope;
 use crate::suite::{Options, Row, explore};
 
 /// The flows, and every how manieth point of them is killed.
-const FLOWS: [(&str, usize); 4] =
-    [("downgrade", 3), ("enable-over-plain", 9), ("uninstall", 9), ("upgrade-restores", 9)];
+const FLOWS: [(&str, usize); 5] =
+    [("downgrade", 3), (OWNED, 9), ("enable-over-plain", 9), ("uninstall", 9), ("upgrade-restores", 9)];
 
 /// Kills recoveries everywhere.
 pub fn run(options: &Options) -> Vec<Row> {

@@ -6,12 +6,13 @@ use std::path::Path;
 use super::{Look, crashes, disturb, each_crash, points};
 use crate::copy;
 use crate::flow::{Flow, Found};
+use crate::flows::OWNED;
 use crate::injector::{Action, Scope};
 use crate::suite::{Options, Row, explore};
 
 /// The flows, and every how manieth point of them is killed.
-const FLOWS: [(&str, usize); 4] =
-    [("downgrade", 11), ("enable-over-plain", 31), ("uninstall", 23), ("downgrade-wal", 23)];
+const FLOWS: [(&str, usize); 5] =
+    [("downgrade", 11), ("enable-over-plain", 31), ("uninstall", 23), ("downgrade-wal", 23), (OWNED, 23)];
 
 /// Lets recoveries fail everywhere.
 pub fn run(options: &Options) -> Vec<Row> {

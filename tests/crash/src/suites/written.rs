@@ -5,12 +5,13 @@
 use super::{disturb, points};
 use crate::database::{self, migrate_and_crash, migrate_damage_and_crash};
 use crate::flow::{Flow, Found};
+use crate::flows::OWNED;
 use crate::injector::{Action, Scope};
 use crate::suite::{Options, Row, explore};
 
 /// Flows in which an agent can start between the switch and the commit.
-const FLOWS: [&str; 8] =
-    ["update", "update-names", "downgrade", "downgrade-wal", "upgrade-restores", "rollback", "pin", "retention"];
+const FLOWS: [&str; 9] =
+    ["update", "update-names", "downgrade", "downgrade-wal", OWNED, "upgrade-restores", "rollback", "pin", "retention"];
 /// The schema of a version that is newer than all.
 const SCHEMA: u32 = 9;
 /// Rows that it writes: some pages of log.
@@ -47,7 +48,7 @@ pub fn at(flow: &Flow, number: usize, damages: bool, boot: bool) -> Result<Found
     let is_open = root.path().join(crate::state::VERSIONS).join(".journal").exists();
     if is_switched && is_open && !flow.is_committed(root.path()) {
         let write = if damages { migrate_damage_and_crash } else { migrate_and_crash };
-        write(&root.path().join(database::PATH), SCHEMA, ROWS);
+        write(&database::of_image(root.path()), SCHEMA, ROWS);
     }
     let writes = if damages { "writes and damages its file" } else { "writes" };
     flow.check(root.path(), &format!("{}, then the agent {writes}", run.what), boot)

@@ -1,8 +1,10 @@
-//! What a cluster wants of its agents, read from either dialect of the find answer. Pure.
+//! What a cluster wants of its agents: both dialects of the find answer, read and written.
 
-use super::answer::{Keys, Scalar};
-use crate::release::{Edition, Version};
-use crate::report::{Code, Error, Result};
+use serde_json::json;
+
+use super::keys::{Keys, NESTED, Scalar};
+use crate::error::{Kind, ParseError};
+use crate::{Edition, Version};
 
 /// Longest jitter, seconds (SPEC §5): a longer one is cut.
 pub const MAX_JITTER_SECONDS: u32 = 3600;
@@ -20,18 +22,48 @@ pub struct Directive {
     pub jitter_seconds: u32,
 }
 
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// RFD 0169's: everything at the top.
+    Flat,
+    /// Today's proxies': below `auto_update`, and the edition as `edition` and `fips`.
+    Nested,
+}
+
 impl Directive {
+    /// The answer as JSON. What others may want beside it (`server_version`, `tools_version`) is the caller's to add.
+    pub fn write(&self, dialect: Dialect) -> serde_json::Value {
+        let updates = json!({
+            "agent_version": self.version,
+            "agent_auto_update": self.in_window,
+            "agent_update_jitter_seconds": self.jitter_seconds,
+        });
+        let (mut answer, key, edition) = match dialect {
+            Dialect::Flat => (updates, "server_edition", self.edition.map(Edition::as_str)),
+            Dialect::Nested => {
+                let edition = self.edition.map(|edition| if edition == Edition::Oss { "oss" } else { "ent" });
+                let fips = self.edition == Some(Edition::EnterpriseFips);
+                (json!({ NESTED: updates, "fips": fips }), "edition", edition)
+            }
+        };
+        if let Some(edition) = edition {
+            answer[key] = edition.into();
+        }
+        answer
+    }
+
     /// Reads an answer's body in either dialect: RFD 0169's flat keys or today's proxies' nested ones. A flat version that is
     /// absent, null or empty says nothing.
     ///
-    /// Errors: [`Code::ClusterAnswer`] for what is no find answer or has no usable version, [`Code::EditionUnknown`]
+    /// Errors: [`Kind::Answer`] for what is no find answer or has no usable version, [`Kind::Edition`]
     /// for an edition nobody knows. The outer one: the body is not JSON.
-    pub fn parse(body: &[u8]) -> serde_json::Result<Result<Self>> {
+    pub fn parse(body: &[u8]) -> serde_json::Result<Result<Self, ParseError>> {
         Ok(Self::of(Keys::read(body)?.as_ref()))
     }
 
-    fn of(answer: Option<&Keys>) -> Result<Self> {
-        let wrong = |what: &str| Error::new(Code::ClusterAnswer, what);
+    fn of(answer: Option<&Keys>) -> Result<Self, ParseError> {
+        let wrong = |what: &str| ParseError::new(Kind::Answer, what);
         let top = answer.ok_or_else(|| wrong("the answer is not a JSON object"))?;
         let updates = match (text(top, "agent_version")?, top.nested()) {
             (None, Some(nested)) => nested,
@@ -39,7 +71,7 @@ impl Directive {
         };
         let version = text(updates, "agent_version")?
             .ok_or_else(|| wrong("the answer names no agent_version").advise("enable agent updates in the cluster"))?;
-        let version = version.parse().map_err(|error: Error| wrong(&format!("agent_version: {}", error.what)))?;
+        let version = version.parse().map_err(|error: ParseError| wrong(&format!("agent_version: {}", error.what)))?;
         let in_window = flag(updates, "agent_auto_update")?;
         let jitter_seconds = match updates.get("agent_update_jitter_seconds") {
             None => 0,
@@ -51,7 +83,7 @@ impl Directive {
     }
 }
 
-fn edition(top: &Keys) -> Result<Option<Edition>> {
+fn edition(top: &Keys) -> Result<Option<Edition>, ParseError> {
     let named = match text(top, "server_edition")? {
         Some(name) => Some(name),
         None => text(top, "edition")?,
@@ -62,29 +94,64 @@ fn edition(top: &Keys) -> Result<Option<Edition>> {
 }
 
 /// A boolean; absent and null are false.
-fn flag(keys: &Keys, key: &str) -> Result<bool> {
+fn flag(keys: &Keys, key: &str) -> Result<bool, ParseError> {
     match keys.get(key) {
         None => Ok(false),
         Some(Scalar::Bool(value)) => Ok(*value),
-        Some(_) => Err(Error::new(Code::ClusterAnswer, format!("{key} is not true or false"))),
+        Some(_) => Err(ParseError::new(Kind::Answer, format!("{key} is not true or false"))),
     }
 }
 
 /// A string; absent, null and empty are the same.
-fn text<'a>(keys: &'a Keys, key: &str) -> Result<Option<&'a str>> {
+fn text<'a>(keys: &'a Keys, key: &str) -> Result<Option<&'a str>, ParseError> {
     match keys.get(key) {
         None => Ok(None),
         Some(Scalar::Text(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
-        Some(_) => Err(Error::new(Code::ClusterAnswer, format!("{key} is not a string"))),
+        Some(_) => Err(ParseError::new(Kind::Answer, format!("{key} is not a string"))),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use serde_json::{Value, json};
+    use proptest::prelude::*;
+    use serde_json::Value;
 
-    fn read(answer: Value) -> Result<Directive> {
+    use super::*;
+
+    const EDITIONS: [Edition; 3] = [Edition::Oss, Edition::Enterprise, Edition::EnterpriseFips];
+
+    proptest! {
+        #[test]
+        fn what_is_written_in_either_dialect_is_read_the_same(
+            numbers in (0u64..100, 0u64..100, 0u64..100),
+            edition in proptest::option::of(proptest::sample::select(EDITIONS.to_vec())),
+            in_window: bool,
+            jitter_seconds in 0..=MAX_JITTER_SECONDS,
+        ) {
+            let version = format!("{}.{}.{}-rc.1", numbers.0, numbers.1, numbers.2).parse().unwrap();
+            let directive = Directive { version, edition, in_window, jitter_seconds };
+            for dialect in [Dialect::Flat, Dialect::Nested] {
+                prop_assert_eq!(&read(directive.write(dialect)).unwrap(), &directive);
+            }
+        }
+    }
+
+    #[test]
+    fn the_keys_are_those_of_each_dialect() {
+        let directive = Directive {
+            version: "15.1.1".parse().unwrap(),
+            edition: Some(Edition::EnterpriseFips),
+            in_window: true,
+            jitter_seconds: 10,
+        };
+        let flat = r#"{"agent_version":"15.1.1","agent_auto_update":true,"agent_update_jitter_seconds":10,"server_edition":"enterprise-fips"}"#;
+        let nested = r#"{"auto_update":{"agent_version":"15.1.1","agent_auto_update":true,"agent_update_jitter_seconds":10},"fips":true,"edition":"ent"}"#;
+        for (dialect, written) in [(Dialect::Flat, flat), (Dialect::Nested, nested)] {
+            assert_eq!(directive.write(dialect).to_string(), written);
+        }
+    }
+
+    fn read(answer: Value) -> Result<Directive, ParseError> {
         Directive::parse(answer.to_string().as_bytes()).unwrap()
     }
 
@@ -138,7 +205,7 @@ mod tests {
             assert_eq!(answer(no).unwrap().edition, Some(Edition::Enterprise));
         }
         for bad in [json!("true"), json!(1), json!([]), json!({})] {
-            assert_eq!(answer(bad).unwrap_err().code, Code::ClusterAnswer);
+            assert_eq!(answer(bad).unwrap_err().kind, Kind::Answer);
         }
     }
 
@@ -166,7 +233,7 @@ mod tests {
     #[test]
     fn an_unknown_edition_is_named() {
         let error = read(json!({"agent_version": "1.0.0", "server_edition": "platinum"})).unwrap_err();
-        assert_eq!(error.code, Code::EditionUnknown);
+        assert_eq!(error.kind, Kind::Edition);
         assert!(error.what.contains("platinum"));
     }
 
@@ -192,7 +259,7 @@ mod tests {
             json!({"agent_version": "1.0.0", "agent_auto_update": "yes"}),
             json!({"agent_version": "1.0.0", "agent_update_jitter_seconds": "10"}),
         ] {
-            assert_eq!(read(bad.clone()).unwrap_err().code, Code::ClusterAnswer, "{bad}");
+            assert_eq!(read(bad.clone()).unwrap_err().kind, Kind::Answer, "{bad}");
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 const KEYS: [&str; 6] =
     ["agent_version", "agent_auto_update", "agent_update_jitter_seconds", "server_edition", "edition", "fips"];
 /// The key below which today's proxies have the first three.
-const NESTED: &str = "auto_update";
+pub(super) const NESTED: &str = "auto_update";
 /// What some editors and servers put before UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

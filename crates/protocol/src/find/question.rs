@@ -1,0 +1,79 @@
+//! The question: who asks.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// What stands in a query as it is (RFC 3986, unreserved).
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What the asker says about itself; what is `None` is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    /// The agent's host UUID, if it ever joined.
+    pub host: Option<String>,
+    /// The update group.
+    pub group: Option<String>,
+    /// The updater's own id.
+    pub update_id: Option<String>,
+}
+
+impl Question {
+    /// The query with its `?`; empty if nothing is said.
+    pub fn query(&self) -> String {
+        let parts = [("host", &self.host), ("group", &self.group), ("update_id", &self.update_id)];
+        let said = parts.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        let mut query = String::new();
+        for (name, value) in said {
+            query.push(if query.is_empty() { '?' } else { '&' });
+            query.push_str(name);
+            query.push('=');
+            query.extend(utf8_percent_encode(value, ESCAPED));
+        }
+        query
+    }
+
+    /// Reads a query, without its `?`. Of a name twice the first counts; other names are of no concern; `+` is a blank, as
+    /// forms write it; what is not UTF-8 becomes U+FFFD.
+    pub fn parse(query: &str) -> Self {
+        let mut question = Self::default();
+        for (name, value) in query.split('&').filter_map(|part| part.split_once('=')) {
+            let field = match name {
+                "host" => &mut question.host,
+                "group" => &mut question.group,
+                "update_id" => &mut question.update_id,
+                _ => continue,
+            };
+            let blank = value.replace('+', " ");
+            field.get_or_insert_with(|| percent_decode_str(&blank).decode_utf8_lossy().into_owned());
+        }
+        question
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_query_is_encoded_and_what_is_not_known_is_left_out() {
+        let question = Question { host: Some("u-1".into()), group: Some("a b&c=ä".into()), update_id: None };
+        assert_eq!(question.query(), "?host=u-1&group=a%20b%26c%3D%C3%A4");
+        assert_eq!(Question::default().query(), "");
+    }
+
+    #[test]
+    fn of_a_query_the_known_names_are_read() {
+        let read = Question::parse("x=1&group=a+b%26c&host=&group=second&update_id=%ff&flag");
+        assert_eq!(read.group.as_deref(), Some("a b&c"));
+        assert_eq!((read.host.as_deref(), read.update_id.as_deref()), (Some(""), Some("\u{fffd}")));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_asked_is_read_as_it_was_meant(host in ".*", group in proptest::option::of(".*")) {
+            let question = Question { host: Some(host), group, update_id: None };
+            prop_assert_eq!(Question::parse(question.query().trim_start_matches('?')), question);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Versions.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Kind, ParseError};
+use crate::text::serde_as_text;
+
+/// A strict semantic version; a leading `v` is accepted on input and never stored (SPEC §1).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(semver::Version);
+
+impl Version {
+    /// Whether it comes before `other` in the order of semver, in which build metadata (`+…`) has no part: of two versions
+    /// that differ in it alone neither comes before the other, and yet they are two.
+    pub fn precedes(&self, other: &Self) -> bool {
+        self.0.cmp_precedence(&other.0).is_lt()
+    }
+}
+
+/// Longest accepted version string, bytes: it becomes part of a file name (NAME_MAX is 255).
+const MAX_VERSION_LEN: usize = 64;
+
+impl FromStr for Version {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let bare = text.strip_prefix('v').unwrap_or(text);
+        let refused = || {
+            let shown: String = text.chars().take(MAX_VERSION_LEN).collect();
+            ParseError::new(Kind::Version, format!("{shown:?} is not a version"))
+                .advise("give one like 15.1.1 or 16.0.0-rc.1")
+        };
+        if bare.len() > MAX_VERSION_LEN {
+            return Err(refused());
+        }
+        semver::Version::parse(bare).map(Version).map_err(|_| refused())
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+serde_as_text!(Version);
