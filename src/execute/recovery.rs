@@ -38,14 +38,15 @@ pub fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
     let is_version = |node: &Node| matches!(node, Node::Link(target) if target.starts_with(layout.versions_inside()));
     let is_kept = |place: &Placement| matches!((&place.was, &place.now), (Node::Kept(_), _) | (_, Node::Kept(_)));
     // A name can have two steps: ours is taken away, and what was set aside for it comes back.
-    let placed = |path: &Path| plan.switch.iter().flat_map(Step::placements).filter(move |place| place.path == path);
+    let places: Vec<&Placement> = plan.switch.iter().flat_map(|step| step.placements()).collect();
     for step in &plan.switch {
         // Another agent in its place can have changed the database, too; a helper of others has not.
         let is_agents = matches!(step, Step::Switch { .. }) && !journal.is_committed();
         for place in step.placements() {
             let found = steps::look(&place.path)?;
+            let at_name = places.iter().filter(|other| other.path == place.path);
             let is_runs =
-                found == Node::Absent || placed(&place.path).any(|place| found == place.was || found == place.now);
+                at_name.flat_map(|place| [&place.was, &place.now]).chain([&Node::Absent]).any(|node| *node == found);
             if is_runs || !(is_version(&found) || (is_agents && !is_kept(place))) {
                 continue;
             }
