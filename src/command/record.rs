@@ -336,20 +336,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("updates.yaml");
         let to = Revision { version: "2.0.0".parse().unwrap(), edition: protocol::Edition::Oss };
-        let plan = Plan {
-            ran: None,
-            unmanaged: false,
-            from: None,
-            to: Some(to),
-            to_dir: None,
-            direction: Direction::Upgrade,
-            database: Database::Keep,
-            service: ServiceAction::None,
-            prepare: Vec::new(),
-            switch: Vec::new(),
-            after: Vec::new(),
-            notes: Vec::new(),
-        };
+        let plan = Plan { to: Some(to), ..Plan::none(Direction::Upgrade) };
         let began = "2026-11-21T02:26:47.9Z".parse().unwrap();
         let failure = Failure {
             began,

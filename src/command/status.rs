@@ -273,7 +273,10 @@ fn running(context: &Context, updates: &Updates) -> Option<(bool, Option<String>
         return None;
     }
     let state = context.service(updates).ok()?.state(&context.stop_proof().ok()?).ok()?;
-    let exe = state.main_pid.and_then(|pid| Process::by_pid(pid).ok()?).and_then(|process| process.exe);
+    let exe = state
+        .main_pid
+        .and_then(|pid| Process::by_pid(pid).ok()??.behind_emulator().ok())
+        .and_then(|process| process.exe);
     let version = exe.and_then(|exe| {
         let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;
         version_in(context, dir.as_os_str().to_str()?)
@@ -333,6 +336,11 @@ pub fn yaml(value: &Value) -> String {
     out
 }
 
+/// A text of an entry; empty where there is none.
+fn word<'a>(entry: &'a Value, key: &str) -> &'a str {
+    entry[key].as_str().unwrap_or_default()
+}
+
 /// `attention`: what an operator should look at, besides what `status` itself tells.
 fn text(status: &Value, attention: impl Iterator<Item = String>) -> String {
     let get = |key: &str| match &status[key] {
@@ -376,68 +384,33 @@ fn text(status: &Value, attention: impl Iterator<Item = String>) -> String {
         ("Last update", get("agent_update_time_last")),
     ];
     if let Value::Object(last) = &status["last_result"] {
-        let field = |key: &str| last.get(key).and_then(Value::as_str).unwrap_or_default();
+        let field = |key| last.get(key).and_then(Value::as_str).unwrap_or_default();
         let mut line = format!("{} at {}", field("outcome").replace('_', " "), field("time"));
         if !field("message").is_empty() {
             line += &format!(": {} [{}]", field("message"), field("error_code"));
         }
         rows.push(("Last result", line));
     }
-    for refused in status["refused"].as_array().into_iter().flatten() {
-        rows.push((
-            "Refused",
-            format!(
-                "{} ({}), failed {} time(s), next try {}",
-                refused["version"].as_str().unwrap_or_default(),
-                refused["reason"].as_str().unwrap_or_default(),
-                refused["count"],
-                refused["retry_at"].as_str().unwrap_or_default()
-            ),
-        ));
-    }
-    for delayed in status["delayed"].as_array().into_iter().flatten() {
-        rows.push((
-            "Delayed",
-            format!(
-                "{} ({}), failed {} time(s), next try {}",
-                delayed["version"].as_str().unwrap_or_default(),
-                delayed["reason"].as_str().unwrap_or_default(),
-                delayed["count"],
-                delayed["retry_at"].as_str().unwrap_or_default()
-            ),
-        ));
-    }
-    for held in status["held"].as_array().into_iter().flatten() {
-        rows.push((
-            "Held",
-            format!(
-                "{} was left of late, and was come back to before: not before {}, or now with `update --now`",
-                held["version"].as_str().unwrap_or_default(),
-                held["until"].as_str().unwrap_or_default()
-            ),
-        ));
-    }
-    for failed in status["failed_updaters"].as_array().into_iter().flatten() {
-        if failed["passed_over"] == true {
-            let digest = failed["sha256"].as_str().unwrap_or_default();
-            rows.push((
-                "Passed over",
-                format!(
-                    "the updater with SHA-256 {digest} failed {} time(s); the package's does the work",
-                    failed["count"]
-                ),
-            ));
+    let list = |key: &str| status[key].as_array().into_iter().flatten();
+    for (key, label) in [("refused", "Refused"), ("delayed", "Delayed")] {
+        for waits in list(key) {
+            let [version, reason, retry_at] = ["version", "reason", "retry_at"].map(|key| word(waits, key));
+            rows.push((label, format!("{version} ({reason}), failed {} time(s), next try {retry_at}", waits["count"])));
         }
     }
-    for kept in status["failed_rows"].as_array().into_iter().flatten() {
-        rows.push((
-            "Kept rows",
-            format!(
-                "what {} wrote before it was rolled back is in {}",
-                kept["version"].as_str().unwrap_or_default(),
-                kept["path"].as_str().unwrap_or_default()
-            ),
-        ));
+    for held in list("held") {
+        let [version, until] = ["version", "until"].map(|key| word(held, key));
+        let why = "was left of late, and was come back to before";
+        rows.push(("Held", format!("{version} {why}: not before {until}, or now with `update --now`")));
+    }
+    for failed in list("failed_updaters").filter(|failed| failed["passed_over"] == true) {
+        let (digest, count) = (word(failed, "sha256"), &failed["count"]);
+        let what = format!("the updater with SHA-256 {digest} failed {count} time(s); the package's does the work");
+        rows.push(("Passed over", what));
+    }
+    for kept in list("failed_rows") {
+        let [version, path] = ["version", "path"].map(|key| word(kept, key));
+        rows.push(("Kept rows", format!("what {version} wrote before it was rolled back is in {path}")));
     }
     if status["recovery_pending"] == true {
         rows.push(("Attention", "an interrupted run waits for `teleport-update recover`".into()));

@@ -464,20 +464,7 @@ mod tests {
             time: Timestamp::UNIX_EPOCH,
             root: "/".into(),
             data_dir: "/var/lib/teleport".into(),
-            plan: Plan {
-                ran: None,
-                unmanaged: false,
-                from: None,
-                to: None,
-                to_dir: None,
-                direction: Direction::First,
-                database: Database::Keep,
-                service: ServiceAction::None,
-                prepare: Vec::new(),
-                switch: Vec::new(),
-                after: Vec::new(),
-                notes: Vec::new(),
-            },
+            plan: Plan::none(Direction::First),
         }
     }
 

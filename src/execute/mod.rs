@@ -20,7 +20,7 @@ use protocol::Digest;
 
 use crate::database::{self, evidence};
 use crate::host::{Host, durable, machine};
-use crate::plan::{Database, Direction, Plan, ServiceAction, Step, TAKEN_OVER};
+use crate::plan::{Direction, Plan, Step, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::store::publish;
 use journal::{Journal, Note, Opening, Record, Writer};
@@ -140,22 +140,9 @@ pub fn run(
 /// # Errors
 /// Nothing has changed, or the next run finishes it.
 pub fn settle(site: &Site<'_>, command: &str, next: Next) -> Result<()> {
-    let plan = Plan {
-        from: None,
-        ran: None,
-        unmanaged: false,
-        to: None,
-        to_dir: None,
-        direction: Direction::Same,
-        database: Database::Keep,
-        service: ServiceAction::None,
-        prepare: Vec::new(),
-        switch: Vec::new(),
-        after: Vec::new(),
-        notes: Vec::new(),
-    };
     let mut next = Some(next);
-    let run = run(site, &plan, command, &mut |_| Ok(next.take().unwrap_or_default()), &mut |_| {});
+    let run =
+        run(site, &Plan::none(Direction::Same), command, &mut |_| Ok(next.take().unwrap_or_default()), &mut |_| {});
     run.map_err(|undone| undone.error)?.after.map_or(Ok(()), Err)
 }
 

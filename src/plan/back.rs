@@ -35,17 +35,11 @@ pub fn back(facts: &Facts, done: &Plan) -> Option<Plan> {
     switch.extend([Step::Describe { dir: fallen.clone(), failed: true }, Step::Install { dir: fallen }]);
     Some(Plan {
         from: done.to.clone(),
-        ran: None,
-        unmanaged: false,
-        to: None,
         to_dir: Some(from),
-        direction: Direction::Downgrade,
         database: Database::Restore,
         service,
-        prepare: Vec::new(),
         switch,
-        after: Vec::new(),
-        notes: Vec::new(),
+        ..Plan::none(Direction::Downgrade)
     })
 }
 

@@ -139,6 +139,24 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A plan of that direction in which nothing is done.
+    pub fn none(direction: Direction) -> Self {
+        Self {
+            from: None,
+            ran: None,
+            unmanaged: false,
+            to: None,
+            to_dir: None,
+            direction,
+            database: Database::Keep,
+            service: ServiceAction::None,
+            prepare: Vec::new(),
+            switch: Vec::new(),
+            after: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// True if the host is already as wished.
     pub fn is_empty(&self) -> bool {
         self.prepare.is_empty() && self.switch.is_empty() && self.after.is_empty()
@@ -534,20 +552,7 @@ pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
         switch.push(Step::DaemonReload);
     }
     let after = facts.installed.iter().map(|installed| Step::Retire { dir: installed.dir.clone() }).collect();
-    Plan {
-        from: facts.active.clone(),
-        ran: None,
-        unmanaged: false,
-        to: None,
-        to_dir: None,
-        direction: Direction::Uninstall,
-        database: Database::Keep,
-        service: ServiceAction::None,
-        prepare: Vec::new(),
-        switch,
-        after,
-        notes: Vec::new(),
-    }
+    Plan { from: facts.active.clone(), switch, after, ..Plan::none(Direction::Uninstall) }
 }
 
 /// An agent that nobody here started cannot be brought back, and is never stopped either.

@@ -172,18 +172,12 @@ fn revision(version: &str) -> Revision {
 /// An update from 1.0.0 to 2.0.0 with these steps.
 fn plan(switch: Vec<Step>) -> Plan {
     Plan {
-        ran: None,
-        unmanaged: false,
         from: Some(revision("1.0.0")),
         to: Some(revision("2.0.0")),
         to_dir: Some("2.0.0".into()),
-        direction: Direction::Upgrade,
-        database: Database::Keep,
         service: ServiceAction::Reload,
-        prepare: Vec::new(),
         switch,
-        after: Vec::new(),
-        notes: Vec::new(),
+        ..Plan::none(Direction::Upgrade)
     }
 }
 
