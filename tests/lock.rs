@@ -59,8 +59,8 @@ fn a_download_keeps_no_operator_out_and_obeys_what_was_said_meanwhile() {
     image.run(&["update"]).ok();
     image.release("2.0.0");
     // A real run, which the mirror keeps busy until it is told otherwise.
-    let archive = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
-    image.cluster.misbehave(archive, Misbehaviour::Slow { bytes_per_sec: 20_000 });
+    // Of some 2.2 MB.
+    image.cluster.misbehave(&format!("{ARCHIVE}$"), Misbehaviour::Hold { after_bytes: 2_000_000 });
     let mut first = start(&image, &["update".to_owned()]);
     let staged = || image.versions().join(".staging-2.0.0/bin").exists();
     let deadline = Instant::now() + SOON;
@@ -347,7 +347,7 @@ fn a_lock_that_is_not_to_be_had_is_told_in_status_until_it_is() {
 
 #[test]
 fn what_was_downloaded_before_a_public_key_was_set_is_not_installed_after_it() {
-    let image = patient();
+    let image = before_two();
     let key = image.path("/etc/key.pub");
     std::fs::write(&key, Signer::fixed(1).public_key_pem()).unwrap();
     let ran = meanwhile(&image, &["update"], || {
@@ -362,7 +362,7 @@ fn what_was_downloaded_before_a_public_key_was_set_is_not_installed_after_it() {
 
 #[test]
 fn what_was_downloaded_from_one_mirror_is_not_installed_once_another_is_set() {
-    let image = patient();
+    let image = before_two();
     let elsewhere = tempfile::tempdir().unwrap();
     let base = format!("file://{}", elsewhere.path().display());
     let ran = meanwhile(&image, &["update"], || {
@@ -374,7 +374,7 @@ fn what_was_downloaded_from_one_mirror_is_not_installed_once_another_is_set() {
 
 #[test]
 fn settings_without_a_say_in_a_download_do_not_cost_another_one() {
-    let image = patient();
+    let image = before_two();
     image.cluster.forget_requests();
     meanwhile(&image, &["update"], || {
         image.run(&["enable", "--group", "blue", "--keep", "3", "--force-version", "1.0.0"]).ok();
@@ -394,7 +394,7 @@ fn settings_without_a_say_in_a_download_do_not_cost_another_one() {
 
 #[test]
 fn an_update_after_whose_download_another_group_has_another_version_follows_that() {
-    let image = patient();
+    let image = before_two();
     image.cluster.publish(&Archive::simple("1.5.0"));
     image.cluster.set_directive_for_group("blue", Find::version("1.5.0"));
     meanwhile(&image, &["update"], || {
@@ -408,7 +408,7 @@ fn an_update_after_whose_download_another_group_has_another_version_follows_that
 
 #[test]
 fn an_enable_keeps_what_others_set_while_it_downloaded() {
-    let image = patient();
+    let image = before_two();
     let key = image.path("/etc/key.pub");
     let signer = Signer::fixed(1);
     std::fs::write(&key, signer.public_key_pem()).unwrap();
@@ -434,7 +434,7 @@ fn an_enable_keeps_what_others_set_while_it_downloaded() {
 #[test]
 fn an_enable_that_pins_and_disables_overtake_does_not_take_them_back() {
     // What came later counts: a pin is obeyed, a `disable` and an `uninstall` end the earlier command.
-    let image = patient();
+    let image = before_two();
     meanwhile(&image, &["enable"], || {
         image.run(&["pin", "--force-version", "1.0.0"]).ok();
     })
@@ -442,7 +442,7 @@ fn an_enable_that_pins_and_disables_overtake_does_not_take_them_back() {
     assert_eq!(linked(&image), "1.0.0");
     assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
 
-    let image = patient();
+    let image = before_two();
     let ran = meanwhile(&image, &["enable", "--log-format", "json"], || {
         image.run(&["disable"]).ok();
     });
@@ -451,7 +451,7 @@ fn an_enable_that_pins_and_disables_overtake_does_not_take_them_back() {
     assert!(image.config().contains("enabled: false"), "{}", image.config());
     assert_eq!(linked(&image), "1.0.0");
 
-    let image = patient();
+    let image = before_two();
     let ran = meanwhile(&image, &["enable"], || {
         image.run(&["uninstall"]).ok();
     });
@@ -463,7 +463,7 @@ fn an_enable_that_pins_and_disables_overtake_does_not_take_them_back() {
 
 #[test]
 fn a_pin_and_an_enable_whose_words_another_command_has_changed_since_leave_them() {
-    let image = patient();
+    let image = before_two();
     let ran = meanwhile(&image, &["pin", "--force-version", "2.0.0"], || {
         image.run(&["pin", "--force-version", "1.0.0"]).ok();
     });
@@ -471,7 +471,7 @@ fn a_pin_and_an_enable_whose_words_another_command_has_changed_since_leave_them(
     assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
     assert_eq!(linked(&image), "1.0.0");
 
-    let image = patient();
+    let image = before_two();
     let ran = meanwhile(&image, &["enable", "--group", "red"], || {
         image.run(&["enable", "--group", "blue", "--force-version", "1.0.0"]).ok();
     });
@@ -479,7 +479,7 @@ fn a_pin_and_an_enable_whose_words_another_command_has_changed_since_leave_them(
     assert!(image.config().contains("group: blue"), "{}", image.config());
 
     // Neither says anything of what the other one changed.
-    let image = patient();
+    let image = before_two();
     meanwhile(&image, &["pin", "--force-version", "2.0.0"], || {
         image.run(&["disable"]).ok();
     })
@@ -491,7 +491,7 @@ fn a_pin_and_an_enable_whose_words_another_command_has_changed_since_leave_them(
 #[test]
 fn a_rollback_or_repair_that_downloads_does_not_leave_what_became_active_meanwhile() {
     // A rollback whose version was damaged on disk.
-    let image = patient();
+    let image = before_two();
     image.run(&["update"]).ok();
     image.release("3.0.0");
     std::fs::remove_file(image.versions().join("1.0.0/sha256")).unwrap();
@@ -502,7 +502,7 @@ fn a_rollback_or_repair_that_downloads_does_not_leave_what_became_active_meanwhi
     assert_eq!(linked(&image), "3.0.0");
 
     // A repair of the version that was active.
-    let image = patient();
+    let image = before_two();
     std::fs::remove_file(image.versions().join("1.0.0/sha256")).unwrap();
     meanwhile_of(&image, "1.0.0", &["verify", "--repair"], || {
         image.run(&["update"]).ok();
@@ -513,10 +513,9 @@ fn a_rollback_or_repair_that_downloads_does_not_leave_what_became_active_meanwhi
 
 const ARCHIVE: &str = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
 
-/// An image with 1.0.0 active and 2.0.0 wanted, whose downloads go on soon after they stood still.
-fn patient() -> Image {
+/// An image with 1.0.0 active and 2.0.0 wanted.
+fn before_two() -> Image {
     let image = Image::new("1.0.0");
-    image.settings("  network:\n    stall: 500ms\n");
     image.enable(&[]).ok();
     image.release("2.0.0");
     image
@@ -529,17 +528,11 @@ fn meanwhile(image: &Image, args: &[&str], during: impl FnOnce()) -> Ran {
 
 /// The same for a download of `version`.
 fn meanwhile_of(image: &Image, version: &str, args: &[&str], during: impl FnOnce()) -> Ran {
-    // It stands still behind each stretch, until the mirror is told otherwise.
-    let archive = format!("/cdn/teleport-v{version}-linux-amd64-bin.tar.gz");
-    image.cluster.misbehave(&archive, Misbehaviour::Stall { after_bytes: 20_000 });
+    let archive = format!("/cdn/teleport-v{version}-linux-amd64-bin.tar.gz$");
+    image.cluster.misbehave(&archive, Misbehaviour::Hold { after_bytes: 1 });
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
     let mut run = start(image, &args);
-    let staging = image.versions().join(format!(".staging-{version}/bin"));
-    let deadline = Instant::now() + SOON;
-    while !staging.exists() {
-        assert!(Instant::now() < deadline && run.try_wait().unwrap().is_none());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    image.cluster.until_held(SOON);
     during();
     assert!(run.try_wait().unwrap().is_none(), "it is still at its download");
     image.cluster.behave();

@@ -839,6 +839,7 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     rig.updater(&["update"]).ok();
     assert_eq!(tree(&bin), before);
     // A good one takes it over.
+    rig.bed.sh("sed -i 's/watch: 60s/watch: 1s/' /var/lib/teleport/versions/updates.yaml");
     rig.release(&Archive::simple("1.1.0").schema(2));
     rig.enable(&[]).ok();
     assert_eq!(rig.status()["agent_version_running"], "1.1.0");

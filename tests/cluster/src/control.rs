@@ -79,7 +79,7 @@ fn act(shared: &Shared, programs: &Programs, path: &str, body: &Value) -> Result
             Ok(json!({}))
         }
         "/control/behave" => {
-            shared.state().rules.clear();
+            shared.behave();
             Ok(json!({}))
         }
         "/control/requests" => {
@@ -95,6 +95,7 @@ fn misbehaviour(how: &str, value: &Value) -> Result<Misbehaviour, String> {
     Ok(match how {
         "slow" => Misbehaviour::Slow { bytes_per_sec: number()? },
         "stall" => Misbehaviour::Stall { after_bytes: number()? },
+        "hold" => Misbehaviour::Hold { after_bytes: number()? },
         "cut-after" => Misbehaviour::CutAfter { bytes: number()? },
         "cut-every" => Misbehaviour::CutEvery { bytes: number()? },
         "chunked" => Misbehaviour::Chunked,

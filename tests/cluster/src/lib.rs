@@ -24,6 +24,7 @@ pub mod toy;
 
 mod cdn;
 mod connection;
+mod gate;
 mod reply;
 
 pub use archive::{Archive, Written};

@@ -13,6 +13,11 @@ pub enum Misbehaviour {
         /// Bytes of this answer's body sent before.
         after_bytes: u64,
     },
+    /// The body stands still until [`Cluster::behave`](crate::Cluster::behave), and then goes on.
+    Hold {
+        /// Of this answer's body, sent before.
+        after_bytes: u64,
+    },
     /// The connection drops when this offset *of the file* is reached: a request that resumes behind it gets the rest.
     CutAfter {
         /// Offset within the file.

@@ -7,6 +7,7 @@ use flate2::Compression;
 use flate2::read::GzEncoder;
 
 use crate::connection::Connection;
+use crate::gate::Pass;
 
 /// Bytes moved at a time.
 const STRETCH: u64 = 64 << 10;
@@ -30,6 +31,7 @@ pub(crate) struct Reply {
 pub(crate) struct Shape {
     pub bytes_per_sec: Option<u64>,
     pub stall_after: Option<u64>,
+    pub hold: Option<(u64, Pass)>,
     pub cut_at_offset: Option<u64>,
     pub cut_after: Option<u64>,
     pub chunked: bool,
@@ -114,10 +116,16 @@ impl Reply {
         let cut = [at_offset, self.shape.cut_after].into_iter().flatten().min();
         let stall = self.shape.stall_after;
         let stop = [cut, stall].into_iter().flatten().min();
+        let mut hold = self.shape.hold.take();
         let mut sent = 0;
         let mut buffer = vec![0; usize::try_from(portion).unwrap_or(usize::MAX)];
         loop {
-            let room = stop.map_or(portion, |stop| portion.min(stop - sent));
+            if let Some((_, pass)) = hold.take_if(|(after, _)| sent >= *after) {
+                to.flush()?;
+                pass.wait();
+            }
+            let next = [stop, hold.as_ref().map(|(after, _)| *after)].into_iter().flatten().min();
+            let room = next.map_or(portion, |next| portion.min(next - sent));
             if room == 0 {
                 if stall == stop {
                     to.wait_for_client();

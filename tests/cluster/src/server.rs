@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -20,6 +21,7 @@ use crate::cdn::{self, Lies};
 use crate::connection::Connection;
 use crate::control::{self, Programs};
 use crate::directive::{Dialect, Elsewhere, Find, FindPath};
+use crate::gate::Gate;
 use crate::misbehaviour::{Misbehaviour, Rule};
 use crate::reply::{After, Reply, Shape};
 use crate::request::Request;
@@ -66,6 +68,7 @@ impl Cluster {
             good: authority.server(&[&["localhost", "127.0.0.1"], names].concat()),
             bad: authority.server(&["wrong.example"]),
             state: Mutex::new(State::default()),
+            gate: Arc::default(),
         });
         let ca_file = directory.join("ca.pem");
         fs::write(&ca_file, authority.pem()).unwrap();
@@ -169,7 +172,16 @@ impl Cluster {
 
     /// Forgets every misbehaviour.
     pub fn behave(&self) {
-        self.shared.state().rules.clear();
+        self.shared.behave();
+    }
+
+    /// Waits until an answer is [held](Misbehaviour::Hold).
+    ///
+    /// # Panics
+    /// If none is within `timeout`.
+    #[track_caller]
+    pub fn until_held(&self, timeout: Duration) {
+        assert!(self.shared.gate.is_held_within(timeout), "no answer is held");
     }
 
     /// Every request so far, in order of arrival.
@@ -274,6 +286,7 @@ pub(crate) struct Shared {
     good: Arc<ServerConfig>,
     bad: Arc<ServerConfig>,
     state: Mutex<State>,
+    gate: Arc<Gate>,
 }
 
 #[derive(Debug)]
@@ -312,6 +325,11 @@ impl Default for State {
 impl Shared {
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
+    }
+
+    pub fn behave(&self) {
+        self.state().rules.clear();
+        self.gate.open();
     }
 
     pub fn set_directive(&self, find: Find) {
@@ -373,6 +391,7 @@ impl Shared {
             match rule.how {
                 Misbehaviour::Slow { bytes_per_sec } => shape.bytes_per_sec = Some(bytes_per_sec),
                 Misbehaviour::Stall { after_bytes } => shape.stall_after = Some(after_bytes),
+                Misbehaviour::Hold { after_bytes } => shape.hold = Some((after_bytes, self.gate.pass())),
                 Misbehaviour::CutAfter { bytes } => shape.cut_at_offset = Some(bytes),
                 Misbehaviour::CutEvery { bytes } => shape.cut_after = Some(bytes),
                 Misbehaviour::Chunked => shape.chunked = true,
