@@ -18,6 +18,7 @@ use test_cluster::misbehaviour::Misbehaviour;
 use test_crash::live::cell::{Cell, Ran, Running, START, UPDATER, until};
 use test_crash::live::flows::{Scene, settings, version};
 use test_crash::live::{rows, suite, whole};
+use test_crash::power::disk::unanswered;
 use test_crash::suite::{Options, Row};
 use test_crash::{Random, Updater};
 
@@ -267,6 +268,46 @@ fn an_agent_of_a_user_who_cannot_open_the_database_does_not_keep_a_broken_versio
     let ran = run(&cell, "update --now", 1);
     assert!(ran.said.contains("rolled back to 1.0.0"), "{ran:#?}");
     drop(nobodys);
+    assert_eq!(is_whole(&cell), "1.0.0");
+}
+
+#[test]
+fn what_a_user_who_cannot_write_the_database_has_open_does_not_keep_a_broken_version_from_being_undone() {
+    let Some(updater) = cells() else { return };
+    let (_scene, cell) = before_two(&updater, "1500ms", "0s", Some("corrupts-schema"));
+    let reader = reader_of_nobody(&cell);
+    let ran = run(&cell, "update --now", 1);
+    assert!(ran.said.contains("rolled back to 1.0.0"), "{ran:#?}");
+    drop(reader);
+    assert_eq!(is_whole(&cell), "1.0.0");
+}
+
+#[test]
+fn what_a_user_who_cannot_write_the_database_has_open_delays_no_downgrade() {
+    let Some(updater) = cells() else { return };
+    let scene = Scene::on_two(&updater).unwrap();
+    scene.cluster.set_directive(Find::version("1.0.0"));
+    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+    cell.start_agent().unwrap();
+    let mut reader = reader_of_nobody(&cell);
+    run(&cell, "update --now", 0);
+    assert!(reader.is_alive().unwrap(), "it was nobody's business");
+    assert_eq!(is_whole(&cell), "1.0.0");
+}
+
+#[test]
+fn a_program_with_a_file_on_a_file_system_that_does_not_answer_holds_up_no_run() {
+    let Some(updater) = cells() else { return };
+    let Ok((_device, file)) = unanswered() else { return println!("skipped: no FUSE here") };
+    let scene = Scene::on_two(&updater).unwrap();
+    scene.cluster.set_directive(Find::version("1.0.0"));
+    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+    cell.start_agent().unwrap();
+    let mut holder = cell.command("/usr/bin/sleep");
+    holder.arg("1000").stdin(file);
+    let mut holder = cell.spawn(holder).unwrap();
+    run(&cell, "update --now", 0);
+    assert!(holder.is_alive().unwrap());
     assert_eq!(is_whole(&cell), "1.0.0");
 }
 
@@ -628,6 +669,17 @@ fn agent_of_nobody(cell: &Cell) -> Running {
     command.args(["--data-dir=/var/nobody", "--pid-file=/var/nobody/pid"]);
     let running = cell.spawn(command).unwrap();
     until(SOON, || cell.path("/var/nobody/pid").exists()).unwrap_or_else(|_| panic!("{:?}", running.said()));
+    running
+}
+
+/// Another user's program that has the database open for reading, which somebody has let all do.
+fn reader_of_nobody(cell: &Cell) -> Running {
+    let mut command = cell.command("/usr/bin/setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/sleep", "1000"]);
+    command.stdin(std::fs::File::open(cell.path(rows::DATABASE)).unwrap());
+    let running = cell.spawn(command).unwrap();
+    let uid = || std::fs::read_to_string(format!("/proc/{}/status", running.pid().as_raw_nonzero()));
+    until(SOON, || uid().is_ok_and(|status| status.contains("Uid:\t65534\t"))).unwrap();
     running
 }
 

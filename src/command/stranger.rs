@@ -26,7 +26,7 @@ pub fn strangers(
 ) -> Result<Vec<Stranger>> {
     let in_place = names.iter().find(|name| name.name == "teleport").and_then(|name| in_place(context, name, wait));
     let main = match main_pid {
-        Some(pid) => Process::by_pid(pid)?,
+        Some(pid) => Process::by_pid(pid)?.map(Process::behind_emulator).transpose()?,
         None => None,
     };
     let running = match main {

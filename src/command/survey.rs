@@ -477,6 +477,8 @@ fn in_use(versions: &Path, installed: &[Installed], data_dir: &Path) -> Result<I
     };
     let mut used = InUse::default();
     for process in process::all()? {
+        let is_agents = process.can_open(&reach)?;
+        let process = if is_agents { process.behind_emulator()? } else { process };
         let exe = process.exe.as_deref().and_then(|exe| exe.strip_prefix(&real).ok()?.components().next());
         let dirs: Vec<String> = match exe {
             Some(dir) => vec![dir.as_os_str().to_string_lossy().into_owned()],
@@ -485,7 +487,7 @@ fn in_use(versions: &Path, installed: &[Installed], data_dir: &Path) -> Result<I
             }
             None => continue,
         };
-        let users = if process.can_open(&reach)? { &mut used.by_the_agents } else { &mut used.by_others };
+        let users = if is_agents { &mut used.by_the_agents } else { &mut used.by_others };
         users.extend(dirs);
     }
     for dirs in [&mut used.by_the_agents, &mut used.by_others] {

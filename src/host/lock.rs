@@ -12,9 +12,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::device::Device;
 use super::durable;
-use super::mounts::{Device, Mounts};
-use super::process::FileId;
+use super::process::{FileId, Known};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// The file in the lock's directory.
@@ -147,7 +147,7 @@ pub fn holder(path: &Path) -> io::Result<Option<u32>> {
     if file.mode() & OTHERS != 0 {
         return Ok(None);
     }
-    let Some(device) = Mounts::device_of(path)? else { return Ok(None) };
+    let Some(device) = Device::of(path)? else { return Ok(None) };
     for _ in 0..LOOKS {
         if let Some(lock) = flocks()?.into_iter().find(|lock| (lock.device, lock.ino) == (device, file.ino())) {
             return Ok(Some(lock.pid));
@@ -179,11 +179,10 @@ fn is_made_anew(path: &Path) -> io::Result<bool> {
 ///
 /// Errors: as of [`holder`].
 fn run_without(path: &Path) -> io::Result<Option<u32>> {
-    let Some(device) = Mounts::device_of(durable::parent(path))? else { return Ok(None) };
+    let Some(device) = Device::of(durable::parent(path))? else { return Ok(None) };
     let place = std::fs::canonicalize(durable::parent(path))?.join(path.file_name().unwrap_or_default());
     let now = std::fs::symlink_metadata(path).map(|found| found.ino()).ok();
     let is_so = |lock: &Flock, link: &Path| {
-        // The name first: what is called so is in a directory of ours, and asking about it waits for nobody.
         // A download holds no lock of a run.
         let is_named = |name: PathBuf| {
             let file = name.file_name().unwrap_or_default().as_bytes();
@@ -191,8 +190,8 @@ fn run_without(path: &Path) -> io::Result<Option<u32>> {
                 && !file.starts_with(DOWNLOAD_PREFIX.as_bytes())
         };
         std::fs::read_link(link).is_ok_and(is_named)
-            && std::fs::metadata(link)
-                .is_ok_and(|file| file.ino() == lock.ino && Some(lock.ino) != now && file.mode() & OTHERS == 0)
+            && Known::of(link)
+                .is_ok_and(|file| file.id.ino == lock.ino && Some(lock.ino) != now && file.mode & OTHERS == 0)
     };
     for _ in 0..LOOKS {
         for lock in flocks()?.iter().filter(|lock| lock.device == device) {

@@ -3,6 +3,7 @@
 pub mod acting;
 pub mod cage;
 pub mod command;
+pub mod device;
 pub mod durable;
 pub mod events;
 pub mod http;
@@ -11,7 +12,6 @@ pub mod lock;
 pub mod machine;
 pub mod manager;
 pub mod mark;
-pub mod mounts;
 pub mod package;
 pub mod process;
 pub mod pulse;

@@ -7,14 +7,19 @@
 //! Files are compared by device and inode, which also holds for renamed files and for processes in containers; names
 //! only count for processes that see the same file system as we do.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
+mod files;
+mod rights;
+
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
+
+pub use files::{Open, open_files, running_below, running_file, with_open};
+pub use rights::{Reach, may_see_all};
 
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -25,14 +30,6 @@ const DATABASE_SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Bit of a kernel thread in the flags of `/proc/PID/stat`, PF_KTHREAD.
 const KERNEL_THREAD: u64 = 0x0020_0000;
-/// CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: files of any owner.
-const ANY_FILE: u64 = 1 << 1 | 1 << 2;
-/// What lets a process write files of any owner, or become who may: CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER,
-/// SETGID, SETUID, SETPCAP, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, MKNOD, SETFCAP (capabilities(7)).
-const LEADS_TO_FILES: u64 =
-    0b1111 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 16 | 1 << 17 | 1 << 19 | 1 << 21 | 1 << 27 | 1 << 31;
-/// The bit of CAP_SYS_PTRACE.
-const SYS_PTRACE: u64 = 1 << 19;
 /// The first process, which every `/proc` lists unless it hides what is others' (`hidepid=2`).
 pub const FIRST: u32 = 1;
 
@@ -67,10 +64,41 @@ impl FileId {
     /// The file that a link of `/proc/PID` leads to. `None` also for one on a file system that refuses to tell (another
     /// user's FUSE, a server that is gone): a file that we can look at ourselves it is not.
     fn behind(link: &Path) -> Result<Option<Self>> {
-        match std::fs::metadata(link) {
-            Ok(found) => Ok(Some(Self { dev: found.dev(), ino: found.ino() })),
+        match Known::of(link) {
+            Ok(known) => Ok(Some(known.id)),
             Err(error) if is_shortage(&error) => Err(error).at("cannot look at", link),
             Err(_) => Ok(None),
+        }
+    }
+}
+
+/// What the kernel knows of a file that some process has open. Its file system is not asked: one whose server does not answer
+/// (NFS, FUSE) holds whoever asks for ever. Before Linux 4.20 FUSE is asked all the same, before 4.11 all are (statx(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// The file.
+    pub id: FileId,
+    /// Kind and permissions.
+    pub mode: u32,
+}
+
+impl Known {
+    /// The file that a link of `/proc/PID` leads to.
+    ///
+    /// Errors: there is none any more, or it may not be looked at.
+    pub fn of(link: &Path) -> io::Result<Self> {
+        let mask = StatxFlags::INO | StatxFlags::MODE;
+        match rustix::fs::statx(rustix::fs::CWD, link, AtFlags::STATX_DONT_SYNC, mask) {
+            Ok(known) => {
+                let dev = rustix::fs::makedev(known.stx_dev_major, known.stx_dev_minor);
+                Ok(Self { id: FileId { dev, ino: known.stx_ino }, mode: known.stx_mode.into() })
+            }
+            // The kernel has no such call, or a container's filter does not know it.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let found = std::fs::metadata(link)?;
+                Ok(Self { id: FileId { dev: found.dev(), ino: found.ino() }, mode: found.mode() })
+            }
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -91,7 +119,8 @@ pub struct Process {
     pub pid: u32,
     /// Start, in clock ticks since boot.
     pub start_time: u64,
-    /// Its program, as it names it itself, without the kernel's "(deleted)"; `None` for kernel threads and hidden ones.
+    /// Its program, as it names it itself, without the kernel's "(deleted)"; `None` for kernel threads and hidden ones. It
+    /// can be an [emulator](Self::behind_emulator).
     pub exe: Option<PathBuf>,
     /// We may not see what it runs and has open.
     pub hidden: bool,
@@ -104,7 +133,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// The living process with this number; `None` if there is none.
+    /// The living process with this number; `None` if there is none. Nothing is read of it that it could keep from being
+    /// read.
     ///
     /// Errors: `io` if it cannot be looked at for another reason than its being hidden.
     pub fn by_pid(pid: u32) -> Result<Option<Self>> {
@@ -131,57 +161,26 @@ impl Process {
             Err(error) if is_denied(&error) || is_too_long(&error) => None,
             link => if_there(link, &file)?,
         };
-        let guest = match exe.as_deref().filter(|exe| is_emulator(exe)) {
-            Some(emulator) => emulated(pid, emulator)?,
-            None => None,
-        };
-        let (exe, file) = match guest {
-            Some((program, file)) => (Some(program), file),
-            None => (exe, file),
-        };
         Ok(Some(Self { pid, start_time, exe, hidden, comm, ppid, file }))
+    }
+
+    /// The process with the program that it runs, if that is an emulator's guest. Not for other users' processes: they can
+    /// keep their memory from being read.
+    ///
+    /// Errors: `io`.
+    pub fn behind_emulator(mut self) -> Result<Self> {
+        if let Some(emulator) = self.exe.as_deref().filter(|exe| is_emulator(exe))
+            && let Some((program, file)) = emulated(self.pid, emulator)?
+        {
+            (self.exe, self.file) = (Some(program), file);
+        }
+        Ok(self)
     }
 
     /// The process with this number, of which nothing else can be known.
     fn unseen(pid: u32) -> Self {
         let file = PathBuf::from(format!("/proc/{pid}/exe"));
         Self { pid, start_time: 0, exe: None, hidden: true, comm: String::new(), ppid: 0, file }
-    }
-
-    /// Whether it could open what `reach` tells for writing: as root, its owner or a member of its group, or by a
-    /// capability. A capability counts where our users are known: in a user name space of an ordinary user he has them
-    /// all, and none over files of others. What cannot be read counts.
-    ///
-    /// Errors: `io`.
-    pub fn can_open(&self, reach: &Reach) -> Result<bool> {
-        if reach.anybody {
-            return Ok(true);
-        }
-        let place = format!("/proc/{}/status", self.pid);
-        let status = match std::fs::read_to_string(&place) {
-            Err(error) if is_denied(&error) => return Ok(true),
-            status => match if_there(status, &place)? {
-                Some(status) => parse_status(&status),
-                // It has ended since; the first one never does.
-                None => return Ok(self.pid == FIRST),
-            },
-        };
-        let named = status.users.iter().any(|user| *user == 0 || reach.owners.contains(user))
-            || status.groups.iter().any(|group| reach.groups.contains(group));
-        let capable = status.capabilities.is_none_or(|capabilities| capabilities & LEADS_TO_FILES != 0);
-        Ok(status.users.is_empty() || named || (capable && self.knows_users_of(reach)?))
-    }
-
-    /// Whether a capability of its own is one over files of `reach`: their owners are users in its name space, too.
-    fn knows_users_of(&self, reach: &Reach) -> Result<bool> {
-        let map = |pid: &str| {
-            let place = format!("/proc/{pid}/uid_map");
-            if_there(std::fs::read_to_string(&place), &place)
-        };
-        let Some(theirs) = map(&self.pid.to_string())? else { return Ok(false) };
-        // Kernels without user name spaces have no such file.
-        let Some(ours) = map("self")? else { return Ok(true) };
-        Ok(theirs == ours || [0].iter().chain(&reach.owners).any(|user| maps_user(&theirs, *user)))
     }
 
     /// Number and start time.
@@ -216,58 +215,6 @@ impl Process {
         let root = |pid: &str| FileId::behind(Path::new(&format!("/proc/{pid}/root")));
         let pid = self.pid.to_string();
         Ok(ours.is_some() && ours == namespace(&pid)? && root(&pid)? == root("self")?)
-    }
-}
-
-/// Who can open a database for writing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reach {
-    /// Users that own it, its logs or a directory that it is in, up to the agent's own.
-    pub owners: BTreeSet<u32>,
-    /// Groups that may write one of these.
-    pub groups: BTreeSet<u32>,
-    /// Others may write one of these.
-    pub anybody: bool,
-}
-
-impl Reach {
-    /// For the file `database` and what belongs to it, none of which need be there.
-    ///
-    /// Errors: `io`.
-    pub fn of(database: &Path) -> Result<Self> {
-        let files = DATABASE_SUFFIXES.iter().map(|suffix| with_suffix(database, suffix));
-        let dirs = database.ancestors().skip(1).take(2).map(Path::to_owned);
-        let mut reach = Self::default();
-        for place in files.chain(dirs) {
-            let found = match std::fs::metadata(&place) {
-                Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
-                // Of what may not be looked at nobody can be said to be kept from it.
-                Err(error) if is_denied(&error) => return Ok(Self { anybody: true, ..reach }),
-                found => match if_there(found, &place)? {
-                    Some(found) => found,
-                    None => continue,
-                },
-            };
-            reach.owners.insert(found.uid());
-            if found.mode() & 0o020 != 0 {
-                reach.groups.insert(found.gid());
-                // With an access list these bits are its mask, and whom it names is not told here (acl(5)).
-                reach.anybody |= has_acl(&place);
-            }
-            // Where each can only remove what is his own, others' files are safe.
-            let is_sticky_dir = found.is_dir() && found.mode() & 0o1000 != 0;
-            reach.anybody |= found.mode() & 0o002 != 0 && !is_sticky_dir;
-        }
-        Ok(reach)
-    }
-}
-
-fn has_acl(path: &Path) -> bool {
-    let mut none = [0_u8; 0];
-    match rustix::fs::getxattr(path, "system.posix_acl_access", &mut none[..]) {
-        Ok(size) => size > 0,
-        // What cannot be looked at may have one.
-        Err(error) => !matches!(error, Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOENT),
     }
 }
 
@@ -326,61 +273,6 @@ pub fn all() -> Result<Vec<Process>> {
     Ok(found)
 }
 
-/// True when we have the capabilities to see what every process runs and has open. What is hidden nevertheless is so by
-/// a guard (a security module, an endpoint protection that shields itself), or is outside of our user name space.
-pub fn may_see_all() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .is_some_and(|set| set & SYS_PTRACE != 0 && set & ANY_FILE != 0)
-}
-
-/// The processes that have a database open.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Open {
-    /// These have it.
-    pub by: Vec<Process>,
-    /// Of these it cannot be seen, though their programs can.
-    pub unknown: Vec<Process>,
-}
-
-/// Those of `all` that have `database`, or what belongs to it, open or mapped (SPEC §6, stopped).
-///
-/// Errors: `io`, `permission`.
-pub fn with_open(all: &[Process], database: &Path) -> Result<Open> {
-    let database = std::path::absolute(database).at("cannot look at", database)?;
-    let names = DATABASE_SUFFIXES.map(|suffix| with_suffix(&database, suffix));
-    let mut files = BTreeSet::new();
-    for name in &names {
-        files.extend(FileId::find(name)?);
-    }
-    let mut open = Open::default();
-    for process in all {
-        match has_open(process, &names, &files)? {
-            Some(true) => open.by.push(process.clone()),
-            None if !process.hidden => open.unknown.push(process.clone()),
-            _ => {}
-        }
-    }
-    Ok(open)
-}
-
-/// The files of the name `end` (with directories of its own) that `process` has open, as it calls them; none if it is
-/// gone, or where that may not be seen.
-///
-/// Errors: `io`.
-pub fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, Option<FileId>)>> {
-    let mut found = Vec::new();
-    for link in descriptors(process.pid)?.unwrap_or_default() {
-        if let Some(target) = target_of(&link)?.filter(|target| target.ends_with(end)) {
-            let file = FileId::behind(&link)?;
-            found.push((target, file));
-        }
-    }
-    Ok(found)
-}
-
 /// The environment that `process` was started with, as `NAME=VALUE`; none if it is gone or may not be looked at.
 ///
 /// Errors: `io`.
@@ -391,48 +283,6 @@ pub fn environment(process: &Process) -> Result<Vec<Vec<u8>>> {
         text => if_there(text, &place)?,
     };
     Ok(text.unwrap_or_default().split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
-}
-
-/// Those of `all` that run a file called `file_name` somewhere below `dir`, or that run one of the files
-/// `<dir>/*/bin/<file_name>` under another name.
-///
-/// Errors: `io`, `permission`.
-pub fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Result<Vec<Process>> {
-    let mut files = BTreeSet::new();
-    for entry in if_there(std::fs::read_dir(dir), dir)?.into_iter().flatten() {
-        let entry = entry.at("cannot read", dir)?;
-        match FileId::find(entry.path().join("bin").join(file_name)) {
-            // What is root's alone tells others nothing.
-            Err(error) if error.code == Code::Permission && !super::machine::is_root() => {}
-            found => files.extend(found?),
-        }
-    }
-    let dir = if_there(dir.canonicalize(), dir)?.unwrap_or_else(|| dir.to_owned());
-    let mut found = Vec::new();
-    for process in all {
-        let is_named = |exe: &PathBuf| exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir);
-        let runs = process.exe_id()?.is_some_and(|id| files.contains(&id))
-            || (process.exe.as_ref().is_some_and(is_named) && process.shares_our_files()?);
-        if runs {
-            found.push(process.clone());
-        }
-    }
-    Ok(found)
-}
-
-/// Those of `all` that run the file at `path`, or ran it before it was replaced there.
-///
-/// Errors: `io`, `permission`.
-pub fn running_file(all: &[Process], path: &Path) -> Result<Vec<Process>> {
-    let file = FileId::find(path)?;
-    let mut found = Vec::new();
-    for process in all {
-        let same = file.is_some() && process.exe_id()? == file;
-        if same || (process.exe.as_deref() == Some(path) && process.shares_our_files()?) {
-            found.push(process.clone());
-        }
-    }
-    Ok(found)
 }
 
 /// Our parent, and the first process of our session; 0 for one outside of our name space. Errors: `io`.
@@ -531,36 +381,6 @@ fn is_kernel_thread(stat: &[u8]) -> bool {
     flags.is_some_and(|flags: u64| flags & KERNEL_THREAD != 0)
 }
 
-/// Who a process is, by `/proc/PID/status`.
-#[derive(Debug, PartialEq, Eq)]
-struct Standing {
-    /// Real, effective, saved, of the file system.
-    users: Vec<u32>,
-    /// The same four, and the supplementary ones.
-    groups: Vec<u32>,
-    /// Permitted.
-    capabilities: Option<u64>,
-}
-
-fn parse_status(status: &str) -> Standing {
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    let numbers = |name: &str| {
-        let words = field(name).unwrap_or_default().split_ascii_whitespace();
-        words.filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()
-    };
-    let capabilities = field("CapPrm:").and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    Standing { users: numbers("Uid:"), groups: [numbers("Gid:"), numbers("Groups:")].concat(), capabilities }
-}
-
-/// Whether the user `user` of our name space is one in the name space with this map (user_namespaces(7)).
-fn maps_user(map: &str, user: u32) -> bool {
-    map.lines().any(|line| {
-        let mut numbers = line.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
-        let (Some(Ok(first)), Some(Ok(count))) = (numbers.next(), numbers.next()) else { return false };
-        (first..first.saturating_add(count)).contains(&u64::from(user))
-    })
-}
-
 /// Field 11 of proc(5), `cminflt`.
 fn parse_children_faults(stat: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(stat);
@@ -595,82 +415,12 @@ fn memory_of(pid: u32) -> Result<Vec<u8>> {
     }
 }
 
-/// The names below `/proc` of a process's open files; `None` where they may not be seen.
-fn descriptors(pid: u32) -> Result<Option<Vec<PathBuf>>> {
-    let place = PathBuf::from(format!("/proc/{pid}/fd"));
-    let entries = match std::fs::read_dir(&place) {
-        Err(error) if is_denied(&error) => return Ok(None),
-        entries => if_there(entries, &place)?,
-    };
-    let mut found = Vec::new();
-    for entry in entries.into_iter().flatten() {
-        found.extend(if_there(entry, &place)?.map(|entry| entry.path()));
-    }
-    Ok(Some(found))
-}
-
-/// What a link of `/proc/PID` is called, without the kernel's "(deleted)"; `None` for one that is gone or too long.
-fn target_of(link: &Path) -> Result<Option<PathBuf>> {
-    match std::fs::read_link(link) {
-        Err(error) if is_too_long(&error) || is_denied(&error) => Ok(None),
-        target => Ok(if_there(target, link)?.map(without_deleted)),
-    }
-}
-
 fn without_deleted(exe: PathBuf) -> PathBuf {
     let mut bytes = exe.into_os_string().into_vec();
     if bytes.ends_with(DELETED) {
         bytes.truncate(bytes.len() - DELETED.len());
     }
     std::ffi::OsString::from_vec(bytes).into()
-}
-
-/// `None` where that may not be seen.
-fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<bool>> {
-    if process.hidden {
-        return Ok(None);
-    }
-    let here = process.shares_our_files()?;
-    let links = descriptors(process.pid)?;
-    for link in links.iter().flatten() {
-        let is_ours = FileId::behind(link)?.is_some_and(|id| files.contains(&id))
-            || (here && target_of(link)?.is_some_and(|target| names.contains(&target)));
-        if is_ours {
-            return Ok(Some(true));
-        }
-    }
-    let is_mapped = maps(process.pid, if here { names } else { &[] }, files)?;
-    Ok((is_mapped || links.is_some()).then_some(is_mapped))
-}
-
-/// Whether one of `files`, or a file that was called as one of `names`, is mapped: also one that is no longer open.
-fn maps(pid: u32, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<bool> {
-    for line in memory_of(pid)?.split(|byte| *byte == b'\n') {
-        let unlinked = line.strip_suffix(DELETED).unwrap_or(line);
-        let is_name = |name: &PathBuf| {
-            unlinked.strip_suffix(name.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" "))
-        };
-        if names.iter().any(is_name) || maps_one_of(pid, line, files)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether a line of `/proc/PID/maps` is of one of `files`. Its inode tells which lines to ask about: there are hundreds a
-/// process, and asking takes root. Its device is not `stat`'s on every file system.
-fn maps_one_of(pid: u32, line: &[u8], files: &BTreeSet<FileId>) -> Result<bool> {
-    let text = String::from_utf8_lossy(line);
-    let mut fields = text.split_ascii_whitespace();
-    let (Some(range), Some(inode)) = (fields.next(), fields.nth(3)) else { return Ok(false) };
-    if !files.iter().any(|file| inode.parse() == Ok(file.ino)) {
-        return Ok(false);
-    }
-    let Some((start, end)) = range.split_once('-') else { return Ok(false) };
-    // Not padded there.
-    let range = format!("{}-{}", start.trim_start_matches('0'), end.trim_start_matches('0'));
-    let file = FileId::behind(Path::new(&format!("/proc/{pid}/map_files/{range}")))?;
-    Ok(file.is_some_and(|id| files.contains(&id)))
 }
 
 #[cfg(test)]
@@ -704,14 +454,6 @@ pub(crate) mod tests {
         }
     }
 
-    fn pids(found: &[Process]) -> Vec<u32> {
-        found.iter().map(|process| process.pid).collect()
-    }
-
-    fn open_in(database: &Path) -> Vec<u32> {
-        pids(&with_open(&all().unwrap(), database).unwrap().by)
-    }
-
     #[test]
     fn a_name_with_parentheses_and_spaces_is_read() {
         let stat = b"42 (a) R (b) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0";
@@ -729,24 +471,6 @@ pub(crate) mod tests {
         assert!(is_kernel_thread(kthreadd));
         assert!(!is_kernel_thread(b"42 (a) R (b) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"));
         assert!(!is_kernel_thread(b""));
-    }
-
-    #[test]
-    fn users_groups_and_capabilities_are_read() {
-        let status = "Name:\tx\nUid:\t0\t1\t2\t3\nGid:\t9\t9\t9\t9\nGroups:\t4 27 \nCapPrm:\t00000000a80425fb\n";
-        let standing = parse_status(status);
-        assert_eq!((standing.users, standing.groups), (vec![0, 1, 2, 3], vec![9, 9, 9, 9, 4, 27]));
-        assert_eq!(standing.capabilities, Some(0xa804_25fb));
-        assert_eq!(parse_status("").capabilities, None);
-    }
-
-    #[test]
-    fn a_user_of_ours_is_one_in_a_name_space_that_maps_him() {
-        assert!(maps_user("         0          0 4294967295\n", 1000));
-        assert!(maps_user("0 100000 65536\n65536 5 1\n", 5));
-        for (map, user) in [("0 1000 1\n", 0), ("", 0), ("0 100000 65536\n", 165_536), ("x", 0)] {
-            assert!(!maps_user(map, user), "{map}");
-        }
     }
 
     #[test]
@@ -769,31 +493,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_process_can_open_what_is_its_users_or_everybodys_and_one_that_has_ended_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let database = dir.path().join("data/proc/sqlite.db");
-        crate::host::durable::create_dir_all(database.parent().unwrap()).unwrap();
-        crate::host::durable::write(&database, b"", 0o600).unwrap();
-        let mode = |path: &Path, mode| {
-            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
-            Reach::of(&database).unwrap()
-        };
-        let closed = mode(&database, 0o644);
-        assert!(!closed.anybody && closed.groups.is_empty());
-        let own = Process::by_pid(std::process::id()).unwrap().unwrap();
-        assert!(own.can_open(&closed).unwrap());
-        assert!(!Process::unseen(u32::MAX).can_open(&closed).unwrap(), "it has ended");
-        let of_group = mode(&database, 0o660);
-        assert_eq!(of_group.groups, BTreeSet::from([std::fs::metadata(&database).unwrap().gid()]));
-        assert!(mode(&database, 0o606).anybody);
-        assert!(!mode(&database, 0o600).anybody);
-        // Who may make its log, or put another file in its place, can do as much; not where each has only his own.
-        let [proc, data] = [1, 2].map(|up| database.ancestors().nth(up).unwrap());
-        assert!(mode(proc, 0o757).anybody && !mode(proc, 0o1757).anybody && !mode(proc, 0o755).anybody);
-        assert!(mode(data, 0o757).anybody && !mode(data, 0o755).anybody);
-    }
-
-    #[test]
     #[allow(clippy::disallowed_methods, reason = "a file of the test")]
     fn a_program_under_an_emulator_is_told_from_it() {
         // A program of that name that maps another file, as an emulator does.
@@ -805,7 +504,7 @@ pub(crate) mod tests {
         // What sleep maps besides itself is its libraries, once it has started.
         let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
         loop {
-            let found = Process::by_pid(child.0.id()).unwrap().unwrap();
+            let found = Process::by_pid(child.0.id()).unwrap().unwrap().behind_emulator().unwrap();
             let exe = found.exe.clone().unwrap_or_default();
             if exe != emulator && found.exe_id().unwrap().is_some() && found.exe_id().unwrap() == FileId::of(&exe) {
                 return;
@@ -832,54 +531,5 @@ pub(crate) mod tests {
         assert!(before.has_reaped().unwrap());
         let other = Reaper { id: ProcessId { start_time: 0, ..before.id }, ..before };
         assert!(!other.has_reaped().unwrap());
-    }
-
-    #[test]
-    fn an_open_database_is_found_also_after_it_was_renamed() {
-        let dir = tempfile::tempdir().unwrap();
-        let database = dir.path().join("sqlite.db");
-        let wal = dir.path().join("sqlite.db-wal");
-        crate::host::durable::write(&wal, b"", 0o600).unwrap();
-        crate::host::durable::write(&database, b"", 0o600).unwrap();
-        assert!(open_in(&database).is_empty());
-        let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&wal).unwrap()));
-        assert_eq!(open_in(&database), [child.0.id()]);
-        let moved = dir.path().join("moved");
-        crate::host::durable::rename(&wal, &dir.path().join("moved-wal")).unwrap();
-        crate::host::durable::rename(&database, &moved).unwrap();
-        assert_eq!(open_in(&moved), [child.0.id()]);
-    }
-
-    #[test]
-    fn a_deleted_database_that_is_still_open_is_found_by_its_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let database = dir.path().join("sqlite.db");
-        crate::host::durable::write(&database, b"", 0o600).unwrap();
-        let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&database).unwrap()));
-        std::fs::remove_file(&database).unwrap();
-        assert_eq!(open_in(&database), [child.0.id()]);
-    }
-
-    #[test]
-    fn a_program_of_ours_is_found_by_name_after_its_removal_and_by_inode_under_another_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let binary = dir.path().join("1.2.3/bin/teleport");
-        crate::host::durable::create_dir_all(binary.parent().unwrap()).unwrap();
-        crate::host::durable::copy_synced(Path::new("/bin/sleep"), &binary, 0o755).unwrap();
-        let elsewhere = tempfile::tempdir_in(dir.path().parent().unwrap()).unwrap();
-        let plain = elsewhere.path().join("teleport-plain");
-        std::fs::hard_link(&binary, &plain).unwrap();
-
-        let by_inode = Child::start(&plain, None);
-        assert_eq!(pids(&running_below(&all().unwrap(), dir.path(), "teleport").unwrap()), [by_inode.0.id()]);
-        assert_eq!(pids(&running_file(&all().unwrap(), &plain).unwrap()), [by_inode.0.id()]);
-        assert!(running_below(&all().unwrap(), dir.path(), "tsh").unwrap().is_empty());
-        drop(by_inode);
-
-        let by_name = Child::start(&binary, None);
-        std::fs::remove_file(&binary).unwrap();
-        let found = running_below(&all().unwrap(), dir.path(), "teleport").unwrap();
-        assert_eq!(pids(&found), [by_name.0.id()]);
-        assert_eq!(found[0].exe.as_deref(), Some(binary.as_path()));
     }
 }

@@ -316,15 +316,16 @@ fn pid_file_process(path: &std::path::Path) -> Result<Option<Process>> {
         Some(pid) => Process::by_pid(pid)?,
         None => None,
     };
-    let is_called_so = |process: &Process| match &process.exe {
+    let process = match process {
+        // The number can have become another user's, and he can call his program as he likes.
+        Some(process) if process.can_open(&Reach::of(path)?)? => process.behind_emulator()?,
+        _ => return Ok(None),
+    };
+    let is_called_so = match &process.exe {
         Some(exe) => exe.file_name() == Some(stopped::AGENT.as_ref()),
         None => process.hidden && process.comm == stopped::AGENT,
     };
-    match process.filter(is_called_so) {
-        // The number can have become another user's, and he can call his program as he likes.
-        Some(process) if process.can_open(&Reach::of(path)?)? => Ok(Some(process)),
-        _ => Ok(None),
-    }
+    Ok(is_called_so.then_some(process))
 }
 
 /// Where the main process is found.

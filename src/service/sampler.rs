@@ -120,7 +120,7 @@ impl<'a> Sampler<'a> {
         match (by_file, hint.main_pid) {
             (Some(process), None) => Ok(Some(process)),
             (Some(process), Some(_)) if self.is_new(&process)? => Ok(Some(process)),
-            (_, Some(main)) => Process::by_pid(main),
+            (_, Some(main)) => Process::by_pid(main)?.map(Process::behind_emulator).transpose(),
             (None, None) => Ok(None),
         }
     }
@@ -128,27 +128,32 @@ impl<'a> Sampler<'a> {
     /// Children of the old main process that run the new binary in the same way: not the helpers of a session.
     fn successors(&self, old: &Process) -> Result<Vec<ProcessId>> {
         let args = old.args()?;
-        self.new_among(|process| Ok(process.ppid == old.pid && process.args()? == args))
+        self.new_among(|process| process.ppid == old.pid, |process| Ok(process.args()? == args))
     }
 
-    /// Agents that commands have started and that have not written their pid file yet: they do so when they are ready. Not
-    /// those of a user who could not open the agent's database: what he runs says nothing about the version.
+    /// Agents that commands have started and that have not written their pid file yet: they do so when they are ready.
     fn starting(&self) -> Result<Vec<ProcessId>> {
         match self.probe.service {
-            Service::Commands(_) => {
-                let reach = Reach::of(&self.probe.data_dir.join(DATABASE))?;
-                self.new_among(|process| Ok(stopped::is_agent(process)? && process.can_open(&reach)?))
-            }
+            Service::Commands(_) => self.new_among(|_| true, stopped::is_agent),
             Service::Systemd(_) | Service::None => Ok(Vec::new()),
         }
     }
 
-    /// The processes of the new binary that are `wanted`.
-    fn new_among(&self, wanted: impl Fn(&Process) -> Result<bool>) -> Result<Vec<ProcessId>> {
+    /// Of the `candidates`, the processes of the new binary that are `wanted`. Not those of a user who could not open the
+    /// agent's database: what he runs says nothing about the version.
+    fn new_among(
+        &self,
+        candidates: impl Fn(&Process) -> bool,
+        wanted: impl Fn(&Process) -> Result<bool>,
+    ) -> Result<Vec<ProcessId>> {
+        let reach = Reach::of(&self.probe.data_dir.join(DATABASE))?;
         let mut found = Vec::new();
-        for process in process::all()? {
-            if self.is_new(&process)? && wanted(&process)? {
-                found.push(process.id());
+        for process in process::all()?.into_iter().filter(candidates) {
+            if process.can_open(&reach)? {
+                let process = process.behind_emulator()?;
+                if self.is_new(&process)? && wanted(&process)? {
+                    found.push(process.id());
+                }
             }
         }
         Ok(found)

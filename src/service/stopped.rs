@@ -1,7 +1,8 @@
 //! The proof that the agent is stopped (SPEC §6): a look at `/proc`, whatever the service manager says.
 //!
-//! What an ordinary user runs is nobody's business: a process counts that has the database open, or that could open it and
-//! runs a binary of ours or is in the unit's control group. A look that fails is an error, never an empty one.
+//! What an ordinary user runs, and has open, is nobody's business: only a process that could open the database for writing
+//! is looked at, and counts if it has it open, runs a binary of ours, or is in the unit's control group. So nobody else can
+//! lengthen a look, or keep it from ending. A look that fails is an error, never an empty one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -41,28 +42,28 @@ pub struct StopProof {
 }
 
 impl StopProof {
-    /// The processes that have the database open, and of those that could open it: which run a binary of ours, or are in
-    /// the unit's control group.
+    /// The processes that could open the database and have it open, run a binary of ours, or are in the unit's control
+    /// group.
     ///
     /// Errors: [`Code::Permission`] where that cannot be seen; [`Code::Io`].
     pub fn leftovers(&self) -> Result<Vec<Process>> {
-        let all = self.look()?;
-        let mut found = self.open(&all)?;
-        for process in self.running(&all)? {
+        let Look { able, .. } = self.look()?;
+        let mut found = self.open(&able)?;
+        for process in self.running(&able)? {
             if may_use_database(&process)? {
                 found.push(process);
             }
         }
-        found.extend(self.in_unit(&all)?);
+        found.extend(self.in_unit(&able)?);
         Ok(each_once(found))
     }
 
-    /// The processes that have the database open and are neither ours nor children of ours, such as a `sqlite3` shell.
+    /// Of the same, the processes that have the database open and are neither ours nor children of ours, such as a `sqlite3` shell.
     pub(super) fn strangers(&self) -> Result<Vec<Process>> {
-        let all = self.look()?;
-        let ours: Vec<u32> = self.running(&all)?.iter().map(|process| process.pid).collect();
+        let Look { able, .. } = self.look()?;
+        let ours: Vec<u32> = self.running(&able)?.iter().map(|process| process.pid).collect();
         let is_ours = |process: &Process| ours.contains(&process.pid) || ours.contains(&process.ppid);
-        let mut open = self.open(&all)?;
+        let mut open = self.open(&able)?;
         open.retain(|process| !is_ours(process));
         Ok(open)
     }
@@ -70,15 +71,12 @@ impl StopProof {
     /// The processes that run a binary of ours, may use the database, and will not end with the service: they are none of
     /// `service` (its processes among those given), nor descendants of one.
     pub(super) fn others(&self, service: impl Fn(&[Process]) -> Result<BTreeSet<u32>>) -> Result<Vec<Process>> {
-        let all = self.look()?;
-        let running = self.running(&all)?;
+        let look = self.look()?;
+        let running = self.running(&look.able)?;
         let service = service(&running)?;
-        let parents: BTreeMap<u32, u32> = all.iter().map(|process| (process.pid, process.ppid)).collect();
         let mut others = Vec::new();
         for process in running {
-            let mut line = std::iter::successors(Some(process.pid), |pid| parents.get(pid).copied());
-            // A list that was read while processes came and went may go round in a circle.
-            let is_of_service = line.by_ref().take(parents.len() + 1).any(|pid| service.contains(&pid));
+            let is_of_service = look.line(process.pid).any(|pid| service.contains(&pid));
             if !is_of_service && may_use_database(&process)? {
                 others.push(process);
             }
@@ -91,7 +89,7 @@ impl StopProof {
     /// Errors: [`Code::Io`].
     pub fn agents(&self) -> Result<Vec<Process>> {
         let mut found = Vec::new();
-        for process in self.running(&process::all()?)? {
+        for process in self.running(&self.glance()?.able)? {
             if is_agent(&process)? {
                 found.push(process);
             }
@@ -105,15 +103,13 @@ impl StopProof {
     ///
     /// Errors: [`Code::Io`].
     pub fn carries_us(&self) -> Result<bool> {
-        let all = process::all()?;
-        let running = self.running(&all)?;
+        let look = self.glance()?;
+        let running = self.running(&look.able)?;
         if running.is_empty() {
             return Ok(false);
         }
-        let parents: BTreeMap<u32, u32> = all.iter().map(|process| (process.pid, process.ppid)).collect();
         for first in process::parent_and_session()? {
-            let mut line = std::iter::successors(Some(first), |pid| parents.get(pid).copied()).take(parents.len() + 1);
-            if line.any(|pid| running.iter().any(|process| process.pid == pid)) {
+            if look.line(first).any(|pid| running.iter().any(|process| process.pid == pid)) {
                 return Ok(true);
             }
         }
@@ -136,18 +132,27 @@ impl StopProof {
         self.look().map(|_| ())
     }
 
-    /// Every process, if all that matter can be seen. Others than root see little, and change nothing.
-    fn look(&self) -> Result<Vec<Process>> {
+    /// What can be seen.
+    fn glance(&self) -> Result<Look> {
         let all = process::all()?;
-        if machine::is_root() && all.iter().any(|process| process.hidden) {
-            let reach = Reach::of(&self.database)?;
-            for process in all.iter().filter(|process| process.hidden && !self.is_believed(process)) {
-                if process.can_open(&reach)? {
-                    return Err(hidden(process));
-                }
+        let parents = all.iter().map(|process| (process.pid, process.ppid)).collect();
+        let reach = Reach::of(&self.database)?;
+        let mut able = Vec::new();
+        for process in all {
+            if process.can_open(&reach)? {
+                able.push(process.behind_emulator()?);
             }
         }
-        Ok(all)
+        Ok(Look { able, parents })
+    }
+
+    /// The same, if all that matters can be seen. Others than root see little, and change nothing.
+    fn look(&self) -> Result<Look> {
+        let look = self.glance()?;
+        match look.able.iter().find(|process| process.hidden && !self.is_believed(process)) {
+            Some(unseen) if machine::is_root() => Err(hidden(unseen)),
+            _ => Ok(look),
+        }
     }
 
     /// Where no capability is missing, only what shields itself is hidden, and at boot the agent has not been started: there
@@ -157,17 +162,12 @@ impl StopProof {
         is_other && (self.at_boot || process::may_see_all())
     }
 
-    fn open(&self, all: &[Process]) -> Result<Vec<Process>> {
-        let Open { by, unknown } = process::with_open(all, &self.database)?;
-        if machine::is_root() && !unknown.is_empty() {
-            let reach = Reach::of(&self.database)?;
-            for process in unknown.iter().filter(|process| !self.is_believed(process)) {
-                if process.can_open(&reach)? {
-                    return Err(hidden(process));
-                }
-            }
+    fn open(&self, able: &[Process]) -> Result<Vec<Process>> {
+        let Open { by, unknown } = process::with_open(able, &self.database)?;
+        match unknown.iter().find(|process| !self.is_believed(process)) {
+            Some(unseen) if machine::is_root() => Err(hidden(unseen)),
+            _ => Ok(by),
         }
-        Ok(by)
     }
 
     /// Waits until nothing is left and `is_inactive` agrees, at most `timeout`, looking at least once. `again` is called
@@ -201,9 +201,9 @@ impl StopProof {
     ///
     /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`]; [`Code::Io`].
     pub fn look_again(&self) -> Result<()> {
-        let all = self.look()?;
-        let mut found = self.open(&all)?;
-        for process in self.running(&all)? {
+        let Look { able, .. } = self.look()?;
+        let mut found = self.open(&able)?;
+        for process in self.running(&able)? {
             if is_agent(&process)? {
                 found.push(process);
             }
@@ -218,42 +218,44 @@ impl StopProof {
         ))
     }
 
-    /// Those of `all` that run a binary of ours and could open the database.
-    fn running(&self, all: &[Process]) -> Result<Vec<Process>> {
-        let mut found = process::running_below(all, &self.versions_dir, AGENT)?;
+    /// Those of `able` that run a binary of ours.
+    fn running(&self, able: &[Process]) -> Result<Vec<Process>> {
+        let mut found = process::running_below(able, &self.versions_dir, AGENT)?;
         if let Some(plain) = &self.plain_binary {
-            found.extend(process::running_file(all, plain)?);
+            found.extend(process::running_file(able, plain)?);
         }
-        self.who_can_open(each_once(found))
+        Ok(each_once(found))
     }
 
-    /// Those of `all` that are in the unit's control group and could open the database.
-    fn in_unit(&self, all: &[Process]) -> Result<Vec<Process>> {
+    /// Those of `able` that are in the unit's control group.
+    fn in_unit(&self, able: &[Process]) -> Result<Vec<Process>> {
         let Some(manager) = process::cgroup(FIRST)?.filter(|_| machine::is_systemd_booted()) else {
             return Ok(Vec::new());
         };
         let mut found = Vec::new();
-        for process in all {
+        for process in able {
             let groups = process::cgroup(process.pid)?.unwrap_or_default();
             if session::inside_unit(&self.unit, &manager, &groups) {
                 found.push(process.clone());
             }
         }
-        self.who_can_open(found)
+        Ok(found)
     }
+}
 
-    fn who_can_open(&self, found: Vec<Process>) -> Result<Vec<Process>> {
-        if found.is_empty() {
-            return Ok(found);
-        }
-        let reach = Reach::of(&self.database)?;
-        let mut able = Vec::new();
-        for process in found {
-            if process.can_open(&reach)? {
-                able.push(process);
-            }
-        }
-        Ok(able)
+/// What a look at all processes tells.
+struct Look {
+    /// Those that could open the database.
+    able: Vec<Process>,
+    /// Everybody's parent, by process number.
+    parents: BTreeMap<u32, u32>,
+}
+
+impl Look {
+    /// `first`, its parent, and so on. A list that was read while processes came and went may go round in a circle.
+    fn line(&self, first: u32) -> impl Iterator<Item = u32> {
+        let parent = |pid: &u32| self.parents.get(pid).copied();
+        std::iter::successors(Some(first), parent).take(self.parents.len() + 1)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -51,6 +51,28 @@ struct State {
     events: Vec<Event>,
 }
 
+/// A FUSE file system of one file, attached to no path: its device, where requests wait until somebody answers, and the
+/// file, opened for its name alone. It ends when the device is closed. Needs root and `/dev/fuse`.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn unanswered() -> io::Result<(File, OwnedFd)> {
+    let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let fs = rustix::mount::fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let options = [
+        ("fd", device.as_raw_fd().to_string()),
+        ("rootmode", format!("{REGULAR:o}")),
+        ("user_id", "0".to_owned()),
+        ("group_id", "0".to_owned()),
+    ];
+    for (key, value) in options {
+        rustix::mount::fsconfig_set_string(&fs, key, value)?;
+    }
+    rustix::mount::fsconfig_create(&fs)?;
+    let mount = rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    Ok((device, mount))
+}
+
 /// A disk that is served; it ends when it is dropped and nobody has its file open.
 pub struct Disk {
     state: Arc<Mutex<State>>,
@@ -61,19 +83,7 @@ pub struct Disk {
 impl Disk {
     /// Serves `image` as a file. Needs root and `/dev/fuse`.
     pub fn serve(image: Image) -> io::Result<Self> {
-        let device = File::options().read(true).write(true).open("/dev/fuse")?;
-        let fs = rustix::mount::fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        let options = [
-            ("fd", device.as_raw_fd().to_string()),
-            ("rootmode", format!("{REGULAR:o}")),
-            ("user_id", "0".to_owned()),
-            ("group_id", "0".to_owned()),
-        ];
-        for (key, value) in options {
-            rustix::mount::fsconfig_set_string(&fs, key, value)?;
-        }
-        rustix::mount::fsconfig_create(&fs)?;
-        let mount = rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+        let (device, mount) = unanswered()?;
         let state = Arc::new(Mutex::new(State { image, events: Vec::new() }));
         let served = state.clone();
         let (ready, is_ready) = sync_channel(1);

@@ -7,7 +7,7 @@
 //! Everything is mounted in a mount namespace of one thread, on loop devices that the kernel frees with their last user,
 //! over FUSE files that are attached to no path: whatever kills the bed, nothing stays mounted or in use.
 
-mod disk;
+pub mod disk;
 mod image;
 mod loop_device;
 mod recording;

@@ -1,0 +1,236 @@
+//! Files that processes run and have open.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::{
+    DATABASE_SUFFIXES, DELETED, FileId, Process, if_there, is_denied, is_too_long, memory_of, with_suffix,
+    without_deleted,
+};
+use crate::host::machine;
+use crate::report::{Code, IoContext, Result};
+
+/// The processes that have a database open.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Open {
+    /// These have it.
+    pub by: Vec<Process>,
+    /// Of these it cannot be seen, though their programs can.
+    pub unknown: Vec<Process>,
+}
+
+/// Those of `all` that have `database`, or what belongs to it, open or mapped (SPEC §6, stopped).
+///
+/// Errors: `io`, `permission`.
+pub fn with_open(all: &[Process], database: &Path) -> Result<Open> {
+    let database = std::path::absolute(database).at("cannot look at", database)?;
+    let names = DATABASE_SUFFIXES.map(|suffix| with_suffix(&database, suffix));
+    let mut files = BTreeSet::new();
+    for name in &names {
+        files.extend(FileId::find(name)?);
+    }
+    let mut open = Open::default();
+    for process in all {
+        match has_open(process, &names, &files)? {
+            Some(true) => open.by.push(process.clone()),
+            None if !process.hidden => open.unknown.push(process.clone()),
+            _ => {}
+        }
+    }
+    Ok(open)
+}
+
+/// The files of the name `end` (with directories of its own) that `process` has open, as it calls them; none if it is
+/// gone, or where that may not be seen.
+///
+/// Errors: `io`.
+pub fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, Option<FileId>)>> {
+    let mut found = Vec::new();
+    for link in descriptors(process.pid)?.unwrap_or_default() {
+        if let Some(target) = target_of(&link)?.filter(|target| target.ends_with(end)) {
+            let file = FileId::behind(&link)?;
+            found.push((target, file));
+        }
+    }
+    Ok(found)
+}
+
+/// Those of `all` that run a file called `file_name` somewhere below `dir`, or that run one of the files
+/// `<dir>/*/bin/<file_name>` under another name.
+///
+/// Errors: `io`, `permission`.
+pub fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Result<Vec<Process>> {
+    let mut files = BTreeSet::new();
+    for entry in if_there(std::fs::read_dir(dir), dir)?.into_iter().flatten() {
+        let entry = entry.at("cannot read", dir)?;
+        match FileId::find(entry.path().join("bin").join(file_name)) {
+            // What is root's alone tells others nothing.
+            Err(error) if error.code == Code::Permission && !machine::is_root() => {}
+            found => files.extend(found?),
+        }
+    }
+    let dir = if_there(dir.canonicalize(), dir)?.unwrap_or_else(|| dir.to_owned());
+    let mut found = Vec::new();
+    for process in all {
+        let is_named = |exe: &PathBuf| exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir);
+        let runs = process.exe_id()?.is_some_and(|id| files.contains(&id))
+            || (process.exe.as_ref().is_some_and(is_named) && process.shares_our_files()?);
+        if runs {
+            found.push(process.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Those of `all` that run the file at `path`, or ran it before it was replaced there.
+///
+/// Errors: `io`, `permission`.
+pub fn running_file(all: &[Process], path: &Path) -> Result<Vec<Process>> {
+    let file = FileId::find(path)?;
+    let mut found = Vec::new();
+    for process in all {
+        let same = file.is_some() && process.exe_id()? == file;
+        if same || (process.exe.as_deref() == Some(path) && process.shares_our_files()?) {
+            found.push(process.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// The names below `/proc` of a process's open files; `None` where they may not be seen.
+fn descriptors(pid: u32) -> Result<Option<Vec<PathBuf>>> {
+    let place = PathBuf::from(format!("/proc/{pid}/fd"));
+    let entries = match std::fs::read_dir(&place) {
+        Err(error) if is_denied(&error) => return Ok(None),
+        entries => if_there(entries, &place)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries.into_iter().flatten() {
+        found.extend(if_there(entry, &place)?.map(|entry| entry.path()));
+    }
+    Ok(Some(found))
+}
+
+/// What a link of `/proc/PID` is called, without the kernel's "(deleted)"; `None` for one that is gone or too long.
+fn target_of(link: &Path) -> Result<Option<PathBuf>> {
+    match std::fs::read_link(link) {
+        Err(error) if is_too_long(&error) || is_denied(&error) => Ok(None),
+        target => Ok(if_there(target, link)?.map(without_deleted)),
+    }
+}
+
+/// `None` where that may not be seen.
+fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<bool>> {
+    if process.hidden {
+        return Ok(None);
+    }
+    let here = process.shares_our_files()?;
+    let links = descriptors(process.pid)?;
+    for link in links.iter().flatten() {
+        let is_ours = FileId::behind(link)?.is_some_and(|id| files.contains(&id))
+            || (here && target_of(link)?.is_some_and(|target| names.contains(&target)));
+        if is_ours {
+            return Ok(Some(true));
+        }
+    }
+    let is_mapped = maps(process.pid, if here { names } else { &[] }, files)?;
+    Ok((is_mapped || links.is_some()).then_some(is_mapped))
+}
+
+/// Whether one of `files`, or a file that was called as one of `names`, is mapped: also one that is no longer open.
+fn maps(pid: u32, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<bool> {
+    for line in memory_of(pid)?.split(|byte| *byte == b'\n') {
+        let unlinked = line.strip_suffix(DELETED).unwrap_or(line);
+        let is_name = |name: &PathBuf| {
+            unlinked.strip_suffix(name.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" "))
+        };
+        if names.iter().any(is_name) || maps_one_of(pid, line, files)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a line of `/proc/PID/maps` is of one of `files`. Its inode tells which lines to ask about: there are hundreds a
+/// process, and asking takes root. Its device is not `stat`'s on every file system.
+fn maps_one_of(pid: u32, line: &[u8], files: &BTreeSet<FileId>) -> Result<bool> {
+    let text = String::from_utf8_lossy(line);
+    let mut fields = text.split_ascii_whitespace();
+    let (Some(range), Some(inode)) = (fields.next(), fields.nth(3)) else { return Ok(false) };
+    if !files.iter().any(|file| inode.parse() == Ok(file.ino)) {
+        return Ok(false);
+    }
+    let Some((start, end)) = range.split_once('-') else { return Ok(false) };
+    // Not padded there.
+    let range = format!("{}-{}", start.trim_start_matches('0'), end.trim_start_matches('0'));
+    let file = FileId::behind(Path::new(&format!("/proc/{pid}/map_files/{range}")))?;
+    Ok(file.is_some_and(|id| files.contains(&id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::super::all;
+    use super::super::tests::Child;
+    use super::*;
+
+    fn pids(found: &[Process]) -> Vec<u32> {
+        found.iter().map(|process| process.pid).collect()
+    }
+
+    fn open_in(database: &Path) -> Vec<u32> {
+        pids(&with_open(&all().unwrap(), database).unwrap().by)
+    }
+
+    #[test]
+    fn an_open_database_is_found_also_after_it_was_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("sqlite.db");
+        let wal = dir.path().join("sqlite.db-wal");
+        crate::host::durable::write(&wal, b"", 0o600).unwrap();
+        crate::host::durable::write(&database, b"", 0o600).unwrap();
+        assert!(open_in(&database).is_empty());
+        let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&wal).unwrap()));
+        assert_eq!(open_in(&database), [child.0.id()]);
+        let moved = dir.path().join("moved");
+        crate::host::durable::rename(&wal, &dir.path().join("moved-wal")).unwrap();
+        crate::host::durable::rename(&database, &moved).unwrap();
+        assert_eq!(open_in(&moved), [child.0.id()]);
+    }
+
+    #[test]
+    fn a_deleted_database_that_is_still_open_is_found_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("sqlite.db");
+        crate::host::durable::write(&database, b"", 0o600).unwrap();
+        let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&database).unwrap()));
+        std::fs::remove_file(&database).unwrap();
+        assert_eq!(open_in(&database), [child.0.id()]);
+    }
+
+    #[test]
+    fn a_program_of_ours_is_found_by_name_after_its_removal_and_by_inode_under_another_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let binary = dir.path().join("1.2.3/bin/teleport");
+        crate::host::durable::create_dir_all(binary.parent().unwrap()).unwrap();
+        crate::host::durable::copy_synced(Path::new("/bin/sleep"), &binary, 0o755).unwrap();
+        let elsewhere = tempfile::tempdir_in(dir.path().parent().unwrap()).unwrap();
+        let plain = elsewhere.path().join("teleport-plain");
+        std::fs::hard_link(&binary, &plain).unwrap();
+
+        let by_inode = Child::start(&plain, None);
+        assert_eq!(pids(&running_below(&all().unwrap(), dir.path(), "teleport").unwrap()), [by_inode.0.id()]);
+        assert_eq!(pids(&running_file(&all().unwrap(), &plain).unwrap()), [by_inode.0.id()]);
+        assert!(running_below(&all().unwrap(), dir.path(), "tsh").unwrap().is_empty());
+        drop(by_inode);
+
+        let by_name = Child::start(&binary, None);
+        std::fs::remove_file(&binary).unwrap();
+        let found = running_below(&all().unwrap(), dir.path(), "teleport").unwrap();
+        assert_eq!(pids(&found), [by_name.0.id()]);
+        assert_eq!(found[0].exe.as_deref(), Some(binary.as_path()));
+    }
+}
