@@ -84,7 +84,8 @@ test: setup-beds setup-packages setup-selinux build ## All tests, black box and 
 	@tests/beds/roots.sh $(ROOTS)
 	@if cargo nextest --version >/dev/null 2>&1; then \
 	    (set -x; cargo test $(CARGO_FLAGS) --workspace --doc); \
-	    (set -x; cargo nextest run $(CARGO_FLAGS) --workspace --config-file tests/nextest.toml --no-fail-fast); \
+	    (set -x; cargo nextest run $(CARGO_FLAGS) --workspace --config-file tests/nextest.toml --no-fail-fast \
+	        --test-threads $$((2 * $$(nproc)))); \
 	else \
 	    (set -x; cargo test $(CARGO_FLAGS) --workspace --no-fail-fast) 2>&1 | awk \
 	        '{ print; fflush() } /^test result:/ { passed += $$4; failed += $$6 } \

@@ -329,7 +329,7 @@ pub fn failed(updates: &mut Updates, error: &Error, to: Option<&Revision>, now: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Database, Direction, ServiceAction};
+    use crate::plan::Direction;
 
     #[test]
     fn a_failure_that_was_cut_short_while_it_was_written_is_counted_once() {

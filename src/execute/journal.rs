@@ -454,7 +454,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plan::{Database, Direction, ServiceAction};
+    use crate::plan::Direction;
 
     fn opening() -> Opening {
         Opening {
