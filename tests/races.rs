@@ -275,10 +275,10 @@ fn an_agent_of_a_user_who_cannot_open_the_database_does_not_keep_a_broken_versio
 fn what_a_user_who_cannot_write_the_database_has_open_does_not_keep_a_broken_version_from_being_undone() {
     let Some(updater) = cells() else { return };
     let (_scene, cell) = before_two(&updater, "1500ms", "0s", Some("corrupts-schema"));
-    let reader = reader_of_nobody(&cell);
+    let readers = readers_of_nobody(&cell);
     let ran = run(&cell, "update --now", 1);
     assert!(ran.said.contains("rolled back to 1.0.0"), "{ran:#?}");
-    drop(reader);
+    drop(readers);
     assert_eq!(is_whole(&cell), "1.0.0");
 }
 
@@ -289,10 +289,61 @@ fn what_a_user_who_cannot_write_the_database_has_open_delays_no_downgrade() {
     scene.cluster.set_directive(Find::version("1.0.0"));
     let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
     cell.start_agent().unwrap();
-    let mut reader = reader_of_nobody(&cell);
+    let readers = readers_of_nobody(&cell);
     run(&cell, "update --now", 0);
-    assert!(reader.is_alive().unwrap(), "it was nobody's business");
+    for mut reader in readers {
+        assert!(reader.is_alive().unwrap(), "it was nobody's business");
+    }
     assert_eq!(is_whole(&cell), "1.0.0");
+}
+
+#[test]
+fn a_set_uid_program_that_has_the_database_open_for_writing_is_waited_for() {
+    let Some(updater) = cells() else { return };
+    let mut scene = Scene::on_two(&updater).unwrap();
+    edit(&mut scene, "s/^spec:/&\\n  database_timeout: 1s/");
+    scene.cluster.set_directive(Find::version("1.0.0"));
+    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
+    cell.start_agent().unwrap();
+    let agent = cell.agent();
+    let writes = std::fs::File::options().read(true).write(true).open(cell.path(rows::DATABASE)).unwrap();
+    let writer = holder(&cell, "--ruid=65534", "/usr/bin/sleep", writes);
+    let ran = run(&cell, "update --now", 1);
+    assert!(ran.said.contains("(sleep"), "{ran:#?}");
+    assert_eq!(cell.agent(), agent, "it works on");
+    drop(writer);
+    run(&cell, "update --now", 0);
+    assert_eq!(is_whole(&cell), "1.0.0");
+}
+
+#[test]
+fn a_process_of_the_unit_that_writes_the_database_counts_whoever_its_user_is() {
+    let Some(rig) = Rig::up("mapped") else { return };
+    let release =
+        |number: i64| test_cluster::archive::Archive::simple(&format!("{number}.0.0")).schema(number).writes();
+    rig.release(&release(1));
+    rig.enable(&[]).ok();
+    rig.bed.sh("sed -i 's/^spec:/&\\n  database_timeout: 2s/' /var/lib/teleport/versions/updates.yaml");
+    // Its processes outlive a stop.
+    rig.drop_in("KillMode=process\n");
+    rig.start_agent();
+    rig.until_ready();
+    rig.release(&release(2));
+    rig.updater(&["update"]).ok();
+    rig.wish("1.0.0");
+    // As on a mount where its user is mapped to the owner, which nobody sees from outside.
+    let holder = "#!/bin/sh\necho $$ >/sys/fs/cgroup/system.slice/teleport.service/cgroup.procs\n\
+                  exec setpriv --reuid=65534 --regid=65534 --clear-groups sleep 1000 0<>/var/lib/teleport/proc/sqlite.db\n";
+    rig.bed.write("/root/holder", holder, 0o755);
+    rig.bed.sh("systemd-run --quiet --unit=holder /root/holder");
+    rig.bed.until("pgrep -u 65534 -x sleep", SOON);
+    assert!(rig.bed.sh("cat /proc/$(pgrep -u 65534 -x sleep)/cgroup").contains("/teleport.service"));
+    rig.updater(&["update", "--now"]).fails(1, "(sleep, teleport.service)");
+    rig.until_ready();
+    assert_eq!(rig.status()["agent_version_running"], "2.0.0");
+    rig.bed.sh("pkill -u 65534 -x sleep");
+    rig.updater(&["update", "--now"]).ok();
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
 }
 
 #[test]
@@ -672,14 +723,22 @@ fn agent_of_nobody(cell: &Cell) -> Running {
     running
 }
 
-/// Another user's program that has the database open for reading, which somebody has let all do.
-fn reader_of_nobody(cell: &Cell) -> Running {
+/// Another user's programs that have the database open for reading, which somebody has let all do: one of his own, whose
+/// name the kernel cuts in the middle of a letter, and a set-uid one.
+fn readers_of_nobody(cell: &Cell) -> [Running; 2] {
+    let name = "/var/резервное-копирование";
+    cell.sh(&format!("cp /usr/bin/sleep {name}; chmod 755 {name}")).unwrap();
+    let reads = || std::fs::File::open(cell.path(rows::DATABASE)).unwrap();
+    [holder(cell, "--reuid=65534", name, reads()), holder(cell, "--ruid=65534", name, reads())]
+}
+
+/// A program with `file` open, started as those users of setpriv(1).
+fn holder(cell: &Cell, users: &str, program: &str, file: std::fs::File) -> Running {
     let mut command = cell.command("/usr/bin/setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/sleep", "1000"]);
-    command.stdin(std::fs::File::open(cell.path(rows::DATABASE)).unwrap());
+    command.args([users, "--regid=65534", "--clear-groups", program, "1000"]).stdin(file);
     let running = cell.spawn(command).unwrap();
-    let uid = || std::fs::read_to_string(format!("/proc/{}/status", running.pid().as_raw_nonzero()));
-    until(SOON, || uid().is_ok_and(|status| status.contains("Uid:\t65534\t"))).unwrap();
+    let exe = || std::fs::read_link(format!("/proc/{}/exe", running.pid().as_raw_nonzero()));
+    until(SOON, || exe().is_ok_and(|exe| exe.file_name() == std::path::Path::new(program).file_name())).unwrap();
     running
 }
 

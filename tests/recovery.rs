@@ -351,6 +351,8 @@ fn what_the_agents_user_does_to_its_directory_keeps_no_failed_version_in_use() {
         "cd proc; rm sqlite.db*; mkdir -p sqlite.db/x sqlite.db-wal/x sqlite.db-journal/x",
         "cd proc; rm sqlite.db*; mkfifo sqlite.db",
         "cd proc; rm sqlite.db*; ln -s ../x sqlite.db",
+        "cd proc; ln -s sqlite.db-journal sqlite.db-journal",
+        "cd proc; rm -f sqlite.db-wal; ln -s /dev/null sqlite.db-wal",
         "mkdir -p proc/.sqlite.db.teleport-update-undo/x",
     ] {
         let copy = copy(killed.path());

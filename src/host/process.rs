@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
 pub use files::{Open, open_files, running_below, running_file, with_open};
-pub use rights::{Reach, may_see_all};
+pub use rights::{Access, Reach, may_see_all};
 
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -52,11 +52,11 @@ impl FileId {
         Some(Self { dev: found.dev(), ino: found.ino() })
     }
 
-    /// The same, but what cannot be looked at is an error. Not there is also what has a file where a directory should be.
+    /// The same, but what cannot be looked at is an error.
     pub fn find(path: impl AsRef<Path>) -> Result<Option<Self>> {
         match std::fs::metadata(&path) {
             Ok(found) => Ok(Some(Self { dev: found.dev(), ino: found.ino() })),
-            Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::NotADirectory => Ok(None),
+            found if leads_nowhere(&found) => Ok(None),
             Err(error) => Err(error).at("cannot look at", path),
         }
     }
@@ -73,7 +73,7 @@ impl FileId {
 }
 
 /// What the kernel knows of a file that some process has open. Its file system is not asked: one whose server does not answer
-/// (NFS, FUSE) holds whoever asks for ever. Before Linux 4.20 FUSE is asked all the same, before 4.11 all are (statx(2)).
+/// (NFS, FUSE) holds whoever asks for ever. Older kernels ask all the same: before Linux 4.20 FUSE, before 4.11 all (statx(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
     /// The file.
@@ -303,9 +303,10 @@ pub fn age(pid: u32) -> Result<Option<std::time::Duration>> {
 /// The text of `/proc/<pid>/cgroup`; `None` if the process is gone, or may not be looked at. Errors: `io`.
 pub fn cgroup(pid: u32) -> Result<Option<String>> {
     let place = format!("/proc/{pid}/cgroup");
-    match std::fs::read_to_string(&place) {
+    match std::fs::read(&place) {
         Err(error) if is_denied(&error) => Ok(None),
-        text => if_there(text, &place),
+        // A group's name is of any bytes.
+        text => Ok(if_there(text, &place)?.map(|text| String::from_utf8_lossy(&text).into_owned())),
     }
 }
 
@@ -353,6 +354,12 @@ fn is_denied(error: &io::Error) -> bool {
 /// Not there (ENOENT), or of a process that has ended (ESRCH).
 fn is_gone(error: &io::Error) -> bool {
     [Errno::NOENT, Errno::SRCH].map(|gone| Some(gone.raw_os_error())).contains(&error.raw_os_error())
+}
+
+/// Whether there is nothing at a path: also where a file is in place of a directory, or a link leads to itself.
+fn leads_nowhere<T>(look: &io::Result<T>) -> bool {
+    let errors = [Errno::NOENT, Errno::SRCH, Errno::NOTDIR, Errno::LOOP].map(|error| Some(error.raw_os_error()));
+    look.as_ref().is_err_and(|error| errors.contains(&error.raw_os_error()))
 }
 
 /// Longer than the kernel shows; whoever likes can make such names.

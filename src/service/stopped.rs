@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::host::machine;
-use crate::host::process::{self, FIRST, Open, Process, Reach};
+use crate::host::process::{self, Access, FIRST, Open, Process, Reach};
 use crate::host::session::{self, unit_of};
 use crate::report::{Code, Error, Result};
 
@@ -47,23 +47,23 @@ impl StopProof {
     ///
     /// Errors: [`Code::Permission`] where that cannot be seen; [`Code::Io`].
     pub fn leftovers(&self) -> Result<Vec<Process>> {
-        let Look { able, .. } = self.look()?;
-        let mut found = self.open(&able)?;
-        for process in self.running(&able)? {
+        let look = self.look()?;
+        let mut found = self.open(&look)?;
+        for process in self.running(&look.able)? {
             if may_use_database(&process)? {
                 found.push(process);
             }
         }
-        found.extend(self.in_unit(&able)?);
+        found.extend(self.in_unit(&look.able)?);
         Ok(each_once(found))
     }
 
     /// Of the same, the processes that have the database open and are neither ours nor children of ours, such as a `sqlite3` shell.
     pub(super) fn strangers(&self) -> Result<Vec<Process>> {
-        let Look { able, .. } = self.look()?;
-        let ours: Vec<u32> = self.running(&able)?.iter().map(|process| process.pid).collect();
+        let look = self.look()?;
+        let ours: Vec<u32> = self.running(&look.able)?.iter().map(|process| process.pid).collect();
         let is_ours = |process: &Process| ours.contains(&process.pid) || ours.contains(&process.ppid);
-        let mut open = self.open(&able)?;
+        let mut open = self.open(&look)?;
         open.retain(|process| !is_ours(process));
         Ok(open)
     }
@@ -137,19 +137,24 @@ impl StopProof {
         let all = process::all()?;
         let parents = all.iter().map(|process| (process.pid, process.ppid)).collect();
         let reach = Reach::of(&self.database)?;
-        let mut able = Vec::new();
+        let is_in_unit = self.membership()?;
+        let (mut able, mut watched) = (Vec::new(), Vec::new());
         for process in all {
-            if process.can_open(&reach)? {
-                able.push(process.behind_emulator()?);
+            match process.access(&reach)? {
+                Access::Own => able.push(process.behind_emulator()?),
+                Access::Lent => watched.push(process),
+                Access::None if !process.hidden && is_in_unit(&process)? => watched.insert(0, process),
+                Access::None => {}
             }
         }
-        Ok(Look { able, parents })
+        Ok(Look { able, watched, parents })
     }
 
     /// The same, if all that matters can be seen. Others than root see little, and change nothing.
     fn look(&self) -> Result<Look> {
         let look = self.glance()?;
-        match look.able.iter().find(|process| process.hidden && !self.is_believed(process)) {
+        let mut all = look.able.iter().chain(&look.watched);
+        match all.find(|process| process.hidden && !self.is_believed(process)) {
             Some(unseen) if machine::is_root() => Err(hidden(unseen)),
             _ => Ok(look),
         }
@@ -162,8 +167,8 @@ impl StopProof {
         is_other && (self.at_boot || process::may_see_all())
     }
 
-    fn open(&self, able: &[Process]) -> Result<Vec<Process>> {
-        let Open { by, unknown } = process::with_open(able, &self.database)?;
+    fn open(&self, look: &Look) -> Result<Vec<Process>> {
+        let Open { by, unknown } = process::with_open(&look.able, &look.watched, &self.database)?;
         match unknown.iter().find(|process| !self.is_believed(process)) {
             Some(unseen) if machine::is_root() => Err(hidden(unseen)),
             _ => Ok(by),
@@ -201,9 +206,9 @@ impl StopProof {
     ///
     /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`]; [`Code::Io`].
     pub fn look_again(&self) -> Result<()> {
-        let Look { able, .. } = self.look()?;
-        let mut found = self.open(&able)?;
-        for process in self.running(&able)? {
+        let look = self.look()?;
+        let mut found = self.open(&look)?;
+        for process in self.running(&look.able)? {
             if is_agent(&process)? {
                 found.push(process);
             }
@@ -229,24 +234,34 @@ impl StopProof {
 
     /// Those of `able` that are in the unit's control group.
     fn in_unit(&self, able: &[Process]) -> Result<Vec<Process>> {
-        let Some(manager) = process::cgroup(FIRST)?.filter(|_| machine::is_systemd_booted()) else {
-            return Ok(Vec::new());
-        };
+        let is_in_unit = self.membership()?;
         let mut found = Vec::new();
         for process in able {
-            let groups = process::cgroup(process.pid)?.unwrap_or_default();
-            if session::inside_unit(&self.unit, &manager, &groups) {
+            if is_in_unit(process)? {
                 found.push(process.clone());
             }
         }
         Ok(found)
     }
+
+    /// Tells who is in the unit's control group; nobody is where systemd has not booted.
+    fn membership(&self) -> Result<impl Fn(&Process) -> Result<bool>> {
+        let manager = process::cgroup(FIRST)?.filter(|_| machine::is_systemd_booted());
+        Ok(move |process: &Process| {
+            let Some(manager) = &manager else { return Ok(false) };
+            let groups = process::cgroup(process.pid)?.unwrap_or_default();
+            Ok(session::inside_unit(&self.unit, manager, &groups))
+        })
+    }
 }
 
 /// What a look at all processes tells.
 struct Look {
-    /// Those that could open the database.
+    /// Those that could open the database by rights of their own.
     able: Vec<Process>,
+    /// Those that could by a program's rights; and in the unit's control group all others, first: on a mount with mapped
+    /// users (systemd's `DynamicUser=`, containers) they can, and cannot be told from those that cannot.
+    watched: Vec<Process>,
     /// Everybody's parent, by process number.
     parents: BTreeMap<u32, u32>,
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{
-    DATABASE_SUFFIXES, DELETED, FileId, Process, if_there, is_denied, is_too_long, memory_of, with_suffix,
-    without_deleted,
+    DATABASE_SUFFIXES, DELETED, FileId, Process, if_there, is_denied, is_too_long, leads_nowhere, memory_of,
+    with_suffix, without_deleted,
 };
 use crate::host::machine;
 use crate::report::{Code, IoContext, Result};
@@ -21,25 +23,48 @@ pub struct Open {
     pub unknown: Vec<Process>,
 }
 
-/// Those of `all` that have `database`, or what belongs to it, open or mapped (SPEC §6, stopped).
+/// Descriptors that are read in one look of processes that are only watched: a quarter of a second.
+const WATCHED: usize = 16 * 1024;
+
+/// Those of `able` that have `database`, or what belongs to it, open or mapped (SPEC §6, stopped), and those of `watched`
+/// that have it open for writing, as far as that can be seen soon.
 ///
 /// Errors: `io`, `permission`.
-pub fn with_open(all: &[Process], database: &Path) -> Result<Open> {
+pub fn with_open(able: &[Process], watched: &[Process], database: &Path) -> Result<Open> {
     let database = std::path::absolute(database).at("cannot look at", database)?;
     let names = DATABASE_SUFFIXES.map(|suffix| with_suffix(&database, suffix));
     let mut files = BTreeSet::new();
     for name in &names {
-        files.extend(FileId::find(name)?);
+        files.extend(database_file(name)?.map(|found| FileId { dev: found.dev(), ino: found.ino() }));
     }
     let mut open = Open::default();
-    for process in all {
+    for process in able {
         match has_open(process, &names, &files)? {
             Some(true) => open.by.push(process.clone()),
             None if !process.hidden => open.unknown.push(process.clone()),
             _ => {}
         }
     }
+    let mut left = WATCHED;
+    for process in watched {
+        if writes(process, &files, &mut left)? {
+            open.by.push(process.clone());
+        }
+    }
     Ok(open)
+}
+
+/// What stands at the name of a database, or of a log of it, if that is a file. Only root's links are followed: another one
+/// could lead to what every process has open.
+pub(super) fn database_file(path: &Path) -> Result<Option<Metadata>> {
+    let looked = match std::fs::symlink_metadata(path) {
+        Ok(link) if link.is_symlink() && link.uid() == 0 => std::fs::metadata(path),
+        found => found,
+    };
+    match leads_nowhere(&looked) {
+        true => Ok(None),
+        false => looked.at("cannot look at", path).map(|found| Some(found).filter(Metadata::is_file)),
+    }
 }
 
 /// The files of the name `end` (with directories of its own) that `process` has open, as it calls them; none if it is
@@ -48,7 +73,7 @@ pub fn with_open(all: &[Process], database: &Path) -> Result<Open> {
 /// Errors: `io`.
 pub fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, Option<FileId>)>> {
     let mut found = Vec::new();
-    for link in descriptors(process.pid)?.unwrap_or_default() {
+    for link in descriptors(process.pid, usize::MAX)?.unwrap_or_default() {
         if let Some(target) = target_of(&link)?.filter(|target| target.ends_with(end)) {
             let file = FileId::behind(&link)?;
             found.push((target, file));
@@ -99,15 +124,15 @@ pub fn running_file(all: &[Process], path: &Path) -> Result<Vec<Process>> {
     Ok(found)
 }
 
-/// The names below `/proc` of a process's open files; `None` where they may not be seen.
-fn descriptors(pid: u32) -> Result<Option<Vec<PathBuf>>> {
+/// The names below `/proc` of a process's open files, at most so many; `None` where they may not be seen.
+fn descriptors(pid: u32, most: usize) -> Result<Option<Vec<PathBuf>>> {
     let place = PathBuf::from(format!("/proc/{pid}/fd"));
     let entries = match std::fs::read_dir(&place) {
         Err(error) if is_denied(&error) => return Ok(None),
         entries => if_there(entries, &place)?,
     };
     let mut found = Vec::new();
-    for entry in entries.into_iter().flatten() {
+    for entry in entries.into_iter().flatten().take(most) {
         found.extend(if_there(entry, &place)?.map(|entry| entry.path()));
     }
     Ok(Some(found))
@@ -127,7 +152,7 @@ fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> R
         return Ok(None);
     }
     let here = process.shares_our_files()?;
-    let links = descriptors(process.pid)?;
+    let links = descriptors(process.pid, usize::MAX)?;
     for link in links.iter().flatten() {
         let is_ours = FileId::behind(link)?.is_some_and(|id| files.contains(&id))
             || (here && target_of(link)?.is_some_and(|target| names.contains(&target)));
@@ -137,6 +162,20 @@ fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> R
     }
     let is_mapped = maps(process.pid, if here { names } else { &[] }, files)?;
     Ok((is_mapped || links.is_some()).then_some(is_mapped))
+}
+
+/// Whether one of `files` is open for writing in `process`. Of its descriptors at most `left` are read, which then are fewer.
+fn writes(process: &Process, files: &BTreeSet<FileId>, left: &mut usize) -> Result<bool> {
+    let links = descriptors(process.pid, *left)?.unwrap_or_default();
+    *left -= links.len();
+    for link in links {
+        // The link's own mode tells for what the file was opened (proc_pid_fd(5)).
+        let for_writing = std::fs::symlink_metadata(&link).is_ok_and(|found| found.mode() & 0o200 != 0);
+        if for_writing && FileId::behind(&link)?.is_some_and(|id| files.contains(&id)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether one of `files`, or a file that was called as one of `names`, is mapped: also one that is no longer open.
@@ -182,7 +221,7 @@ mod tests {
     }
 
     fn open_in(database: &Path) -> Vec<u32> {
-        pids(&with_open(&all().unwrap(), database).unwrap().by)
+        pids(&with_open(&all().unwrap(), &[], database).unwrap().by)
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::{DATABASE_SUFFIXES, FIRST, Process, if_there, is_denied, with_suffix};
-use crate::report::Result;
+use super::files::database_file;
+use super::{DATABASE_SUFFIXES, FIRST, Process, if_there, is_denied, leads_nowhere, with_suffix};
+use crate::report::{Code, IoContext, Result};
 
 /// CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: files of any owner.
 const ANY_FILE: u64 = 1 << 1 | 1 << 2;
@@ -17,6 +18,23 @@ const LEADS_TO_FILES: u64 =
     0b1111 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 16 | 1 << 17 | 1 << 19 | 1 << 21 | 1 << 27 | 1 << 31;
 /// The bit of CAP_SYS_PTRACE.
 const SYS_PTRACE: u64 = 1 << 19;
+/// File systems where owner and mode of a file decide who may open it, by their numbers of statfs(2): ext2 to ext4, XFS,
+/// Btrfs, F2FS, bcachefs, ZFS, JFS, ReiserFS, NILFS, tmpfs, ramfs, overlayfs. On others (NFS, SMB, FUSE) a server may decide.
+const LOCAL: [u64; 12] = [
+    0xEF53,
+    0x5846_5342,
+    0x9123_683E,
+    0xF2F5_2010,
+    0xCA45_1A4E,
+    0x2FC1_2FC1,
+    0x3153_464A,
+    0x5265_4973,
+    0x3434,
+    0x0102_1994,
+    0x8584_58F6,
+    0x794C_7630,
+];
+
 /// Who can open a database for writing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reach {
@@ -33,19 +51,26 @@ impl Reach {
     ///
     /// Errors: `io`.
     pub fn of(database: &Path) -> Result<Self> {
-        let files = DATABASE_SUFFIXES.iter().map(|suffix| with_suffix(database, suffix));
-        let dirs = database.ancestors().skip(1).take(2).map(Path::to_owned);
+        let files = DATABASE_SUFFIXES.iter().map(|suffix| {
+            let file = with_suffix(database, suffix);
+            (database_file(&file), file)
+        });
+        let dirs = database.ancestors().skip(1).take(2).map(|dir| {
+            let found = std::fs::metadata(dir);
+            let found = if leads_nowhere(&found) { Ok(None) } else { found.at("cannot look at", dir).map(Some) };
+            (found, dir.to_owned())
+        });
         let mut reach = Self::default();
-        for place in files.chain(dirs) {
-            let found = match std::fs::metadata(&place) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => continue,
+        for (found, place) in files.chain(dirs) {
+            let found = match found {
                 // Of what may not be looked at nobody can be said to be kept from it.
-                Err(error) if is_denied(&error) => return Ok(Self { anybody: true, ..reach }),
-                found => match if_there(found, &place)? {
+                Err(error) if error.code == Code::Permission => return Ok(Self { anybody: true, ..reach }),
+                found => match found? {
                     Some(found) => found,
                     None => continue,
                 },
             };
+            reach.anybody |= found.is_dir() && !is_local(&place);
             reach.owners.insert(found.uid());
             if found.mode() & 0o020 != 0 {
                 reach.groups.insert(found.gid());
@@ -60,6 +85,10 @@ impl Reach {
     }
 }
 
+fn is_local(dir: &Path) -> bool {
+    rustix::fs::statfs(dir).is_ok_and(|found| u64::try_from(found.f_type).is_ok_and(|kind| LOCAL.contains(&kind)))
+}
+
 fn has_acl(path: &Path) -> bool {
     let mut none = [0_u8; 0];
     match rustix::fs::getxattr(path, "system.posix_acl_access", &mut none[..]) {
@@ -69,36 +98,73 @@ fn has_acl(path: &Path) -> bool {
     }
 }
 
+/// Whether a process could open a database for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It could not.
+    None,
+    /// It runs a set-uid program, or one with capabilities of its own, that could. Whoever started it could not, and can have
+    /// given it what he has open.
+    Lent,
+    /// It could.
+    Own,
+}
+
 impl Process {
     /// Whether it could open what `reach` tells for writing: as root, its owner or a member of its group, or by a
     /// capability. A capability counts where our users are known: in a user name space of an ordinary user he has them
     /// all, and none over files of others. What cannot be read counts.
     ///
     /// Errors: `io`.
-    pub fn can_open(&self, reach: &Reach) -> Result<bool> {
+    pub fn access(&self, reach: &Reach) -> Result<Access> {
         if reach.anybody {
-            return Ok(true);
+            return Ok(Access::Own);
         }
         let place = format!("/proc/{}/status", self.pid);
-        let status = match std::fs::read_to_string(&place) {
-            Err(error) if is_denied(&error) => return Ok(true),
+        let status = match std::fs::read(&place) {
+            Err(error) if is_denied(&error) => return Ok(Access::Own),
             status => match if_there(status, &place)? {
-                Some(status) => parse_status(&status),
+                // A program's name is of any bytes.
+                Some(status) => parse_status(&String::from_utf8_lossy(&status)),
                 // It has ended since; the first one never does.
-                None => return Ok(self.pid == FIRST),
+                None if self.pid == FIRST => return Ok(Access::Own),
+                None => return Ok(Access::None),
             },
         };
-        let named = status.users.iter().any(|user| *user == 0 || reach.owners.contains(user))
-            || status.groups.iter().any(|group| reach.groups.contains(group));
-        let capable = status.capabilities.is_none_or(|capabilities| capabilities & LEADS_TO_FILES != 0);
-        Ok(status.users.is_empty() || named || (capable && self.knows_users_of(reach)?))
+        let is_named = |users: &[u32], groups: &[u32]| {
+            users.iter().any(|user| *user == 0 || reach.owners.contains(user))
+                || groups.iter().any(|group| reach.groups.contains(group))
+        };
+        let leads = |capabilities: Option<u64>| capabilities.is_none_or(|set| set & LEADS_TO_FILES != 0);
+        // The real ones are of who started it; capabilities that a service was given are ambient (capabilities(7)).
+        let is_starters = is_named(status.users.get(..1).unwrap_or_default(), &status.groups_of_starter());
+        if status.users.is_empty() || is_starters {
+            return Ok(Access::Own);
+        }
+        let is_capable = leads(status.permitted) && self.knows_users_of(reach)?;
+        Ok(match is_capable || is_named(&status.users, &status.groups) {
+            true if is_capable && status.ambient.is_some_and(|set| set & LEADS_TO_FILES != 0) => Access::Own,
+            true => Access::Lent,
+            false => Access::None,
+        })
+    }
+
+    /// Whether it has any [access](Self::access).
+    ///
+    /// Errors: `io`.
+    pub fn can_open(&self, reach: &Reach) -> Result<bool> {
+        Ok(self.access(reach)? != Access::None)
     }
 
     /// Whether a capability of its own is one over files of `reach`: their owners are users in its name space, too.
     fn knows_users_of(&self, reach: &Reach) -> Result<bool> {
         let map = |pid: &str| {
             let place = format!("/proc/{pid}/uid_map");
-            if_there(std::fs::read_to_string(&place), &place)
+            match std::fs::read_to_string(&place) {
+                // What the kernel says of one that has just been waited for.
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Ok(None),
+                map => if_there(map, &place),
+            }
         };
         let Some(theirs) = map(&self.pid.to_string())? else { return Ok(false) };
         // Kernels without user name spaces have no such file.
@@ -124,8 +190,17 @@ struct Standing {
     users: Vec<u32>,
     /// The same four, and the supplementary ones.
     groups: Vec<u32>,
-    /// Permitted.
-    capabilities: Option<u64>,
+    /// Permitted capabilities.
+    permitted: Option<u64>,
+    /// Ambient ones; kernels before 4.3 have none.
+    ambient: Option<u64>,
+}
+
+impl Standing {
+    /// The real group and the supplementary ones.
+    fn groups_of_starter(&self) -> Vec<u32> {
+        self.groups.iter().take(1).chain(self.groups.iter().skip(4)).copied().collect()
+    }
 }
 
 fn parse_status(status: &str) -> Standing {
@@ -134,8 +209,13 @@ fn parse_status(status: &str) -> Standing {
         let words = field(name).unwrap_or_default().split_ascii_whitespace();
         words.filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()
     };
-    let capabilities = field("CapPrm:").and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    Standing { users: numbers("Uid:"), groups: [numbers("Gid:"), numbers("Groups:")].concat(), capabilities }
+    let capabilities = |name| field(name).and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    Standing {
+        users: numbers("Uid:"),
+        groups: [numbers("Gid:"), numbers("Groups:")].concat(),
+        permitted: capabilities("CapPrm:"),
+        ambient: capabilities("CapAmb:"),
+    }
 }
 
 /// Whether the user `user` of our name space is one in the name space with this map (user_namespaces(7)).
@@ -156,8 +236,8 @@ mod tests {
         let status = "Name:\tx\nUid:\t0\t1\t2\t3\nGid:\t9\t9\t9\t9\nGroups:\t4 27 \nCapPrm:\t00000000a80425fb\n";
         let standing = parse_status(status);
         assert_eq!((standing.users, standing.groups), (vec![0, 1, 2, 3], vec![9, 9, 9, 9, 4, 27]));
-        assert_eq!(standing.capabilities, Some(0xa804_25fb));
-        assert_eq!(parse_status("").capabilities, None);
+        assert_eq!(standing.permitted, Some(0xa804_25fb));
+        assert_eq!([parse_status("").permitted, parse_status("").ambient], [None; 2]);
     }
 
     #[test]
