@@ -58,6 +58,8 @@ fn numbered(version_dir: &Path) -> Result<Vec<(u32, PathBuf)>> {
 /// earlier runs; of more than three the oldest goes. An earlier one that is the very file goes too: it says no more.
 pub fn set_aside(version_dir: &Path, dir: &Path) -> Result<PathBuf> {
     let earlier = numbered(version_dir)?;
+    // Of a run that was cut short while it described the snapshot: nobody looks into it again.
+    let _ = durable::sweep_temps(dir);
     let place = version_dir.join(match earlier.last() {
         None => ASIDE_NAME.to_owned(),
         Some((number, _)) => format!("{ASIDE_NAME}-{}", number.saturating_add(1)),
@@ -155,8 +157,10 @@ mod tests {
             || asides(version).unwrap().iter().map(|path| path.file_name().unwrap().to_owned()).collect::<Vec<_>>();
         for text in ["1", "2", "3", "4"] {
             filled(&new_in(version), text);
+            durable::write(&durable::temp_beside(&new_in(version).join("y")), b"", 0o600).unwrap();
             let place = set_aside(version, &new_in(version)).unwrap();
             assert_eq!(std::fs::read_to_string(place.join("x")).unwrap(), text);
+            assert_eq!(std::fs::read_dir(place).unwrap().count(), 1, "no temporary file of a run that was cut short");
         }
         assert_eq!(names(), ["backup-failed-2", "backup-failed-3", "backup-failed-4"]);
         // The same file once more is the same evidence, later.
