@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
-pub use files::{Open, open_files, running_below, running_file, with_open};
+pub use files::{Open, Watched, open_files, running_below, running_file, with_open};
 pub use rights::{Access, Reach, may_see_all};
 
 use crate::report::{Code, Error, IoContext, Result};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::host::machine;
-use crate::host::process::{self, Access, FIRST, Open, Process, Reach};
+use crate::host::process::{self, Access, FIRST, Open, Process, Reach, Watched};
 use crate::host::session::{self, unit_of};
 use crate::report::{Code, Error, Result};
 
@@ -142,8 +142,10 @@ impl StopProof {
         for process in all {
             match process.access(&reach)? {
                 Access::Own => able.push(process.behind_emulator()?),
-                Access::Lent => watched.push(process),
-                Access::None if !process.hidden && is_in_unit(&process)? => watched.insert(0, process),
+                // Without a right to look at others, who lent a program his files cannot be told, and must not be in the way.
+                _ if process.hidden => {}
+                Access::Lent { starter } => watched.push(Watched { process, of: Some(starter) }),
+                Access::None if is_in_unit(&process)? => watched.push(Watched { process, of: None }),
                 Access::None => {}
             }
         }
@@ -153,8 +155,7 @@ impl StopProof {
     /// The same, if all that matters can be seen. Others than root see little, and change nothing.
     fn look(&self) -> Result<Look> {
         let look = self.glance()?;
-        let mut all = look.able.iter().chain(&look.watched);
-        match all.find(|process| process.hidden && !self.is_believed(process)) {
+        match look.able.iter().find(|process| process.hidden && !self.is_believed(process)) {
             Some(unseen) if machine::is_root() => Err(hidden(unseen)),
             _ => Ok(look),
         }
@@ -259,9 +260,9 @@ impl StopProof {
 struct Look {
     /// Those that could open the database by rights of their own.
     able: Vec<Process>,
-    /// Those that could by a program's rights; and in the unit's control group all others, first: on a mount with mapped
-    /// users (systemd's `DynamicUser=`, containers) they can, and cannot be told from those that cannot.
-    watched: Vec<Process>,
+    /// Those that could by a program's rights; and in the unit's control group all others: on a mount with mapped users
+    /// (systemd's `DynamicUser=`, containers) they can, and cannot be told from those that cannot.
+    watched: Vec<Watched>,
     /// Everybody's parent, by process number.
     parents: BTreeMap<u32, u32>,
 }

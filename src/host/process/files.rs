@@ -1,6 +1,6 @@
 //! Files that processes run and have open.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
@@ -23,14 +23,23 @@ pub struct Open {
     pub unknown: Vec<Process>,
 }
 
-/// Descriptors that are read in one look of processes that are only watched: a quarter of a second.
+/// Descriptors that are read in one look of the watched processes of one user: a quarter of a second.
 const WATCHED: usize = 16 * 1024;
+
+/// A process of which only what it has open for writing counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// The process.
+    pub process: Process,
+    /// Whose limit what is read of it counts against.
+    pub of: Option<u32>,
+}
 
 /// Those of `able` that have `database`, or what belongs to it, open or mapped (SPEC §6, stopped), and those of `watched`
 /// that have it open for writing, as far as that can be seen soon.
 ///
 /// Errors: `io`, `permission`.
-pub fn with_open(able: &[Process], watched: &[Process], database: &Path) -> Result<Open> {
+pub fn with_open(able: &[Process], watched: &[Watched], database: &Path) -> Result<Open> {
     let database = std::path::absolute(database).at("cannot look at", database)?;
     let names = DATABASE_SUFFIXES.map(|suffix| with_suffix(&database, suffix));
     let mut files = BTreeSet::new();
@@ -45,9 +54,9 @@ pub fn with_open(able: &[Process], watched: &[Process], database: &Path) -> Resu
             _ => {}
         }
     }
-    let mut left = WATCHED;
-    for process in watched {
-        if writes(process, &files, &mut left)? {
+    let mut left = BTreeMap::new();
+    for Watched { process, of } in watched {
+        if writes(process, &files, left.entry(of).or_insert(WATCHED))? {
             open.by.push(process.clone());
         }
     }
@@ -170,7 +179,8 @@ fn writes(process: &Process, files: &BTreeSet<FileId>, left: &mut usize) -> Resu
     *left -= links.len();
     for link in links {
         // The link's own mode tells for what the file was opened (proc_pid_fd(5)).
-        let for_writing = std::fs::symlink_metadata(&link).is_ok_and(|found| found.mode() & 0o200 != 0);
+        let found = if_there(std::fs::symlink_metadata(&link), &link)?;
+        let for_writing = found.is_some_and(|found| found.mode() & 0o200 != 0);
         if for_writing && FileId::behind(&link)?.is_some_and(|id| files.contains(&id)) {
             return Ok(true);
         }

@@ -19,8 +19,9 @@ const LEADS_TO_FILES: u64 =
 /// The bit of CAP_SYS_PTRACE.
 const SYS_PTRACE: u64 = 1 << 19;
 /// File systems where owner and mode of a file decide who may open it, by their numbers of statfs(2): ext2 to ext4, XFS,
-/// Btrfs, F2FS, bcachefs, ZFS, JFS, ReiserFS, NILFS, tmpfs, ramfs, overlayfs. On others (NFS, SMB, FUSE) a server may decide.
-const LOCAL: [u64; 12] = [
+/// Btrfs, F2FS, bcachefs, ZFS, JFS, ReiserFS, NILFS, tmpfs, ramfs, overlayfs, squashfs, EROFS, ISO 9660. On others (NFS,
+/// SMB, FUSE) a server may decide.
+const LOCAL: [u64; 15] = [
     0xEF53,
     0x5846_5342,
     0x9123_683E,
@@ -33,6 +34,9 @@ const LOCAL: [u64; 12] = [
     0x0102_1994,
     0x8584_58F6,
     0x794C_7630,
+    0x7371_7368,
+    0xE0F5_E1E2,
+    0x9660,
 ];
 
 /// Who can open a database for writing.
@@ -105,7 +109,10 @@ pub enum Access {
     None,
     /// It runs a set-uid program, or one with capabilities of its own, that could. Whoever started it could not, and can have
     /// given it what he has open.
-    Lent,
+    Lent {
+        /// Who started it: its real user.
+        starter: u32,
+    },
     /// It could.
     Own,
 }
@@ -144,7 +151,7 @@ impl Process {
         let is_capable = leads(status.permitted) && self.knows_users_of(reach)?;
         Ok(match is_capable || is_named(&status.users, &status.groups) {
             true if is_capable && status.ambient.is_some_and(|set| set & LEADS_TO_FILES != 0) => Access::Own,
-            true => Access::Lent,
+            true => Access::Lent { starter: status.users[0] },
             false => Access::None,
         })
     }
