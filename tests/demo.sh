@@ -87,8 +87,9 @@ on_host() {
 # settings BELOW: quick verdicts, so that the demo is short.
 settings() {
     mkdir -p "$root/var/lib/teleport/versions" "$root/etc"
+    # Longer than the broken release lives: at one second both would come at the same time.
     { printf 'version: v1\nkind: agent_versions\nspec:\n  watch: 2s\n  health:\n'
-      printf '    stable: 1s\n    without_readiness: 2s\n    deadline: 8s\n%s' "$1"; } \
+      printf '    stable: 3s\n    without_readiness: 2s\n    deadline: 8s\n%s' "$1"; } \
         >"$root/var/lib/teleport/versions/updates.yaml"
     printf 'teleport:\n  data_dir: /var/lib/teleport\n' >"$root/etc/teleport.yaml"
     cp "$work/cluster/ca.pem" "$root/etc/cluster-ca.pem"

@@ -226,10 +226,7 @@ fn an_update_that_fails_while_a_stranger_has_the_database_open_waits_for_its_end
 #[test]
 fn a_downgrade_waits_for_a_stranger_at_the_database_and_the_agent_runs_meanwhile() {
     let Some(updater) = cells() else { return };
-    let scene = Scene::on_two(&updater).unwrap();
-    scene.cluster.set_directive(Find::version("1.0.0"));
-    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
-    cell.start_agent().unwrap();
+    let (_scene, cell) = before_one(&updater, None);
     let agent = cell.agent();
     let mut shell = cell.command("/usr/bin/sleep");
     shell.arg("1000").stdin(std::fs::File::open(cell.path(rows::DATABASE)).unwrap());
@@ -248,10 +245,7 @@ fn a_downgrade_waits_for_a_stranger_at_the_database_and_the_agent_runs_meanwhile
 #[test]
 fn an_agent_of_a_user_who_cannot_open_the_database_neither_delays_a_downgrade_nor_is_it_ended_by_one() {
     let Some(updater) = cells() else { return };
-    let scene = Scene::on_two(&updater).unwrap();
-    scene.cluster.set_directive(Find::version("1.0.0"));
-    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
-    cell.start_agent().unwrap();
+    let (_scene, cell) = before_one(&updater, None);
     let mut nobodys = agent_of_nobody(&cell);
     let ran = run(&cell, "update --now", 0);
     assert!(!ran.said.contains("pid "), "{ran:#?}");
@@ -285,10 +279,7 @@ fn what_a_user_who_cannot_write_the_database_has_open_does_not_keep_a_broken_ver
 #[test]
 fn what_a_user_who_cannot_write_the_database_has_open_delays_no_downgrade() {
     let Some(updater) = cells() else { return };
-    let scene = Scene::on_two(&updater).unwrap();
-    scene.cluster.set_directive(Find::version("1.0.0"));
-    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
-    cell.start_agent().unwrap();
+    let (_scene, cell) = before_one(&updater, None);
     let readers = readers_of_nobody(&cell);
     run(&cell, "update --now", 0);
     for mut reader in readers {
@@ -300,11 +291,7 @@ fn what_a_user_who_cannot_write_the_database_has_open_delays_no_downgrade() {
 #[test]
 fn a_set_uid_program_that_has_the_database_open_for_writing_is_waited_for() {
     let Some(updater) = cells() else { return };
-    let mut scene = Scene::on_two(&updater).unwrap();
-    edit(&mut scene, "s/^spec:/&\\n  database_timeout: 1s/");
-    scene.cluster.set_directive(Find::version("1.0.0"));
-    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
-    cell.start_agent().unwrap();
+    let (_scene, cell) = before_one(&updater, Some("s/^spec:/&\\n  database_timeout: 1s/"));
     let agent = cell.agent();
     let writes = std::fs::File::options().read(true).write(true).open(cell.path(rows::DATABASE)).unwrap();
     let writer = holder(&cell, "--ruid=65534", "/usr/bin/sleep", writes);
@@ -350,10 +337,7 @@ fn a_process_of_the_unit_that_writes_the_database_counts_whoever_its_user_is() {
 fn a_program_with_a_file_on_a_file_system_that_does_not_answer_holds_up_no_run() {
     let Some(updater) = cells() else { return };
     let Ok((_device, file)) = unanswered() else { return println!("skipped: no FUSE here") };
-    let scene = Scene::on_two(&updater).unwrap();
-    scene.cluster.set_directive(Find::version("1.0.0"));
-    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
-    cell.start_agent().unwrap();
+    let (_scene, cell) = before_one(&updater, None);
     let mut holder = cell.command("/usr/bin/sleep");
     holder.arg("1000").stdin(file);
     let mut holder = cell.spawn(holder).unwrap();
@@ -382,11 +366,7 @@ fn an_agent_that_has_fallen_is_started_by_an_update_also_while_another_user_runs
 #[test]
 fn roots_second_agent_is_waited_for_while_the_first_one_works_on_and_no_agent_is_stopped_in_vain() {
     let Some(updater) = cells() else { return };
-    let mut scene = Scene::on_two(&updater).unwrap();
-    edit(&mut scene, "s/^spec:/&\\n  database_timeout: 1s/");
-    scene.cluster.set_directive(Find::version("1.0.0"));
-    let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
-    cell.start_agent().unwrap();
+    let (_scene, cell) = before_one(&updater, Some("s/^spec:/&\\n  database_timeout: 1s/"));
     let agent = cell.agent();
     let mut second = cell.command("/usr/local/bin/teleport");
     second.args(["start", "--data-dir=/var/second", "--pid-file=/run/second.pid"]);
@@ -681,6 +661,18 @@ fn before_two(updater: &Updater, deadline: &str, watch: &str, behaviour: Option<
     let settings = format!("{}  database_timeout: 2s\n", settings(deadline, watch));
     let mut scene = Scene::on_one(updater, &settings).unwrap();
     scene.release(&version(2).behaviour(behaviour.unwrap_or("healthy")));
+    let cell = Cell::copy_of(scene.files.path(), updater).unwrap();
+    cell.start_agent().unwrap();
+    (scene, cell)
+}
+
+/// A cell on 2.0.0 whose agent runs and writes; the cluster names 1.0.0. Its settings are changed by a line of sed.
+fn before_one(updater: &Updater, settings: Option<&str>) -> (Scene, Cell) {
+    let mut scene = Scene::on_two(updater).unwrap();
+    if let Some(script) = settings {
+        edit(&mut scene, script);
+    }
+    scene.cluster.set_directive(Find::version("1.0.0"));
     let cell = Cell::copy_of(scene.files.path(), updater).unwrap();
     cell.start_agent().unwrap();
     (scene, cell)
