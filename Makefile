@@ -105,8 +105,8 @@ e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package 
 	for version in 1.0.0 1.2.0; do packaging/build.sh --out $(E2E_ARM64) --version $$version --level 0 \
 	    --binary amd64=$(word 1,$(STATIC)) --binary arm64=$(word 2,$(STATIC)) >/dev/null; done
 	tests/beds/roots.sh bookworm bookworm-rpm bullseye trixie bookworm-arm64
-	cargo test $(CARGO_FLAGS) --test e2e -- --include-ignored --test-threads 1
-	tests/e2e/matrix.sh $(TARGET_DIR)/$(NATIVE)/tmp/e2e
+	cargo test $(CARGO_FLAGS) --test suite e2e:: -- --include-ignored --test-threads 1
+	tests/suite/packaging/e2e/matrix.sh $(TARGET_DIR)/$(NATIVE)/tmp/e2e
 
 # Fedora's policy for the flows of e2e-vm; where it is not, only Debian's is tried, and the table says so.
 FEDORA_POLICY ?= $(wildcard ../shared/beds/fedora-targeted.tar.xz)
@@ -129,7 +129,7 @@ MODEL_SEEDS ?= 200
 .PHONY: model
 model: setup-build ## Model tests, whole: MODEL_CASES lives of the pure rules, MODEL_SEEDS of the real program
 	PROPTEST_CASES=$(MODEL_CASES) cargo test $(CARGO_FLAGS) --package teleport-update --lib command::model
-	MODEL_SEEDS=$(MODEL_SEEDS) cargo test $(CARGO_FLAGS) --package teleport-update --test model
+	MODEL_SEEDS=$(MODEL_SEEDS) cargo test $(CARGO_FLAGS) --package teleport-update --test suite crash::model::
 
 # Which modules are mutated, and what is asked about each mutant: the unit tests, the model among them.
 MUTANTS ?= src/plan/** src/store/** src/database/** src/execute/**

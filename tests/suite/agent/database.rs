@@ -1,0 +1,594 @@
+//! The agent's database over upgrades, downgrades and failures: every row of SPEC §6's table, and the rules behind it.
+
+use std::collections::HashSet;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+use crate::support::life::{SOON, VERSIONS};
+use crate::support::{FAST, Image, Rig, sql_of};
+use test_cluster::archive::Archive;
+use test_cluster::directive::Find;
+
+const DATABASE: &str = "/var/lib/teleport/proc/sqlite.db";
+
+// The rows of the table.
+
+#[test]
+fn an_upgrade_without_a_snapshot_keeps_the_database_and_the_new_version_migrates_it() {
+    let Some(rig) = Rig::living("upgrade", FAST, &Archive::simple("1.0.0")) else { return };
+    rig.note("by one");
+    let life = rig.invocation();
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update"]).ok();
+    assert!(rig.has_note("by one"));
+    assert_eq!(rig.sql("PRAGMA user_version"), ["2"]);
+    assert_eq!(rig.invocation(), life, "a kept database needs a reload, not a restart");
+    let description = rig.description("1.0.0");
+    let head = format!("version: v1\nkind: db_backup\nspec:\n  proxy: {}\n  version: 1.0.0\n", rig.cluster.addr());
+    assert!(description.starts_with(&head), "{description}");
+    assert!(rig.rows_kept("1.0.0").iter().any(|row| row.ends_with("|by one")));
+    assert_eq!(sql_of(&rig.snapshot("1.0.0"), "PRAGMA user_version"), ["1"]);
+    rig.assert_tidy();
+}
+
+/// v1 → v2 → v1, each with a row of its own.
+fn there_and_back(name: &str) -> Option<Rig> {
+    let rig = Rig::living(name, FAST, &Archive::simple("1.0.0"))?;
+    rig.note("by one");
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update"]).ok();
+    rig.note("by two");
+    let life = rig.invocation();
+    rig.wish("1.0.0");
+    rig.updater(&["update"]).ok();
+    assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("1.0.0", vec!["1".to_owned()]));
+    assert!(rig.has_note("by one") && !rig.has_note("by two"), "{:?}", rig.rows());
+    assert_ne!(rig.invocation(), life, "a database is restored under a stopped agent");
+    rig.note("by one again");
+    Some(rig)
+}
+
+#[test]
+fn a_downgrade_restores_its_snapshot_and_an_upgrade_back_to_exactly_that_version_restores_that_ones() {
+    let Some(rig) = there_and_back("exact") else { return };
+    let life = rig.invocation();
+    rig.wish("2.0.0");
+    rig.updater(&["update"]).ok();
+    assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("2.0.0", vec!["2".to_owned()]));
+    assert!(rig.has_note("by two") && !rig.has_note("by one again"), "{:?}", rig.rows());
+    assert_ne!(rig.invocation(), life, "stop and start in either direction");
+    // And what was left the second time is kept for another way back.
+    assert!(rig.rows_kept("1.0.0").iter().any(|row| row.ends_with("|by one again")));
+    rig.assert_tidy();
+}
+
+#[test]
+fn an_upgrade_past_a_version_that_has_a_snapshot_keeps_the_present_database() {
+    let Some(rig) = there_and_back("past") else { return };
+    rig.release(&Archive::simple("3.0.0").schema(3));
+    rig.updater(&["update"]).ok();
+    assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("3.0.0", vec!["3".to_owned()]));
+    assert!(rig.has_note("by one again") && !rig.has_note("by two"), "{:?}", rig.rows());
+}
+
+#[test]
+fn an_upgrade_to_a_version_whose_snapshot_is_from_a_failed_run_keeps_the_present_database() {
+    let Some(rig) = Rig::living("failed-run", FAST, &Archive::simple("1.0.0")) else { return };
+    rig.release(&Archive::simple("2.0.0").schema(2).behaviour("never-ready"));
+    rig.updater(&["update"]).fails(1, "rolled back to 1.0.0");
+    assert!(rig.description("2.0.0").contains("failed: true"));
+    rig.note("after the failure");
+    // The same version is released again, repaired; without its marker it is unpacked anew, and its backup/ survives.
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    std::fs::remove_file(rig.path(&format!("{VERSIONS}/2.0.0/sha256"))).unwrap();
+    rig.updater(&["update", "--now"]).ok();
+    assert_eq!(rig.running(), "2.0.0");
+    assert!(rig.has_note("after the failure"), "{:?}", rig.rows());
+    assert!(rig.description("2.0.0").contains("failed: true"), "a re-install leaves backup/ alone");
+}
+
+#[test]
+fn a_version_that_fails_is_undone_with_links_and_database_and_what_it_wrote_is_kept_apart() {
+    let Some(rig) = Rig::living("undone", FAST, &Archive::simple("1.0.0").without_helper("tbot")) else { return };
+    rig.note("by one");
+    rig.release(&Archive::simple("2.0.0").schema(2).behaviour("never-ready"));
+    rig.updater(&["update"]).fails(1, "rolled back to 1.0.0");
+    assert!(rig.link().ends_with("/1.0.0/bin/teleport"));
+    assert!(!rig.path("/usr/local/bin/tbot").exists());
+    assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("1.0.0", vec!["1".to_owned()]));
+    assert!(rig.has_note("by one"));
+    assert_eq!(sql_of(&rig.snapshot("2.0.0"), "PRAGMA user_version"), ["2"], "what it wrote is kept");
+    assert!(rig.description("2.0.0").contains("failed: true"));
+    let status = rig.status();
+    assert_eq!(status["failed_rows"][0]["version"], "2.0.0");
+    assert_eq!(status["failed_rows"][0]["path"], format!("{VERSIONS}/2.0.0/backup"));
+    assert_eq!(status["last_result"]["outcome"], "rolled_back");
+    assert_eq!(status["last_result"]["error_code"], "unhealthy");
+    let text = rig.updater(&["status", "--format", "text"]).ok().stdout;
+    assert!(text.contains("what 2.0.0 wrote before it was rolled back"), "{text}");
+    rig.assert_tidy();
+}
+
+#[test]
+fn what_a_failed_version_wrote_outlives_that_version_by_a_month_and_its_end_is_told() {
+    let Some(rig) = Rig::living("month", FAST, &Archive::simple("1.0.0")) else { return };
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update"]).ok();
+    rig.release(&Archive::simple("3.0.0").schema(3).behaviour("never-ready"));
+    rig.updater(&["update"]).fails(1, "rolled back to 2.0.0");
+    rig.release(&Archive::simple("4.0.0").schema(4));
+    rig.updater(&["update"]).ok();
+    let version = rig.path(&format!("{VERSIONS}/3.0.0"));
+    assert!(!version.join("bin").exists(), "the version itself goes as any other");
+    assert_eq!(sql_of(&rig.snapshot("3.0.0"), "PRAGMA user_version"), ["3"]);
+    assert_eq!(rig.status()["failed_rows"][0]["path"], format!("{VERSIONS}/3.0.0/backup"));
+    let taken = rig
+        .description("3.0.0")
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("creation_time: 20").map(str::to_owned));
+    rig.edit(
+        &format!("{VERSIONS}/3.0.0/backup/backup.yaml"),
+        &format!("20{}", taken.unwrap()),
+        "2020-01-01T00:00:00+00:00",
+    );
+    rig.release(&Archive::simple("5.0.0").schema(5));
+    let ran = rig.updater(&["update"]).ok();
+    assert!(ran.stderr.contains(&format!("removed after 30 days: {VERSIONS}/3.0.0/backup")), "{ran:#?}");
+    assert!(!version.exists() && rig.status()["failed_rows"].as_array().is_none_or(Vec::is_empty), "{ran:#?}");
+}
+
+// Downgrades that are refused: one test for each reason. An image has all of it but the process.
+
+/// An image that went from 1.0.0 to 2.0.0, and whose cluster wants it back.
+struct Baked {
+    image: Image,
+    old: &'static str,
+    new: &'static str,
+}
+
+impl Baked {
+    fn new() -> Self {
+        Self::versions("1.0.0", "2.0.0")
+    }
+
+    fn versions(old: &'static str, new: &'static str) -> Self {
+        let image = Image::new(old);
+        image.enable(&[]).ok();
+        let baked = Self { image, old, new };
+        baked.write_database("by one");
+        baked.image.release(new);
+        baked.image.run(&["update"]).ok();
+        baked.write_database("by two");
+        baked.image.cluster.set_directive(Find::version(old));
+        baked
+    }
+
+    fn database(&self) -> PathBuf {
+        self.image.path(DATABASE)
+    }
+
+    fn write_database(&self, note: &str) {
+        std::fs::create_dir_all(self.database().parent().unwrap()).unwrap();
+        let database = rusqlite::Connection::open(self.database()).unwrap();
+        database.execute_batch("CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, note TEXT)").unwrap();
+        database.execute("INSERT INTO rows (note) VALUES (?1)", [note]).unwrap();
+    }
+
+    fn notes(&self) -> Vec<String> {
+        sql_of(&self.database(), "SELECT note FROM rows ORDER BY id")
+    }
+
+    fn backup(&self, name: &str) -> PathBuf {
+        self.image.versions().join(self.old).join("backup").join(name)
+    }
+
+    /// Replaces the line of `backup.yaml` that begins with `key`.
+    #[track_caller]
+    fn describe(&self, key: &str, value: &str) {
+        let path = self.backup("backup.yaml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{key}:"))).unwrap();
+        let indent = &line[..line.len() - line.trim_start().len()];
+        std::fs::write(&path, text.replacen(line, &format!("{indent}{key}: {value}"), 1)).unwrap();
+    }
+
+    fn seconds_ago(&self, seconds: i64) -> String {
+        let time = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds);
+        time.strftime("%Y-%m-%dT%H:%M:%S+00:00").to_string()
+    }
+
+    fn tree(&self) -> Vec<String> {
+        let is_ours = |line: &String| !line.contains("versions/updates.yaml") && !line.contains("versions/.lock");
+        self.image.tree().into_iter().filter(is_ours).collect()
+    }
+
+    /// The downgrade is refused with `code` and `why`, and nothing has changed.
+    #[track_caller]
+    fn refused(&self, code: &str, why: &str) {
+        let before = self.tree();
+        self.image.run(&["update"]).fails(1, "refusing to downgrade to 1.0.0").fails(1, why);
+        assert_eq!(self.tree(), before);
+        let status = self.image.run(&["status", "--format", "json"]).ok().json();
+        assert_eq!(status["last_result"]["error_code"], code);
+        assert_eq!(status["agent_version_installed"], "2.0.0");
+        assert_eq!(status["agent_version_linked"], "2.0.0");
+    }
+
+    #[track_caller]
+    fn goes_back(&self) {
+        self.image.run(&["update"]).ok();
+        assert_eq!(self.notes(), ["by one"]);
+        let left = self.image.versions().join(self.new).join("backup/sqlite.db");
+        let left = sql_of(&left, "SELECT note FROM rows ORDER BY id");
+        assert_eq!(left, ["by one", "by two"]);
+    }
+}
+
+#[test]
+fn a_downgrade_with_a_good_snapshot_is_done() {
+    Baked::new().goes_back();
+}
+
+#[test]
+fn a_downgrade_without_a_description_of_the_snapshot_is_refused() {
+    let baked = Baked::new();
+    std::fs::remove_file(baked.backup("backup.yaml")).unwrap();
+    baked.refused("backup_missing", "has no snapshot");
+}
+
+#[test]
+fn a_downgrade_without_the_snapshots_file_is_refused() {
+    let baked = Baked::new();
+    std::fs::remove_file(baked.backup("sqlite.db")).unwrap();
+    baked.refused("backup_missing", "sqlite.db is missing");
+}
+
+#[test]
+fn a_downgrade_without_any_snapshot_is_refused() {
+    let baked = Baked::new();
+    std::fs::remove_dir_all(baked.backup("")).unwrap();
+    baked.refused("backup_missing", "has no snapshot");
+}
+
+#[test]
+fn a_snapshot_of_an_unknown_kind_is_refused() {
+    let baked = Baked::new();
+    baked.describe("kind", "other_backup");
+    baked.refused("backup_invalid", "db_backup");
+}
+
+#[test]
+fn a_snapshot_of_an_unknown_format_is_refused() {
+    let baked = Baked::new();
+    baked.describe("version", "v2");
+    baked.refused("backup_invalid", "v1");
+}
+
+#[test]
+fn a_snapshot_of_another_version_is_refused() {
+    let baked = Baked::new();
+    let path = baked.backup("backup.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("  version: 1.0.0", "  version: 1.0.1")).unwrap();
+    baked.refused("backup_invalid", "is of version 1.0.1");
+}
+
+#[test]
+fn a_snapshot_of_another_cluster_is_refused() {
+    let baked = Baked::new();
+    baked.describe("proxy", "other.example.com");
+    baked.refused("backup_invalid", "other.example.com");
+}
+
+#[test]
+fn a_snapshot_that_is_too_old_is_refused() {
+    let baked = Baked::new();
+    baked.describe("creation_time", &baked.seconds_ago(366 * 86_400));
+    baked.refused("backup_expired", "older than 365 days");
+}
+
+#[test]
+fn a_snapshot_from_the_future_is_refused() {
+    let baked = Baked::new();
+    baked.describe("creation_time", &baked.seconds_ago(-3600));
+    baked.refused("backup_expired", "from the future");
+}
+
+#[test]
+fn a_snapshot_of_another_size_is_refused() {
+    let baked = Baked::new();
+    let file = std::fs::OpenOptions::new().append(true).open(baked.backup("sqlite.db")).unwrap();
+    let length = file.metadata().unwrap().len();
+    file.set_len(length + 4096).unwrap();
+    baked.refused("backup_invalid", "sqlite.db");
+}
+
+#[test]
+fn a_snapshot_with_another_digest_is_refused() {
+    let baked = Baked::new();
+    let database = rusqlite::Connection::open(baked.backup("sqlite.db")).unwrap();
+    // A good database of the same size, but not the one described.
+    database.execute_batch("UPDATE rows SET note = 'BY ONE'").unwrap();
+    drop(database);
+    baked.refused("backup_invalid", "other bytes");
+}
+
+#[test]
+fn a_snapshot_that_is_no_good_database_is_refused_even_if_its_digest_is_right() {
+    let baked = Baked::new();
+    let mut bytes = std::fs::read(baked.backup("sqlite.db")).unwrap();
+    let second_page = 4096..8192;
+    bytes[second_page].fill(0xA5);
+    std::fs::write(baked.backup("sqlite.db"), &bytes).unwrap();
+    baked.describe("sha256", &protocol::Digest::of(&bytes).to_string());
+    baked.refused("backup_invalid", "sqlite.db");
+}
+
+#[test]
+fn a_snapshot_of_a_failed_run_is_refused() {
+    let baked = Baked::new();
+    let path = baked.backup("backup.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{text}  failed: true\n")).unwrap();
+    baked.refused("backup_invalid", "a version that failed");
+}
+
+#[test]
+fn an_upgrade_whose_snapshot_is_damaged_keeps_the_present_database() {
+    let baked = Baked::new();
+    baked.goes_back();
+    baked.write_database("by one again");
+    let snapshot = baked.image.versions().join("2.0.0/backup/sqlite.db");
+    let length = std::fs::metadata(&snapshot).unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&snapshot).unwrap().set_len(length - 4096).unwrap();
+    baked.image.cluster.set_directive(Find::version("2.0.0"));
+    let ran = baked.image.run(&["update"]).ok();
+    assert!(ran.stderr.contains("is not restored"), "{ran:#?}");
+    assert_eq!(baked.notes(), ["by one", "by one again"]);
+}
+
+// The rules behind the table.
+
+#[test]
+fn the_age_that_a_snapshot_may_have_is_a_setting() {
+    let baked = Baked::new();
+    baked.describe("creation_time", &baked.seconds_ago(7200));
+    let config = baked.image.versions().join("updates.yaml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("spec:\n", "spec:\n  backup_max_age: 1h\n")).unwrap();
+    baked.refused("backup_expired", "backup_max_age");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("backup_max_age: 1h", "backup_max_age: 3h")).unwrap();
+    baked.goes_back();
+}
+
+#[test]
+fn a_step_back_over_a_major_version_is_an_ordinary_downgrade() {
+    let baked = Baked::versions("15.4.22", "17.0.1");
+    baked.goes_back();
+}
+
+#[test]
+fn a_host_without_a_database_may_go_back_only_while_there_still_is_none() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    image.run(&["update"]).ok();
+    let description = std::fs::read_to_string(image.versions().join("1.0.0/backup/backup.yaml")).unwrap();
+    assert!(description.contains("database: absent"), "{description}");
+    image.cluster.set_directive(Find::version("1.0.0"));
+    image.run(&["update"]).ok();
+    image.cluster.set_directive(Find::version("2.0.0"));
+    image.run(&["update"]).ok();
+    let baked = Baked { image, old: "1.0.0", new: "2.0.0" };
+    baked.write_database("by two");
+    baked.image.cluster.set_directive(Find::version("1.0.0"));
+    baked.refused("backup_missing", "before the agent had a database");
+    assert_eq!(baked.notes(), ["by two"]);
+}
+
+#[test]
+fn a_snapshot_is_replaced_as_a_whole_when_its_version_is_left_again() {
+    let baked = Baked::new();
+    baked.goes_back();
+    std::fs::write(baked.backup("stray"), "of an earlier snapshot").unwrap();
+    baked.write_database("by one again");
+    baked.image.cluster.set_directive(Find::version("2.0.0"));
+    baked.image.run(&["update"]).ok();
+    let mut names: Vec<_> =
+        std::fs::read_dir(baked.backup("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["backup.yaml", "sqlite.db"]);
+    assert_eq!(sql_of(&baked.backup("sqlite.db"), "SELECT note FROM rows ORDER BY id"), ["by one", "by one again"]);
+    assert_eq!(baked.notes(), ["by one", "by two"]);
+}
+
+#[test]
+fn a_snapshot_survives_a_reinstallation_of_its_version() {
+    let baked = Baked::new();
+    std::fs::remove_file(baked.image.versions().join("1.0.0/sha256")).unwrap();
+    let before = std::fs::read(baked.backup("sqlite.db")).unwrap();
+    baked.goes_back();
+    assert!(baked.image.cluster.requests_to("1.0.0-linux-amd64-bin.tar.gz$").len() > 1, "it was downloaded again");
+    assert_eq!(std::fs::read(baked.backup("sqlite.db")).unwrap(), before);
+}
+
+#[test]
+fn a_version_that_damaged_its_database_can_be_left() {
+    let baked = Baked::new();
+    std::fs::write(baked.database(), vec![0xA5; 16384]).unwrap();
+    let ran = baked.image.run(&["update"]).ok();
+    assert!(ran.stderr.contains("kept as it is"), "{ran:#?}");
+    assert_eq!(baked.notes(), ["by one"]);
+    let left = baked.image.versions().join("2.0.0/backup");
+    assert!(std::fs::read_to_string(left.join("backup.yaml")).unwrap().contains("failed: true"));
+    assert_eq!(std::fs::read(left.join("sqlite.db")).unwrap(), vec![0xA5; 16384]);
+}
+
+#[test]
+fn a_restored_database_has_owner_and_mode_of_the_one_before_and_no_sidecars() {
+    let Some(rig) = Rig::living("restored", FAST, &Archive::simple("1.0.0")) else { return };
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update"]).ok();
+    // The agent dies with its log full, and stays down: what the restore leaves can be looked at.
+    rig.drop_in("Restart=no\n");
+    rig.bed.sh("systemctl disable teleport");
+    rig.bed.sh("systemctl kill -s KILL teleport");
+    rig.bed.until("! systemctl is-active -q teleport", SOON);
+    rig.bed.sh("systemctl reset-failed teleport");
+    assert!(rig.path(&format!("{DATABASE}-wal")).metadata().unwrap().len() > 0);
+    rig.bed.sh(&format!("chown 1234:2345 {DATABASE} && chmod 640 {DATABASE}"));
+    rig.wish("1.0.0");
+    rig.updater(&["update"]).ok();
+    let meta = rig.path(DATABASE).metadata().unwrap();
+    assert_eq!((meta.uid(), meta.gid(), meta.permissions().mode() & 0o7777), (1234, 2345, 0o640));
+    let mut names: Vec<_> = std::fs::read_dir(rig.path("/var/lib/teleport/proc"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["sqlite.db"]);
+    // The log's rows are in the snapshot of the version that was left.
+    assert!(rig.rows_kept("2.0.0").iter().any(|row| row.contains("|2.0.0|start")));
+}
+
+#[test]
+fn nothing_is_restored_while_a_process_has_the_database_open() {
+    let settings = format!("{FAST}  database_timeout: 1s\n");
+    let Some(rig) = Rig::living("open", &settings, &Archive::simple("1.0.0")) else { return };
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    rig.updater(&["update"]).ok();
+    rig.note("by two");
+    rig.bed.sh(&format!("systemd-run --quiet --unit=reader -p StandardInput=file:{DATABASE} sleep 1000"));
+    rig.wish("1.0.0");
+    let process = rig.pid();
+    rig.updater(&["update"]).fails(1, "sqlite.db is open in pid").fails(1, "(sleep, reader.service)");
+    assert_eq!(rig.pid(), process, "nobody stops the agent for that");
+    assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("2.0.0", vec!["2".to_owned()]));
+    assert!(rig.has_note("by two") && rig.link().ends_with("/2.0.0/bin/teleport"));
+    assert_eq!(rig.status()["last_result"]["error_code"], "database_busy");
+    rig.assert_tidy();
+    rig.bed.sh("systemctl stop reader");
+    rig.updater(&["update"]).ok();
+    assert_eq!(rig.running(), "1.0.0");
+}
+
+#[test]
+fn a_database_held_busy_past_the_deadline_is_an_error_and_the_old_version_is_untouched() {
+    let settings = format!("{FAST}  database_timeout: 500ms\n");
+    let old = Archive::simple("1.0.0").trailer_field("journal", "delete".into());
+    let Some(rig) = Rig::living("busy", &settings, &old) else { return };
+    rig.release(&Archive::simple("2.0.0").schema(2));
+    let holder = rusqlite::Connection::open(rig.path(DATABASE)).unwrap();
+    holder.busy_timeout(SOON).unwrap();
+    holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let (link, process) = (rig.link(), rig.pid());
+    rig.updater(&["update"]).fails(1, "another program holds the database");
+    assert_eq!((rig.link(), rig.pid()), (link, process));
+    assert_eq!(rig.status()["last_result"]["error_code"], "database_busy");
+    assert!(!rig.snapshot("1.0.0").exists());
+    rig.assert_tidy();
+    holder.execute_batch("ROLLBACK").unwrap();
+    drop(holder);
+    rig.updater(&["update"]).ok();
+    assert_eq!(rig.running(), "2.0.0");
+}
+
+#[test]
+fn undoing_this_run_asks_its_snapshot_for_nothing_but_the_digest() {
+    let Some(rig) = Rig::living("digest", FAST, &Archive::simple("1.0.0")) else { return };
+    rig.note("by one");
+    rig.release(&Archive::simple("2.0.0").schema(2).behaviour("never-ready"));
+    rig.updater_in_background("run", "update");
+    rig.bed.until(&format!("test -e {VERSIONS}/1.0.0/backup/backup.yaml"), SOON);
+    // Meanwhile everything else about it becomes wrong.
+    let path = format!("{VERSIONS}/1.0.0/backup/backup.yaml");
+    let proxy = rig.cluster.addr();
+    rig.edit(&path, &format!("proxy: {proxy}"), "proxy: other.example.com");
+    rig.edit(&path, "creation_time: 20", "creation_time: 19");
+    rig.edit(&path, "version: 1.0.0", "version: 7.7.7");
+    rig.edit(&format!("{VERSIONS}/updates.yaml"), &format!("proxy: {proxy}"), "proxy: third.example.com");
+    rig.until_over("run");
+    rig.until_ready();
+    assert!(rig.link().ends_with("/1.0.0/bin/teleport"));
+    assert_eq!(rig.sql("PRAGMA user_version"), ["1"]);
+    assert!(rig.has_note("by one"));
+    rig.assert_tidy();
+}
+
+#[test]
+fn a_fall_during_the_watch_goes_back_by_the_digest_of_that_run_and_marks_what_is_left_as_failed() {
+    let settings = "  watch: 30s\n  health:\n    stable: 1s\n    deadline: 8s\n";
+    let Some(rig) = Rig::living("watch-digest", settings, &Archive::simple("1.0.0")) else { return };
+    rig.note("by one");
+    rig.drop_in("Restart=no\n");
+    rig.release(&Archive::simple("2.0.0").schema(2).behaviour("ready-then-dies"));
+    rig.updater_in_background("run", "update");
+    rig.bed.until(&format!("grep -q '^    until:' {VERSIONS}/updates.yaml && test ! -e {VERSIONS}/.journal"), SOON);
+    let path = format!("{VERSIONS}/1.0.0/backup/backup.yaml");
+    rig.edit(&path, &format!("proxy: {}", rig.cluster.addr()), "proxy: other.example.com");
+    rig.edit(&path, "creation_time: 20", "creation_time: 19");
+    rig.until_over("run");
+    rig.until_ready();
+    assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("1.0.0", vec!["1".to_owned()]));
+    assert!(rig.has_note("by one"));
+    assert!(rig.description("2.0.0").contains("failed: true"), "{}", rig.description("2.0.0"));
+    assert_eq!(rig.status()["failed_rows"][0]["version"], "2.0.0");
+}
+
+// Rows.
+
+#[test]
+fn a_failed_upgrade_gives_back_every_row_from_before_its_snapshot_and_loses_none_after_it() {
+    let Some(rig) = Rig::living("rows-failed", FAST, &Archive::simple("1.0.0").writes()) else { return };
+    rig.until_written("1.0.0");
+    let before = rig.acknowledged();
+    rig.release(&Archive::simple("2.0.0").schema(2).behaviour("never-ready").writes());
+    rig.updater(&["update"]).fails(1, "rolled back to 1.0.0");
+    rig.until_ready();
+    rig.bed.sh("systemctl stop teleport");
+    let live = rig.rows();
+    let kept = rig.rows_kept("2.0.0");
+    let snapshot = rig.rows_kept("1.0.0");
+    assert!(before.len() > 20 && snapshot.len() >= before.len());
+    assert_eq!(live[..snapshot.len()], snapshot[..], "the snapshot is what came back, whole");
+    let is_in = |rows: &[String], row: &String| {
+        rows.binary_search_by_key(&id(row), |row| id(row)).is_ok_and(|at| rows[at].starts_with(row.as_str()))
+    };
+    for row in &before {
+        assert!(is_in(&live, row), "{row} was committed before the update");
+    }
+    for row in &rig.acknowledged() {
+        assert!(is_in(&live, row) || is_in(&kept, row), "{row} is neither live nor kept");
+    }
+    assert!(kept.iter().any(|row| row.contains("|2.0.0|")), "the failed version wrote, too");
+}
+
+#[test]
+fn a_rollback_loses_nothing_and_can_be_reversed_exactly() {
+    let Some(rig) = Rig::living("rows-rollback", FAST, &Archive::simple("1.0.0")) else { return };
+    rig.release(&Archive::simple("2.0.0").schema(2).writes());
+    rig.updater(&["update"]).ok();
+    rig.until_written("2.0.0");
+    rig.updater(&["rollback"]).ok();
+    assert_eq!(rig.running(), "1.0.0");
+    let acknowledged = rig.acknowledged();
+    let left = rig.rows_kept("2.0.0");
+    let pairs: HashSet<&str> = left.iter().filter_map(|row| Some(row.rsplit_once('|')?.0)).collect();
+    assert!(acknowledged.len() > 20);
+    for row in &acknowledged {
+        assert!(pairs.contains(row.as_str()), "{row} is not in the snapshot of the version left");
+    }
+    assert!(!rig.description("2.0.0").contains("failed: true"));
+    assert_eq!(rig.status()["refused"][0]["version"], "2.0.0");
+    rig.updater(&["update"]).ok();
+    assert_eq!(rig.running(), "1.0.0", "the version left is refused until told otherwise");
+    rig.updater(&["update", "--now"]).ok();
+    assert_eq!(rig.running(), "2.0.0");
+    assert_eq!(rig.rows()[..left.len()], left[..], "the reversal gives exactly that database back");
+}
+
+/// A row begins with its number.
+fn id(row: &str) -> i64 {
+    row.split('|').next().unwrap().parse().unwrap()
+}

@@ -1,0 +1,11 @@
+//! The agent's service, its health and its database.
+
+mod damage;
+mod database;
+mod enablement;
+mod health;
+mod recovery_service;
+mod service;
+mod sqlite;
+mod standstill;
+mod units;

@@ -1,0 +1,16 @@
+//! Commands and their settings, as an operator or the timer calls them.
+
+mod commands;
+mod config;
+mod idle;
+mod link_directory;
+mod lock;
+mod logs;
+mod reexec;
+mod rfd_enable;
+mod rfd_update;
+mod smoke;
+mod status;
+mod suffix;
+mod takeover;
+mod uninstall;

@@ -1,0 +1,868 @@
+//! `enable` on hosts that something else managed: the Go updater or the old distribution packages.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::go::{MARK, agent, agent_unit, go_host, put};
+use crate::support::{self, Image, Ran, Rig, tree, updater};
+use test_cluster::archive::Archive;
+use test_cluster::directive::Find;
+
+/// A running host of the Go updater, in a bed.
+fn go_rig(name: &str) -> Option<Rig> {
+    let rig = Rig::up(name)?;
+    go_host(rig.bed.root(), &rig.cluster.addr(), &rig.cluster.base_url(), false);
+    rig.bed.sh("systemctl daemon-reload; systemctl enable --now teleport; systemctl is-active teleport-update.timer");
+    rig.until_ready();
+    Some(rig)
+}
+
+/// By its full path: until then the Go updater comes first in PATH.
+fn enable(rig: &Rig) -> Ran {
+    let program = "/usr/lib/teleport-update/teleport-update";
+    Ran::of(&rig.bed.run(&[program, "enable", "--ca-file", "/root/ca.pem"]))
+}
+
+/// Everything that the Go updater has on the host.
+fn of_go(root: &Path) -> Vec<String> {
+    ["etc/systemd/system", "usr/local", "usr/lib/systemd/system", "opt"]
+        .into_iter()
+        .flat_map(|dir| {
+            let lines = tree(&root.join(dir));
+            lines.into_iter().map(move |line| format!("{dir}/{line}"))
+        })
+        // Directories may stay behind.
+        .filter(|line| !line.split(' ').next().is_some_and(|path| path.ends_with('/')))
+        .collect()
+}
+
+fn show(rig: &Rig, unit: &str, property: &str) -> String {
+    rig.bed.sh(&format!("systemctl show -p {property} {unit}")).trim().split_once('=').unwrap().1.to_owned()
+}
+
+#[test]
+fn a_go_host_is_taken_over_and_uninstall_gives_it_back() {
+    let Some(rig) = go_rig("gohost") else { return };
+    let before = of_go(rig.bed.root());
+    rig.cluster.publish(&Archive::simple("1.0.0"));
+    rig.cluster.set_directive(Find::version("0.0.1"));
+    rig.cluster.set_directive_for_group("blue", Find::version("1.0.0"));
+    // No flag but the test's own certificate: everything else was known.
+    enable(&rig).ok();
+
+    let status = rig.status();
+    for (key, value) in [
+        ("agent_version_running", "1.0.0".to_owned()),
+        ("proxy", rig.cluster.addr()),
+        ("group", "blue".to_owned()),
+        ("base_url", rig.cluster.base_url()),
+    ] {
+        assert_eq!(status[key], value, "{key}");
+    }
+    assert_eq!((&status["pinned"], &status["agent_updates_enabled"]), (&false.into(), &true.into()));
+    // Our units count now, and our timer ticks.
+    rig.bed.sh("readlink /usr/local/lib/systemd/system/teleport.service | grep versions/1.0.0/");
+    assert!(!show(&rig, "teleport", "DropInPaths").contains("teleport-update.conf"));
+    assert!(show(&rig, "teleport", "DropInPaths").contains("operator.conf"));
+    assert!(show(&rig, "teleport-update.timer", "FragmentPath").ends_with("/lib/systemd/system/teleport-update.timer"));
+    assert_eq!(show(&rig, "teleport-update.timer", "ActiveState"), "active");
+    rig.bed.sh("systemctl is-enabled teleport-update.timer teleport");
+    assert!(
+        show(&rig, "teleport-update.service", "ExecStart").contains("/usr/lib/teleport-update/teleport-update update")
+    );
+    // Its program is out of the way of `teleport-update` by hand, its own directory untouched.
+    assert!(!rig.path("/usr/local/bin/teleport-update").is_symlink());
+    let its_own = |lines: &[String]| lines.iter().filter(|line| line.starts_with("opt/")).cloned().collect::<Vec<_>>();
+    assert_eq!(its_own(&of_go(rig.bed.root())), its_own(&before));
+    rig.bed.reboot();
+    rig.until_ready();
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    assert_eq!(show(&rig, "teleport-update.timer", "ActiveState"), "active");
+
+    rig.updater(&["uninstall", "--force"]).ok();
+    let mut after = of_go(rig.bed.root());
+    // The package's timer stays enabled: it is the package's.
+    after.retain(|line| !line.contains("timers.target.wants/teleport-update.timer"));
+    assert_eq!(after, before);
+    rig.bed.sh("systemctl start teleport");
+    rig.until_ready();
+    assert_eq!(show(&rig, "teleport-update.timer", "FragmentPath"), "/etc/systemd/system/teleport-update.timer");
+    assert_eq!(show(&rig, "teleport-update.timer", "ActiveState"), "active");
+    rig.bed.sh("/usr/local/bin/teleport version | grep 0.9.0; test ! -e /root/go-updater-ran");
+    assert!(!rig.path("/var/lib/teleport/versions/.taken-over").exists());
+}
+
+/// What the Go updater leaves for a second installation `dev` below `root`, beside nothing.
+fn go_suffix(root: &Path, proxy: &str, base_url: &str) {
+    let home = root.join("opt/teleport/dev");
+    let text = format!(
+        "version: v1\nkind: update_config\nspec:\n  proxy: {proxy}\n  path: /opt/teleport/dev/bin\n  group: blue\n  \
+         base_url: {base_url}\n  enabled: true\n  pinned: false\nstatus:\n  active:\n    version: 0.9.0\n"
+    );
+    put(home.join("update.yaml"), text, 0o644);
+    put(home.join("versions/0.9.0/sha256"), "0".repeat(64), 0o644);
+    for dir in ["opt/teleport/dev/bin", "usr/local", "usr/lib/systemd/system"] {
+        std::fs::create_dir_all(root.join(dir)).unwrap();
+    }
+    for name in ["teleport", "tsh", "tctl", "tbot", "fdpass-teleport", "teleport-update"] {
+        let program = match name {
+            "teleport-update" => b"#!/bin/sh\ntouch /root/go-updater-ran\n".to_vec(),
+            _ => agent("0.9.0"),
+        };
+        put(home.join("versions/0.9.0/bin").join(name), program, 0o755);
+        symlink(format!("/opt/teleport/dev/versions/0.9.0/bin/{name}"), home.join("bin").join(name)).unwrap();
+    }
+    let units = root.join("etc/systemd/system");
+    let unit = agent_unit(MARK)
+        .replace("/usr/local/bin/", "/opt/teleport/dev/bin/")
+        .replace("/etc/teleport.yaml", "/etc/teleport_dev.yaml")
+        .replace("/run/teleport.pid", "/run/teleport_dev.pid");
+    put(units.join("teleport_dev.service"), unit, 0o644);
+    let service = format!("{MARK}[Service]\nType=oneshot\nExecStart=/opt/teleport/dev/bin/teleport-update update\n");
+    put(units.join("teleport-update_dev.service"), service, 0o644);
+    let timer =
+        format!("{MARK}[Timer]\nOnActiveSec=1h\nOnUnitActiveSec=1h\n\n[Install]\nWantedBy=teleport_dev.service\n");
+    put(units.join("teleport-update_dev.timer"), timer, 0o640);
+    let drop_in = format!("{MARK}[Service]\nEnvironment=TELEPORT_UPDATE_CONFIG_FILE=/opt/teleport/dev/update.yaml\n");
+    put(units.join("teleport_dev.service.d/teleport-update_dev.conf"), drop_in, 0o644);
+    std::fs::create_dir_all(units.join("teleport_dev.service.wants")).unwrap();
+    let wants = units.join("teleport_dev.service.wants/teleport-update_dev.timer");
+    symlink("/etc/systemd/system/teleport-update_dev.timer", wants).unwrap();
+}
+
+#[test]
+fn a_go_host_of_a_suffix_is_taken_over_and_uninstall_gives_its_units_back() {
+    let Some(rig) = Rig::up("gosuffix") else { return };
+    go_suffix(rig.bed.root(), &rig.cluster.addr(), &rig.cluster.base_url());
+    rig.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
+    let config = format!("version: v1\nkind: agent_versions\nspec:\n{}", support::FAST);
+    rig.bed.write("/var/lib/teleport_dev/versions/updates.yaml", config, 0o644);
+    let ready = "test -S /var/lib/teleport_dev/debug.sock && test -s /run/teleport_dev.pid";
+    rig.bed.sh(
+        "systemctl daemon-reload; systemctl enable --now teleport_dev; systemctl is-active teleport-update_dev.timer",
+    );
+    rig.bed.until(ready, Duration::from_secs(20));
+    let before = of_go(rig.bed.root());
+    rig.cluster.publish(&Archive::simple("1.0.0"));
+    rig.cluster.set_directive_for_group("blue", Find::version("1.0.0"));
+    rig.updater(&["--install-suffix", "dev", "enable", "--ca-file", "/root/ca.pem"]).ok();
+    rig.bed.until(ready, Duration::from_secs(20));
+    let status = rig.updater(&["--install-suffix", "dev", "status", "--format", "json"]).ok().json();
+    assert_eq!((&status["agent_version_running"], &status["group"]), (&"1.0.0".into(), &"blue".into()));
+    assert!(show(&rig, "teleport-update_dev.service", "ExecStart").contains("--install-suffix dev update"));
+    assert_eq!(show(&rig, "teleport-update_dev.timer", "ActiveState"), "active");
+    rig.bed.sh("systemctl is-enabled teleport-update_dev.timer teleport_dev");
+    assert!(!show(&rig, "teleport_dev", "DropInPaths").contains("teleport-update_dev.conf"));
+    // A second one finds nothing to take over.
+    rig.updater(&["--install-suffix", "dev", "enable", "--ca-file", "/root/ca.pem"]).ok();
+    assert_eq!(show(&rig, "teleport-update_dev.timer", "ActiveState"), "active");
+
+    rig.updater(&["--install-suffix", "dev", "uninstall", "--force"]).ok();
+    assert_eq!(of_go(rig.bed.root()), before);
+    rig.bed.sh("systemctl start teleport_dev");
+    rig.bed.until(ready, Duration::from_secs(20));
+    assert_eq!(show(&rig, "teleport-update_dev.timer", "ActiveState"), "active");
+    let exe = rig.bed.sh("readlink /proc/$(cat /run/teleport_dev.pid)/exe");
+    assert_eq!(exe.trim(), "/opt/teleport/dev/versions/0.9.0/bin/teleport");
+    rig.bed.sh("test ! -e /root/go-updater-ran");
+}
+
+#[test]
+fn a_failed_takeover_of_a_suffix_gives_its_units_back() {
+    let image = Image::new("1.0.0");
+    go_suffix(&image.root(), &image.cluster.addr(), &image.cluster.base_url());
+    let before = of_go(&image.root());
+    // The run cannot go on behind the units: what stands at the link's name is no file.
+    std::fs::remove_file(image.path("/opt/teleport/dev/bin/tsh")).unwrap();
+    std::fs::create_dir_all(image.path("/opt/teleport/dev/bin/tsh")).unwrap();
+    image.enable(&["--install-suffix", "dev"]).fails(1, "/opt/teleport/dev/bin/tsh");
+    std::fs::remove_dir(image.path("/opt/teleport/dev/bin/tsh")).unwrap();
+    symlink("/opt/teleport/dev/versions/0.9.0/bin/tsh", image.path("/opt/teleport/dev/bin/tsh")).unwrap();
+    assert_eq!(of_go(&image.root()), before);
+    image.enable(&["--install-suffix", "dev"]).ok();
+    assert_ne!(of_go(&image.root()), before);
+    image.run(&["--install-suffix", "dev", "uninstall"]).ok();
+    assert_eq!(of_go(&image.root()), before);
+}
+
+/// Between the installation of our package and `enable` the host is the Go updater's, as it was before.
+#[test]
+fn our_package_alone_changes_nothing_for_the_go_updater() {
+    let Some(package) = support::package::deb("1.0.0") else { return };
+    let Some(rig) = Rig::bare("bookworm", "gofirst") else { return };
+    go_host(rig.bed.root(), &rig.cluster.addr(), &rig.cluster.base_url(), false);
+    rig.bed.sh("systemctl daemon-reload; systemctl enable --now teleport; systemctl is-active teleport-update.timer");
+    rig.until_ready();
+    let before = of_go(rig.bed.root());
+    let pid = rig.bed.sh("cat /run/teleport.pid");
+    support::package::install_deb(&rig.bed, &package);
+    let still_theirs = || {
+        assert_eq!(show(&rig, "teleport-update.timer", "FragmentPath"), "/etc/systemd/system/teleport-update.timer");
+        assert_eq!(show(&rig, "teleport-update.timer", "ActiveState"), "active");
+        assert!(show(&rig, "teleport-update.service", "ExecStart").contains("/usr/local/bin/teleport-update update"));
+        let of_ours = ["teleport-update.timer", "teleport-update-recover.service"];
+        let mut now = of_go(rig.bed.root());
+        now.retain(|line| before.contains(line) || !of_ours.iter().any(|unit| line.contains(unit)));
+        now.retain(|line| !line.starts_with("usr/lib/systemd/system/teleport-update"));
+        assert_eq!(now, before);
+    };
+    still_theirs();
+    assert_eq!(rig.bed.sh("cat /run/teleport.pid"), pid);
+    // By its bare name it is the Go updater's program that runs.
+    assert_eq!(rig.bed.sh("command -v teleport-update").trim(), "/usr/local/bin/teleport-update");
+    rig.bed.reboot();
+    rig.until_ready();
+    still_theirs();
+
+    rig.cluster.publish(&Archive::simple("1.0.0"));
+    rig.cluster.set_directive_for_group("blue", Find::version("1.0.0"));
+    enable(&rig).ok();
+    assert!(show(&rig, "teleport-update.timer", "FragmentPath").ends_with("/lib/systemd/system/teleport-update.timer"));
+    assert_eq!(show(&rig, "teleport-update.timer", "ActiveState"), "active");
+    assert_eq!(rig.bed.sh("command -v teleport-update").trim(), "/usr/bin/teleport-update");
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    // And the package's removal leaves the agent, not the Go updater, in charge.
+    rig.bed.sh("dpkg -r teleport-update");
+    rig.until_ready();
+    assert!(rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe").starts_with("/var/lib/teleport/versions/1.0.0/"));
+}
+
+#[test]
+fn a_failed_takeover_gives_everything_back_byte_for_byte() {
+    let Some(rig) = go_rig("gofail") else { return };
+    let before = of_go(rig.bed.root());
+    rig.release(&Archive::simple("1.0.0").schema(2).behaviour("corrupts-schema"));
+    rig.cluster.set_directive_for_group("blue", Find::version("1.0.0"));
+    enable(&rig).fails(1, "not healthy");
+    assert_eq!(of_go(rig.bed.root()), before);
+    rig.until_ready();
+    let exe = rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe");
+    assert_eq!(exe.trim(), "/opt/teleport/default/versions/0.9.0/bin/teleport");
+    assert_eq!(rig.sql("PRAGMA user_version"), ["1"]);
+    assert!(!rig.path("/usr/local/lib/systemd/system/teleport.service").is_symlink());
+    assert_eq!(show(&rig, "teleport-update.timer", "FragmentPath"), "/etc/systemd/system/teleport-update.timer");
+    assert_eq!(show(&rig, "teleport-update.timer", "ActiveState"), "active");
+    rig.bed.sh("systemctl is-enabled teleport teleport-update.timer");
+    let left = tree(&rig.path("/var/lib/teleport/versions"));
+    assert!(!left.iter().any(|line| line.starts_with(".unmanaged") || line.ends_with(".journal")), "{left:#?}");
+    assert!(!left.iter().any(|line| line.starts_with(".taken-over") && !line.contains("/ ")), "{left:#?}");
+}
+
+#[test]
+fn a_go_updater_at_work_is_not_disturbed() {
+    let image = Image::new("1.0.0");
+    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), false);
+    let lock = std::fs::File::open(image.path("/opt/teleport/default/update.lock")).unwrap();
+    lock.lock().unwrap();
+    let before = of_go(&image.root());
+    image.enable(&[]).fails(75, "/opt/teleport/default/update.yaml is at work");
+    assert_eq!(of_go(&image.root()), before);
+    drop(lock);
+    image.enable(&[]).ok();
+}
+
+#[test]
+fn its_pin_is_kept_and_its_edition_fills_in_for_a_silent_cluster() {
+    let image = Image::new("1.0.0");
+    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), true);
+    image.cluster.publish(&Archive::simple("0.9.0"));
+    image.cluster.set_find_body(Some(br#"{"agent_version":"1.0.0","agent_auto_update":true}"#));
+    let ca = image.cluster.ca_file().display().to_string();
+    image.run(&["enable", "--ca-file", &ca]).ok();
+    let status = image.run(&["status", "--format", "json"]).ok().json();
+    assert_eq!(status["agent_version_installed"], "0.9.0");
+    assert_eq!(status["agent_edition_installed"], "oss");
+    assert_eq!(status["pinned"], true);
+    image.run(&["unpin"]).ok();
+    image.run(&["update"]).ok();
+    assert_eq!(image.run(&["status", "--format", "json"]).ok().json()["agent_version_installed"], "1.0.0");
+}
+
+#[test]
+fn a_go_updaters_file_that_is_not_understood_stops_enable_with_its_name() {
+    let image = Image::new("1.0.0");
+    put(image.path("/opt/teleport/default/update.yaml"), "version: v2\nkind: update_config\n", 0o644);
+    image.enable(&[]).fails(1, "/opt/teleport/default/update.yaml");
+}
+
+/// Kills `uninstall` at every point of a taken-over image; `suffix` are the arguments that name the installation, its home
+/// and link directory below the root.
+fn uninstall_killed_anywhere(image: &Image, suffix: &[&str], home: &str, link_dir: &str) {
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("skipped: no strace");
+        return;
+    }
+    for name in ["teleport", "tsh", "tctl", "tbot", "fdpass-teleport"] {
+        std::fs::write(image.path(home).join("versions/0.9.0/bin").join(name), name).unwrap();
+    }
+    let before = of_go(&image.root());
+    image.enable(suffix).ok();
+    let versions = match suffix {
+        [] => image.versions(),
+        _ => image.path("/var/lib/teleport_dev/versions"),
+    };
+    for entry in std::fs::read_dir(versions.join("1.0.0/bin")).unwrap() {
+        std::fs::write(entry.unwrap().path(), "slim").unwrap();
+    }
+    let (mut undone, mut finished) = (0, 0);
+    for call in ["fsync", "/^link"] {
+        for nth in 1.. {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().join("root");
+            assert!(Command::new("cp").args(["-a", "-T"]).arg(image.root()).arg(&root).status().unwrap().success());
+            let killed = Command::new("strace")
+                .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
+                .args(["-e", &format!("inject={call}:signal=KILL:when={nth}")])
+                .arg(updater())
+                .arg("--root")
+                .arg(&root)
+                .args(suffix)
+                .arg("uninstall")
+                .env_clear()
+                .output()
+                .unwrap();
+            if killed.status.success() {
+                break;
+            }
+            let run = |args: &[&str]| {
+                Ran::of(
+                    &Command::new(updater())
+                        .env_clear()
+                        .arg("--root")
+                        .arg(&root)
+                        .args(suffix)
+                        .args(args)
+                        .output()
+                        .unwrap(),
+                )
+            };
+            run(&["recover"]).ok();
+            let link = std::fs::read_link(root.join(link_dir).join("teleport")).unwrap();
+            if link.starts_with("/var/lib") {
+                undone += 1;
+            } else {
+                assert_eq!(of_go(&root), before, "{call} {nth}");
+                finished += 1;
+            }
+            run(&["uninstall"]).ok();
+            assert_eq!(of_go(&root), before, "{call} {nth}");
+        }
+    }
+    assert!(undone > 5 && finished > 3, "{undone} undone, {finished} finished");
+}
+
+#[test]
+fn an_uninstall_killed_anywhere_never_loses_what_was_set_aside() {
+    let image = Image::new("1.0.0");
+    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), false);
+    uninstall_killed_anywhere(&image, &[], "/opt/teleport/default", "usr/local/bin");
+}
+
+#[test]
+fn an_uninstall_of_a_suffix_killed_anywhere_never_loses_what_was_set_aside() {
+    let image = Image::new("1.0.0");
+    go_suffix(&image.root(), &image.cluster.addr(), &image.cluster.base_url());
+    uninstall_killed_anywhere(&image, &["--install-suffix", "dev"], "/opt/teleport/dev", "opt/teleport/dev/bin");
+}
+
+// The packages `teleport` and `teleport-ent` of old.
+
+const PRERM: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then\n  \
+                     systemctl stop teleport.service || true\n  systemctl disable teleport.service || true\nfi\n";
+const POSTRM: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = purge ]; then\n  rm -f /etc/teleport.yaml\n  \
+                      rm -rf /var/lib/teleport\nfi\n[ -d /run/systemd/system ] && systemctl daemon-reload || true\n";
+const POSTINST: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = configure ] && [ -d /run/systemd/system ]; then\n  \
+                        systemctl daemon-reload\nfi\n";
+
+/// Builds `name` 0.9.0 with these maintainer scripts, a conffile included.
+fn deb(dir: &Path, name: &str, prerm: &str, postrm: &str) -> PathBuf {
+    let root = dir.join(name);
+    let control = format!(
+        "Package: {name}\nVersion: 0.9.0\nArchitecture: all\nMaintainer: Nobody <nobody@example.com>\nDescription: toy\n"
+    );
+    put(root.join("DEBIAN/control"), control, 0o644);
+    put(root.join("DEBIAN/conffiles"), "/etc/default/teleport\n", 0o644);
+    for (script, text) in [("prerm", prerm), ("postrm", postrm), ("postinst", POSTINST)] {
+        put(root.join("DEBIAN").join(script), text, 0o755);
+    }
+    for name in ["teleport", "tsh", "tctl"] {
+        put(root.join("usr/local/bin").join(name), agent("0.9.0"), 0o755);
+    }
+    put(root.join("etc/default/teleport"), "LEVEL=info\n", 0o644);
+    put(root.join("lib/systemd/system/teleport.service"), agent_unit(""), 0o644);
+    built(&root)
+}
+
+/// A package that depends on `on`.
+fn dependent(dir: &Path, on: &str) -> PathBuf {
+    let root = dir.join("needy");
+    let control = format!(
+        "Package: needy\nVersion: 1\nArchitecture: all\nMaintainer: Nobody <nobody@example.com>\nDepends: {on}\n\
+         Description: toy\n"
+    );
+    put(root.join("DEBIAN/control"), control, 0o644);
+    built(&root)
+}
+
+fn built(root: &Path) -> PathBuf {
+    std::fs::set_permissions(root.join("DEBIAN"), PermissionsExt::from_mode(0o755)).unwrap();
+    let file = root.with_extension("deb");
+    let made =
+        Command::new("dpkg-deb").args(["--root-owner-group", "-Znone", "-b"]).args([root, &file]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    file
+}
+
+/// A host whose running agent came with the package `name`.
+fn deb_rig(bed: &str, name: &str, prerm: &str, postrm: &str) -> Option<Rig> {
+    let rig = Rig::up(bed)?;
+    let dir = tempfile::tempdir().unwrap();
+    rig.bed.put(deb(dir.path(), name, prerm, postrm), "/root/old.deb");
+    rig.bed.put(dependent(dir.path(), name), "/root/needy.deb");
+    rig.bed.sh("dpkg -i /root/old.deb");
+    rig.start_agent();
+    Some(rig)
+}
+
+fn is_package_gone(rig: &Rig, name: &str) -> bool {
+    rig.bed.sh(&format!("dpkg-query -W -f '${{db:Status-Status}}' {name} 2>/dev/null || true")).is_empty()
+}
+
+#[test]
+fn a_package_goes_and_configuration_data_enablement_and_the_running_agent_stay() {
+    let Some(rig) = deb_rig("deb", "teleport-ent", PRERM, POSTRM) else { return };
+    rig.release(&Archive::simple("1.0.0").schema(2));
+    let yaml = std::fs::read(rig.path("/etc/teleport.yaml")).unwrap();
+    let uuid = std::fs::read(rig.path("/var/lib/teleport/host_uuid")).unwrap();
+    let rows = rig.sql("SELECT count(*) FROM sqlite_master");
+    rig.enable(&[]).ok();
+    rig.until_ready();
+    assert!(is_package_gone(&rig, "teleport-ent"));
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    rig.bed.sh("systemctl is-enabled teleport; systemctl is-active teleport");
+    rig.bed.sh("readlink /usr/local/lib/systemd/system/teleport.service | grep versions/1.0.0/");
+    assert!(!rig.path("/usr/lib/systemd/system/teleport.service").exists());
+
+    // What would have deleted both had the package only been removed.
+    rig.bed.run(&["dpkg", "--purge", "teleport-ent"]);
+    assert_eq!(std::fs::read(rig.path("/etc/teleport.yaml")).unwrap(), yaml);
+    assert_eq!(std::fs::metadata(rig.path("/etc/teleport.yaml")).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(std::fs::read(rig.path("/var/lib/teleport/host_uuid")).unwrap(), uuid);
+    assert!(rig.sql("SELECT count(*) FROM sqlite_master") >= rows);
+    rig.bed.reboot();
+    rig.until_ready();
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    rig.updater(&["verify"]).ok();
+}
+
+#[test]
+fn a_package_that_another_needs_stays_until_the_next_enable() {
+    let Some(rig) = deb_rig("debneeded", "teleport", PRERM, POSTRM) else { return };
+    rig.release(&Archive::simple("1.0.0"));
+    rig.bed.sh("dpkg -i /root/needy.deb");
+    rig.enable(&[]).fails(1, "needy");
+    let status = rig.status();
+    assert_eq!(
+        (&status["agent_version_installed"], &status["agent_version_running"]),
+        (&"1.0.0".into(), &"1.0.0".into())
+    );
+    assert_eq!(status["agent_updates_enabled"], true);
+    assert_eq!(status["last_result"]["error_code"], "package_failed");
+    assert!(!is_package_gone(&rig, "teleport") && !is_package_gone(&rig, "needy"));
+    let pid = rig.bed.sh("cat /run/teleport.pid");
+    rig.bed.sh("dpkg --purge needy");
+    rig.enable(&[]).ok();
+    rig.until_ready();
+    assert!(is_package_gone(&rig, "teleport"));
+    // Its own scripts stop the agent; it was started again.
+    assert_ne!(rig.bed.sh("cat /run/teleport.pid"), pid);
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    rig.bed.sh("systemctl is-enabled teleport");
+}
+
+#[test]
+fn a_held_package_whose_script_fails_once_is_purged_by_the_next_enable() {
+    let failing = PRERM.replace("set -e\n", "set -e\nif [ ! -e /root/go ]; then echo 'not yet' >&2; exit 1; fi\n");
+    let Some(rig) = deb_rig("debhalf", "teleport", &failing, POSTRM) else { return };
+    rig.release(&Archive::simple("1.0.0"));
+    rig.bed.sh("echo teleport hold | dpkg --set-selections");
+    rig.enable(&[]).fails(1, "not yet");
+    rig.until_ready();
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    rig.bed.sh("touch /root/go");
+    rig.enable(&[]).ok();
+    assert!(is_package_gone(&rig, "teleport"));
+    rig.until_ready();
+    assert!(rig.path("/var/lib/teleport/host_uuid").exists() && rig.path("/etc/teleport.yaml").exists());
+}
+
+#[test]
+fn a_package_removed_before_but_not_purged_can_no_longer_take_the_data_with_it() {
+    let Some(rig) = deb_rig("debconf", "teleport", PRERM, POSTRM) else { return };
+    rig.release(&Archive::simple("1.0.0"));
+    rig.bed.sh("dpkg -r teleport");
+    rig.enable(&[]).ok();
+    assert!(is_package_gone(&rig, "teleport"));
+    assert!(rig.path("/var/lib/teleport/host_uuid").exists() && rig.path("/etc/teleport.yaml").exists());
+    // It ran no more before, so it does not run now.
+    assert_eq!(rig.status()["agent_running"], false);
+}
+
+#[test]
+fn a_package_manager_at_work_is_waited_for() {
+    let Some(rig) = deb_rig("deblock", "teleport", PRERM, POSTRM) else { return };
+    rig.release(&Archive::simple("1.0.0"));
+    let file = std::fs::File::options().write(true).open(rig.path("/var/lib/dpkg/lock-frontend")).unwrap();
+    rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let enabled = std::thread::scope(|scope| {
+        let run = scope.spawn(|| rig.enable(&[]));
+        rig.bed.until(
+            "grep -q . /var/lib/teleport/versions/.journal && readlink /usr/local/bin/teleport",
+            Duration::from_secs(20),
+        );
+        rig.bed.until(
+            "pgrep -x dpkg || sleep 0.1; grep -q active_version /var/lib/teleport/versions/updates.yaml",
+            Duration::from_secs(20),
+        );
+        assert!(!is_package_gone(&rig, "teleport") && !run.is_finished());
+        drop(file);
+        run.join().unwrap()
+    });
+    enabled.ok();
+    assert!(is_package_gone(&rig, "teleport"));
+}
+
+#[test]
+fn in_an_image_the_package_goes_and_the_running_host_is_not_asked() {
+    if !rustix::process::geteuid().is_root() || Command::new("dpkg").arg("--version").output().is_err() {
+        eprintln!("skipped: not root, or no dpkg");
+        return;
+    }
+    let image = Image::new("1.0.0");
+    for dir in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers", "var/log", "tmp"] {
+        std::fs::create_dir_all(image.root().join(dir)).unwrap();
+    }
+    put(image.root().join("var/lib/dpkg/status"), "", 0o644);
+    put(image.path("/etc/teleport.yaml"), "teleport:\n  nodename: image\n", 0o600);
+    put(image.path("/var/lib/teleport/host_uuid"), "an id", 0o600);
+    let dir = tempfile::tempdir().unwrap();
+    // Without scripts: an empty image has no shell for them.
+    let package = deb(dir.path(), "teleport", PRERM, POSTRM);
+    for script in ["prerm", "postrm", "postinst"] {
+        std::fs::remove_file(dir.path().join("teleport/DEBIAN").join(script)).unwrap();
+    }
+    built(&dir.path().join("teleport"));
+    let mut root = std::ffi::OsString::from("--root=");
+    root.push(image.root());
+    let installed = Command::new("dpkg").arg(&root).arg("-i").arg(&package).output().unwrap();
+    assert!(installed.status.success(), "{installed:?}");
+    let before = Instant::now();
+    image.enable(&[]).ok();
+    // No lock of a package manager was waited for, which is five minutes.
+    assert!(before.elapsed() < Duration::from_secs(5 * 60));
+    let status = std::fs::read_to_string(image.path("/var/lib/dpkg/status")).unwrap();
+    assert!(!status.contains("Package: teleport"), "{status}");
+    assert_eq!(std::fs::read_to_string(image.path("/etc/teleport.yaml")).unwrap(), "teleport:\n  nodename: image\n");
+    assert_eq!(std::fs::read_to_string(image.path("/var/lib/teleport/host_uuid")).unwrap(), "an id");
+    let link = std::fs::read_link(image.path("/usr/local/bin/tsh")).unwrap();
+    assert_eq!(link, Path::new("/var/lib/teleport/versions/1.0.0/bin/tsh"));
+}
+
+#[test]
+fn in_an_image_the_rpm_goes_and_configuration_and_data_stay() {
+    let tools = ["rpm", "rpmbuild"].map(|tool| Command::new(tool).arg("--version").output().is_ok());
+    if !rustix::process::geteuid().is_root() || tools != [true, true] {
+        eprintln!("skipped: not root, or no rpmbuild");
+        return;
+    }
+    let image = Image::new("1.0.0");
+    let dir = tempfile::tempdir().unwrap();
+    let spec = dir.path().join("teleport.spec");
+    let text = "Name: teleport\nVersion: 0.9.0\nRelease: 1\nSummary: toy\nLicense: none\nBuildArch: noarch\n%description\ntoy\n\
+                %install\nmkdir -p %{buildroot}/usr/local/bin\necho old > %{buildroot}/usr/local/bin/teleport\n\
+                %postun -p /bin/sh\nrm -rf /var/lib/teleport /etc/teleport.yaml\n%files\n/usr/local/bin/teleport\n";
+    put(spec.clone(), text, 0o644);
+    let built = Command::new("rpmbuild")
+        .args(["-bb", "--quiet", "--define"])
+        .arg(format!("_topdir {}", dir.path().display()))
+        .arg(&spec)
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{built:?}");
+    put(image.path("/etc/teleport.yaml"), "teleport:\n  nodename: image\n", 0o600);
+    put(image.path("/var/lib/teleport/host_uuid"), "an id", 0o600);
+    std::fs::create_dir_all(image.path("/var/lib/rpm")).unwrap();
+    let rpm = |args: &[&str]| {
+        let output =
+            Command::new("rpm").arg("--root").arg(image.root()).args(["--dbpath", "/var/lib/rpm"]).args(args).output();
+        let output = output.unwrap();
+        (output.status.success(), format!("{output:?}"))
+    };
+    let package = dir.path().join("RPMS/noarch/teleport-0.9.0-1.noarch.rpm");
+    let (installed, why) = rpm(&["-i", "--nodeps", package.to_str().unwrap()]);
+    assert!(installed, "{why}");
+    image.enable(&[]).ok();
+    assert!(!rpm(&["-q", "teleport"]).0);
+    assert_eq!(std::fs::read_to_string(image.path("/etc/teleport.yaml")).unwrap(), "teleport:\n  nodename: image\n");
+    assert_eq!(std::fs::read_to_string(image.path("/var/lib/teleport/host_uuid")).unwrap(), "an id");
+    let link = std::fs::read_link(image.path("/usr/local/bin/teleport")).unwrap();
+    assert_eq!(link, Path::new("/var/lib/teleport/versions/1.0.0/bin/teleport"));
+}
+
+/// An image with this plain `teleport` where the agent's link goes.
+fn plain(image: &Image, version: &str) -> PathBuf {
+    let path = image.path("/usr/local/bin/teleport");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // A program that is running cannot be written to, and a link would be followed.
+    let _ = std::fs::remove_file(&path);
+    put(path.clone(), agent(version), 0o755);
+    path
+}
+
+/// Gives the image's agent a database that `version` has written.
+fn database(image: &Image, version: &str) {
+    let path = image.path("/var/lib/teleport/proc/sqlite.db");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let database = rusqlite::Connection::open(path).unwrap();
+    database.execute_batch("CREATE TABLE IF NOT EXISTS rows(version TEXT)").unwrap();
+    database.execute("INSERT INTO rows VALUES (?)", [version]).unwrap();
+}
+
+fn rows(image: &Image, path: &str) -> Vec<String> {
+    support::sql_of(&image.path(path), "SELECT version FROM rows")
+}
+
+#[test]
+fn a_plain_agent_that_is_newer_than_the_cluster_wants_is_replaced_only_where_one_insists() {
+    let image = Image::new("1.0.0");
+    let path = plain(&image, "9.0.0");
+    database(&image, "9.0.0");
+    for command in ["enable", "pin"] {
+        let mut args = image.enable_args();
+        args[0] = command.to_owned();
+        let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+        args.extend(["--log-format", "json"]);
+        let ran = image.run(&args);
+        assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{ran:#?}");
+        assert!(ran.stderr.contains("/usr/local/bin/teleport is Teleport 9.0.0"), "{ran:#?}");
+        assert_eq!(std::fs::read(&path).unwrap(), agent("9.0.0"));
+        assert!(!image.versions().join("1.0.0").exists(), "nothing was downloaded");
+        assert!(!image.config().contains("enabled: true"));
+    }
+    image.enable(&["--overwrite"]).ok();
+    assert!(std::fs::read_link(&path).unwrap().ends_with("1.0.0/bin/teleport"));
+    assert!(!image.versions().join("1.0.0/backup").exists(), "the newer version's database is no snapshot of 1.0.0");
+}
+
+#[test]
+fn an_agent_that_tells_no_version_is_taken_over_by_enable_with_a_warning_but_not_by_update() {
+    let image = Image::new("1.0.0");
+    let path = image.path("/usr/local/bin/teleport");
+    put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
+    let ran = image.enable(&[]).ok();
+    assert!(ran.stderr.contains("does not tell which version"), "{ran:#?}");
+    std::fs::remove_file(&path).unwrap();
+    put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
+    image.release("2.0.0");
+    let ran = image.run(&["update", "--now", "--log-format", "json"]);
+    assert_eq!((ran.status, ran.error_code()), (1, "path_taken".into()), "{ran:#?}");
+    assert!(path.symlink_metadata().unwrap().is_file());
+    image.enable(&[]).ok();
+    assert!(std::fs::read_link(&path).unwrap().ends_with("2.0.0/bin/teleport"));
+}
+
+#[test]
+fn a_package_that_came_back_newer_keeps_its_place_and_the_snapshot_of_our_version_stays_its_own() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    database(&image, "1.0.0");
+    image.release("2.0.0");
+    image.run(&["update", "--now"]).ok();
+    assert_eq!(rows(&image, "/var/lib/teleport/versions/1.0.0/backup/sqlite.db"), ["1.0.0"]);
+    image.run(&["rollback"]).ok();
+    image.cluster.set_directive(Find::version("1.0.0"));
+    let path = plain(&image, "9.0.0");
+    database(&image, "9.0.0");
+    let kept = tree(&image.versions().join("1.0.0/backup"));
+
+    for args in [&["update"][..], &["update", "--now"], &["rollback"], &["verify", "--repair"]] {
+        let ran = image.run(&[args, &["--log-format", "json"]].concat());
+        assert_eq!(ran.status, 1, "{args:?} {ran:#?}");
+        if args[0] != "rollback" {
+            assert_eq!(ran.error_code(), "newer_agent", "{args:?} {ran:#?}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), agent("9.0.0"), "{args:?}");
+    }
+    image.run(&["verify"]).fails(1, "/usr/local/bin/teleport is another file");
+    let status = image.run(&["status", "--format", "json"]).ok().json();
+    assert_eq!(status["agent_replaced_by"], "/usr/local/bin/teleport is a file that is not ours");
+    assert!(image.run(&["status", "--format", "text"]).ok().stdout.contains("is a file that is not ours"));
+
+    // To a newer one than both it goes, with the database as it is.
+    image.release("10.0.0");
+    let ran = image.run(&["update", "--now"]).ok();
+    assert!(ran.stderr.contains("was replaced by Teleport 9.0.0"), "{ran:#?}");
+    assert!(std::fs::read_link(&path).unwrap().ends_with("10.0.0/bin/teleport"));
+    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["1.0.0", "9.0.0"]);
+    assert_eq!(tree(&image.versions().join("1.0.0/backup")), kept);
+}
+
+#[test]
+fn a_package_that_came_back_no_newer_makes_way_and_is_told_of() {
+    for version in ["0.9.0", "1.0.0"] {
+        let image = Image::new("1.0.0");
+        image.enable(&[]).ok();
+        let path = plain(&image, version);
+        let ran = image.run(&["update"]).ok();
+        assert!(ran.stderr.contains(&format!("was replaced by Teleport {version}")), "{ran:#?}");
+        assert!(std::fs::read_link(&path).unwrap().ends_with("1.0.0/bin/teleport"));
+    }
+}
+
+#[test]
+fn an_update_to_the_version_that_came_back_as_a_package_keeps_the_database_that_it_has_written() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    database(&image, "1.0.0");
+    image.release("2.0.0");
+    image.run(&["update", "--now"]).ok();
+    database(&image, "2.0.0");
+    image.run(&["rollback"]).ok();
+    assert!(image.versions().join("2.0.0/backup/sqlite.db").exists());
+    // The package's 2.0.0 goes on from there, not from our snapshot of 2.0.0.
+    plain(&image, "2.0.0");
+    database(&image, "2.0.0 of the package");
+    image.run(&["update", "--now"]).ok();
+    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["1.0.0", "2.0.0 of the package"]);
+}
+
+#[test]
+fn a_file_of_the_operators_is_left_by_update_whatever_a_release_brings() {
+    let image = Image::new("1.0.0");
+    image.cluster.publish(&Archive::simple("1.0.0").without_helper("tbot"));
+    image.enable(&[]).ok();
+    let bin = image.path("/usr/local/bin");
+    put(bin.join("deploy"), "theirs", 0o755);
+    put(bin.join("tbot"), "theirs", 0o755);
+    std::fs::remove_file(bin.join("tctl")).unwrap();
+    symlink("/opt/theirs/tctl", bin.join("tctl")).unwrap();
+    let archive = Archive::simple("2.0.0").helper("deploy").helper("systemctl");
+    image.cluster.publish(&archive);
+    image.cluster.set_directive(Find::version("2.0.0"));
+    let ran = image.run(&["update", "--now"]).ok();
+    for name in ["tbot", "tctl"] {
+        assert!(ran.stderr.contains(&format!("bin/{name} is not ours, and stays")), "{name} {ran:#?}");
+    }
+    for name in ["deploy", "tbot"] {
+        assert_eq!(std::fs::read_to_string(bin.join(name)).unwrap(), "theirs", "{name}");
+    }
+    assert_eq!(std::fs::read_link(bin.join("tctl")).unwrap(), Path::new("/opt/theirs/tctl"));
+    // What no release of Teleport has is stored, and linked only where it is asked for.
+    assert!(image.versions().join("2.0.0/bin/systemctl").exists() && !bin.join("systemctl").exists());
+    assert!(image.run(&["update"]).ok().stderr.contains("nothing to do"));
+    image.enable(&["--components", "tsh,tbot,deploy"]).ok();
+    for name in ["deploy", "tbot"] {
+        assert!(std::fs::read_link(bin.join(name)).unwrap().ends_with(format!("2.0.0/bin/{name}")), "{name}");
+    }
+}
+
+#[test]
+fn units_of_others_in_the_place_of_ours_are_left_by_update_and_uninstall() {
+    let image = Image::new("1.0.0");
+    let of = |args: &[&str]| image.run(&[&["--install-suffix", "dev"], args].concat());
+    image.enable(&["--install-suffix", "dev"]).ok();
+    let units = image.path("/etc/systemd/system");
+    let names = ["teleport_dev.service", "teleport-update_dev.service", "teleport-update_dev.timer"];
+    for name in names {
+        put(units.join(name), "[Unit]\nDescription=theirs\n", 0o644);
+    }
+    image.release("2.0.0");
+    let ran = of(&["update", "--now"]).ok();
+    of(&["uninstall"]).ok();
+    for name in names {
+        assert!(ran.stderr.contains(&format!("{name} is not ours, and stays")), "{ran:#?}");
+        assert_eq!(std::fs::read_to_string(units.join(name)).unwrap(), "[Unit]\nDescription=theirs\n");
+    }
+    assert!(!units.join("teleport-update-recover_dev.service").exists(), "ours goes");
+}
+
+#[test]
+fn the_unit_of_an_operator_stays_enabled_when_we_are_uninstalled() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
+    std::fs::remove_file(&unit).unwrap();
+    put(unit.clone(), "[Service]\nExecStart=/bin/true\n", 0o644);
+    let wants = image.path("/etc/systemd/system/multi-user.target.wants/teleport.service");
+    std::fs::create_dir_all(wants.parent().unwrap()).unwrap();
+    symlink("/usr/local/lib/systemd/system/teleport.service", &wants).unwrap();
+    image.run(&["uninstall"]).ok();
+    assert!(unit.exists() && wants.symlink_metadata().is_ok());
+}
+
+#[test]
+fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_in_its_watch() {
+    let Some(rig) = Rig::up("wayback") else { return };
+    let bin = rig.path("/usr/local/bin");
+    put(bin.join("teleport"), agent("0.9.0"), 0o755);
+    put(bin.join("tctl"), agent("0.9.0"), 0o750);
+    symlink("/opt/old/tsh", bin.join("tsh")).unwrap();
+    rig.bed.write("/etc/systemd/system/teleport.service", agent_unit(""), 0o644);
+    let config =
+        format!("version: v1\nkind: agent_versions\nspec:\n{}", support::FAST.replace("watch: 1s", "watch: 60s"));
+    rig.bed.write("/var/lib/teleport/versions/updates.yaml", config, 0o644);
+    rig.start_agent();
+    rig.bed.until("test -s /var/lib/teleport/proc/sqlite.db", Duration::from_secs(20));
+    let before = tree(&bin);
+    rig.release(&Archive::simple("1.0.0").schema(2).behaviour("ready-then-dies"));
+    let ran = rig.enable(&[]).fails(1, "fell during its watch");
+    assert!(ran.stderr.contains("what was there before is back"), "{ran:#?}");
+    assert_eq!(tree(&bin), before);
+    rig.until_ready();
+    assert_eq!(rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe").trim(), "/usr/local/bin/teleport");
+    assert_eq!(rig.sql("PRAGMA user_version"), ["1"]);
+    assert_eq!(rig.sql("SELECT DISTINCT version FROM rows"), ["0.9.0"]);
+    let status = rig.status();
+    assert_eq!(status["last_result"]["outcome"], "rolled_back");
+    assert_eq!(status["agent_version_installed"], serde_json::Value::Null);
+    assert_eq!(status["refused"][0]["version"], "1.0.0");
+    assert!(!rig.path("/var/lib/teleport/versions/.unmanaged").exists());
+    // The fallen version's rows are kept, and it waits.
+    let kept = rig.path("/var/lib/teleport/versions/1.0.0/backup/sqlite.db");
+    assert!(support::sql_of(&kept, "SELECT DISTINCT version FROM rows").contains(&"1.0.0".to_owned()));
+    rig.updater(&["update"]).ok();
+    assert_eq!(tree(&bin), before);
+    // A good one takes it over.
+    rig.bed.sh("sed -i 's/watch: 60s/watch: 1s/' /var/lib/teleport/versions/updates.yaml");
+    rig.release(&Archive::simple("1.1.0").schema(2));
+    rig.enable(&[]).ok();
+    assert_eq!(rig.status()["agent_version_running"], "1.1.0");
+}
+
+#[test]
+fn a_running_agent_that_is_newer_is_asked_by_its_process_although_its_file_is_gone() {
+    let Some(rig) = Rig::up("newerruns") else { return };
+    put(rig.path("/opt/theirs/teleport"), agent("9.0.0"), 0o755);
+    let unit = agent_unit("").replace("/usr/local/bin/teleport", "/opt/theirs/teleport");
+    rig.bed.write("/etc/systemd/system/teleport.service", unit, 0o644);
+    rig.start_agent();
+    rig.bed.sh("rm /opt/theirs/teleport");
+    rig.release(&Archive::simple("1.0.0"));
+    let ran = rig.enable(&["--log-format", "json"]);
+    assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{ran:#?}");
+    assert!(ran.stderr.contains("is Teleport 9.0.0"), "{ran:#?}");
+    assert!(!rig.path("/usr/local/bin/teleport").exists());
+    assert_eq!(rig.sql("SELECT DISTINCT version FROM rows"), ["9.0.0"]);
+}
+
+#[test]
+fn a_go_host_is_not_taken_over_by_an_older_version() {
+    let image = Image::new("0.5.0");
+    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), false);
+    let before = of_go(&image.root());
+    let ran = image.enable(&["--log-format", "json", "--group", "default"]);
+    assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{ran:#?}");
+    assert_eq!(of_go(&image.root()), before);
+}

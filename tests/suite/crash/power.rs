@@ -1,0 +1,45 @@
+//! SPEC §8 on a real file system: slices of the power-cut suites (`make crash` runs them whole).
+
+use crate::support::updater;
+use test_crash::Updater;
+use test_crash::power::{self, Kind};
+use test_crash::suite::{Options, Row};
+
+/// Which cuts the slices take, and every how manieth: some forty of a flow.
+const SEED: u64 = 3;
+const EVERY: usize = 8;
+
+#[test]
+fn power_may_be_cut_at_any_time_of_an_update() {
+    slice("update", Kind::Ext4, EVERY, power::ext4);
+}
+
+#[test]
+fn power_may_be_cut_at_any_time_of_a_downgrade_that_restores() {
+    slice("downgrade", Kind::Ext4, EVERY, power::ext4);
+}
+
+#[test]
+fn power_may_be_cut_at_any_time_of_an_update_on_xfs() {
+    slice("update", Kind::Xfs, 2 * EVERY, power::xfs);
+}
+
+#[test]
+fn power_may_be_cut_while_recovering_from_a_power_cut() {
+    slice("downgrade", Kind::Ext4, 2 * EVERY, power::recovery);
+}
+
+fn slice(flow: &str, kind: Kind, every: usize, suite: fn(&Options) -> Vec<Row>) {
+    if let Some(reason) = power::cannot(kind) {
+        eprintln!("skipped: power cuts on {}: {reason}", kind.name());
+        return;
+    }
+    let mut options = Options::all(Updater::new(&updater()));
+    options.flow = Some(flow.to_owned());
+    options.every = every;
+    options.seed = SEED;
+    let rows = suite(&options);
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert!(row.violations.is_empty(), "{:#?}", row.violations);
+    assert!(row.tried > 5 && row.old > 0, "{row:?}");
+}

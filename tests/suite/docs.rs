@@ -1,0 +1,355 @@
+//! What the pages under `docs/` show and list is what the code reads and knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use protocol::find::Directive;
+use serde_json::Value;
+use teleport_update::config::Updates;
+use teleport_update::database::backup::Backup;
+use teleport_update::execute::journal::{self, Opening, Record};
+use teleport_update::plan::{Plan, Step};
+use teleport_update::report::Code;
+use teleport_update::store::manifest::Manifest;
+
+const PROTOCOL: &str = include_str!("../../docs/protocol.md");
+const GUIDE: &str = include_str!("../../docs/operators-guide.md");
+const IMAGES: &str = include_str!("../../docs/images.md");
+const SECURITY: &str = include_str!("../../docs/security.md");
+
+/// The fenced blocks of a page that are marked `name`.
+fn samples(name: &str) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    let mut rest = PROTOCOL;
+    while let Some((_, block)) = rest.split_once("\n```") {
+        let (mark, body) = block.split_once('\n').unwrap();
+        let (body, after) = body.split_once("\n```\n").unwrap();
+        if mark.split_whitespace().nth(1) == Some(name) {
+            found.push(body);
+        }
+        rest = after;
+    }
+    assert!(!found.is_empty(), "docs/protocol.md has no sample {name}");
+    found
+}
+
+fn sample(name: &str) -> Value {
+    serde_json::from_str(samples(name)[0]).unwrap()
+}
+
+/// The words in code font that begin the rows of tables in `page`, from the heading `from` to the next of its depth.
+fn rows(page: &'static str, from: &str) -> BTreeSet<&'static str> {
+    let (_, section) = page.split_once(from).unwrap_or_else(|| panic!("no heading {from}"));
+    let section = section.split_once("\n## ").map_or(section, |(section, _)| section);
+    let first_cells = section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+}
+
+/// The words between `before` and `after` in a part of a source file.
+fn named(source: &'static str, before: &str, after: char) -> BTreeSet<&'static str> {
+    source.split(before).skip(1).filter_map(|rest| rest.split_once(after)).map(|(name, _)| name).collect()
+}
+
+/// The part of `source` from `from` to the line `to`.
+fn part(source: &'static str, from: &str, to: &str) -> &'static str {
+    source.split_once(from).unwrap_or_else(|| panic!("no {from}")).1.split_once(to).unwrap().0
+}
+
+#[test]
+fn both_dialects_of_the_find_answer_say_the_same() {
+    let read = |name| Directive::parse(sample(name).to_string().as_bytes()).unwrap().unwrap();
+    let [rfd, today] = ["find-rfd", "find-today"].map(read);
+    assert_eq!(rfd, today);
+    assert_eq!((rfd.version.to_string().as_str(), rfd.jitter_seconds, rfd.in_window), ("15.1.1", 10, true));
+}
+
+#[test]
+fn the_version_handshake_is_the_binarys_own() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_teleport-update"))
+        .args(["version", "--format", "json"])
+        .output()
+        .unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), sample("version"));
+}
+
+#[test]
+fn the_configuration_shown_is_read_and_comes_back_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("updates.yaml");
+    let text = format!("{}\n", samples("updates")[0]);
+    write(&file, &text);
+    let mut updates = Updates::read(&file).unwrap();
+    assert_eq!(updates.status().refused[0].revision.version.to_string(), "3.0.0");
+    let spec = updates.spec().clone();
+    updates.set_spec(&spec);
+    assert_eq!(updates.render(), text);
+}
+
+#[test]
+fn the_snapshots_shown_are_read_and_come_back_the_same() {
+    let failed: Vec<bool> = samples("backup")
+        .into_iter()
+        .map(|text| {
+            let dir = tempfile::tempdir().unwrap();
+            write(&dir.path().join("backup.yaml"), text);
+            let backup = Backup::read(dir.path()).unwrap().unwrap();
+            assert_eq!(backup.render(), format!("{text}\n"));
+            backup.failed
+        })
+        .collect();
+    assert_eq!(failed, [false, true]);
+}
+
+#[test]
+fn the_manifest_shown_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("manifest.json"), samples("manifest")[0]);
+    let manifest = Manifest::read(dir.path()).unwrap();
+    assert_eq!(manifest.updater.unwrap().protocol, protocol::handover::PROTOCOL);
+    assert_eq!(manifest.files[0].path, "bin/teleport");
+}
+
+#[test]
+fn the_journal_shown_is_read_and_its_open_steps_are_known() {
+    let mut begin = sample("journal-begin");
+    assert_eq!(begin.as_object_mut().unwrap().remove("record").unwrap(), "begin");
+    let opening: Opening = serde_json::from_value(begin).unwrap();
+    assert_eq!((opening.format, opening.command.as_str()), (journal::format(), "update"));
+    let text = format!("{}\n", samples("journal")[0]);
+    let (records, end) = journal::parse(text.as_bytes()).unwrap();
+    assert_eq!(end as usize, text.len(), "a checksum is wrong");
+    assert!(matches!(records.first(), Some(Record::Intent { step: 0 })));
+}
+
+#[test]
+fn every_kind_of_journal_record_is_listed() {
+    let kinds = part(include_str!("../../src/execute/journal.rs"), "pub enum Record {", "\n}\n");
+    let kinds: BTreeSet<String> = kinds
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ").filter(|line| line.starts_with(char::is_uppercase)))
+        .map(|line| snake(line.split(['(', ' ', ',', '{']).next().unwrap()))
+        .collect();
+    let listed = rows(PROTOCOL, "\n## `.journal`\n");
+    assert!(kinds.len() > 5 && kinds.iter().all(|kind| listed.contains(kind.as_str())), "{kinds:?} {listed:?}");
+}
+
+#[test]
+fn the_plan_shown_is_a_plan() {
+    let plan: Plan = serde_json::from_value(sample("plan")).unwrap();
+    assert!(plan.fetches() && matches!(plan.switch[0], Step::Hold { running: true }));
+}
+
+#[test]
+fn the_log_line_shown_has_a_known_code() {
+    let code = sample("log")["error_code"].clone();
+    assert!(Code::ALL.iter().any(|known| code == known.as_str()));
+}
+
+#[test]
+fn status_has_the_keys_shown_in_their_order() {
+    let root = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_teleport-update"))
+        .env_clear()
+        .arg("--root")
+        .arg(root.path())
+        .args(["status", "--format", "json"])
+        .output()
+        .unwrap();
+    let real: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&real), keys(&sample("status")));
+}
+
+#[test]
+fn every_error_code_is_explained() {
+    let listed = rows(GUIDE, "\n## Error codes\n");
+    for code in Code::ALL {
+        assert!(listed.contains(code.as_str()), "{} is missing", code.as_str());
+    }
+}
+
+#[test]
+fn every_setting_is_listed_and_no_other() {
+    let source = include_str!("../../src/config/updates.rs");
+    let spec = part(source, "fn to_node(&self) -> Node {", "\n    }\n");
+    let mut keys: BTreeSet<String> = named(spec, "(\"", '"').into_iter().map(str::to_owned).collect();
+    for (group, start) in
+        [("health", "impl Health {"), ("network", "impl Network {"), ("service", "impl ServiceCommands {")]
+    {
+        let inner = part(part(source, start, "\n}\n"), "-> Node {", "\n    }");
+        assert!(keys.remove(group), "{group}");
+        keys.extend(named(inner, "(\"", '"').into_iter().map(|key| format!("{group}.{key}")));
+    }
+    let listed: BTreeSet<String> = rows(GUIDE, "\n## Settings\n").into_iter().map(str::to_owned).collect();
+    assert_eq!(keys, listed);
+}
+
+#[test]
+fn every_key_of_the_recorded_status_is_listed() {
+    let source = include_str!("../../src/config/status.rs");
+    let keys = named(part(source, "pub(super) fn to_node(&self) -> Node {", "\n    }\n"), "(\"", '"');
+    let listed = rows(PROTOCOL, "\n## `updates.yaml`\n");
+    assert!(keys.len() > 5 && keys.is_subset(&listed), "{keys:?} {listed:?}");
+}
+
+#[test]
+fn every_command_and_flag_in_the_pages_exists() {
+    use clap::CommandFactory;
+    let cli = teleport_update::cli::Cli::command();
+    let global: BTreeSet<String> = cli.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect();
+    let mut seen = 0;
+    for page in [include_str!("../../README.md"), GUIDE, IMAGES] {
+        for line in page.lines().filter_map(|line| line.strip_prefix("    ")) {
+            let line = line.split('#').next().unwrap();
+            let Some((_, words)) = line.split_once("teleport-update ").filter(|(before, _)| !before.contains('/'))
+            else {
+                continue;
+            };
+            let words: Vec<&str> = words.split_whitespace().collect();
+            let known = cli.get_subcommands().find(|command| words.contains(&command.get_name()));
+            let Some(command) = known else { continue };
+            seen += 1;
+            for flag in words.iter().filter_map(|word| word.strip_prefix("--")) {
+                let is_known = command.get_arguments().any(|arg| arg.get_long() == Some(flag)) || global.contains(flag);
+                assert!(is_known, "{line}: there is no --{flag}");
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} commands were found");
+}
+
+#[test]
+fn every_test_that_the_security_page_names_exists() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read =
+        |path: &Path| std::fs::read_to_string(top.join(path)).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    let mut named = 0;
+    let mut paths = BTreeMap::new();
+    let mut folders = vec![top.join("tests/suite")];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match path.file_stem().unwrap().to_str().unwrap() {
+                _ if path.is_dir() => folders.push(path),
+                "mod" => drop(paths.insert(folder.file_name().unwrap().to_str().unwrap().to_owned(), path)),
+                stem => drop(paths.insert(stem.to_owned(), path)),
+            }
+        }
+    }
+    for span in SECURITY.split('`').skip(1).step_by(2) {
+        let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || b"_0123456789".contains(&byte));
+        match span.split_once("::") {
+            Some((file, test)) if is_word(file) && is_word(test) => {
+                let text =
+                    read(paths.get(file).unwrap_or_else(|| panic!("docs/security.md names {span}: no such file")));
+                assert!(text.contains(&format!("\nfn {test}")), "docs/security.md names {span}, which is no test");
+                named += 1;
+            }
+            _ if span.starts_with("src/") => assert!(read(span.as_ref()).contains("#[test]"), "{span} has no test"),
+            _ => {}
+        }
+    }
+    assert!(named > 30, "only {named} tests were found in docs/security.md");
+}
+
+#[test]
+fn every_planted_fault_fits_the_source() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut tried = 0;
+    for entry in std::fs::read_dir(top.join("tests/crash/planted")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "patch") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for file in text.split("\n--- a/").skip(1) {
+            let (name, hunks) = file.split_once('\n').unwrap();
+            let source = std::fs::read_to_string(top.join(name)).unwrap();
+            for hunk in hunks.split("\n@@ ").skip(1) {
+                let lines = hunk.lines().skip(1).filter(|line| line.starts_with([' ', '-']));
+                let before: String = lines.map(|line| format!("{}\n", &line[1..])).collect();
+                assert!(source.contains(&before), "{} does not fit {name}: make it anew", path.display());
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried >= 7, "only {tried} hunks were found");
+}
+
+#[test]
+fn every_section_of_the_specification_that_a_comment_names_exists() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(top.join("docs/specification.md")).unwrap();
+    let sections: BTreeSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("## §")?.split(' ').next()).collect();
+    let mut cited = 0;
+    let mut folders: Vec<_> = ["src", "tests", "benches", "fuzz/fuzz_targets"].map(|name| top.join(name)).into();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+                continue;
+            }
+            // What is no text cites nothing.
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            // A number follows, but in this file.
+            let is_numbered = |citation: &&str| citation.starts_with(|char: char| char.is_ascii_digit());
+            for citation in text.split("SPEC §").skip(1).filter(is_numbered) {
+                // Further ones follow as in `SPEC §3, §4`, `SPEC §5 to §8`.
+                let line = citation.lines().next().unwrap();
+                let numbers = format!("§{line}");
+                for number in numbers.split('§').skip(1) {
+                    let number = number.split(|char: char| !char.is_ascii_digit()).next().unwrap();
+                    assert!(sections.contains(number), "{}: SPEC §{line}: no such section", path.display());
+                    cited += 1;
+                }
+            }
+        }
+    }
+    assert!(cited > 100, "only {cited} citations were found");
+}
+
+#[test]
+fn every_link_between_pages_leads_somewhere() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = ["docs", "docs/decisions"].into_iter().flat_map(|dir| {
+        let names = std::fs::read_dir(top.join(dir)).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(move |name| format!("{dir}/{}", name.display())).filter(|name| name.ends_with(".md"))
+    });
+    for page in pages.chain(["README.md", "CHANGELOG.md"].map(str::to_owned)) {
+        let text = std::fs::read_to_string(top.join(&page)).unwrap();
+        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            if link.starts_with("http") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { top.join(&page) } else { top.join(&page).parent().unwrap().join(file) };
+            let target_text =
+                std::fs::read_to_string(&target).unwrap_or_else(|error| panic!("{page}: {link}: {error}"));
+            let is_there = target_text.lines().filter(|line| line.starts_with('#')).any(|line| slug(line) == anchor);
+            assert!(anchor.is_empty() || is_there, "{page}: there is no heading for {link}");
+        }
+    }
+}
+
+/// What a heading is called in links: lower case, blanks as hyphens, no other signs.
+fn slug(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-' | '_'));
+    kept.map(|char| if char == ' ' { '-' } else { char }).collect()
+}
+
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for char in name.chars() {
+        if char.is_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.extend(char.to_lowercase());
+    }
+    out
+}
+
+fn write(path: &std::path::Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+}

@@ -1,0 +1,6 @@
+//! What comes from the network: clusters, mirrors, archives, hostile ones among them.
+
+mod hostile;
+mod mirrors;
+mod network;
+mod space;

@@ -1,0 +1,619 @@
+//! `--root`: images are baked without touching anything else, and come to life on a host.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{self, Image, Ran, Rig, updater};
+use test_cluster::archive::Archive;
+use test_cluster::directive::Find;
+
+fn mode(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("skipped: not root");
+    }
+    is_root
+}
+
+/// Runs `script` with the updater's `enable` line as `"$@"`, and the image's root as `$ROOT`.
+fn enable_within(image: &Image, wrapper: &[&str], script: &str) -> Ran {
+    let (shell, args) = match wrapper {
+        [] => ("sh", &[][..]),
+        [program, rest @ ..] => (*program, rest),
+    };
+    let mut command = Command::new(shell);
+    command.args(args);
+    if !wrapper.is_empty() {
+        command.arg("sh");
+    }
+    command.args(["-c", script, "sh"]).arg(updater()).arg("--root").arg(image.root()).args(image.enable_args());
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("ROOT", image.root());
+    Ran::of(&command.output().unwrap())
+}
+
+#[test]
+fn a_host_without_dev_null_installs_a_release_all_the_same() {
+    if !is_root() {
+        return;
+    }
+    let image = Image::new("1.0.0");
+    let script = "mount -t tmpfs none /dev && exec \"$@\"";
+    enable_within(&image, &["unshare", "-m"], script).ok();
+    assert!(image.path("/usr/local/bin/teleport").is_symlink());
+}
+
+#[test]
+fn an_image_baked_from_outside_comes_to_life_with_an_id_of_its_own() {
+    let Some(rig) = Rig::up("baked") else { return };
+    rig.release(&Archive::simple("1.0.0"));
+    // Baked while nothing runs in it, as a chroot or a mounted disk.
+    rig.bed.halt();
+    std::fs::remove_file(rig.path("/etc/teleport.yaml")).unwrap();
+    let baked = Command::new(updater())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .arg("--root")
+        .arg(rig.bed.root())
+        .args(["enable", "--proxy", &rig.cluster.addr(), "--base-url", &rig.cluster.base_url(), "--ca-file"])
+        .arg(rig.cluster.ca_file())
+        .output()
+        .unwrap();
+    Ran::of(&baked).ok();
+    let config = rig.path("/var/lib/teleport/versions/updates.yaml");
+    let image = std::fs::read_to_string(&config).unwrap();
+    assert!(image.contains("enabled: true") && !image.contains("update_id"), "{image}");
+    assert!(!rig.path("/var/lib/teleport/host_uuid").exists());
+    assert!(rig.cluster.requests().iter().all(|request| request.query.iter().all(|(key, _)| key != "update_id")));
+
+    rig.bed.boot();
+    rig.bed.run(&["true"]);
+    // cloud-init.
+    rig.bed.write("/etc/teleport.yaml", "teleport:\n  data_dir: /var/lib/teleport\n", 0o600);
+    rig.start_agent();
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    let first_run = || {
+        rig.cluster.forget_requests();
+        rig.updater(&["update"]).ok();
+        let text = std::fs::read_to_string(&config).unwrap();
+        let line = text.lines().find(|line| line.trim_start().starts_with("update_id: ")).expect("an id").to_owned();
+        let id = line.split_once(": ").unwrap().1.trim_matches('"').to_owned();
+        let asked = rig.cluster.requests_to("find");
+        assert!(asked[0].query.contains(&("update_id".to_owned(), id.clone())), "{line}: {asked:#?}");
+        id
+    };
+    let id = first_run();
+    assert_eq!((id.len(), first_run()), (36, id.clone()));
+    // Another host made from the same image.
+    std::fs::write(&config, image).unwrap();
+    assert_ne!(first_run(), id);
+    rig.release(&Archive::simple("1.1.0"));
+    rig.updater(&["update"]).ok();
+    assert_eq!(rig.status()["agent_version_running"], "1.1.0");
+}
+
+#[test]
+fn an_image_with_the_package_alone_is_left_alone_until_enable() {
+    let image = Image::new("1.0.0");
+    let before = image.tree();
+    for command in [&["status"][..], &["plan"], &["update"], &["recover"]] {
+        image.run(command).ok();
+    }
+    assert_eq!(image.tree(), before);
+    assert!(image.cluster.requests().is_empty());
+}
+
+#[test]
+fn nothing_outside_the_image_is_written_and_no_service_is_asked() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("skipped: no strace");
+        return;
+    }
+    let image = Image::new("1.0.0");
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let calls = "trace=execve,open,openat,openat2,creat,mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,rmdir,symlink,\
+                 symlinkat,link,linkat,chmod,fchmodat,chown,fchownat,truncate,utimensat,mknod,mknodat,kill,connect";
+    let ca = image.cluster.ca_file().display().to_string();
+    let output = Command::new("strace")
+        .args(["-f", "-qq", "-y", "-s", "4096", "-o"])
+        .arg(log.path())
+        .args(["-e", calls])
+        .arg(updater())
+        .arg("--root")
+        .arg(image.root())
+        .args(["-i", "dev", "enable", "--proxy", &image.cluster.addr()])
+        .args(["--base-url", &image.cluster.base_url(), "--ca-file", &ca])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .output()
+        .unwrap();
+    Ran::of(&output).ok();
+    let root = image.root().display().to_string();
+    let text = std::fs::read_to_string(log.path()).unwrap();
+    let mut ran = Vec::new();
+    for line in text.lines().filter(|line| [" = -1 ", " --- ", " +++ "].iter().all(|word| !line.contains(word))) {
+        let call = line.split_once(' ').unwrap().1.trim_start().split('(').next().unwrap().to_owned();
+        if call == "execve" && line.contains("= 0") {
+            ran.push(line.to_owned());
+        }
+        let opens = ["open", "openat", "openat2"].contains(&call.as_str());
+        let reads = opens && !["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| line.contains(flag));
+        if call == "execve" || reads || line.contains("resumed>") || line.contains("/dev/null") {
+            continue;
+        }
+        if call == "connect" {
+            assert!(!line.contains("sun_path=\"/run/systemd") && !line.contains("dbus"), "{line}");
+            continue;
+        }
+        assert!(line.contains(&root), "{line}");
+    }
+    assert!(ran.iter().any(|line| line.contains("/systemctl\"")), "{ran:#?}");
+    for line in ran.iter().filter(|line| line.contains("/systemctl\"")) {
+        assert!(line.contains(&format!("\"--root={root}\"")), "{line}");
+    }
+}
+
+#[test]
+fn absolute_links_of_the_image_lead_within_it() {
+    let image = Image::new("1.0.0");
+    let elsewhere = format!("/teleport-test-{}", std::process::id());
+    std::fs::create_dir_all(image.path(&format!("{elsewhere}/lib"))).unwrap();
+    std::fs::create_dir_all(image.path("/var")).unwrap();
+    std::fs::create_dir_all(image.path("/usr")).unwrap();
+    symlink(format!("{elsewhere}/lib"), image.path("/var/lib")).unwrap();
+    symlink(format!("../../..{elsewhere}/local"), image.path("/usr/local")).unwrap();
+    image.enable(&[]).ok();
+    assert!(!Path::new(&elsewhere).exists());
+    let link = image.path(&format!("{elsewhere}/local/bin/teleport"));
+    let target = std::fs::read_link(link).unwrap();
+    assert_eq!(target.to_str().unwrap(), format!("{elsewhere}/lib/teleport/versions/1.0.0/bin/teleport"));
+    assert!(image.path(target.to_str().unwrap()).exists());
+    image.release("1.1.0");
+    image.run(&["update"]).ok();
+    image.run(&["verify"]).ok();
+    image.run(&["uninstall"]).ok();
+}
+
+#[test]
+fn an_image_of_another_machine_gets_its_archive_and_nothing_of_it_is_run() {
+    let image = Image::new("1.0.0");
+    // An arm64 program as far as its header tells; `version` would fail if it were run.
+    let mut program = test_cluster::agent_program().to_vec();
+    program[18..20].copy_from_slice(&183u16.to_le_bytes());
+    std::fs::create_dir_all(image.path("/usr/bin")).unwrap();
+    std::fs::write(image.path("/usr/bin/dash"), &program).unwrap();
+    symlink("usr/bin", image.path("/bin")).unwrap();
+    symlink("dash", image.path("/usr/bin/sh")).unwrap();
+    image.cluster.publish(&Archive::new("1.0.0", "oss", "arm64").agent(&program, "hangs-on-version", 1));
+    image.enable(&[]).ok();
+    let archives = image.cluster.requests_to(".tar.gz$");
+    assert!(!archives.is_empty() && archives.iter().all(|request| request.path.contains("-linux-arm64-bin")));
+    let status = image.run(&["status", "--format", "json"]).ok().json();
+    assert_eq!(
+        (&status["agent_version_installed"], &status["agent_running"]),
+        (&"1.0.0".into(), &serde_json::Value::Null)
+    );
+    // The same archive is refused where it does not belong.
+    let here = Image::new("1.0.0");
+    here.cluster.publish(&Archive::simple("1.0.0").agent(&program, "healthy", 1));
+    here.enable(&[]).fails(1, "arm64");
+}
+
+#[test]
+fn a_closed_directory_lets_users_pass_only_where_that_opens_nothing_else() {
+    let image = Image::new("1.0.0");
+    let state = image.path("/var/lib/teleport");
+    std::fs::create_dir_all(state.join("proc")).unwrap();
+    for closed in [&state, &state.join("proc")] {
+        std::fs::set_permissions(closed, PermissionsExt::from_mode(0o700)).unwrap();
+    }
+    symlink("/etc/passwd", state.join("link")).unwrap();
+    let ran = image.enable(&[]).ok();
+    assert_eq!(mode(&state), 0o701, "o+x, never o+r");
+    assert!(!ran.stderr.contains("closed to others"), "{ran:#?}");
+
+    let other = Image::new("1.0.0");
+    let state = other.path("/var/lib/teleport");
+    std::fs::create_dir_all(state.join("log")).unwrap();
+    std::fs::set_permissions(&state, PermissionsExt::from_mode(0o700)).unwrap();
+    let ran = other.enable(&[]).ok();
+    assert_eq!(mode(&state), 0o700);
+    let told: Vec<_> = ran.stderr.lines().filter(|line| line.contains("only root can run")).collect();
+    assert_eq!(told.len(), 1, "{ran:#?}");
+}
+
+#[test]
+fn modes_do_not_depend_on_the_umask() {
+    let image = Image::new("1.0.0");
+    let base = image.cluster.base_url().replace("https://", "https://user:word@");
+    let ran = enable_within(&image, &[], &format!("umask 077; exec \"$@\" --base-url {base}"));
+    // Given twice is a usage error; the credentials are set by a second run.
+    assert_eq!(ran.status, 2, "{ran:#?}");
+    enable_within(&image, &[], "umask 077; exec \"$@\"").ok();
+    for line in image.tree() {
+        let (path, rest) = line.split_once(' ').unwrap();
+        let found: Vec<&str> = rest.split(' ').collect();
+        let wanted = match path {
+            _ if found[0] == "->" => continue,
+            "var/lib/teleport/" => "711",
+            _ if path.ends_with("/.lock/") => "700",
+            _ if path.ends_with("/.lock/lock") => "600",
+            _ if path.ends_with('/') => "755",
+            _ if path.contains("/bin/") => "755",
+            _ => "644",
+        };
+        assert_eq!(found[0], wanted, "{line}");
+    }
+}
+
+#[test]
+fn a_run_whose_starter_ignored_and_blocked_signals_is_like_any_other() {
+    let image = Image::new("1.0.0");
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal", "--block-signal"]).arg(updater()).arg("--root").arg(image.root());
+    let ran = Ran::of(&command.args(image.enable_args()).output().unwrap()).ok();
+    assert!(image.path("/usr/local/bin/teleport").is_symlink(), "{ran:#?}");
+}
+
+#[test]
+fn file_systems_mounted_read_only_are_found_before_the_first_step() {
+    if !is_root() {
+        return;
+    }
+    for dir in ["var/lib/teleport/versions", "usr/local/bin", "usr/local/lib/systemd/system"] {
+        let image = Image::new("1.0.0");
+        std::fs::create_dir_all(image.root().join(dir)).unwrap();
+        let script = format!("mount -t tmpfs -o ro tmpfs \"$ROOT/{dir}\" && exec \"$@\" --log-format json");
+        let ran = enable_within(&image, &["unshare", "-m"], &script).fails(1, "ead-only");
+        let last: serde_json::Value = serde_json::from_str(ran.stderr.lines().last().unwrap()).unwrap();
+        assert_eq!(last["error_code"], "read_only", "{ran:#?}");
+        assert!(last["message"].as_str().unwrap().contains(dir), "{ran:#?}");
+        assert!(image.cluster.requests_to(".tar.gz").is_empty(), "{dir}");
+        let left = image.tree();
+        assert!(
+            !left.iter().any(|line| line.contains("teleport/versions/1.0.0") || line.contains(" -> ")),
+            "{left:#?}"
+        );
+    }
+}
+
+#[test]
+fn another_link_directory_is_advised_only_where_it_would_help() {
+    if !is_root() {
+        return;
+    }
+    let etc = "etc/systemd/system";
+    let units = "usr/local/lib/systemd/system";
+    for (sealed, more, helps) in [
+        (&["usr/local/bin"][..], "", true),
+        (&[units], "", true),
+        (&["opt/teleport/dev/bin"], "--install-suffix dev", true),
+        (&[etc], "--install-suffix dev", false),
+        (&[etc, units], "--path /opt/tp/bin", false),
+    ] {
+        let image = Image::new("1.0.0");
+        let mut script = String::new();
+        for dir in sealed {
+            std::fs::create_dir_all(image.root().join(dir)).unwrap();
+            script += &format!("mount -t tmpfs -o ro tmpfs \"$ROOT/{dir}\" && ");
+        }
+        script += &format!("exec \"$@\" {more}");
+        let ran = enable_within(&image, &["unshare", "-m"], &script).fails(1, "mounted read-only");
+        assert!(ran.stderr.contains(sealed[0]), "{sealed:?} {ran:#?}");
+        assert_eq!(ran.stderr.contains("--path"), helps, "{sealed:?} {ran:#?}");
+    }
+}
+
+#[test]
+fn a_host_whose_versions_could_not_run_is_told_so_before_the_download() {
+    let Some(rig) = Rig::up("noexec") else { return };
+    rig.release(&Archive::simple("1.0.0"));
+    rig.bed.sh("mount -t tmpfs -o noexec tmpfs /var/lib/teleport/versions");
+    rig.enable(&[]).fails(1, "/var/lib/teleport/versions is on a file system mounted noexec");
+    assert!(rig.cluster.requests_to(".tar.gz").is_empty());
+    assert_eq!(rig.status()["last_result"]["error_code"], "read_only");
+    rig.bed.sh("umount /var/lib/teleport/versions; mount -t tmpfs -o ro tmpfs /usr/local/bin");
+    rig.enable(&[]).fails(1, "--path");
+    rig.enable(&["--path", "/opt/tp/bin"]).ok();
+    rig.start_agent();
+    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
+    assert_eq!(
+        rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe"),
+        "/var/lib/teleport/versions/1.0.0/bin/teleport\n"
+    );
+    rig.release(&Archive::simple("1.1.0"));
+    rig.updater(&["update"]).ok();
+    assert_eq!(rig.status()["agent_version_running"], "1.1.0");
+    rig.updater(&["uninstall", "--force"]).ok();
+    assert_eq!(rig.bed.sh("find /opt/tp /usr/local /etc/systemd -name 'teleport*'"), "");
+}
+
+#[test]
+fn another_link_directory_gets_a_unit_of_its_own_and_gives_it_up_again() {
+    let image = Image::new("1.0.0");
+    let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
+    image.enable(&["--path", "/opt/tp/bin"]).ok();
+    let text = std::fs::read_to_string(&unit).unwrap();
+    assert!(!unit.is_symlink() && text.contains("ExecStart=/opt/tp/bin/teleport start"), "{text}");
+    assert!(!image.path("/usr/local/bin").join("teleport").exists());
+    // An update keeps the directory without being told again.
+    image.release("1.1.0");
+    image.run(&["update"]).ok();
+    let target = |path: &str| std::fs::read_link(image.path(path)).map(PathBuf::into_os_string);
+    assert_eq!(target("/opt/tp/bin/tsh").unwrap(), "/var/lib/teleport/versions/1.1.0/bin/tsh");
+    image.run(&["verify"]).ok();
+    image.enable(&["--path", "/usr/local/bin"]).ok();
+    assert_eq!(target("/usr/local/bin/tsh").unwrap(), "/var/lib/teleport/versions/1.1.0/bin/tsh");
+    assert!(unit.is_symlink());
+    assert_eq!(std::fs::read_dir(image.path("/opt/tp/bin")).unwrap().count(), 0, "the old links are gone");
+    image.enable(&["--path", "relative"]).fails(2, "--path relative is not absolute");
+}
+
+#[test]
+fn a_second_bake_of_the_same_image_changes_nothing() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let before = image.tree();
+    image.cluster.set_directive(Find::version("1.0.0"));
+    image.enable(&[]).ok();
+    let changed: Vec<_> = image.tree().into_iter().filter(|line| !before.contains(line)).collect();
+    assert!(changed.iter().all(|line| line.contains("versions/.lock/")), "{changed:#?}");
+}
+
+/// A directory outside of the image, with what an agent on the building host would have in it.
+fn builder(dir: &Path) {
+    let secret = |path: &str, text: &[u8]| {
+        let path = dir.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    for text in ["host_uuid", "state/host_uuid", "agent.yaml", "go/update.yaml", "systemd/x.service", "bin/tsh"] {
+        secret(text, b"builder's own\n");
+    }
+    for place in ["sqlite.db", "proc/sqlite.db", "state/proc/sqlite.db"] {
+        secret(place, b"");
+        let database = rusqlite::Connection::open(dir.join(place)).unwrap();
+        database.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES ('builder''s own');").unwrap();
+    }
+    std::fs::create_dir_all(dir.join("state/versions")).unwrap();
+}
+
+#[test]
+fn no_link_of_an_image_leads_out_of_it() {
+    // Links that stand at the same time, by their targets below the builder's directory.
+    let scenes: [&[(&str, &str)]; 4] = [
+        &[
+            ("/var/lib/teleport", "state"),
+            ("/usr/local/bin", "bin"),
+            ("/usr/local/lib/systemd/system", "systemd"),
+            ("/etc/systemd/system", "systemd"),
+            ("/opt/teleport/default", "go"),
+        ],
+        &[("/var/lib/teleport/versions", "state/versions"), ("/data", "state"), ("/usr/local/lib/systemd", "systemd")],
+        &[("/data/proc", "proc"), ("/usr/local", "bin"), ("/opt/teleport", "go")],
+        &[
+            ("/data/proc/sqlite.db", "sqlite.db"),
+            ("/data/host_uuid", "host_uuid"),
+            ("/etc/teleport.yaml", "agent.yaml"),
+            ("/opt/teleport/default/update.yaml", "go/update.yaml"),
+        ],
+    ];
+    for (number, scene) in scenes.iter().enumerate() {
+        for dots in [false, true] {
+            let image = Image::new("1.0.0");
+            let outside = tempfile::tempdir().unwrap();
+            builder(outside.path());
+            let before = support::tree(outside.path());
+            std::fs::write(image.path("/etc/teleport.yaml"), "teleport:\n  data_dir: /data\n").unwrap();
+            for (link, target) in *scene {
+                let (link, target) = (image.path(link), outside.path().join(target));
+                std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+                let _ = std::fs::remove_file(&link);
+                let up = link.strip_prefix(image.root()).unwrap().components().count() + 9;
+                let dotted = format!("{}{}", "../".repeat(up), target.strip_prefix("/").unwrap().display());
+                symlink(if dots { PathBuf::from(dotted) } else { target }, &link).unwrap();
+            }
+            let words = format!("scene {number}, dots {dots}");
+            image.enable(&[]).ok();
+            image.release("2.0.0");
+            let moved = image.run(&["update", "--now"]);
+            assert_eq!(moved.status, 0, "{words}: {moved:#?}");
+            image.run(&["rollback"]);
+            image.run(&["verify"]);
+            assert_eq!(support::tree(outside.path()), before, "{words}");
+            let text = String::from_utf8_lossy(b"builder's own").into_owned();
+            let leaked = Command::new("grep").args(["-rlaF", &text]).arg(image.root()).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&leaked.stdout), "", "{words}");
+            let version = image.run(&["status", "--format", "json"]).ok().json()["agent_version_installed"].clone();
+            assert!(["1.0.0", "2.0.0"].contains(&version.as_str().unwrap()), "{words}: {version}");
+        }
+    }
+}
+
+#[test]
+fn an_images_journal_names_nothing_outside_of_the_image() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let outside = tempfile::tempdir().unwrap();
+    let victim = outside.path().join("victim");
+    std::fs::write(&victim, "builder's own").unwrap();
+    let way_out = image.path("/way-out");
+    symlink(outside.path(), &way_out).unwrap();
+    let journal = image.versions().join(".journal");
+    let root = image.root().display().to_string();
+    let place = |path: &str| serde_json::json!({"step": "place", "path": path, "was": "absent", "now": "absent", "part": "helper"});
+    for (step, is_foreign) in [
+        (place(&victim.display().to_string()), true),
+        (place(&format!("{root}/way-out/victim")), false),
+        (serde_json::json!({"step": "snapshot", "dir": "../../../../../x", "stopped": false}), true),
+        (serde_json::json!({"step": "quiet", "unit": "--root=/"}), true),
+        (serde_json::json!({"step": "remember", "path": "/x", "kept": victim}), true),
+    ] {
+        let begin = serde_json::json!({
+            "record": "begin", "format": 1, "command": "update", "time": "2026-01-01T00:00:00Z", "root": root,
+            "writer": {"path": "/u", "sha256": "0".repeat(64), "version": "1.0.0"},
+            "data_dir": format!("{root}/var/lib/teleport"),
+            "plan": {"from": null, "to": null, "to_dir": null, "direction": "first", "database": "keep",
+                "service": "none", "prepare": [], "switch": [step], "after": [], "notes": []},
+        });
+        let line = |record: &serde_json::Value| {
+            let json = record.to_string();
+            let sum = protocol::Digest::of(json.as_bytes()).to_string();
+            format!("{} {json}\n", &sum[..8])
+        };
+        let intent = serde_json::json!({"record": "intent", "step": 0});
+        std::fs::write(&journal, line(&begin) + &line(&intent)).unwrap();
+        let ran = image.run(&["--log-format", "json", "recover"]);
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "builder's own", "{step}");
+        if is_foreign {
+            assert_eq!((ran.status, ran.error_code().as_str()), (1, "journal_unknown"), "{step}: {ran:#?}");
+        }
+        std::fs::remove_file(&journal).ok();
+    }
+}
+
+#[test]
+fn a_link_among_our_own_names_in_an_image_is_refused() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let outside = tempfile::tempdir().unwrap();
+    builder(outside.path());
+    std::fs::write(outside.path().join("credentials"), "base_url: builder:secret\n").unwrap();
+    let link = image.versions().join(".credentials");
+    symlink(outside.path().join("credentials"), &link).unwrap();
+    image.release("2.0.0");
+    image.run(&["update", "--now"]).fails(1, ".credentials is a link");
+    std::fs::remove_file(&link).unwrap();
+    image.run(&["update", "--now"]).ok();
+}
+
+#[test]
+fn a_configuration_that_others_may_write_names_no_other_data_directory() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let file = image.path("/etc/teleport.yaml");
+    std::fs::create_dir_all(image.path("/data")).unwrap();
+    std::fs::create_dir_all(image.path("/etc")).unwrap();
+    for (dir, mode, is_refused) in [
+        ("/data", 0o600, false),
+        ("/data", 0o644, false),
+        ("/data", 0o664, false),
+        ("/data", 0o646, true),
+        ("/var/lib/teleport", 0o646, false),
+    ] {
+        std::fs::write(&file, format!("teleport:\n  data_dir: {dir}\n")).unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+        let ran = image.run(&["update", "--now"]);
+        assert_eq!(ran.status, i32::from(is_refused), "{dir} {mode:o}: {ran:#?}");
+        assert_eq!(ran.stderr.contains("is not root's alone"), is_refused, "{dir} {mode:o}: {ran:#?}");
+    }
+}
+
+/// What of the versions others than root own or may write to; the copy of a database has its owner.
+fn open_parts(image: &Image) -> Vec<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let mut way = vec![image.path("/var/lib/teleport")];
+    let mut found = Vec::new();
+    while let Some(path) = way.pop() {
+        let meta = std::fs::symlink_metadata(&path).unwrap();
+        if meta.uid() != 0 || (!meta.is_symlink() && meta.mode() & 0o022 != 0) {
+            found.push(path.clone());
+        }
+        if meta.is_dir() {
+            way.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn after_a_recursive_chown_or_chmod_one_advice_leaves_nothing_to_others() {
+    use std::os::unix::fs::MetadataExt;
+    if !is_root() {
+        return;
+    }
+    for careless in ["chown -R 900:900", "chmod -R 777", "chmod -R g+w", "chown -R root:root"] {
+        let image = Image::new("1.0.0");
+        image.enable(&[]).ok();
+        image.release("2.0.0");
+        image.run(&["update", "--now"]).ok();
+        let shell =
+            |script: &str| assert!(Command::new("sh").args(["-c", script]).status().unwrap().success(), "{script}");
+        let program = image.versions().join("2.0.0/bin/teleport");
+        let first = std::fs::metadata(&program).unwrap().ino();
+        let mut held = std::fs::File::options().append(true).open(&program).unwrap();
+        shell(&format!("{careless} {}", image.path("/var/lib/teleport").display()));
+        if careless == "chmod -R g+w" {
+            shell(&format!("chgrp -R 900 {}", image.path("/var/lib/teleport").display()));
+        }
+        if careless == "chown -R root:root" {
+            // Harmless: nothing is downloaded again.
+            image.run(&["verify"]).ok();
+            assert_eq!(std::fs::metadata(&program).unwrap().ino(), first);
+            continue;
+        }
+        let ran = image.run(&["update", "--now"]).fails(1, "is not root's alone");
+        let advice = ran.stderr.split('`').nth(1).unwrap();
+        let (commands, repair) = advice.rsplit_once("; ").unwrap();
+        assert_eq!(repair, "teleport-update verify --repair", "{ran:#?}");
+        shell(commands);
+        image.run(&["update", "--now"]).fails(1, "teleport-update verify --repair");
+        image.run(&["verify"]).fails(1, "2.0.0 is not root's alone");
+        // Nobody but the operator knows whether the copy of a database may be trusted; all else is right.
+        let ran = image.run(&["verify", "--repair"]).fails(1, "others could have changed this copy of the database");
+        assert!(ran.stderr.contains("1.0.0: others could change it"), "{ran:#?}");
+        shell(ran.stderr.rsplit('`').nth(1).unwrap());
+        image.run(&["verify"]).ok();
+        // Whoever had the program open writes to what is no longer it.
+        assert_ne!(std::fs::metadata(&program).unwrap().ino(), first, "{careless}");
+        std::io::Write::write_all(&mut held, b"his").unwrap();
+        image.run(&["verify"]).ok();
+        let left: Vec<_> =
+            open_parts(&image).into_iter().filter(|path| !path.starts_with(image.versions().join("1.0.0"))).collect();
+        assert!(left.is_empty(), "{careless}: {left:?}");
+        // The other version is no other's either once it is active.
+        image.release("1.0.0");
+        image.run(&["pin", "--force-version", "1.0.0"]).ok();
+        assert!(open_parts(&image).is_empty(), "{careless}");
+    }
+}
+
+#[test]
+fn a_part_of_a_version_that_is_anothers_is_told_and_put_right_by_a_run_with_nothing_else_to_do() {
+    if !is_root() {
+        return;
+    }
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    for part in ["bin", "bin/tsh", "etc/systemd", "manifest.json", "sha256"] {
+        let path = image.versions().join("1.0.0").join(part);
+        std::os::unix::fs::chown(&path, Some(900), None).unwrap();
+        image.run(&["verify"]).fails(1, &format!("{part} is not root's alone"));
+        image.run(&["update"]).ok();
+        assert!(open_parts(&image).is_empty(), "{part}");
+        image.run(&["verify"]).ok();
+    }
+}
+
+#[test]
+fn a_new_data_directory_lets_users_pass_to_the_programs_and_read_nothing() {
+    let image = Image::new("1.0.0");
+    let dev = ["-i", "dev"];
+    let args = image.enable_args();
+    let args: Vec<&str> = dev.into_iter().chain(args.iter().map(String::as_str)).collect();
+    image.run_below("umask 000", &args).ok();
+    image.enable(&[]).ok();
+    for (path, wanted) in [
+        ("/var/lib", 0o755),
+        ("/var/lib/teleport", 0o711),
+        ("/var/lib/teleport/versions", 0o755),
+        ("/var/lib/teleport/versions/1.0.0/bin/tsh", 0o755),
+        ("/var/lib/teleport_dev", 0o711),
+    ] {
+        assert_eq!(mode(&image.path(path)), wanted, "{path}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Packages, the install script, SELinux, and hosts that came from elsewhere.
+
+mod e2e;
+mod install_page;
+mod install_script;
+mod old_packages;
+mod packages;
+mod selinux;
