@@ -4,9 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use teleport_update::cli::{Cli, LogFormat};
-use teleport_update::command::{self, Context};
-use teleport_update::host::{Host, pulse, signal};
-use teleport_update::report::{Format, Report};
+use teleport_update::{Context, Format, Host, Report, pulse, signal};
 
 fn main() -> ExitCode {
     signal::begin_anew();
@@ -23,7 +21,7 @@ fn main() -> ExitCode {
     };
     let voice = Report::new(&host, format, cli.global.debug);
     pulse::begin(host.var(pulse::PIPE));
-    let ran = Context::new(host, &cli.global).and_then(|mut context| command::run(&cli, &mut context));
+    let ran = Context::new(host, &cli.global).and_then(|mut context| teleport_update::run(&cli, &mut context));
     pulse::end(ran.as_ref().err());
     match ran {
         Ok(status) => ExitCode::from(status),

@@ -10,5 +10,5 @@ pub mod updates;
 pub use agent::AgentConfig;
 pub use credentials::Credentials;
 pub use go_updater::GoUpdater;
-pub use status::{Attempt, FailedRows, LastResult, Outcome, Refused, Status, Watch};
-pub use updates::{Health, Network, ServiceCommands, Spec, Updates};
+pub use status::{LastResult, Outcome, Status};
+pub use updates::{Spec, Updates};

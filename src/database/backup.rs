@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{digest, sqlite};
 use crate::host::{durable, trust};
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Code, Error, Result};
 use crate::yaml::Node;
 use crate::yaml::scalar::time_text;
 use crate::yaml::view::{View, read_document};
@@ -241,28 +241,6 @@ pub fn validity(backup: &Backup, expect: &Expect<'_>) -> Result<()> {
         return Err(invalid("says that the host had no database, and now it has one"));
     }
     Ok(())
-}
-
-/// Reads the snapshot in `snapshot_dir` and asks [`validity`], and whether its file is there with the size it should
-/// have. Cheap: the bytes are looked at by [`check_bytes`] and again when they are restored.
-///
-/// Errors: `backup_missing`, `backup_expired`, `backup_invalid`; `permission`, `io`.
-pub fn check(snapshot_dir: &Path, expect: &Expect<'_>) -> Result<Backup> {
-    let backup = Backup::read(snapshot_dir)?.ok_or_else(|| missing(&snapshot_dir.join(DESCRIPTION_FILE)))?;
-    validity(&backup, expect).map_err(|error| error.during(snapshot_dir.display()))?;
-    if let Content::Database { size, .. } = &backup.content {
-        let file = snapshot_dir.join(DATABASE_FILE);
-        match std::fs::symlink_metadata(&file) {
-            Ok(meta) if !meta.is_file() => return Err(invalid("is not a file").during(file.display())),
-            Ok(meta) if size.is_some_and(|size| size != meta.len()) => {
-                return Err(invalid("has another size than its backup.yaml says").during(file.display()));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing(&file)),
-            Err(error) => return Err(error).at("cannot look at", &file),
-        }
-    }
-    Ok(backup)
 }
 
 /// Whether the snapshot's bytes are what its description says, and a good database; reads the whole file.

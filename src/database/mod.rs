@@ -16,14 +16,13 @@ mod sqlite;
 mod stamp;
 mod stopped;
 
-pub use backup::{Backup, Content, Expect};
-pub use facts::{DatabaseFacts, check_replaceable};
+pub use backup::{Backup, Content};
+pub use facts::check_replaceable;
 pub use hold::Hold;
 pub use raw::room_for_copy;
-pub use restore::{Prepared, prepare, prepare_by_link};
-pub use snapshot::{Pace, Snapshot, Subject, snapshot_online};
+pub use snapshot::{Pace, Subject, snapshot_online};
 pub use stamp::{Stamp, check_left, is_unwritten};
-pub use stopped::{AtRest, Taken, describe_taken, has_log, link_ahead, snapshot_stopped, take_stopped, unlink_shared};
+pub use stopped::{AtRest, describe_taken, has_log, link_ahead, snapshot_stopped, take_stopped, unlink_shared};
 
 /// Whether the single file `db`, which nobody uses, is a good database; reads it whole.
 pub fn is_whole(db: &std::path::Path) -> bool {

@@ -28,20 +28,9 @@ pub struct Prepared {
     db: PathBuf,
     file: PathBuf,
     absent: bool,
-    size: u64,
 }
 
 impl Prepared {
-    /// True if the snapshot says that there was no database: [`commit`] then removes the live one.
-    pub fn is_absent(&self) -> bool {
-        self.absent
-    }
-
-    /// Bytes of the prepared file.
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-
     /// The prepared file, for the journal. Errors: `permission`, `io`.
     pub fn stamp(&self) -> Result<Option<Stamp>> {
         Stamp::of(&self.file)
@@ -167,7 +156,7 @@ pub fn swap_absent(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
     let file = prepared_path(&db);
     let is_there = durable::exists(&file)?;
     if is_there {
-        commit(&Prepared { db, file, absent: true, size: 0 }, look)?;
+        commit(&Prepared { db, file, absent: true }, look)?;
     }
     Ok(is_there)
 }
@@ -295,7 +284,7 @@ fn make(
             made.sync_all().at("cannot sync", &target)?;
             sync_directory(&target)?;
         }
-        return Ok(Prepared { db, file: target, absent: true, size: 0 });
+        return Ok(Prepared { db, file: target, absent: true });
     };
     let source = snapshot_dir.join(DATABASE_FILE);
     let finish = |source: &Path, target: &Path| {
@@ -334,7 +323,7 @@ fn make(
         Ok(length)
     });
     match made {
-        Ok(size) => Ok(Prepared { db, file: target, absent: false, size }),
+        Ok(_) => Ok(Prepared { db, file: target, absent: false }),
         Err(error) => {
             for file in [sqlite::beside(&target, "-wal"), sqlite::beside(&target, "-journal"), target] {
                 let _ = remove(&file);

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::backup::{self, Backup, Content, DATABASE_FILE, DESCRIPTION_FILE};
+use super::restore::{prepare, prepare_by_link};
+use super::snapshot::Snapshot;
 use super::*;
 use crate::host::durable;
 use crate::host::process::FileId;
@@ -361,12 +363,9 @@ fn a_host_without_database_is_described_and_nothing_is_created() {
         assert_eq!(names(&bed.snapshot()), [DESCRIPTION_FILE]);
     }
     assert_eq!(names(bed.db().parent().unwrap()), [""; 0]);
-    assert!(!DatabaseFacts::gather(&bed.db()).unwrap().exists);
 
     let _agent = bed.agent("WAL", 1);
-    assert!(DatabaseFacts::gather(&bed.db()).unwrap().size > 8192);
     let prepared = prepare(&bed.snapshot(), &bed.db(), None).unwrap();
-    assert!(prepared.is_absent());
     restore::commit(&prepared, &|| Ok(())).unwrap();
     restore::commit(&prepared, &|| Ok(())).unwrap();
     assert_eq!(names(bed.db().parent().unwrap()), [""; 0]);
@@ -547,8 +546,6 @@ fn a_restored_database_has_the_snapshots_rows_and_nothing_of_the_one_before() {
         let before = std::fs::read(bed.db()).unwrap();
         let prepared = prepare(&bed.snapshot(), &bed.db(), None).unwrap();
         assert_eq!(std::fs::read(bed.db()).unwrap(), before);
-        assert!(!prepared.is_absent());
-        assert_eq!(prepared.size(), std::fs::metadata(bed.prepared()).unwrap().len());
         restore::commit(&prepared, &|| Ok(())).unwrap();
         assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
         assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10), "{mode}");
@@ -702,30 +699,6 @@ fn a_database_behind_a_link_is_replaced_behind_the_link() {
 }
 
 #[test]
-fn a_snapshot_is_asked_for_its_files_before_it_is_trusted() {
-    let bed = Bed::new();
-    drop(bed.agent("WAL", 10));
-    let expect = Expect {
-        version: &bed.revision.version,
-        edition: None,
-        proxy: Some("p"),
-        host: None,
-        now: "2026-01-03T00:00:00Z".parse().unwrap(),
-        max_age: Duration::from_secs(365 * 86_400),
-        database_exists: true,
-        trusted: None,
-    };
-    let code = || backup::check(&bed.snapshot(), &expect).map_err(|error| error.code);
-    assert_eq!(code(), Err(Code::BackupMissing));
-    let backup = bed.online().unwrap().backup;
-    assert_eq!(code(), Ok(backup));
-    durable::write(&bed.snapshot().join(DATABASE_FILE), b"short", 0o600).unwrap();
-    assert_eq!(code(), Err(Code::BackupInvalid));
-    durable::remove_file(&bed.snapshot().join(DATABASE_FILE)).unwrap();
-    assert_eq!(code(), Err(Code::BackupMissing));
-}
-
-#[test]
 fn each_refusal_of_sqlite_is_told_for_what_it_is() {
     use rusqlite::ffi;
     for (sqlite_code, code) in [
@@ -749,24 +722,13 @@ fn each_refusal_of_sqlite_is_told_for_what_it_is() {
 }
 
 #[test]
-fn what_a_snapshot_takes_is_the_database_and_its_log() {
-    let bed = Bed::new();
-    durable::write(&bed.db(), &[1; 30], 0o600).unwrap();
-    assert_eq!(DatabaseFacts::gather(&bed.db()).unwrap().size, 30);
-    durable::write(&sqlite::beside(&bed.db(), "-wal"), &[1; 12], 0o600).unwrap();
-    let facts = DatabaseFacts::gather(&bed.db()).unwrap();
-    assert_eq!((facts.exists, facts.size), (true, 42));
-}
-
-#[test]
 fn a_database_that_is_no_file_or_cannot_be_looked_at_is_not_taken_for_absent() {
     let bed = Bed::new();
     let file = bed.dir.path().join("file");
     durable::write(&file, b"", 0o600).unwrap();
     durable::create_dir_all(&bed.db()).unwrap();
     let pace = Pace { deadline: Duration::ZERO, cancelled: &|| false };
-    for (db, code) in [(bed.db(), Code::DatabaseInvalid), (file.join("sqlite.db"), Code::Io)] {
-        assert_eq!(DatabaseFacts::gather(&db).unwrap_err().code, code);
+    for db in [bed.db(), file.join("sqlite.db")] {
         let kept = snapshot_online(&db, &bed.snapshot(), &bed.subject(), false, &pace).unwrap();
         assert_eq!((kept.backup.failed, kept.backup.content), (true, Content::Absent));
     }
@@ -806,23 +768,15 @@ fn size_and_digest_of_a_snapshot_are_each_asked_for_by_themselves() {
         assert_eq!(backup::check_bytes(&bed.snapshot(), &backup).is_ok(), is_good, "{:?}", backup.content);
         assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).is_ok(), is_good, "{:?}", backup.content);
     }
-    // Neither is known, and it is no file.
+    // Neither is known, and it is no file, or not there.
     backup.content = Content::Database { size: None, sha256: None };
     backup.write(&bed.snapshot()).unwrap();
     let file = bed.snapshot().join(DATABASE_FILE);
+    let code = || backup::check_bytes(&bed.snapshot(), &backup).map_err(|error| error.code);
     durable::remove_file(&file).unwrap();
+    assert_eq!(code(), Err(Code::BackupMissing));
     durable::create_dir_all(&file).unwrap();
-    let expect = Expect {
-        version: &bed.revision.version,
-        edition: None,
-        proxy: Some("p"),
-        host: None,
-        now: bed.subject().now,
-        max_age: Duration::from_secs(86_400),
-        database_exists: true,
-        trusted: None,
-    };
-    assert_eq!(backup::check(&bed.snapshot(), &expect).unwrap_err().code, Code::BackupInvalid);
+    assert_eq!(code(), Err(Code::BackupInvalid));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::report::{Code, Error, IoContext, Result};
 /// The journal's name in the versions directory.
 pub const NAME: &str = ".journal";
 /// The format that this program writes and finishes.
-const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 /// Bytes set aside at the start, so that a full disk cannot stop an undo: a plan takes about 10 KiB, a record 100 bytes.
 const PREALLOCATED: u64 = 256 * 1024;
 /// Largest journal that is read, bytes: far above what any run writes.
@@ -442,11 +442,6 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, u64)> {
         at += length + 1;
     }
     Ok((records, at as u64))
-}
-
-/// The format number for an [`Opening`].
-pub const fn format() -> u32 {
-    FORMAT
 }
 
 #[cfg(test)]

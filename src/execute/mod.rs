@@ -15,7 +15,6 @@ pub mod unmanaged;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use jiff::Timestamp;
 use protocol::Digest;
 
 use crate::database::{self, evidence};
@@ -48,8 +47,6 @@ pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
 /// How an executed plan ended; an undone or broken one is an error.
 #[derive(Debug)]
 pub struct Finished {
-    /// Digest of the snapshot that the run took of the database it left.
-    pub snapshot_sha256: Option<String>,
     /// Something after the commit failed: the new version stays, the command fails.
     pub after: Option<Error>,
 }
@@ -83,7 +80,7 @@ pub fn run(
         database::check_replaceable(&site.database()).map_err(plain)?;
     }
     let opening = Opening {
-        format: journal::format(),
+        format: journal::FORMAT,
         writer: writer(site.host).map_err(plain)?,
         command: command.to_owned(),
         time: site.host.now(),
@@ -132,7 +129,7 @@ pub fn run(
     let unfinished =
         |error: Error| error.advise("the change is made: the next run, or `teleport-update recover`, ends it");
     let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err();
-    Ok(Finished { snapshot_sha256, after })
+    Ok(Finished { after })
 }
 
 /// Commits `next` where nothing else changes.
@@ -363,9 +360,4 @@ fn writer(host: &Host) -> Result<Writer> {
 pub(crate) fn digest_of(path: &Path) -> Result<Digest> {
     let file = std::fs::File::open(path).at("cannot read", path)?;
     Digest::of_reader(file).at("cannot read", path)
-}
-
-/// The time a run began, for telling one failure from the next.
-pub fn began(journal: &Journal) -> Option<Timestamp> {
-    journal.opening().ok().map(|opening| opening.time)
 }

@@ -197,16 +197,8 @@ impl Command {
         Ok(Ok(Output { status, stdout: stdout.kept, stderr: stderr.kept, line }))
     }
 
-    /// Runs the program in our place: our terminal, environment and directory, no time-out. SIGINT and SIGTERM that we
-    /// receive are passed on. Used for the hand-over to another updater and for moving on into a transient unit.
-    ///
-    /// Errors ([`Code::Io`]): it cannot be started.
-    pub fn run_attached(&self, signals: &Signals) -> Result<ExitStatus> {
-        let ended = self.supervise(signals, false, None)?;
-        ended.ok_or_else(|| Error::new(Code::Io, format!("`{}` was left alone", self.line())))
-    }
-
-    /// The same for at most `limit`; then it is told to end, and ended.
+    /// Runs the program in our place: our terminal, environment and directory. SIGINT and SIGTERM that we receive are passed on.
+    /// After `limit` it is told to end, and ended.
     ///
     /// Errors ([`Code::Io`]): it cannot be started, or the time passed.
     pub fn run_attached_within(&self, limit: Duration, signals: &Signals) -> Result<ExitStatus> {
@@ -676,7 +668,10 @@ mod tests {
 
     #[test]
     fn an_attached_programs_status_is_passed_on() {
-        assert_eq!(shell("exit 7").run_attached(&Signals::never()).unwrap().code(), Some(7));
+        assert_eq!(
+            shell("exit 7").run_attached_within(Duration::from_secs(60), &Signals::never()).unwrap().code(),
+            Some(7)
+        );
     }
 
     #[test]
@@ -685,7 +680,7 @@ mod tests {
         signals.raise(rustix::process::Signal::TERM.as_raw());
         let error = shell("trap '' TERM; sleep 60").run_attached_within(Duration::from_millis(50), &Signals::never());
         assert!(error.unwrap_err().what.contains("did not end within"));
-        let status = shell("sleep 60").run_attached(&signals).unwrap();
+        let status = shell("sleep 60").run_attached_within(Duration::from_secs(60), &signals).unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
     }
 }

@@ -367,11 +367,6 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     read(path, limit, rustix::fs::OFlags::empty())
 }
 
-/// As [`read_limited`]; a link is an error.
-pub fn read_own(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
-    read(path, limit, rustix::fs::OFlags::NOFOLLOW)
-}
-
 fn read(path: &Path, limit: u64, flags: rustix::fs::OFlags) -> Result<Option<Vec<u8>>> {
     // A pipe in its place would be waited for.
     let flags = i32::try_from((flags | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or_default();

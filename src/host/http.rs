@@ -184,8 +184,6 @@ impl Ask {
 pub struct Answer {
     /// HTTP status.
     pub status: u16,
-    /// Header fields.
-    pub headers: HeaderMap,
     /// At most [`SMALL_BODY`] bytes.
     pub body: Vec<u8>,
 }
@@ -279,7 +277,7 @@ impl Client {
                     format!("{} answered with more than {SMALL_BODY} bytes", shown(url)),
                 )));
             }
-            Ok(Answer { status: stream.status, headers: stream.headers, body })
+            Ok(Answer { status: stream.status, body })
         })
     }
 

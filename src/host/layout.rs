@@ -9,8 +9,6 @@ use crate::report::{Code, Error, Result};
 
 /// The agent's data directory unless `teleport.yaml` says otherwise, as seen from inside the root.
 pub const DEFAULT_DATA_DIR: &str = "/var/lib/teleport";
-/// The package's own copy of this program, as seen from inside the root.
-pub const BOOTSTRAP: &str = "/usr/lib/teleport-update/teleport-update";
 /// Links followed before a path counts as a loop (the kernel's own limit).
 const MAX_LINKS: usize = 40;
 

@@ -17,4 +17,4 @@ mod writer;
 
 pub use signature::PublicKey;
 pub use source::BaseUrl;
-pub use stage::{Limits, Phase, Progress, StageRequest, Staged, announced_digest, archive_size, stage};
+pub use stage::{Limits, StageRequest, announced_digest, archive_size, stage};

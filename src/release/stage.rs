@@ -3,7 +3,7 @@
 //! Threads work side by side: one reads and hashes, one inflates and walks, and its own two write and sync. Nothing is
 //! published here, and what is staged is complete and synced, or gone.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::fetch::{self, Fetched, Origin, Shared, Small};
-use super::place::UPDATERS;
 use super::tree::Tree;
 use super::unpack::{Rules, Unpacked, unpack};
 use super::{BaseUrl, PublicKey, check, space};
@@ -95,43 +94,20 @@ impl Default for Limits {
     }
 }
 
-/// What is being done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Digest and signature are asked for.
-    Announce,
-    /// The archive is read, hashed and unpacked.
-    Download,
-    /// The staged files are checked.
-    Check,
-}
-
 /// How far it is; told about ten times a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
-    pub phase: Phase,
     /// Bytes of the archive read.
     pub bytes_done: u64,
     /// Bytes of the archive, if the server told.
     pub bytes_total: Option<u64>,
-    /// Bytes of unpacked files written.
-    pub unpacked: u64,
 }
 
 /// A staged version: complete, checked and synced, but without its marker.
 #[derive(Debug)]
 pub struct Staged {
-    /// The staging directory.
-    pub dir: PathBuf,
     /// Its manifest, also written into it.
     pub manifest: Manifest,
-    /// The archive's digest, for the marker.
-    pub digest: Digest,
-    /// Bytes of the archive.
-    pub archive_size: u64,
-    /// An updater among the files, relative to the staging directory.
-    pub updater: Option<String>,
     /// What was left out and could be missed, for the debug log.
     pub notes: Vec<String>,
 }
@@ -152,7 +128,7 @@ pub fn stage(
     let name = request.revision.archive_name(request.arch);
     let source_url = request.base.join(&name);
     let origin = Origin::new(request.base, name)?;
-    progress(Progress { phase: Phase::Announce, bytes_done: 0, bytes_total: None, unpacked: 0 });
+    progress(Progress { bytes_done: 0, bytes_total: None });
     let announced = announced(&origin, request.client, cancelled)?;
     let signature = match request.public_key {
         Some(key) => Some((key, signature(&origin, request.client, cancelled)?)),
@@ -165,20 +141,11 @@ pub fn stage(
         }
         check::check_executables(&request.staging_dir.join("bin"), request.arch)?;
         let Revision { version, edition } = request.revision.clone();
-        let updater = UPDATERS.iter().map(|name| format!("bin/{name}"));
-        let updater = updater.into_iter().find(|path| unpacked.files.iter().any(|file| file.path == *path));
         let (digest, files) = (fetched.digest, unpacked.files);
         let mut manifest = Manifest::new(version, edition, request.arch, digest, source_url, request.now, files);
         manifest.components = request.components.map(<[String]>::to_vec);
         manifest.write(request.staging_dir)?;
-        Ok(Staged {
-            dir: request.staging_dir.to_owned(),
-            manifest,
-            digest: fetched.digest,
-            archive_size: fetched.length,
-            updater,
-            notes: unpacked.notes,
-        })
+        Ok(Staged { manifest, notes: unpacked.notes })
     });
     staged.inspect_err(|_| {
         // The first error is the one to tell; what stays is swept by the next run.
@@ -278,13 +245,11 @@ fn transfer(
 
     let began = Instant::now();
     let (mut fetched, mut unpacked) = (None, None);
-    let mut told = |phase| {
+    let mut told = || {
         let total = shared.total.load(Ordering::Relaxed);
         progress(Progress {
-            phase,
             bytes_done: shared.received.load(Ordering::Relaxed),
             bytes_total: (total > 0).then_some(total),
-            unpacked: shared.written.load(Ordering::Relaxed),
         });
     };
     while fetched.is_none() || unpacked.is_none() {
@@ -308,9 +273,9 @@ fn transfer(
             )
             .advise("check the network, or use a nearer mirror"));
         }
-        told(Phase::Download);
+        told();
     }
-    told(Phase::Check);
+    told();
     drop(unpacker);
     let broke = || Error::new(Code::Io, format!("the download of {} broke", origin.shown()));
     let (fetched, unpacked) = (fetched.ok_or_else(broke)?, unpacked.ok_or_else(broke)?);

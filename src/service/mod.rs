@@ -16,7 +16,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use commands::Commands;
-pub use health::Probe;
 pub use judge::{HealthSettings, Verdict};
 pub use stopped::StopProof;
 pub use systemd::Systemd;

@@ -9,5 +9,4 @@ mod parse;
 pub mod scalar;
 pub mod view;
 
-pub use document::{Fault, Node, Value};
-pub use view::View;
+pub use document::{Node, Value};

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use protocol::find::Directive;
 use serde_json::Value;
-use teleport_update::config::Updates;
-use teleport_update::database::backup::Backup;
-use teleport_update::execute::journal::{self, Opening, Record};
-use teleport_update::plan::{Plan, Step};
-use teleport_update::report::Code;
-use teleport_update::store::manifest::Manifest;
+use teleport_update::testing::Code;
+use teleport_update::testing::config::Updates;
+use teleport_update::testing::database::Backup;
+use teleport_update::testing::journal::{self, Opening, Record};
+use teleport_update::testing::manifest::Manifest;
+use teleport_update::testing::plan::{Plan, Step};
 
 const PROTOCOL: &str = include_str!("../../docs/protocol.md");
 const GUIDE: &str = include_str!("../../docs/operators-guide.md");
@@ -114,7 +114,7 @@ fn the_journal_shown_is_read_and_its_open_steps_are_known() {
     let mut begin = sample("journal-begin");
     assert_eq!(begin.as_object_mut().unwrap().remove("record").unwrap(), "begin");
     let opening: Opening = serde_json::from_value(begin).unwrap();
-    assert_eq!((opening.format, opening.command.as_str()), (journal::format(), "update"));
+    assert_eq!((opening.format, opening.command.as_str()), (journal::FORMAT, "update"));
     let text = format!("{}\n", samples("journal")[0]);
     let (records, end) = journal::parse(text.as_bytes()).unwrap();
     assert_eq!(end as usize, text.len(), "a checksum is wrong");

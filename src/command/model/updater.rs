@@ -10,7 +10,7 @@ use crate::command::pin;
 use crate::command::record::{self, Failure};
 use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
-use crate::execute::journal::{Journal, Opening, Record, Writer, format};
+use crate::execute::journal::{FORMAT, Journal, Opening, Record, Writer};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Database, Direction, Plan, Snapshot, Step, Target, retention};
@@ -301,7 +301,7 @@ impl Host {
     ) -> Act {
         self.tick()?;
         let opening = Opening {
-            format: format(),
+            format: FORMAT,
             writer: Writer { path: "/u".into(), sha256: protocol::Digest([0; 32]), version: "1.0.0".into() },
             command: command.to_owned(),
             time: self.now,

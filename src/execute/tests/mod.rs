@@ -124,7 +124,7 @@ impl Bed {
 
     fn begin(&self, plan: &Plan) -> Journal {
         let opening = Opening {
-            format: journal::format(),
+            format: journal::FORMAT,
             writer: Writer { path: "/u".into(), sha256: protocol::Digest([0; 32]), version: "1.0.0".into() },
             command: "update".into(),
             time: "2026-01-02T03:04:05Z".parse().unwrap(),

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use protocol::{Digest, Edition};
-use teleport_update::release::Limits;
-use teleport_update::release::fuzz::unpack;
-use teleport_update::report::Code;
-use teleport_update::store::manifest::FileEntry;
+use teleport_update::testing::Code;
+use teleport_update::testing::manifest::FileEntry;
+use teleport_update::testing::release::Limits;
+use teleport_update::testing::release::unpack;
 use test_cluster::tarball::gzip;
 
 use crate::entries::Entries;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::Version;
-use teleport_update::database::backup::{Backup, Content, DESCRIPTION_FILE, Expect, validity};
+use teleport_update::testing::database::{Backup, Content, DESCRIPTION_FILE, Expect, validity};
 
 use crate::config::{assert_names_line, with_file};
 use crate::strings::assert_version;

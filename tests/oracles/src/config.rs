@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use protocol::{Edition, Revision};
-use teleport_update::config::{AgentConfig, GoUpdater, LastResult, Outcome, Spec, Updates};
-use teleport_update::report::{Code, Error};
-use teleport_update::yaml::Node;
+use teleport_update::testing::config::{AgentConfig, GoUpdater, LastResult, Outcome, Spec, Updates};
+use teleport_update::testing::yaml::Node;
+use teleport_update::testing::{Code, Error};
 use tempfile::TempDir;
 
 use crate::strings::assert_version;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
-use teleport_update::execute::journal::{Journal, NAME, Record, is_open, parse, writer_of};
-use teleport_update::report::Code;
+use teleport_update::testing::Code;
+use teleport_update::testing::journal::{Journal, NAME, Record, is_open, parse, writer_of};
 use tempfile::TempDir;
 
 /// Cuts are tried at every byte of the last record, and at so many places before.

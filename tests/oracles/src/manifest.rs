@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Component, Path};
 
-use teleport_update::report::Code;
-use teleport_update::store::manifest::{DifferenceKind, MANIFEST, Manifest};
+use teleport_update::testing::Code;
+use teleport_update::testing::manifest::{DifferenceKind, MANIFEST, Manifest};
 
 use crate::config::with_file;
 use crate::strings::assert_version;

@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use teleport_update::release::fuzz::{archive_path as parse, link_target, place_of};
-use teleport_update::report::Code;
+use teleport_update::testing::Code;
+use teleport_update::testing::release::{archive_path as parse, link_target, place_of};
 
 /// Any bytes as an entry's name, and what follows the first NUL as a link's target.
 pub fn archive_path(bytes: &[u8]) {

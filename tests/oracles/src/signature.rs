@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use protocol::Digest;
 use ring::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
-use teleport_update::release::PublicKey;
-use teleport_update::report::Code;
+use teleport_update::testing::Code;
+use teleport_update::testing::release::PublicKey;
 use test_cluster::Signer;
 
 /// What is signed.

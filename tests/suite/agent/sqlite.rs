@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::{Edition, Revision};
 use rusqlite::Connection;
-use teleport_update::database::{Pace, Subject, snapshot_online};
+use teleport_update::testing::database::{Pace, Subject, snapshot_online};
 
 /// Features that a schema can use and that a check must understand; each has a row.
 const SCHEMA: &str = r#"

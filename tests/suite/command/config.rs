@@ -47,7 +47,7 @@ fn keys_that_others_own_survive_every_rewrite_at_any_depth() {
         ),
     );
     let survives = |after: &str| {
-        let config = teleport_update::yaml::Node::parse(&image.config()).unwrap();
+        let config = teleport_update::testing::yaml::Node::parse(&image.config()).unwrap();
         let at = |path: &[&str]| config.at(path).and_then(|node| node.as_str()).map(str::to_owned);
         assert_eq!(at(&["spec", "future_spec"]).as_deref(), Some("1.10"), "{after}: {}", image.config());
         assert_eq!(at(&["spec", "health", "newer_wait"]).as_deref(), Some("7s"), "{after}");
