@@ -75,8 +75,9 @@ impl Acting {
                 place: Place::open(dir, &strangers, meta.uid()).map(Rc::new),
             }))),
             None => {
-                Err(Error::new(Code::Permission, format!("{} can be written to by others than root", shared.display()))
-                    .advise(format!("`chmod go-w {0}`, or give it to the agent's user", shared.display())))
+                let what = format!("users other than root can write to {}", shared.display());
+                let how = format!("run `chmod go-w {}`, or make the agent's user its owner", shared.display());
+                Err(Error::new(Code::Permission, what).advise(how))
             }
         }
     }
@@ -213,8 +214,8 @@ impl Acting {
         let meta = opened.metadata().at("cannot look at", file)?;
         let theirs = self.0.as_ref().is_none_or(|theirs| meta.uid() == theirs.uid && uid == theirs.uid);
         if !meta.is_file() || !theirs {
-            return Err(Error::new(Code::Permission, format!("{} was exchanged meanwhile", file.display()))
-                .advise("run the command again"));
+            let what = format!("another file was put in the place of {} while this run was using it", file.display());
+            return Err(Error::new(Code::Permission, what).advise("run the command again"));
         }
         // By the descriptor: who owns the directory can have put another file, or a link, under the name.
         std::os::unix::fs::fchown(&opened, Some(uid), Some(gid)).at("cannot set the owner of", file)?;

@@ -56,7 +56,7 @@ pub fn check_installed(layout: &Layout) -> Result<()> {
     let others = open_versions(layout)?;
     let Some((path, meta)) = others.first() else { return Ok(()) };
     Err(refused(path, meta, others.len() - 1)
-        .advise("run `teleport-update verify --repair`: what others could have changed is downloaded again"))
+        .advise("run `teleport-update verify --repair`: it downloads again what these users could have changed"))
 }
 
 /// The directories of versions and of their snapshots that others own or may write to.
@@ -95,7 +95,7 @@ pub fn close(path: &Path) -> Result<()> {
         rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode))?;
         rustix::fs::fsync(&dir)
     };
-    take().at("cannot take from others", path)
+    take().at("cannot correct owner and mode of", path)
 }
 
 fn installed(layout: &Layout) -> Result<Vec<PathBuf>> {
@@ -176,11 +176,15 @@ pub fn check_naming(file: &Path, named: &Path) -> Result<()> {
         None => Ok(()),
         Some((path, meta)) => {
             let (shown, mode) = (path.display(), meta.mode() & 0o7777);
-            let who =
-                format!("{shown} is not root's alone (owner {}, group {}, mode {mode:o})", meta.uid(), meta.gid());
-            let what = format!("{who}: others could name any data directory, as it names {}", named.display());
-            let how =
-                format!("`chown root:root {shown}; chmod go-w {shown}`, or `teleport-update enable --data-dir DIR`");
+            let who = format!(
+                "{shown} can be changed by users other than root (owner {}, group {}, mode {mode:o})",
+                meta.uid(),
+                meta.gid()
+            );
+            let what = format!("{who}: these users could set data_dir to any directory (now: {})", named.display());
+            let how = format!(
+                "run `chown root:root {shown}; chmod go-w {shown}`, or `teleport-update enable --data-dir DIR`"
+            );
             Err(Error::new(Code::Permission, what).advise(how))
         }
     }
@@ -246,9 +250,13 @@ fn has_acl(path: &Path) -> bool {
 /// `more`: how many others there are beside it.
 fn refused(path: &Path, meta: &Metadata, more: usize) -> Error {
     let (shown, mode) = (path.display(), meta.mode() & 0o7777);
-    let more = if more == 0 { String::new() } else { format!(", nor are {more} more") };
-    let what = format!("{shown} is not root's alone (owner {}, group {}, mode {mode:o}){more}", meta.uid(), meta.gid());
-    Error::new(Code::Permission, format!("{what}: others could exchange what root runs from there"))
+    let more = if more == 0 { String::new() } else { format!(", and so can {more} more") };
+    let what = format!(
+        "{shown} can be changed by users other than root (owner {}, group {}, mode {mode:o}){more}",
+        meta.uid(),
+        meta.gid()
+    );
+    Error::new(Code::Permission, format!("{what}: these users could replace programs that root runs"))
 }
 
 /// The commands that mend all of it. What is in the versions keeps its owners: they tell what must be downloaded again.
@@ -273,8 +281,8 @@ fn mending(way: &[(PathBuf, Metadata)], records: &[(PathBuf, Metadata)]) -> Stri
         steps.push(format!("chown -R root:root {records}; chmod -R go-w {records}"));
     }
     steps.push("teleport-update verify --repair".to_owned());
-    let told = if told.is_empty() { told } else { format!("see that nobody changed {told}, then ") };
-    format!("{told}`{}`, and give the agent's user a data_dir of its own", steps.join("; "))
+    let told = if told.is_empty() { told } else { format!("check that nobody changed {told}, then ") };
+    format!("{told}run `{}`; if the agent has its own user, also give that user its own data_dir", steps.join("; "))
 }
 
 /// Neither `path` nor what is directly in it may be a link, but for what is kept of others.
@@ -282,7 +290,7 @@ fn refuse_links(path: &Path) -> Result<()> {
     let refuse = |path: &Path| match durable::link_at(path)? {
         None => Ok(()),
         Some(_) => Err(Error::new(Code::PathTaken, format!("{} is a link", path.display()))
-            .advise("remove it: what it leads to is not part of the image")),
+            .advise("remove this symlink: symlinks are not allowed in the versions directory of an image")),
     };
     refuse(path)?;
     if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
@@ -323,7 +331,7 @@ mod tests {
             set_mode(path, 0o777);
             let error = check_versions(&layout).and_then(|()| check_installed(&layout)).unwrap_err();
             assert_eq!(error.code, Code::Permission);
-            assert!(error.what.starts_with(&format!("{} is not root's alone", path.display())), "{error}");
+            assert!(error.what.starts_with(&format!("{} can be changed by users other", path.display())), "{error}");
             set_mode(path, 0o755);
         }
     }
@@ -372,11 +380,8 @@ mod tests {
         set_mode(&at("updates.yaml"), 0o664);
         std::os::unix::fs::chown(at("updates.yaml"), None, Some(900)).unwrap();
         let error = check_versions(&layout).unwrap_err();
-        assert!(
-            error
-                .what
-                .contains("/var/lib/teleport is not root's alone (owner 900, group 900, mode 755), nor are 4 more")
-        );
+        let first = "/var/lib/teleport can be changed by users other than root (owner 900, group 900, mode 755)";
+        assert!(error.what.contains(&format!("{first}, and so can 4 more: ")), "{error}");
         let advice = error.advice.unwrap();
         let quoted = advice.split('`').nth(1).unwrap();
         let mends = quoted.replace("teleport-update verify --repair", "true");

@@ -135,7 +135,7 @@ impl Manifest {
         let own_paths = manifest.files.iter().map(|file| &file.path);
         let updater = manifest.updater.iter().map(|updater| &updater.path);
         match own_paths.chain(updater).find(|path| !is_plain(path)) {
-            Some(path) => Err(damaged(&format!("names a file outside: {path:?}"))),
+            Some(path) => Err(damaged(&format!("names a file outside of the version directory: {path:?}"))),
             None => Ok(manifest),
         }
     }
@@ -322,11 +322,11 @@ impl fmt::Display for Difference {
                 write!(f, "{path} has mode {found:04o}, expected {expected:04o}")
             }
             DifferenceKind::Open { owner, mode } => {
-                write!(f, "{path} is not root's alone (owner {owner}, mode {mode:04o})")
+                write!(f, "{path} can be changed by users other than root (owner {owner}, mode {mode:04o})")
             }
             DifferenceKind::Link => write!(f, "{path} is a link"),
-            DifferenceKind::Content => write!(f, "{path} has other content"),
-            DifferenceKind::Unexpected => write!(f, "{path} does not belong there"),
+            DifferenceKind::Content => write!(f, "{path} has different content"),
+            DifferenceKind::Unexpected => write!(f, "{path} is not part of this version"),
         }
     }
 }
@@ -337,7 +337,8 @@ fn read_record(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
         && !trust::is_closed(path, meta)
     {
         let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
-        let what = format!("{} is not root's alone (owner {owner}, mode {mode:04o})", path.display());
+        let shown = path.display();
+        let what = format!("{shown} can be changed by users other than root (owner {owner}, mode {mode:04o})");
         return Err(Error::new(Code::Damaged, what).advise("run `teleport-update verify --repair`"));
     }
     durable::read_limited(path, limit).map_err(|error| match std::fs::symlink_metadata(path) {
@@ -354,7 +355,7 @@ pub fn read_marker(version_dir: &Path) -> Result<Option<Digest>> {
     let Some(bytes) = read_record(&path, MAX_MARKER)? else { return Ok(None) };
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     text.strip_suffix('\n').unwrap_or(text).parse().map(Some).map_err(|_| {
-        Error::new(Code::Damaged, format!("{} holds no digest", path.display()))
+        Error::new(Code::Damaged, format!("{} does not contain a SHA-256 digest", path.display()))
             .advise("run `teleport-update verify --repair`")
     })
 }
@@ -497,11 +498,11 @@ mod tests {
         assert_eq!(
             found,
             [
-                "bin/extra does not belong there",
+                "bin/extra is not part of this version",
                 "bin/gone is missing",
                 "bin/link is not a regular file",
                 "bin/tctl has mode 4755, expected 0755",
-                "bin/teleport has other content",
+                "bin/teleport has different content",
                 "bin/tsh has 3 bytes, expected 7",
             ]
         );

@@ -247,10 +247,10 @@ mod tests {
         let said: Vec<_> = bed.manifest.quick_check(&bed.version()).unwrap().iter().map(ToString::to_string).collect();
         let said: Vec<_> = said.iter().map(|line| line.split(" (").next().unwrap()).collect();
         let wanted = [
-            ". is not root's alone",
-            "bin is not root's alone",
+            ". can be changed by users other than root",
+            "bin can be changed by users other than root",
             "etc is a link",
-            "bin/teleport is not root's alone",
+            "bin/teleport can be changed by users other than root",
             "etc/unit has mode 0644, expected 0755",
             "etc/unit has 6 bytes, expected 8",
         ];

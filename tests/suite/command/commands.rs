@@ -210,7 +210,7 @@ fn flip(path: &Path) {
 type Damage = (&'static str, fn(&Image), &'static str);
 
 const OF_FILES: [Damage; 8] = [
-    ("flipped byte", |image| flip(&image.versions().join("2.0.0/bin/tsh")), "bin/tsh has other content"),
+    ("flipped byte", |image| flip(&image.versions().join("2.0.0/bin/tsh")), "bin/tsh has different content"),
     (
         "truncated file",
         |image| {
@@ -235,7 +235,7 @@ const OF_FILES: [Damage; 8] = [
     (
         "extra file",
         |image| std::fs::write(image.versions().join("2.0.0/bin/extra"), "x").unwrap(),
-        "bin/extra does not belong there",
+        "bin/extra is not part of this version",
     ),
     (
         "link in a file's place",
