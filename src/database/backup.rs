@@ -92,8 +92,9 @@ impl Backup {
         let file = snapshot_dir.join(DESCRIPTION_FILE);
         if Self::is_open(snapshot_dir) {
             let (shown, dir) = (file.display(), snapshot_dir.display());
-            let what = format!("{shown} is not root's alone: others could have changed this copy of the database");
-            let how = format!("if you trust it: `chown root:root {dir} {shown}; chmod go-w {dir} {dir}/*`");
+            let what =
+                format!("users other than root can write to {shown}: this database backup may have been changed");
+            let how = format!("if you trust it, run `chown root:root {dir} {shown}; chmod go-w {dir} {dir}/*`");
             return Err(Error::new(Code::BackupInvalid, what).advise(how));
         }
         let read = read_document(&file, true)
@@ -192,7 +193,7 @@ impl Backup {
 }
 
 /// What an operator can do without a usable snapshot.
-const NO_DOWNGRADE: &str = "this version cannot be restored; go on to a newer version";
+const NO_DOWNGRADE: &str = "this host cannot go back to this version; update to a newer version instead";
 
 /// Whether a snapshot may be restored, by its description alone (SPEC §6 "Valid").
 ///
@@ -202,43 +203,46 @@ pub fn validity(backup: &Backup, expect: &Expect<'_>) -> Result<()> {
         if backup.identity() == Some(trusted) {
             return Ok(());
         }
-        return Err(invalid("is not the one this run took"));
+        return Err(invalid("is not the one that this run made"));
     }
     if backup.failed {
-        return Err(invalid("is of a version that failed, or of a damaged database"));
+        return Err(invalid("contains the database of a version that failed, or a damaged database"));
     }
     if backup.version != *expect.version {
-        return Err(invalid(&format!("is of version {} and not of {}", backup.version, expect.version)));
+        return Err(invalid(&format!("is for version {}, not for {}", backup.version, expect.version)));
     }
     if let (Some(found), Some(wanted)) = (backup.edition, expect.edition)
         && found != wanted
     {
-        return Err(invalid(&format!("is of edition {found} and not of {wanted}")));
+        return Err(invalid(&format!("is for edition {found}, not for {wanted}")));
     }
     let proxy = expect.proxy.unwrap_or_default();
     if address(&backup.proxy) != address(proxy) {
-        return Err(invalid(&format!("belongs to proxy {:?} and not to {proxy:?}", backup.proxy)));
+        return Err(invalid(&format!("was made with proxy {:?}, but this host now uses {proxy:?}", backup.proxy)));
     }
     // Its database holds that agent's keys: this host would answer to another one's name.
     if let (Some(found), Some(wanted)) = (backup.host.as_deref(), expect.host)
         && found != wanted
     {
-        return Err(invalid(&format!("is of the agent {found} and not of this host's {wanted}")));
+        return Err(invalid(&format!("belongs to the agent with host_uuid {found}, but this host's agent is {wanted}")));
     }
     let age = expect.now.duration_since(backup.creation_time);
     let taken = time_text(backup.creation_time);
     let (age, future) = (Duration::try_from(age).ok(), Duration::try_from(-age).ok());
     if future.is_some_and(|future| future > CLOCK_SKEW) {
-        return Err(Error::new(Code::BackupExpired, format!("the snapshot of {taken} is from the future"))
-            .advise("set the clock right"));
+        let what = format!("the creation time of the database backup ({taken}) is in the future");
+        return Err(Error::new(Code::BackupExpired, what).advise("correct the system clock"));
     }
     if age.is_some_and(|age| age >= expect.max_age) {
         let days = expect.max_age.as_secs() / 86_400;
-        return Err(Error::new(Code::BackupExpired, format!("the snapshot of {taken} is older than {days} days"))
-            .advise("raise backup_max_age if the host's certificates are still good, or go on to a newer version"));
+        let what = format!("the database backup of {taken} is older than {days} days");
+        return Err(Error::new(Code::BackupExpired, what).advise(
+            "if the host's certificates are still valid, raise backup_max_age in updates.yaml; \
+             otherwise update to a newer version",
+        ));
     }
     if backup.content == Content::Absent && expect.database_exists {
-        return Err(invalid("says that the host had no database, and now it has one"));
+        return Err(invalid("records that there was no database, but there is one now"));
     }
     Ok(())
 }
@@ -254,7 +258,7 @@ pub fn check_bytes(snapshot_dir: &Path, backup: &Backup) -> Result<()> {
     }
     let (found, length) = digest::of_file(&file)?;
     if size.is_some_and(|size| size != length) || sha256.as_ref().is_some_and(|sha256| *sha256 != found) {
-        return Err(invalid("has other bytes than its backup.yaml says").during(file.display()));
+        return Err(invalid("does not match the size or SHA-256 in backup.yaml").during(file.display()));
     }
     sqlite::check_at_rest(&file).map_err(|error| match error.code {
         Code::DatabaseInvalid => Error::new(Code::BackupInvalid, error.what).advise(NO_DOWNGRADE),
@@ -264,12 +268,12 @@ pub fn check_bytes(snapshot_dir: &Path, backup: &Backup) -> Result<()> {
 
 /// `backup_invalid`: the snapshot `why`.
 pub(super) fn invalid(why: &str) -> Error {
-    Error::new(Code::BackupInvalid, format!("the snapshot {why}")).advise(NO_DOWNGRADE)
+    Error::new(Code::BackupInvalid, format!("the database backup {why}")).advise(NO_DOWNGRADE)
 }
 
 /// `backup_missing`: there is no `file`.
 pub(super) fn missing(file: &Path) -> Error {
-    Error::new(Code::BackupMissing, format!("there is no snapshot of the database: {} is missing", file.display()))
+    Error::new(Code::BackupMissing, format!("there is no database backup: {} is missing", file.display()))
         .advise(NO_DOWNGRADE)
 }
 

@@ -18,7 +18,7 @@ pub fn check_replaceable(db: &Path) -> Result<()> {
             Code::DatabaseInvalid,
             format!("{} is a mount point and cannot be replaced", path.display()),
         )
-        .advise("mount the directory that it is in, not the file, and run the command again")),
+        .advise("mount the directory instead of the file, then run the command again")),
         false => Ok(()),
     }
 }

@@ -45,7 +45,7 @@ impl Prepared {
     /// Whether the prepared file is a good database; reads it whole. Errors: `backup_invalid`; `permission`, `io`.
     pub fn check(&self) -> Result<()> {
         sqlite::acting(&self.file, sqlite::check_at_rest).map_err(|error| match error.code {
-            Code::DatabaseInvalid => invalid(&format!("is not a good database any more: {}", error.what)),
+            Code::DatabaseInvalid => invalid(&format!("is no longer a valid SQLite database: {}", error.what)),
             _ => error,
         })
     }
@@ -303,12 +303,12 @@ fn make(
     };
     let made = place(&source, &target).and_then(|(found, length)| {
         if sha256.is_some_and(|sha256| sha256 != found) || size.is_some_and(|size| size != length) {
-            return Err(invalid("has other bytes than it should have").during(source.display()));
+            return Err(invalid("does not match its recorded size or SHA-256").during(source.display()));
         }
         // This run's own snapshot was checked when it was taken, or is of a database that was already damaged then.
         if trusted.is_none() {
             sqlite::acting(&target, sqlite::check_at_rest).map_err(|error| match error.code {
-                Code::DatabaseInvalid => invalid("is not a good database").during(source.display()),
+                Code::DatabaseInvalid => invalid("is not a valid SQLite database").during(source.display()),
                 _ => error,
             })?;
         }

@@ -138,8 +138,10 @@ fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<(u32, bool)> 
             })
         })?;
         if raw::is_hollow(&here, bytes.unsigned_abs()) {
-            let what =
-                format!("{} says that it has {bytes} bytes, and the disk has next to none of them", db.display());
+            let shown = db.display();
+            let what = format!(
+                "{shown} is a sparse file: its header says {bytes} bytes, but almost none of them are on the disk"
+            );
             return Err(Error::new(Code::DatabaseInvalid, what));
         }
         Ok(source)

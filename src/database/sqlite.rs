@@ -192,7 +192,7 @@ pub fn is_busy(error: &rusqlite::Error) -> bool {
 pub fn explain(error: rusqlite::Error, action: &str, db: &Path) -> Error {
     let (code, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (Code::DatabaseBusy, "another program holds the database; run the command again when it has finished")
+            (Code::DatabaseBusy, "another program has locked the database; run the command again when it has finished")
         }
         Some(ErrorCode::DiskFull) => (Code::NoSpace, "free space on that file system and run the command again"),
         Some(ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied) => {
@@ -200,7 +200,7 @@ pub fn explain(error: rusqlite::Error, action: &str, db: &Path) -> Error {
         }
         Some(ErrorCode::ReadOnly) => (Code::ReadOnly, "remount it writable"),
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => (Code::Io, "check the disk and the kernel's log"),
-        _ => (Code::DatabaseInvalid, "see whether the agent itself can open it"),
+        _ => (Code::DatabaseInvalid, "check whether the agent can open this database (it may be damaged)"),
     };
     Error::new(code, format!("{action} {}: {error}", db.display())).advise(advice)
 }

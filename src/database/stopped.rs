@@ -205,7 +205,7 @@ fn settle_logged(db: &Path, clock: &Clock<'_>) -> Result<()> {
 pub(super) fn settle(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
     sqlite::acting(db, |here| settle_acting(here, db, clock, check))?;
     if sqlite::log_size(&sqlite::beside(db, "-wal"))? > 0 {
-        return Err(Error::new(Code::DatabaseBusy, format!("{} is still written to", db.display()))
+        return Err(Error::new(Code::DatabaseBusy, format!("a program is still writing to {}", db.display()))
             .advise("stop every program that uses it"));
     }
     sync(db)

@@ -237,7 +237,7 @@ fn a_database_that_is_locked_for_ever_is_an_error_for_some_hours_and_then_taken_
     let holder = rusqlite::Connection::open(&db).unwrap();
     holder.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
     for _ in 0..4 {
-        image.run(&["update", "--now"]).fails(1, "another program holds the database");
+        image.run(&["update", "--now"]).fails(1, "another program has locked the database");
         assert_eq!(image.last_result()["error_code"], "database_busy");
     }
     // Often is not long: nobody waited for it yet.

@@ -270,7 +270,7 @@ fn a_snapshot_of_another_version_is_refused() {
     let path = baked.backup("backup.yaml");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("  version: 1.0.0", "  version: 1.0.1")).unwrap();
-    baked.refused("backup_invalid", "is of version 1.0.1");
+    baked.refused("backup_invalid", "is for version 1.0.1");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn a_snapshot_that_is_too_old_is_refused() {
 fn a_snapshot_from_the_future_is_refused() {
     let baked = Baked::new();
     baked.describe("creation_time", &baked.seconds_ago(-3600));
-    baked.refused("backup_expired", "from the future");
+    baked.refused("backup_expired", "in the future");
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn a_snapshot_with_another_digest_is_refused() {
     // A good database of the same size, but not the one described.
     database.execute_batch("UPDATE rows SET note = 'BY ONE'").unwrap();
     drop(database);
-    baked.refused("backup_invalid", "other bytes");
+    baked.refused("backup_invalid", "size or SHA-256");
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn a_database_held_busy_past_the_deadline_is_an_error_and_the_old_version_is_unt
     holder.busy_timeout(SOON).unwrap();
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let (link, process) = (rig.link(), rig.pid());
-    rig.updater(&["update"]).fails(1, "another program holds the database");
+    rig.updater(&["update"]).fails(1, "another program has locked the database");
     assert_eq!((rig.link(), rig.pid()), (link, process));
     assert_eq!(rig.status()["last_result"]["error_code"], "database_busy");
     assert!(!rig.snapshot("1.0.0").exists());

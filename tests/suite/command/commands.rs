@@ -364,7 +364,7 @@ fn verify_tells_of_a_damaged_snapshot_which_no_repair_can_make_again() {
     assert_eq!(sql_of(&snapshot, "SELECT note FROM rows"), ["mine"]);
     flip(&snapshot);
     let before = installation(&image);
-    let told = "1.0.0/backup/sqlite.db: the snapshot has other bytes than its backup.yaml says";
+    let told = "1.0.0/backup/sqlite.db: the database backup does not match the size or SHA-256 in backup.yaml";
     let ran = image.run(&["verify"]).fails(1, told);
     let said = "`--repair` cannot put a copy of the database right";
     assert!(ran.stderr.contains(said) && !ran.stderr.contains("puts it right"), "{ran:#?}");

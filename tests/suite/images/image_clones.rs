@@ -433,7 +433,7 @@ fn a_database_of_another_hosts_agent_is_never_restored() {
     );
     rig.until_ready();
     let before = rig.footprint();
-    rig.updater(&["rollback"]).fails(1, "not of this host's");
+    rig.updater(&["rollback"]).fails(1, "but this host's agent is");
     assert_eq!(rig.footprint(), before);
     assert_eq!(rig.running(), "1.1.0");
 }
