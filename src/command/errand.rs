@@ -555,8 +555,10 @@ fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) -> Result<(
             None => format!(" (`systemctl stop {unit}`)"),
             Some(_) => String::new(),
         };
-        return Err(Error::new(Code::AgentNotStopped, what)
-            .advise(format!("stop it{how}, run this again, and start it: see `path` in the operator's guide")));
+        return Err(Error::new(Code::AgentNotStopped, what).advise(format!(
+            "stop the agent{how}, run this command again, then start the agent; \
+             if your session goes through the agent, run all of this with one `systemd-run sh -c '…'`"
+        )));
     }
     match survey::starts_elsewhere(context)?.first() {
         Some((file, program)) if moved.is_some() => Err(Error::new(

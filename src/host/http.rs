@@ -504,7 +504,8 @@ fn failure(error: ureq::Error, url: &str, way: &str) -> Failure {
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::lasting(Error { code: Code::Usage, ..told }),
         ureq::Error::ConnectProxyFailed(_) => Failure::passing(told.advise("check the HTTP proxy")),
         _ if is_lookup(&error) => Failure::passing(told.advise(
-            "check the network and the name; names are looked up in /etc/hosts and by DNS alone, see \"Names\" in the operator's guide",
+            "check the network and the name; this program uses only /etc/hosts and DNS, not /etc/nsswitch.conf: \
+             other names must be added to /etc/hosts",
         )),
         _ => Failure::passing(told.advise("check the network and the address")),
     }

@@ -42,7 +42,8 @@ pub fn is_confined() -> bool {
 /// What to do about a file system that is read-only.
 pub fn read_only_advice() -> &'static str {
     if is_confined() {
-        "run `teleport-update enable` by hand, which has teleport-update.service write there; or see docs/units.md"
+        "run `teleport-update enable` by hand, which allows teleport-update.service to write there; if that is not \
+         enough, add the directory to ReadWritePaths= (`systemctl edit teleport-update.service`)"
     } else {
         "remount it writable or choose another directory"
     }

@@ -251,7 +251,7 @@ mod tests {
         bed.link("1.0.0");
         bed.service.start().unwrap();
         let verdict = observe(&bed.probe("2.0.0"), QUICK, false, false, &|| false).unwrap();
-        assert_eq!(verdict, Verdict::Failed { reason: "the old version still runs after 1 s".to_owned() });
+        assert_eq!(verdict, Verdict::Failed { reason: "the old version was still running after 1 s".to_owned() });
         let verdict = observe(&bed.probe("2.0.0"), QUICK, false, true, &|| false).unwrap();
         assert!(matches!(verdict, Verdict::Unproven { .. }), "{verdict:?}");
     }
@@ -284,7 +284,7 @@ mod tests {
         bed.service.reload().unwrap();
         let verdict = observe(&bed.probe("2.0.0"), HealthSettings::default(), false, false, &|| false).unwrap();
         // The rule that judged: at the deadline it would be another.
-        let reason = "the new version ended soon after its start, the old one runs on".to_owned();
+        let reason = "the new version exited shortly after its start; the old version keeps running".to_owned();
         assert_eq!(verdict, Verdict::Failed { reason });
     }
 
@@ -310,7 +310,7 @@ mod tests {
         let probe = Probe { before_reload, ..bed.probe("2.0.0") };
         let verdict = observe(&probe, HealthSettings::default(), false, false, &|| false).unwrap();
         // The rule that judged: at the deadline it would be another.
-        let reason = "the new version died at once after the reload, the old one runs on".to_owned();
+        let reason = "the new version exited immediately after the reload; the old version keeps running".to_owned();
         assert_eq!(verdict, Verdict::Failed { reason });
     }
 

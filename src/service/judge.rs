@@ -188,7 +188,7 @@ impl Judge {
                     }
                     Readiness::NotReady { text, .. } => {
                         self.readiness_served = true;
-                        self.last_word = Some(format!("it says: {text}"));
+                        self.last_word = Some(format!("/readyz says: {text}"));
                     }
                     _ => self.readiness_served = true,
                 }
@@ -215,20 +215,21 @@ impl Judge {
         let dead = self.seen.keys().filter(|id| !sample.new_alive.contains(id) && Some(**id) != main).count();
         let restarts = unit.restarts.unwrap_or(0).saturating_sub(self.first_restarts.unwrap_or(0));
         if dead > DEATHS || restarts > RESTARTS {
-            return Some("the new version ends again and again soon after its start".to_owned());
+            return Some("the new version exited several times shortly after its start".to_owned());
         }
         let passed = |since: Option<Duration>, wait: Duration| since.is_some_and(|since| sample.at >= since + wait);
         if !self.seen.is_empty() && passed(self.none_since, SUCCESSOR_WAIT) {
             return Some(match sample.main {
-                Some(_) => "the new version ended soon after its start, the old one runs on".to_owned(),
-                None => "the new version ended soon after its start".to_owned(),
+                Some(_) => "the new version exited shortly after its start; the old version keeps running".to_owned(),
+                None => "the new version exited shortly after its start".to_owned(),
             });
         }
         if self.seen.is_empty() && sample.reaped && main.is_some() && sample.at >= FORK_WAIT {
-            return Some("the new version died at once after the reload, the old one runs on".to_owned());
+            let what = "the new version exited immediately after the reload; the old version keeps running";
+            return Some(what.to_owned());
         }
         if unit.auto_restart && passed(self.down_since, restart_wait(&unit)) {
-            return Some("the agent ended soon after its start".to_owned());
+            return Some("the agent exited shortly after its start".to_owned());
         }
         if !unit.active && passed(self.down_since, START_WAIT) {
             return Some("the agent did not start".to_owned());
@@ -252,8 +253,8 @@ impl Judge {
     fn late(&self, sample: &Sample) -> String {
         let seconds = sample.at.as_secs();
         match (sample.main, &self.last_word) {
-            (None, _) => format!("the agent does not run after {seconds} s"),
-            (Some(main), _) if !main.is_new => format!("the old version still runs after {seconds} s"),
+            (None, _) => format!("the agent was not running after {seconds} s"),
+            (Some(main), _) if !main.is_new => format!("the old version was still running after {seconds} s"),
             (Some(_), Some(word)) => format!("the agent is not ready after {seconds} s: {word}"),
             (Some(_), None) => format!("the agent is not ready after {seconds} s"),
         }
@@ -423,13 +424,14 @@ mod tests {
     fn not_ready_at_the_deadline_has_failed_with_the_agents_reason() {
         let not_ready = Readiness::NotReady { pid: Some(7), text: "not joined".to_owned() };
         let (at, verdict) = judge(fresh(), |at| new_main(at, 7, not_ready.clone()));
-        assert_eq!((at, reason(verdict).as_str()), (60.0, "the agent is not ready after 60 s: it says: not joined"));
+        let why = "the agent is not ready after 60 s: /readyz says: not joined";
+        assert_eq!((at, reason(verdict).as_str()), (60.0, why));
     }
 
     #[test]
     fn still_the_old_one_at_the_deadline_has_failed() {
         let (at, verdict) = judge(fresh(), old_main);
-        assert_eq!((at, reason(verdict).as_str()), (60.0, "the old version still runs after 60 s"));
+        assert_eq!((at, reason(verdict).as_str()), (60.0, "the old version was still running after 60 s"));
     }
 
     #[test]
@@ -439,14 +441,14 @@ mod tests {
             at => old_main(at),
         });
         assert_eq!(at, 3.5);
-        assert!(reason(verdict).contains("the old one runs on"));
+        assert!(reason(verdict).contains("the old version keeps running"));
     }
 
     #[test]
     fn a_successor_that_nobody_saw_is_known_by_its_trace_in_the_old_process() {
         let (at, verdict) = judge(fresh(), |at| Sample { reaped: true, ..old_main(at) });
         assert_eq!(at, 4.0);
-        assert!(reason(verdict).contains("died at once"));
+        assert!(reason(verdict).contains("exited immediately"));
         let failing = Judge::new(HealthSettings::default(), false, true);
         let (_, verdict) = judge(failing, |at| Sample { reaped: true, ..old_main(at) });
         assert!(matches!(verdict, Verdict::Unproven { .. }));
@@ -490,7 +492,7 @@ mod tests {
             at => old_main(at),
         });
         assert_eq!(at, 23.9);
-        assert!(reason(verdict).contains("the old one runs on"));
+        assert!(reason(verdict).contains("the old version keeps running"));
     }
 
     #[test]
@@ -519,7 +521,7 @@ mod tests {
         };
         for (after, expected) in [(5.0, 0.8), (2.0, 0.8), (1.9, 2.3), (0.1, 2.3)] {
             let (at, verdict) = judge(fresh(), died(after));
-            assert_eq!((at, reason(verdict).contains("ended soon")), (expected, true), "{after}");
+            assert_eq!((at, reason(verdict).contains("exited shortly")), (expected, true), "{after}");
         }
         // It was restarting when we came, and our start is just being taken up.
         let (at, verdict) = judge(fresh(), |at| match at {
@@ -536,9 +538,9 @@ mod tests {
             at if at < 0.3 => new_main(at, 7, Readiness::NoSocket),
             at => Sample { unit: Some(restarting.clone()), ..down(at) },
         });
-        assert!(seen <= 5.0 && reason(verdict).contains("ended soon"));
+        assert!(seen <= 5.0 && reason(verdict).contains("exited shortly"));
         let (unseen, verdict) = judge(fresh(), |at| Sample { unit: Some(restarting.clone()), ..down(at) });
-        assert!(unseen <= 5.0 && reason(verdict).contains("ended soon"));
+        assert!(unseen <= 5.0 && reason(verdict).contains("exited shortly"));
         let (gone, verdict) = judge(fresh(), down);
         assert!(gone <= 5.0 && reason(verdict).contains("did not start"));
         let (unmanaged, _) = judge(fresh(), |at| Sample { unit: None, ..down(at) });
@@ -566,7 +568,7 @@ mod tests {
     fn three_dead_processes_are_a_restart_loop() {
         let (at, verdict) = judge(fresh(), |at| new_main(at, 10 + at as u32, ready(10 + at as u32)));
         assert_eq!(at, 3.0);
-        assert!(reason(verdict).contains("again and again"));
+        assert!(reason(verdict).contains("exited several times"));
     }
 
     #[test]
@@ -577,7 +579,7 @@ mod tests {
         };
         let (at, verdict) = judge(fresh(), sample);
         assert_eq!(at, 3.0);
-        assert!(reason(verdict).contains("again and again"));
+        assert!(reason(verdict).contains("exited several times"));
     }
 
     #[test]

@@ -154,8 +154,8 @@ impl Service {
                 strangers.push(process);
             }
         }
-        let what = || format!("{} is open in {}", proof.database.display(), stopped::named(&strangers));
-        let error = || Error::new(Code::DatabaseBusy, what()).advise("end that program and try again");
+        let what = || format!("{} is in use by {}", proof.database.display(), stopped::named(&strangers));
+        let error = || Error::new(Code::DatabaseBusy, what()).advise("stop that program and try again");
         Ok((!strangers.is_empty()).then(error))
     }
 
@@ -169,7 +169,7 @@ impl Service {
         let deadline = Instant::now() + timeout;
         while let Some(error) = found()? {
             if cancelled() {
-                let what = format!("interrupted while another program was waited for: {}", error.what);
+                let what = format!("interrupted while waiting for another program: {}", error.what);
                 return Err(Error::new(Code::Interrupted, what));
             }
             if Instant::now() >= deadline {
@@ -227,7 +227,7 @@ impl Service {
                 if error.code == Code::AgentNotStopped && matches!(self, Self::Systemd(_)) && !self.is_inactive() =>
             {
                 Error {
-                    what: format!("{} (its unit was stopped, and something has started it again)", error.what),
+                    what: format!("{} (its unit was stopped, but something started it again)", error.what),
                     ..error
                 }
                 .advise("find what starts it (a supervisor, Upholds= of another unit), stop that and try again")

@@ -33,7 +33,7 @@ impl<'a> Sampler<'a> {
     /// Errors: [`Code::Damaged`] when the new binary is not there.
     pub(super) fn new(probe: &'a Probe<'a>, starts: bool) -> Result<Self> {
         let new_file = FileId::find(&probe.new_binary)?
-            .ok_or_else(|| Error::new(Code::Damaged, format!("{} is not there", probe.new_binary.display())))?;
+            .ok_or_else(|| Error::new(Code::Damaged, format!("{} does not exist", probe.new_binary.display())))?;
         let mut events = Events::new();
         if starts {
             events.listen_to_use(&probe.new_binary);

@@ -218,7 +218,10 @@ impl StopProof {
         if found.is_empty() {
             return Ok(());
         }
-        let what = format!("started while the agent was stopped for the update: {}", named(&found));
+        let found = named(&found);
+        let what = format!(
+            "these processes started, or opened the database, while the agent was stopped for the update: {found}"
+        );
         Err(Error::new(Code::DatabaseBusy, what).advise(
             "find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again",
         ))
@@ -297,7 +300,7 @@ fn each_once(mut processes: Vec<Process>) -> Vec<Process> {
 pub(super) fn apart(others: &[Process]) -> Error {
     let verb = if others.len() == 1 { "runs" } else { "run" };
     let what = format!("the agent is not stopped: {} {verb} outside of its service", named(others));
-    Error::new(Code::AgentNotStopped, what).advise("end what is named and try again")
+    Error::new(Code::AgentNotStopped, what).advise("stop these processes and try again")
 }
 
 fn not_stopped(left: &[Process]) -> Error {
@@ -305,18 +308,25 @@ fn not_stopped(left: &[Process]) -> Error {
         true => "the agent is not stopped: its unit is still active".to_owned(),
         false => format!("the agent is not stopped: {}", named(left)),
     };
-    Error::new(Code::AgentNotStopped, what).advise("end what still runs and try again")
+    Error::new(Code::AgentNotStopped, what).advise("stop what is still running and try again")
 }
 
 /// What cannot be looked at is never taken for somebody else's.
 pub(super) fn hidden(process: &Process) -> Error {
-    let why = match process::may_see_all() {
-        true => "a security module forbids it",
-        false => "CAP_SYS_PTRACE is missing in this unit or container",
+    let (why, how) = match process::may_see_all() {
+        true => (
+            "a security module forbids it",
+            "allow teleport-update in that module's policy (SELinux, AppArmor) to read /proc/PID/exe and /proc/PID/fd",
+        ),
+        false => (
+            "CAP_SYS_PTRACE is missing in this unit or container",
+            "start the container with this capability (`--cap-add=SYS_PTRACE`), or let the unit keep all \
+             capabilities of the container (\"Containers without CAP_SYS_PTRACE\" in docs/units.md of the project)",
+        ),
     };
-    let what = format!("cannot see what {} runs: {why}", named(std::slice::from_ref(process)));
-    Error::new(Code::Permission, what)
-        .advise("nothing is replaced unseen: add it, or see \"Containers\" in docs/units.md")
+    let process = named(std::slice::from_ref(process));
+    let what = format!("cannot find out which program {process} runs or which files it has open: {why}");
+    Error::new(Code::Permission, what).advise(how)
 }
 
 /// Processes for a message, each with its number, name and unit.

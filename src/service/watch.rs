@@ -86,11 +86,11 @@ impl Watcher {
         let counted = unit.and_then(|unit| unit.restarts).unwrap_or(0).saturating_sub(self.first_restarts.unwrap_or(0));
         let changes = u32::try_from(self.mains.len().saturating_sub(1)).unwrap_or(u32::MAX);
         if counted.max(changes) >= RESTARTS {
-            return Some("the new version ends again and again after it had been healthy".to_owned());
+            return Some("the new version exited several times after it had been healthy".to_owned());
         }
         let passed = |since: Option<Duration>, wait: Duration| since.is_some_and(|since| sample.at >= since + wait);
         if passed(self.down_since, DOWN_WAIT) {
-            return Some("the new version ended after it had been healthy".to_owned());
+            return Some("the new version exited after it had been healthy".to_owned());
         }
         passed(self.not_ready_since, NOT_READY_WAIT).then(|| "the new version did not stay ready".to_owned())
     }

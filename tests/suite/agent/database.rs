@@ -462,7 +462,7 @@ fn nothing_is_restored_while_a_process_has_the_database_open() {
     rig.bed.sh(&format!("systemd-run --quiet --unit=reader -p StandardInput=file:{DATABASE} sleep 1000"));
     rig.wish("1.0.0");
     let process = rig.pid();
-    rig.updater(&["update"]).fails(1, "sqlite.db is open in pid").fails(1, "(sleep, reader.service)");
+    rig.updater(&["update"]).fails(1, "sqlite.db is in use by pid").fails(1, "(sleep, reader.service)");
     assert_eq!(rig.pid(), process, "nobody stops the agent for that");
     assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("2.0.0", vec!["2".to_owned()]));
     assert!(rig.has_note("by two") && rig.link().ends_with("/2.0.0/bin/teleport"));

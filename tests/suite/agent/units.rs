@@ -257,7 +257,7 @@ fn fails_for_what_it_cannot_see(rig: &Rig) {
     rig.bed.sh("journalctl --rotate --vacuum-time=1s >/dev/null 2>&1 || true");
     assert!(!rig.bed.run(&["systemctl", "start", "teleport-update.service"]).status.success());
     let said = rig.bed.sh("journalctl -o cat -n 20 -u teleport-update");
-    assert!(said.contains("cannot see what pid "), "{said}");
+    assert!(said.contains("cannot find out which program pid "), "{said}");
     assert!(said.contains("CAP_SYS_PTRACE is missing in this unit or container"), "{said}");
     assert!(said.contains("docs/units.md"), "{said}");
     let status = rig.status();

@@ -80,7 +80,7 @@ fn a_name_that_only_the_hosts_other_resolvers_know_is_told_where_names_are_looke
         return;
     }
     let image = Image::new("1.0.0");
-    let words = "names are looked up in /etc/hosts and by DNS alone";
+    let words = "this program uses only /etc/hosts and DNS";
     // A network without DNS; then the name in /etc/hosts, as the advice is.
     let run = |hosts: &str| {
         std::fs::write(image.path("/etc/hosts"), hosts).unwrap();
