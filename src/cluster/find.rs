@@ -44,7 +44,7 @@ fn ask_at(
         match answer.status {
             200 => match Directive::parse(&answer.body) {
                 Ok(read) => return read.map_err(|error| Error::from(error).during(format!("{url} (200)"))),
-                Err(_) => refused.push(told(&format!(" with what is not JSON: {:?}", excerpt(&answer.body)))),
+                Err(_) => refused.push(told(&format!(", but the body is not JSON: {:?}", excerpt(&answer.body)))),
             },
             404 | 405 => refused.push(told("")),
             _ => return Err(no_proxy(&told(""))),
@@ -55,7 +55,7 @@ fn ask_at(
 }
 
 fn no_proxy(what: &str) -> Error {
-    Error::new(Code::ClusterAnswer, what).advise("check that the address is a Teleport proxy's")
+    Error::new(Code::ClusterAnswer, what).advise("check that this is the address of a Teleport proxy")
 }
 
 fn bracketed(proxy: &ProxyAddr) -> String {

@@ -33,7 +33,7 @@ impl ArchivePath {
         let mut parts = Vec::new();
         for part in text.split('/').filter(|part| !part.is_empty() && *part != ".") {
             if part == ".." {
-                return Err(hostile("its name leads out"));
+                return Err(hostile("its name contains \"..\""));
             }
             if part.len() > MAX_PART_LEN {
                 return Err(hostile("name too long"));
@@ -41,7 +41,7 @@ impl ArchivePath {
             parts.push(part);
         }
         if parts.len() > MAX_PARTS {
-            return Err(hostile(&format!("folders more than {MAX_PARTS} deep")));
+            return Err(hostile(&format!("more than {MAX_PARTS} directory levels")));
         }
         Ok(Self(parts.join("/")))
     }

@@ -45,7 +45,7 @@ fn check_head(name: &str, head: &[u8], arch: Arch) -> Result<()> {
     if head.starts_with(b"#!") && name != AGENT {
         return Ok(());
     }
-    let no_program = || Error::new(Code::ArchiveInvalid, format!("bin/{name} of the archive is not a program"));
+    let no_program = || Error::new(Code::ArchiveInvalid, format!("bin/{name} of the archive is not an ELF executable"));
     let (Some(b"\x7fELF"), Some(class), Some(order)) = (head.get(..4), head.get(4), head.get(5)) else {
         return Err(no_program());
     };
@@ -117,12 +117,13 @@ pub fn check_version_output(stdout: &str, wanted: &Version) -> Result<()> {
         Some(Ok(version)) if version == *wanted => Ok(()),
         Some(Ok(version)) => Err(Error::new(
             Code::VersionMismatch,
-            format!("the unpacked teleport says that it is {version}, wanted is {wanted}"),
+            format!("the unpacked teleport reports version {version}, expected {wanted}"),
         )
         .advise("check that the mirror serves the right archive under this name")),
         _ => {
             let start: String = stdout.trim().chars().take(60).collect();
-            Err(Error::new(Code::VersionMismatch, format!("the unpacked teleport printed no version but {start:?}")))
+            let what = format!("the unpacked teleport printed {start:?} instead of a version");
+            Err(Error::new(Code::VersionMismatch, what))
         }
     }
 }
@@ -144,7 +145,7 @@ pub fn check_edition_output(stdout: &str, edition: Edition, file: &Path) -> Resu
     if found == edition {
         return Ok(());
     }
-    Err(Error::new(Code::VersionMismatch, format!("the unpacked teleport is of edition {found}, wanted is {edition}"))
+    Err(Error::new(Code::VersionMismatch, format!("the unpacked teleport has edition {found}, expected {edition}"))
         .advise("check that the mirror serves the right archive under this name"))
 }
 

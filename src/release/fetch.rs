@@ -163,8 +163,8 @@ impl Origin {
 
 /// The refusal for an archive that is not at its place.
 pub(super) fn missing(told: &str) -> Error {
-    Error::new(Code::ArchiveMissing, format!("the archive cannot be had: {told}"))
-        .advise("check that this version and edition exist for this machine, and --base-url")
+    Error::new(Code::ArchiveMissing, format!("cannot download the archive: {told}"))
+        .advise("check --base-url, and that the mirror has this version and edition for this architecture")
 }
 
 /// Reads the whole archive, hashing; what reads `chunks` gets the bytes, and may go away early.
@@ -210,7 +210,7 @@ pub(super) fn pump(
                 Code::ArchiveInvalid,
                 format!("{} is larger than the {announced} bytes that its server announced", origin.shown()),
             )
-            .advise("run the command again; if it stays, the mirror's answers contradict each other"));
+            .advise("run the command again; if the error persists, the mirror announces a wrong size"));
         }
         if length > limits.max_archive {
             return Err(Error::new(
@@ -488,13 +488,13 @@ impl Download {
         Error::new(
             Code::Network,
             format!(
-                "{} was asked for the bytes from {} on and sent {:?}",
+                "{} was asked for the bytes from {} on, but answered with Content-Range {:?}",
                 shown(&self.url),
                 self.position,
                 told.unwrap_or_default()
             ),
         )
-        .advise("the mirror's handling of ranges is broken; use another one")
+        .advise("the mirror does not handle HTTP range requests correctly; use another mirror")
     }
 }
 

@@ -44,7 +44,7 @@ impl PublicKey {
         };
         let parsed = parsed.map_err(|_| invalid("the signature is not an ECDSA P-256 signature"))?;
         self.key.verify_prehash(&archive.0, &parsed).map_err(|_| {
-            invalid("the signature does not fit the archive")
+            invalid("the signature does not match the archive")
                 .advise("do not install this archive; check the mirror and the configured public key")
         })
     }

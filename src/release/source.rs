@@ -94,13 +94,13 @@ fn check_owner(path: &Path, meta: &std::fs::Metadata, may_be_shared: bool) -> Re
     Err(Error::new(
         Code::Permission,
         format!(
-            "{} can be changed by others than root (owner {}, mode {:o})",
+            "{} can be changed by users other than root (owner {}, mode {:o})",
             path.display(),
             meta.uid(),
             meta.mode() & 0o7777
         ),
     )
-    .advise("make it root's and not writable by group or others"))
+    .advise("make root its owner, and remove write permission for group and others"))
 }
 
 impl FromStr for BaseUrl {
@@ -112,23 +112,23 @@ impl FromStr for BaseUrl {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| refused(text, "it has no scheme"))?;
         let scheme = scheme.to_ascii_lowercase();
         if text.contains(['?', '#']) || text.chars().any(|letter| letter.is_whitespace() || letter.is_control()) {
-            return Err(refused(text, "query, fragment and blanks have no place in it"));
+            return Err(refused(text, "it must not contain a query (?), a fragment (#) or blanks"));
         }
         match scheme.as_str() {
             "file" if rest.starts_with('/') => {}
-            "file" => return Err(refused(text, "file:// is followed by an absolute path")),
+            "file" => return Err(refused(text, "file:// must be followed by an absolute path")),
             "https" | "http" => {
                 let authority = rest.split('/').next().unwrap_or_default();
                 if authority.contains('@') {
-                    return Err(refused(text, "user and password do not belong into it")
-                        .advise("put the mirror's credentials into the credentials file beside updates.yaml"));
+                    return Err(refused(text, "it must not contain a user name or a password")
+                        .advise("put the mirror's credentials into the file .credentials beside updates.yaml"));
                 }
                 let parsed: Option<Uri> = format!("{scheme}://{rest}").parse().ok();
                 if parsed.is_none_or(|uri| uri.host().is_none_or(str::is_empty)) {
-                    return Err(refused(text, "it names no host"));
+                    return Err(refused(text, "it contains no host name"));
                 }
             }
-            _ => return Err(refused(text, "its scheme is none of https, file and http")),
+            _ => return Err(refused(text, "its scheme must be https, file or http")),
         }
         Ok(Self(format!("{scheme}://{rest}")))
     }

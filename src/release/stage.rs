@@ -187,8 +187,8 @@ fn announced(origin: &Origin, client: &Client, cancelled: &dyn Fn() -> bool) -> 
         }
         Small::Absent(told) => match origin.size(client, SIZE_WAIT, cancelled) {
             Err(error) if matches!(error.code, Code::ArchiveMissing | Code::Interrupted) => Err(error),
-            _ => Err(Error::new(Code::ChecksumInvalid, format!("the archive has no digest: {told}"))
-                .advise("publish the .sha256 file beside the archive")),
+            _ => Err(Error::new(Code::ChecksumInvalid, format!("there is no checksum for the archive: {told}"))
+                .advise("put the .sha256 file next to the archive on the mirror")),
         },
     }
 }
@@ -197,7 +197,7 @@ fn signature(origin: &Origin, client: &Client, cancelled: &dyn Fn() -> bool) -> 
     match origin.companion(client, ".sig", cancelled)? {
         Small::Found(bytes) => Ok(bytes),
         Small::Absent(told) => Err(Error::new(Code::SignatureInvalid, format!("the signature is missing: {told}"))
-            .advise("a public key is configured: the mirror must carry the .sig file too")),
+            .advise("a public key is configured, so the mirror must also have the .sig file")),
     }
 }
 
@@ -259,9 +259,7 @@ fn transfer(
             Ok(Event::Unpacked(Err(error))) if !is_about_content(&error) => return Err(error),
             Ok(Event::Unpacked(result)) => unpacked = Some(result),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(Error::new(Code::Io, format!("the download of {} broke", origin.shown())));
-            }
+            Err(RecvTimeoutError::Disconnected) => return Err(broke(origin)),
         }
         if cancelled() {
             return Err(interrupted());
@@ -277,21 +275,26 @@ fn transfer(
     }
     told();
     drop(unpacker);
-    let broke = || Error::new(Code::Io, format!("the download of {} broke", origin.shown()));
-    let (fetched, unpacked) = (fetched.ok_or_else(broke)?, unpacked.ok_or_else(broke)?);
+    let (fetched, unpacked) = (fetched.ok_or_else(|| broke(origin))?, unpacked.ok_or_else(|| broke(origin))?);
     if fetched.digest != announced {
         // An archive that ends before its end, from a server that did not say where that is.
         if fetched.open_ended && unpacked.as_ref().is_err_and(|error| error.code == Code::ArchiveInvalid) {
             let (shown, length) = (origin.shown(), fetched.length);
-            let what =
-                format!("the download of {shown} ended after {length} bytes, in the middle; its server told no length");
-            return Err(
-                Error::new(Code::Network, what).advise("run the command again; have the mirror send Content-Length")
+            let what = format!(
+                "the download of {shown} ended after {length} bytes, before the end of the archive; \
+                 the server sent no Content-Length"
             );
+            return Err(Error::new(Code::Network, what)
+                .advise("run the command again; if the error persists, make the mirror send Content-Length"));
         }
         return Err(mismatch(origin, announced, &fetched));
     }
     Ok((fetched, unpacked.map_err(|error| error.during(origin.shown()))?))
+}
+
+fn broke(origin: &Origin) -> Error {
+    let what = format!("internal error: the thread that downloads {} ended unexpectedly", origin.shown());
+    Error::new(Code::Io, what)
 }
 
 fn is_about_content(error: &Error) -> bool {
@@ -300,15 +303,17 @@ fn is_about_content(error: &Error) -> bool {
 
 fn mismatch(origin: &Origin, announced: Digest, fetched: &Fetched) -> Error {
     let advice = match &fetched.encoding {
-        Some(encoding) if encoding != "identity" => {
-            format!("the server sent it with Content-Encoding {encoding}: make it serve the file's own bytes")
-        }
-        _ => "run the command again; if it stays, the mirror's archive or digest is damaged".to_owned(),
+        Some(encoding) if encoding != "identity" => format!(
+            "the server sent the archive with Content-Encoding {encoding}; \
+             configure the server to send the file unchanged"
+        ),
+        _ => "run the command again; if the error persists, the archive or the .sha256 file on the mirror is damaged"
+            .to_owned(),
     };
     Error::new(
         Code::ChecksumMismatch,
         format!(
-            "{} ({} bytes) has the SHA-256 {}, announced is {announced}",
+            "{} ({} bytes) has SHA-256 {}, expected {announced}",
             origin.shown(),
             fetched.length,
             fetched.digest

@@ -120,7 +120,7 @@ impl Run<'_, '_> {
                 break;
             }
             if buffer.iter().take(count).any(|byte| *byte != 0) {
-                return Err(Error::new(Code::ArchiveInvalid, "the archive goes on after its end"));
+                return Err(Error::new(Code::ArchiveInvalid, "the archive has data after its end marker"));
             }
         }
         if self.landed.iter().any(|file| file.path.strip_prefix("bin/") == Some(AGENT)) {
@@ -147,7 +147,7 @@ impl Run<'_, '_> {
             EntryType::XGlobalHeader => return Ok(()),
             EntryType::Directory => Kind::Folder,
             EntryType::Regular | EntryType::Continuous if entry.path_bytes().ends_with(b"/") => {
-                return Err(hostile("a file with a folder's name"));
+                return Err(hostile("a regular file whose name ends with a slash"));
             }
             EntryType::Regular | EntryType::Continuous => Kind::File,
             EntryType::Symlink | EntryType::Link => Kind::Link,
@@ -157,21 +157,21 @@ impl Run<'_, '_> {
             // A folder that only a path speaks of counts too: no file may take its name later.
             match self.seen.get(above) {
                 Some(Kind::Folder) => {}
-                Some(_) => return Err(hostile("it goes through a link or a file")),
+                Some(_) => return Err(hostile("its path goes through a link or a regular file")),
                 None => drop(self.seen.insert(above.to_owned(), Kind::Folder)),
             }
         }
         match self.seen.insert(path.as_str().to_owned(), kind) {
             None => {}
             Some(Kind::Folder) if kind == Kind::Folder => {}
-            Some(_) => return Err(hostile("its name is there twice")),
+            Some(_) => return Err(hostile("its name appears twice")),
         }
         let prefix = self.rules.edition.archive_prefix();
         let Some(inside) = below(path.as_str(), prefix, kind) else {
             return Err(Error::new(
                 Code::ArchiveInvalid,
                 format!(
-                    "the archive has {:?} where an archive of edition {} has {prefix}/",
+                    "the archive contains {:?}, but in an archive of edition {} everything is below {prefix}/",
                     path.as_str(),
                     self.rules.edition
                 ),
@@ -185,7 +185,7 @@ impl Run<'_, '_> {
                 let is_hard = entry.header().entry_type() == EntryType::Link;
                 let target = path
                     .link_target(&target, is_hard, prefix)
-                    .ok_or_else(|| hostile("a link that leaves the archive"))?;
+                    .ok_or_else(|| hostile("a link to a target outside of the archive"))?;
                 self.note(format!("left out the link {} -> {target}", path.as_str()));
                 Ok(())
             }
@@ -220,7 +220,7 @@ impl Run<'_, '_> {
             return whole(read, size);
         };
         if !self.places.insert(to.clone()) {
-            return Err(hostile(&format!("{to} is there in two layouts")));
+            return Err(hostile(&format!("another entry is unpacked to the same place, {to}")));
         }
         let full = self.tree.full(&to);
         let file = self.tree.create_file(&to, mode).at("cannot write", &full)?;
@@ -298,10 +298,10 @@ impl<R: Read> Read for Guard<R> {
             |what: &str| io::Error::other(Error::new(Code::ArchiveHostile, format!("the archive has {what}")));
         self.inflated = self.inflated.saturating_add(bytes);
         if self.inflated > self.most {
-            return Err(too_much("more bytes unpacked than allowed"));
+            return Err(too_much("more unpacked data than allowed"));
         }
         if self.inflated > MAX_RATIO.saturating_mul(self.consumed.get()).saturating_add(FREE_OF_RATIO) {
-            return Err(too_much("far more bytes unpacked than packed"));
+            return Err(too_much("a suspiciously high compression ratio"));
         }
         let budget = self.budget.get();
         if budget != u64::MAX {

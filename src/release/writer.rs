@@ -173,7 +173,7 @@ fn keep_reserve(file: &File, path: &Path, reserve: u64) -> Result<()> {
         return Ok(());
     }
     let (shown, free, reserve) = (path.display(), free / 1_000_000, reserve / 1_000_000);
-    Err(Error::new(Code::NoSpace, format!("cannot write {shown}: {free} MB free, of which {reserve} MB stay free"))
+    Err(Error::new(Code::NoSpace, format!("cannot write {shown}: {free} MB free, but {reserve} MB must stay free"))
         .advise("free space on that file system and run the command again"))
 }
 
@@ -183,5 +183,5 @@ fn sync_all(queue: &Receiver<(File, PathBuf)>) -> Result<()> {
 }
 
 fn broke() -> Error {
-    Error::new(Code::Io, "the writing of the unpacked files broke")
+    Error::new(Code::Io, "internal error: the thread that writes the unpacked files ended unexpectedly")
 }

@@ -39,7 +39,7 @@ pub fn document(source: &str, only: bool) -> Result<Node, Fault> {
         if matches!(event, Event::DocumentStart(_)) {
             documents += 1;
             if documents > 1 && only {
-                return Err(fault(span, "a second document"));
+                return Err(fault(span, "only one YAML document is allowed"));
             }
         }
         if documents <= 1 {
@@ -107,7 +107,7 @@ impl Builder<'_> {
             },
             Event::Alias(anchor) => {
                 let Some(&(_, size)) = self.anchors.get(&anchor) else {
-                    return Err(fault(span, "an alias to something that is not complete"));
+                    return Err(fault(span, "an alias inside of its own anchor"));
                 };
                 self.spend(size, span)?;
                 let mut node = self.anchors[&anchor].0.clone();
@@ -120,7 +120,7 @@ impl Builder<'_> {
 
     fn start(&mut self, value: Value, anchor: usize, tag: Option<&Tag>, line: usize, span: Span) -> Result<(), Fault> {
         if matches!(self.open.last(), Some(Open { node, key: None, .. }) if node.pairs().is_some()) {
-            return Err(fault(span, "a key that is not a text"));
+            return Err(fault(span, "a key must be a string"));
         }
         self.spend(Size { nodes: 1, text: 0, depth: 1 }, span)?;
         let node = self.node(value, tag, line, span)?;
@@ -129,7 +129,7 @@ impl Builder<'_> {
     }
 
     fn node(&mut self, value: Value, tag: Option<&Tag>, line: usize, span: Span) -> Result<Node, Fault> {
-        let tag = tag.map(|tag| tag_text(tag).ok_or_else(|| fault(span, "an unusable tag"))).transpose()?;
+        let tag = tag.map(|tag| tag_text(tag).ok_or_else(|| fault(span, "an unsupported tag"))).transpose()?;
         // The comment above a mapping that is a value belongs to its first key.
         let is_value = matches!(self.open.last(), Some(Open { key: Some(_), .. }) | None);
         // What is not written has no line that a comment could stand above.
@@ -154,10 +154,10 @@ impl Builder<'_> {
             (Value::Mapping(pairs), Some(key)) => pairs.push((key, node)),
             (Value::Mapping(pairs), None) => {
                 let Some(name) = node.as_str() else {
-                    return Err(fault(span, "a key that is not a text"));
+                    return Err(fault(span, "a key must be a string"));
                 };
                 if pairs.iter().any(|(key, _)| key.as_str() == Some(name)) {
-                    return Err(fault(span, &format!("the key {name:?} is there twice")));
+                    return Err(fault(span, &format!("duplicate key {name:?}")));
                 }
                 above.key = Some(node);
             }
@@ -170,7 +170,7 @@ impl Builder<'_> {
         self.nodes = self.nodes.saturating_add(size.nodes);
         self.text = self.text.saturating_add(size.text);
         if self.nodes > MAX_NODES || self.text > MAX_TEXT {
-            return Err(fault(span, "more values than a configuration has"));
+            return Err(fault(span, "too many or too long values"));
         }
         if self.open.len() + size.depth > MAX_DEPTH {
             return Err(fault(span, &format!("nested deeper than {MAX_DEPTH} levels")));
@@ -266,9 +266,9 @@ mod tests {
             let inner = vec![format!("*a{}", level - 1); 10].join(", ");
             bomb += &format!("a{level}: &a{level} [{inner}]\n");
         }
-        assert!(Node::parse(&bomb).unwrap_err().what.contains("more values"));
+        assert!(Node::parse(&bomb).unwrap_err().what.contains("too many"));
         let long = format!("a: &a {}\nb: [{}]", "x".repeat(100_000), vec!["*a"; 1000].join(", "));
-        assert!(Node::parse(&long).unwrap_err().what.contains("more values"));
+        assert!(Node::parse(&long).unwrap_err().what.contains("too many"));
         let tower = format!("a: {}{}", "[".repeat(100), "]".repeat(100));
         assert!(Node::parse(&tower).unwrap_err().what.contains("deeper"));
         assert!(Node::parse(&"#".repeat(MAX_BYTES + 1)).is_err());

@@ -86,7 +86,9 @@ impl<'a> View<'a> {
 
     /// A whole number that fits `T`.
     pub fn integer<T: TryFrom<u64>>(&self) -> Result<Option<T>> {
-        self.read("a whole number in its range", |text| scalar::integer(text).and_then(|number| number.try_into().ok()))
+        self.read("a whole number in the allowed range", |text| {
+            scalar::integer(text).and_then(|number| number.try_into().ok())
+        })
     }
 
     /// A duration such as `90s`, `365d`, or plain seconds.

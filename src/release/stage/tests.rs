@@ -470,7 +470,7 @@ fn a_cut_that_nothing_shows_but_the_archive_is_told_as_a_cut() {
     let server = server(release(), |body, _| Reply::ok(body).without_length().cut_after(70_000));
     let error = bench.stage_over(&server).unwrap_err();
     assert_eq!(error.code, Code::Network);
-    assert!(error.what.contains("70000 bytes") && error.what.contains("no length"), "{error}");
+    assert!(error.what.contains("70000 bytes") && error.what.contains("no Content-Length"), "{error}");
 }
 
 #[test]

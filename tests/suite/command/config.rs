@@ -360,7 +360,7 @@ fn an_archive_of_another_edition_under_the_right_name_is_not_published() {
         image.cluster.set_directive(Find { edition: wanted.into(), ..Find::version("1.0.0") });
         let ran = image.enable(&["--log-format", "json"]);
         assert_eq!((ran.status, ran.error_code().as_str()), (1, "version_mismatch"), "{wanted}: {ran:#?}");
-        assert!(ran.stderr.contains(&format!("of edition {served}, wanted is {wanted}")), "{ran:#?}");
+        assert!(ran.stderr.contains(&format!("has edition {served}, expected {wanted}")), "{ran:#?}");
         assert!(!image.versions().join("1.0.0").exists());
     }
 }

@@ -159,7 +159,7 @@ fn the_journal_files_each_line_under_its_priority() {
     let journal = |args: &str| rig.bed.sh(&format!("journalctl -q --no-pager -o cat -t teleport-update {args}"));
     let errors = journal("-p err");
     assert_eq!(errors.lines().count(), 1, "{errors}");
-    assert!(errors.starts_with("error: the archive cannot be had"), "{errors}");
+    assert!(errors.starts_with("error: cannot download the archive"), "{errors}");
     let all = journal("");
     assert!(all.contains("link /usr/local/bin/teleport -> /var/lib/teleport/versions/1.1.0/bin/teleport"), "{all}");
     assert!(all.contains("1.0.0 (oss) -> 1.1.0 (oss): done"), "{all}");

@@ -386,7 +386,7 @@ fn a_body_that_only_the_connection_ends_is_told_as_cut() {
     let before = image.tree_but_status();
     image.cluster.misbehave(ARCHIVE, NoLength);
     image.cluster.misbehave(ARCHIVE, CutAfter { bytes: 500_000 });
-    fails(&image, &before, "cut without a length", "network", &["500000 bytes", "no length"]);
+    fails(&image, &before, "cut without a length", "network", &["500000 bytes", "no Content-Length"]);
     image.run(&["update"]).ok();
 }
 
