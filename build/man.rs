@@ -42,7 +42,7 @@ const SYNOPSIS: &str = r#".SH SYNOPSIS
 const TAIL: &str = r#".SH "EXIT STATUS"
 .TP
 0
-Done, or nothing to do (also: a refused version is still in its waiting time).
+Done, or nothing to do (also if a version that failed before is not tried again yet).
 .TP
 1
 Failed, refused or rolled back.
@@ -53,21 +53,21 @@ Usage.
 3
 An update is due (\fBstatus \-\-err\-if\-should\-update\-now\fR only).
 .TP
-70
-The updater itself broke; the older one takes over.
+70, or a signal
+Internal error of the updater; the package's own updater runs the command instead.
 .TP
 75
 Another run holds the lock.
 .SH FILES
 .TP
 /var/lib/teleport/versions/updates.yaml
-Settings, and what happened.
+Settings, and the results of earlier runs.
 .TP
 /var/lib/teleport/versions/\fIVERSION\fR
 One installed version: bin, etc/systemd, share, backup, manifest.json, sha256.
 .TP
 /etc/teleport.yaml
-The agent's configuration; only read.
+The agent's configuration (read only, never changed).
 .TP
 /usr/lib/teleport\-update/teleport\-update
 The package's own copy of this program, which the units run.

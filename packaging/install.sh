@@ -528,7 +528,7 @@ explain() {
     say "  * install teleport-update $version with $tool${present:+ over $present}"
     installed_version teleport-ent-updater
     if [ -n "$installed" ]; then
-        say "    (it replaces teleport-ent-updater $installed, whose timer ends with it)"
+        say "    (it replaces teleport-ent-updater $installed, whose timer is removed with it)"
     fi
     if [ -n "$enables" ]; then explain_enable; else say "  * not enable updates: $why_not"; fi
 }
@@ -713,7 +713,7 @@ main() {
         look_at_file
     else
         case $url in /* | file://*) ;; *) choose_fetcher ;; esac
-        if [ -n "$insecure" ]; then say "warning: --insecure: nobody vouches for what $url sends${public_key:+ but the signature}"; fi
+        if [ -n "$insecure" ]; then say "warning: --insecure: what $url sends is not verified${public_key:+ except by the signature}"; fi
         get_list
         choose_package
     fi
@@ -755,7 +755,7 @@ main() {
     "$BOOTSTRAP" enable "$@" </dev/null || status=$?
     if [ $status != 0 ]; then
         say "install.sh: teleport-update is installed, but \`$enable_line\` failed with status $status, see above;" \
-            "it can be repeated" >&2
+            "you can run this script again" >&2
         exit 3
     fi
 }

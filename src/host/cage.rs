@@ -28,7 +28,7 @@ impl Cage {
     /// For the debug log: a line for each part that does not hold.
     pub fn gaps(&self) -> impl Iterator<Item = String> {
         let gap = |part: &str, why: &Option<String>| {
-            why.as_ref().map(|why| format!("the archive is unpacked without all of {part}: {why}"))
+            why.as_ref().map(|why| format!("{part} does not fully restrict the unpacking thread: {why}"))
         };
         [gap("Landlock", &self.landlock), gap("seccomp", &self.seccomp)].into_iter().flatten()
     }
@@ -39,8 +39,8 @@ impl Cage {
 pub fn enter(dir: impl AsFd) -> Cage {
     let landlock = match restrict_files(dir) {
         Ok(RulesetStatus::FullyEnforced) => None,
-        Ok(RulesetStatus::PartiallyEnforced) => Some("this kernel has an older one".to_owned()),
-        Ok(RulesetStatus::NotEnforced) => Some("this kernel has none".to_owned()),
+        Ok(RulesetStatus::PartiallyEnforced) => Some("this kernel supports only an older version".to_owned()),
+        Ok(RulesetStatus::NotEnforced) => Some("this kernel does not support it".to_owned()),
         Err(error) => Some(error.to_string()),
     };
     Cage { landlock, seccomp: restrict_calls().err() }
@@ -151,7 +151,7 @@ fn filter() -> Result<seccompiler::BpfProgram, seccompiler::Error> {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn restrict_calls() -> Result<(), String> {
-    Err("no list of system calls for this machine".to_owned())
+    Err("there is no system call filter for this architecture".to_owned())
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
             let inside = scope.spawn(|| {
                 let cage = enter(File::open(dir).unwrap());
                 let gaps: Vec<String> = cage.gaps().collect();
-                if gaps.iter().any(|gap| gap.contains("has none") || gap.contains("seccomp")) {
+                if gaps.iter().any(|gap| gap.contains("does not support it") || gap.contains("seccomp")) {
                     eprintln!("skipped: {gaps:?}");
                     return None;
                 }

@@ -262,7 +262,7 @@ impl Command {
             if stopping == Some(Duration::ZERO) {
                 signal_group(&child, Signal::KILL);
                 let ended = wait(&mut child, &mut streams, Instant::now() + KILL_GRACE).ok().flatten();
-                let gave_up = gave_up.or(Some("did not end when it was told to".to_owned()));
+                let gave_up = gave_up.or(Some("did not end after it received the signal".to_owned()));
                 return Ok(Heard { status: ended, has_word: false, gave_up });
             }
         }

@@ -355,7 +355,8 @@ fn copy_attribute(from: &Path, to: &Path, name: &CStr) -> Result<()> {
     if set.is_ok() || read(to).is_ok_and(|there| there == value) {
         return Ok(());
     }
-    let what = format!("cannot keep {} of {} beside {}", name.to_string_lossy(), from.display(), to.display());
+    let (name, original, copy) = (name.to_string_lossy(), from.display(), to.display());
+    let what = format!("cannot copy the attribute {name} of {original} to {copy}");
     set.map_err(|error| {
         Error::new(Code::of_io(&error.into()), format!("{what}: {error}"))
             .advise("move that file away by hand, or put both directories on one file system")

@@ -340,7 +340,7 @@ impl Client {
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     return Err(Failure::lasting(Error::new(
                         Code::Io,
-                        format!("the request to {} broke", shown(&ask.url)),
+                        format!("internal error: the thread for the request to {} ended unexpectedly", shown(&ask.url)),
                     )));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if cancelled() => return Err(Failure::lasting(interrupted())),
@@ -379,7 +379,8 @@ impl Client {
                 .and_then(|next| next.parse::<Uri>().ok())
                 .filter(|next| next.host().is_some())
                 .ok_or_else(|| {
-                    Failure::lasting(Error::new(Code::Network, format!("{} redirects to no URL", shown(&url))))
+                    let what = format!("{} sent a redirect without a valid Location", shown(&url));
+                    Failure::lasting(Error::new(Code::Network, what))
                 })?;
             if uri.scheme_str() == Some("https") && next.scheme_str() != Some("https") {
                 return Err(Failure::lasting(Error::new(
@@ -498,7 +499,7 @@ fn failure(error: ureq::Error, url: &str, way: &str) -> Failure {
     let told = Error::new(Code::Network, format!("cannot reach {}{way}: {}", shown(url), redact(&error.to_string())));
     let is_certificate = matches!(error, ureq::Error::Rustls(_) | ureq::Error::Tls(_)) || trust::is_refusal(&error);
     if is_certificate {
-        return Failure::lasting(told.advise("check the clock, or name the issuing authority with --ca-file"));
+        return Failure::lasting(told.advise("check the system clock, or give the CA certificate with --ca-file FILE"));
     }
     match error {
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::lasting(Error { code: Code::Usage, ..told }),

@@ -96,7 +96,7 @@ impl Download {
             }
             if Instant::now() >= deadline {
                 let who = holder(&path).unwrap_or_default().map_or_else(String::new, |pid| format!(" (pid {pid})"));
-                let what = format!("another run{who} downloads {dir}, try again later");
+                let what = format!("another run{who} is downloading {dir}, try again later");
                 return Err(Error::new(Code::LockHeld, what));
             }
             std::thread::sleep(SLICE);

@@ -174,7 +174,7 @@ fn installed_dpkg(root: Option<&Path>) -> Result<Vec<Package>> {
         return match durable::read_limited(&status, READ_LIMIT)? {
             Some(text) if names_in_status(&text) => Err(Error::new(
                 Code::PackageFailed,
-                format!("{} lists a Teleport package, and there is no dpkg to remove it with", status.display()),
+                format!("{} lists a Teleport package, but dpkg is not installed here to remove it", status.display()),
             )
             .advise("install dpkg on this host, or remove the package from within the image")),
             _ => Ok(Vec::new()),
@@ -243,7 +243,11 @@ fn refuse_shared_data(package: &Package, files: &[PathBuf], keep: Keep<'_>, root
         }
         return Err(Error::new(
             Code::PackageFailed,
-            format!("cannot purge {}: {} belongs to it and would be deleted", package.name, path.display()),
+            format!(
+                "cannot purge {}: {}, in the agent's data directory, belongs to the package and would be deleted",
+                package.name,
+                path.display()
+            ),
         )
         .advise("move that file, or remove the package by hand"));
     }
@@ -407,7 +411,7 @@ fn judged(output: Output, locked: bool) -> Result<Output> {
         false if text.contains(SEALED) => error.advise(
             "remove it in this system's own way (`rpm-ostree uninstall`, `transactional-update pkg remove`), then run the command again",
         ),
-        false => error.advise("solve this with the package manager, then run the command again"),
+        false => error.advise("fix this with the package manager, then run the command again"),
     })
 }
 

@@ -42,7 +42,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
                 let Some(Step { name, parent }) = way.pop() else { return Ok(()) };
                 here = open_dir(&here, c"..", OFlags::NOFOLLOW)?;
                 if identity(&here)? != parent {
-                    return Err(io::Error::other("a folder of it was moved meanwhile"));
+                    return Err(io::Error::other("a directory in it was moved during the removal"));
                 }
                 rustix::fs::unlinkat(&here, &name, AtFlags::REMOVEDIR)?;
                 if way.is_empty() {

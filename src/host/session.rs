@@ -47,9 +47,15 @@ pub fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<Option<
     let stay = |error: Error| {
         Error::new(
             Code::ServiceFailed,
-            format!("cannot move out of {unit}, which this command will stop: {}", error.what),
+            format!(
+                "this command runs inside of {unit}, which it must stop, and cannot move to its own scope: {}",
+                error.what
+            ),
         )
-        .advise("run it from a session that does not go through the agent, or leave it to the timer")
+        .advise(
+            "run the command from a session that does not go through the agent (console, another SSH server), \
+             or let the timer do it",
+        )
     };
     let name = format!("teleport-update-{}", std::process::id());
     // Tried with a program that does nothing: systemd-run's own failure has the status of a failing command.
@@ -141,7 +147,7 @@ mod tests {
         }
         let error = leave("teleport.service", &["true".into()], &Signals::never()).unwrap_err();
         assert_eq!(error.code, Code::ServiceFailed);
-        assert!(error.to_string().contains("leave it to the timer"), "{error}");
+        assert!(error.to_string().contains("let the timer do it"), "{error}");
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn rpm_holder(root: Option<&Path>, database: &str) -> Option<String> {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         let theirs = THEIR_NAMES.iter().any(|name| line.to_lowercase().contains(name));
-        theirs.then(|| format!("{} names process {pid} (`{}`)", file.display(), line.trim()))
+        theirs.then(|| format!("{} says that process {pid} (`{}`) is running", file.display(), line.trim()))
     })
 }
 

@@ -72,7 +72,7 @@ fn an_authority_that_the_system_does_not_know_is_refused_after_both_looks() {
     scene.cluster.forget_requests();
     let ran = cell.run("update").unwrap();
     assert_eq!(ran.code, Some(1), "{ran:#?}");
-    assert!(ran.said.contains("name the issuing authority with --ca-file"), "{ran:#?}");
+    assert!(ran.said.contains("give the CA certificate with --ca-file"), "{ran:#?}");
     assert!(scene.cluster.requests().is_empty());
 }
 

@@ -146,7 +146,7 @@ fn a_signal_ends_the_bootstrap_also_if_the_updater_does_not_heed_it() {
     );
     let ran = rig.bed.run(&["timeout", "60", "sh", "-c", &script]);
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
-    assert!(text(&ran.stderr).contains("did not end when it was told to"), "{ran:?}");
+    assert!(text(&ran.stderr).contains("did not end after it received the signal"), "{ran:?}");
 }
 
 #[test]

@@ -63,8 +63,8 @@ fn a_yum_that_claims_the_host_is_waited_for() {
     rig.bed.sh("cp /bin/sleep /root/yum; systemd-run --quiet --unit=yum /root/yum 1000");
     rig.bed.sh("systemctl show -p MainPID --value yum >/run/yum.pid");
     enable_in_background(&rig);
-    rig.bed
-        .until("journalctl -o cat -u enabling | grep -q 'at most .* s: /run/yum.pid names process .*/root/yum'", SOON);
+    let waits = "at most .* s: /run/yum.pid says that process .*/root/yum";
+    rig.bed.until(&format!("journalctl -o cat -u enabling | grep -q '{waits}'"), SOON);
     assert!(!Dnf.is_gone(&rig, "teleport"));
     rig.bed.sh("systemctl stop yum");
     ended_well(&rig, "enabling");
