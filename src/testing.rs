@@ -12,7 +12,7 @@ pub mod config {
 /// Backups of the agent's database.
 pub mod database {
     pub use crate::database::backup::{Backup, Content, DESCRIPTION_FILE, Expect, validity};
-    pub use crate::database::{Pace, Subject, snapshot_online};
+    pub use crate::database::{Pace, SnapshotId, Subject, snapshot_online};
 }
 
 /// The run journal.

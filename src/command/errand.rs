@@ -5,6 +5,7 @@ use super::survey::{self, Depth};
 use super::{Context, ask, data_dir, record, recover, watch};
 use crate::config::status::{Outcome, Watch};
 use crate::config::{Credentials, Spec, Updates};
+use crate::database::SnapshotId;
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::execute::prepare::{self, Failed, Staged, Supply};
@@ -90,7 +91,7 @@ pub struct Errand<'a> {
     /// The version that is left is refused from now on, for this reason (a rollback).
     pub refuse_left: Option<String>,
     /// Digest of a snapshot that is asked for nothing else (a failed watch goes back to its own).
-    pub trusted_snapshot: Option<String>,
+    pub trusted_snapshot: Option<SnapshotId>,
     /// What it was decided from: under the lock it must still be so. `None` where no setting has a say.
     pub basis: Option<Basis>,
 }
@@ -266,7 +267,7 @@ fn facts(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Fa
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     updates.set_spec(&spec);
-    survey::facts(context, &updates, errand.depth, errand.trusted_snapshot.as_deref())
+    survey::facts(context, &updates, errand.depth, errand.trusted_snapshot)
 }
 
 /// The result of planning.

@@ -1,6 +1,7 @@
 //! Re-exec (SPEC §5): a command runs in the active version's updater, if that speaks our protocol, as a supervised
 //! child. If the child breaks, hangs or cannot be started, this one recovers and does the work itself.
 
+use protocol::Digest;
 use protocol::handover::PROTOCOL;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -89,9 +90,9 @@ fn take_over(cli: &Cli, context: &mut Context, failed: Option<&Path>) -> Result<
         recover::pending(context, false)?;
     }
     let counted = failed.filter(|_| !recover::is_needed(context)).map(|updater| {
-        let sha256 = digest_of(updater)?.to_string();
+        let sha256 = digest_of(updater)?;
         let mut updates = Updates::read(&context.layout.config_file())?;
-        record::updater_failed(&mut updates, &sha256);
+        record::updater_failed(&mut updates, sha256);
         updates.write()
     });
     if let Some(Err(error)) = counted {
@@ -152,8 +153,8 @@ fn active_updater(context: &Context) -> Option<PathBuf> {
         return None;
     }
     let failed = updates.status().failed_updaters.iter().filter(|failed| failed.count >= MAX_FAILURES);
-    let digests: Vec<&str> = failed.map(|failed| failed.sha256.as_str()).collect();
-    if !digests.is_empty() && digest_of(&path).is_ok_and(|digest| digests.contains(&digest.to_string().as_str())) {
+    let digests: Vec<Digest> = failed.map(|failed| failed.sha256).collect();
+    if !digests.is_empty() && digest_of(&path).is_ok_and(|digest| digests.contains(&digest)) {
         let (path, own) = (path.display(), context.host.exe.display());
         context.report.info(&format!("the updater {path} failed {MAX_FAILURES} times and is passed over ({own})"));
         return None;

@@ -1,5 +1,7 @@
 //! What is written down about a run: in `updates.yaml`, for the next run and for `status`.
 
+use crate::database::SnapshotId;
+use protocol::Digest;
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
@@ -46,7 +48,7 @@ pub fn settled(
     updates: &mut Updates,
     plan: &Plan,
     change: &dyn Fn(&mut Spec),
-    snapshot_sha256: Option<&str>,
+    snapshot: Option<SnapshotId>,
     now: Timestamp,
 ) {
     let mut spec = updates.spec().clone();
@@ -67,7 +69,7 @@ pub fn settled(
             status.watch = watched.then(|| Watch {
                 revision: to.clone(),
                 until: end().unwrap_or(now),
-                snapshot_sha256: snapshot_sha256.map(str::to_owned),
+                snapshot,
                 previous: plan.from.clone().filter(|_| !plan.unmanaged),
                 run: Some(uuid::Uuid::new_v4().to_string()),
                 boot: machine::boot_id(),
@@ -300,11 +302,11 @@ pub fn note_left(status: &mut Status, from: Option<&Revision>, insists: bool, no
 }
 
 /// Counts a failure of the updater whose file has the digest `sha256`.
-pub fn updater_failed(updates: &mut Updates, sha256: &str) {
+pub fn updater_failed(updates: &mut Updates, sha256: Digest) {
     let mut status = updates.status().clone();
     let known = status.failed_updaters.iter().position(|failed| failed.sha256 == sha256);
     let count = known.map_or(0, |place| status.failed_updaters.remove(place).count).saturating_add(1);
-    status.failed_updaters.push(FailedUpdater { sha256: sha256.to_owned(), count });
+    status.failed_updaters.push(FailedUpdater { sha256, count });
     // The latest at the end; a host has one active updater at a time.
     let superfluous = status.failed_updaters.len().saturating_sub(FAILED_UPDATERS);
     status.failed_updaters.drain(..superfluous);

@@ -214,7 +214,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
             .iter()
             .map(|failed| {
                 json!({
-                    "sha256": failed.sha256,
+                    "sha256": failed.sha256.to_string(),
                     "count": failed.count,
                     "passed_over": failed.count >= MAX_FAILURES,
                 })

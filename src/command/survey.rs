@@ -1,5 +1,6 @@
 //! Gathering the facts that a plan is made from. Reads only; works without root as far as files are readable.
 
+use crate::database::SnapshotId;
 use protocol::handover::PROTOCOL;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -42,7 +43,7 @@ pub enum Depth {
 }
 
 /// The facts of now.
-pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option<&str>) -> Result<Facts> {
+pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option<SnapshotId>) -> Result<Facts> {
     let layout = &context.layout;
     let (spec, status) = (updates.spec(), updates.status());
     let now = context.host.now();
@@ -237,7 +238,7 @@ fn installed(
     context: &Context,
     updates: &Updates,
     now: jiff::Timestamp,
-    trusted: Option<&str>,
+    trusted: Option<SnapshotId>,
 ) -> Result<Vec<Installed>> {
     let versions = &context.layout.versions;
     let entries = match std::fs::read_dir(versions) {
@@ -316,7 +317,7 @@ fn snapshot(
     revision: &Revision,
     updates: &Updates,
     now: jiff::Timestamp,
-    trusted: Option<&str>,
+    trusted: Option<SnapshotId>,
     host: Option<&str>,
 ) -> Result<Snapshot> {
     let backup = match Backup::read(&directory::of(version_dir)) {
@@ -345,7 +346,7 @@ fn snapshot(
         // Whether an absent database still fits is the plan's own question.
         host,
         database_exists: !is_absent,
-        trusted: trusted.filter(|&trusted| backup.identity() == Some(trusted)),
+        trusted: trusted.filter(|&trusted| backup.id() == Some(trusted)),
     };
     Ok(match backup::validity(&backup, &expect) {
         Err(error) => Snapshot::Unusable(error),

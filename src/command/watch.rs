@@ -163,7 +163,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
                 (!is_ours).then(|| format!("another run took over from the watch of {}", fallen.revision))
             },
             refuse_left: Some(format!("fell during its watch: {reason}")),
-            trusted_snapshot: watch.snapshot_sha256.clone(),
+            trusted_snapshot: watch.snapshot,
             basis: None,
         },
         &mut None,
@@ -215,7 +215,7 @@ mod tests {
         let watch = Watch {
             revision: revision("2.0.0"),
             until: at(60),
-            snapshot_sha256: None,
+            snapshot: None,
             previous: Some(revision("1.0.0")),
             run: Some("a".to_owned()),
             boot: Some("b".to_owned()),

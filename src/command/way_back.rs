@@ -35,7 +35,7 @@ pub fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     };
     context.stop_proof()?.check_sight()?;
     let site = context.site(&updates, false)?;
-    let settle = &mut |_: Option<&str>| {
+    let settle = &mut |_| {
         let updates = settled(context, watch, &fell)?;
         Ok(Next { config: Some(updates.render()), credentials: None })
     };
@@ -70,9 +70,7 @@ fn check_whole(context: &Context, done: &Plan, watch: &Watch) -> Result<()> {
     let dir = done.snapshot_dir().unwrap_or_default();
     let snapshot = directory::of(&context.layout.versions.join(dir));
     match Backup::read(&snapshot)? {
-        Some(backup) if backup.identity() == watch.snapshot_sha256.as_deref() => {
-            backup::check_bytes(&snapshot, &backup)
-        }
+        Some(backup) if backup.id() == watch.snapshot => backup::check_bytes(&snapshot, &backup),
         _ => Err(gone(format!("{} is not the database that was left", snapshot.display()))),
     }
 }

@@ -1,5 +1,7 @@
 //! `status` of `updates.yaml`: what happened on this host, for `status`, refusals and the watch (SPEC §2, §6, §9).
 
+use crate::database::SnapshotId;
+use protocol::Digest;
 use std::fmt;
 use std::str::FromStr;
 
@@ -79,8 +81,8 @@ pub struct Watch {
     pub revision: Revision,
     /// When the watch ends.
     pub until: Timestamp,
-    /// The digest of the snapshot a failure goes back to.
-    pub snapshot_sha256: Option<String>,
+    /// The snapshot that a failure goes back to.
+    pub snapshot: Option<SnapshotId>,
     /// What a failure goes back to.
     pub previous: Option<Revision>,
     /// Which commit it belongs to.
@@ -150,7 +152,7 @@ pub struct Busy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedUpdater {
     /// The digest of its file.
-    pub sha256: String,
+    pub sha256: Digest,
     /// How often.
     pub count: u32,
 }
@@ -256,7 +258,7 @@ impl Watch {
         Ok(Some(Self {
             revision: needed_revision(view)?,
             until: view.needed("complete: until is missing", view.at("until")?.time()?)?,
-            snapshot_sha256: view.at("snapshot_sha256")?.text()?,
+            snapshot: view.at("snapshot_sha256")?.parsed("64 hex digits")?,
             previous: view.at("previous")?.revision()?,
             run: view.at("run")?.text()?,
             boot: view.at("boot")?.text()?,
@@ -269,7 +271,7 @@ impl Watch {
             &self.revision,
             [
                 ("until", Some(time_node(self.until))),
-                ("snapshot_sha256", self.snapshot_sha256.as_deref().map(Node::text)),
+                ("snapshot_sha256", self.snapshot.map(|id| Node::text(id.to_string()))),
                 ("previous", self.previous.as_ref().map(revision_node)),
                 ("run", self.run.as_deref().map(Node::text)),
                 ("boot", self.boot.as_deref().map(Node::text)),
@@ -355,12 +357,12 @@ impl Busy {
 
 impl FailedUpdater {
     fn from_view(view: &View<'_>) -> Result<Self> {
-        let sha256 = view.needed("complete: sha256 is missing", view.at("sha256")?.text()?)?;
+        let sha256 = view.needed("complete: sha256 is missing", view.at("sha256")?.parsed("64 hex digits")?)?;
         Ok(Self { sha256, count: view.at("count")?.integer()?.unwrap_or(1) })
     }
 
     fn to_node(&self) -> Node {
-        Node::mapping([("sha256", Some(Node::text(&self.sha256))), ("count", Some(Node::plain(self.count)))])
+        Node::mapping([("sha256", Some(Node::text(self.sha256.to_string()))), ("count", Some(Node::plain(self.count)))])
     }
 }
 
@@ -413,7 +415,7 @@ mod tests {
             watch: Some(Watch {
                 revision: revision("2.0.0"),
                 until: time,
-                snapshot_sha256: Some("0e1".to_owned()),
+                snapshot: Some(SnapshotId::Linked),
                 previous: Some(revision("1.0.0")),
                 run: Some("a".to_owned()),
                 boot: Some("b".to_owned()),
@@ -441,7 +443,7 @@ mod tests {
             failed_rows: vec![FailedRows { revision: revision("2.0.0"), path: "/v/2.0.0/backup".to_owned() }],
             attempts: vec![Attempt { revision: revision("2.0.0"), count: 3 }],
             database_busy: Some(Busy { since: time, count: 2 }),
-            failed_updaters: vec![FailedUpdater { sha256: "ab".repeat(32), count: 2 }],
+            failed_updaters: vec![FailedUpdater { sha256: Digest([0xab; 32]), count: 2 }],
         }
     }
 

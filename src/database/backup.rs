@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::snapshot_id::{ABSENT, SnapshotId};
 use super::{digest, sqlite};
 use crate::host::{durable, trust};
 use crate::report::{Code, Error, Result};
 use crate::yaml::Node;
 use crate::yaml::scalar::time_text;
 use crate::yaml::view::{View, read_document};
-use protocol::{Edition, Version};
+use protocol::{Digest, Edition, Version};
 
 /// The snapshot's database file.
 pub const DATABASE_FILE: &str = "sqlite.db";
@@ -21,10 +22,6 @@ pub const DESCRIPTION_FILE: &str = "backup.yaml";
 const FORMAT: &str = "v1";
 /// `kind` of `backup.yaml` (RFD 0169).
 const KIND: &str = "db_backup";
-/// The identity of a snapshot of a host without database, in place of a digest.
-pub const ABSENT: &str = "absent";
-/// The identity of a snapshot that is the file of the database that was left, under a second name and not hashed yet.
-pub const LINKED: &str = "linked";
 /// How far in the future a snapshot may lie, seconds: clocks are stepped back by a little when they are synchronised.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// The port of an address without one (SPEC §3).
@@ -52,12 +49,12 @@ pub struct Backup {
 /// What a snapshot holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A copy of the database. Size (bytes) and digest (64 hex) are unknown in descriptions of other updaters.
+    /// A copy of the database. Size (bytes) and digest are unknown in descriptions of other updaters.
     Database {
         /// Bytes of `sqlite.db`.
         size: Option<u64>,
         /// SHA-256 of `sqlite.db`.
-        sha256: Option<String>,
+        sha256: Option<Digest>,
     },
     /// The host had no database.
     Absent,
@@ -80,8 +77,8 @@ pub struct Expect<'a> {
     pub host: Option<&'a str>,
     /// Whether the host has a database now.
     pub database_exists: bool,
-    /// The journalled [`Backup::identity`] when this very run is undone: then nothing else is asked.
-    pub trusted: Option<&'a str>,
+    /// The journalled [`Backup::id`] when this very run is undone: then nothing else is asked.
+    pub trusted: Option<SnapshotId>,
 }
 
 impl Backup {
@@ -128,19 +125,20 @@ impl Backup {
         durable::write(&snapshot_dir.join(DESCRIPTION_FILE), self.render().as_bytes(), durable::FILE_MODE)
     }
 
-    /// Names the bytes of the snapshot, for the journal: its digest, or `absent`. `None` for a snapshot of another
-    /// updater that has no digest.
-    pub fn identity(&self) -> Option<&str> {
-        match &self.content {
-            Content::Database { sha256, .. } => sha256.as_deref(),
-            Content::Absent => Some(ABSENT),
+    /// Names the bytes of the snapshot, for the journal. `None` for a snapshot of another updater that has no digest.
+    pub fn id(&self) -> Option<SnapshotId> {
+        match self.content {
+            Content::Database { sha256, .. } => sha256.map(SnapshotId::Sha256),
+            Content::Absent => Some(SnapshotId::Absent),
         }
     }
 
     /// The content of `backup.yaml`.
     pub fn render(&self) -> String {
         let (size, sha256, absent) = match &self.content {
-            Content::Database { size, sha256 } => (size.map(Node::plain), sha256.as_deref().map(Node::text), None),
+            Content::Database { size, sha256 } => {
+                (size.map(Node::plain), sha256.map(|sha256| Node::text(sha256.to_string())), None)
+            }
             Content::Absent => (None, None, Some(Node::text(ABSENT))),
         };
         let spec = Node::mapping([
@@ -167,14 +165,10 @@ impl Backup {
         }
         let spec = view.at("spec")?;
         let time = spec.at("creation_time")?;
-        let sha256 = spec.at("sha256")?;
         let content = match spec.at("database")? {
             database if !database.is_there() => Content::Database {
                 size: spec.at("size")?.integer()?,
-                sha256: match sha256.text()? {
-                    Some(text) if !is_digest(&text) => return Err(sha256.wrong("64 hex digits")),
-                    text => text.map(|text| text.to_ascii_lowercase()),
-                },
+                sha256: spec.at("sha256")?.parsed("64 hex digits")?,
             },
             database if database.text()?.as_deref() == Some(ABSENT) => Content::Absent,
             database => return Err(database.wrong("\"absent\"")),
@@ -200,7 +194,7 @@ const NO_DOWNGRADE: &str = "this host cannot go back to this version; update to 
 /// Errors: `backup_expired` for its age or a time in the future, `backup_invalid` for anything else.
 pub fn validity(backup: &Backup, expect: &Expect<'_>) -> Result<()> {
     if let Some(trusted) = expect.trusted {
-        if backup.identity() == Some(trusted) {
+        if backup.id() == Some(trusted) {
             return Ok(());
         }
         return Err(invalid("is not the one that this run made"));
@@ -224,7 +218,9 @@ pub fn validity(backup: &Backup, expect: &Expect<'_>) -> Result<()> {
     if let (Some(found), Some(wanted)) = (backup.host.as_deref(), expect.host)
         && found != wanted
     {
-        return Err(invalid(&format!("belongs to the agent with host_uuid {found}, but this host's agent is {wanted}")));
+        return Err(invalid(&format!(
+            "belongs to the agent with host_uuid {found}, but this host's agent is {wanted}"
+        )));
     }
     let age = expect.now.duration_since(backup.creation_time);
     let taken = time_text(backup.creation_time);
@@ -257,7 +253,7 @@ pub fn check_bytes(snapshot_dir: &Path, backup: &Backup) -> Result<()> {
         return Err(missing(&file));
     }
     let (found, length) = digest::of_file(&file)?;
-    if size.is_some_and(|size| size != length) || sha256.as_ref().is_some_and(|sha256| *sha256 != found) {
+    if size.is_some_and(|size| size != length) || sha256.is_some_and(|sha256| sha256 != found) {
         return Err(invalid("does not match the size or SHA-256 in backup.yaml").during(file.display()));
     }
     sqlite::check_at_rest(&file).map_err(|error| match error.code {
@@ -275,10 +271,6 @@ pub(super) fn invalid(why: &str) -> Error {
 pub(super) fn missing(file: &Path) -> Error {
     Error::new(Code::BackupMissing, format!("there is no database backup: {} is missing", file.display()))
         .advise(NO_DOWNGRADE)
-}
-
-fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Lower-case host and port: how addresses compare (SPEC §3).
@@ -308,7 +300,7 @@ mod tests {
             version: "15.1.0".parse().unwrap(),
             edition: Some(Edition::Enterprise),
             creation_time: "2020-12-09T16:09:53Z".parse().unwrap(),
-            content: Content::Database { size: Some(3), sha256: Some("a".repeat(64)) },
+            content: Content::Database { size: Some(3), sha256: Some(Digest([0xaa; 32])) },
             host: Some("11111111-2222-4333-8444-555555555555".to_owned()),
             failed: false,
         }
@@ -354,7 +346,7 @@ mod tests {
         let file = dir.path().join(DESCRIPTION_FILE);
         let good = "version: v1\nkind: db_backup\nx: [1]\nspec:\n  proxy: p\n  version: 15.1.0\n  creation_time: 2020-12-09T16:09:53+01:00\n";
         durable::write(&file, good.as_bytes(), 0o644).unwrap();
-        assert_eq!(Backup::read(dir.path()).unwrap().unwrap().identity(), None);
+        assert_eq!(Backup::read(dir.path()).unwrap().unwrap().id(), None);
         for (bad, line) in [
             (good.replace("v1", "v2"), 1),
             (good.replace("db_backup", "other"), 2),
@@ -404,13 +396,13 @@ mod tests {
     #[test]
     fn undoing_this_run_asks_for_the_digest_alone() {
         let version: Version = "1.0.0".parse().unwrap();
-        let digest = "a".repeat(64);
+        let digest = SnapshotId::Sha256(Digest([0xaa; 32]));
         let all_wrong = Expect { now: Timestamp::UNIX_EPOCH, proxy: None, ..expect(&version) };
         let failed = Backup { failed: true, ..backup() };
-        assert!(validity(&failed, &Expect { trusted: Some(&digest), ..all_wrong.clone() }).is_ok());
-        assert!(validity(&failed, &Expect { trusted: Some("absent"), ..all_wrong.clone() }).is_err());
+        assert!(validity(&failed, &Expect { trusted: Some(digest), ..all_wrong.clone() }).is_ok());
+        assert!(validity(&failed, &Expect { trusted: Some(SnapshotId::Absent), ..all_wrong.clone() }).is_err());
         let absent = Backup { content: Content::Absent, ..backup() };
-        assert!(validity(&absent, &Expect { trusted: Some("absent"), ..all_wrong }).is_ok());
+        assert!(validity(&absent, &Expect { trusted: Some(SnapshotId::Absent), ..all_wrong }).is_ok());
     }
 
     #[test]

@@ -4,20 +4,21 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
+use protocol::Digest;
+use sha2::{Digest as _, Sha256};
 
 use crate::report::{IoContext, Result};
 
 /// Bytes read at once: large enough that system calls do not count, small enough for any host.
 const CHUNK: usize = 256 * 1024;
 
-/// The digest (64 hex, lower case) and size in bytes of `path`.
-pub fn of_file(path: &Path) -> Result<(String, u64)> {
+/// The digest and size in bytes of `path`.
+pub fn of_file(path: &Path) -> Result<(Digest, u64)> {
     File::open(path).and_then(|mut file| copy(&mut file, &mut io::sink())).at("cannot read", path)
 }
 
 /// Copies all of `from` and tells digest and size of what passed.
-pub fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<(String, u64)> {
+pub fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<(Digest, u64)> {
     let mut hash = Sha256::new();
     let mut chunk = vec![0; CHUNK];
     let mut size = 0;
@@ -32,7 +33,7 @@ pub fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<(String, u6
         to.write_all(&chunk[..count])?;
         size += count as u64;
     }
-    Ok((base16ct::lower::encode_string(&hash.finalize()), size))
+    Ok((Digest(hash.finalize().into()), size))
 }
 
 #[cfg(test)]
@@ -64,7 +65,8 @@ mod tests {
         let mut to = Vec::new();
         let copied = copy(&mut Halting(b"cba".to_vec(), false), &mut to);
         assert_eq!((copied.unwrap_err().kind(), to.as_slice()), (io::ErrorKind::BrokenPipe, &b"abc"[..]));
-        let (hex, size) = copy(&mut &b"abc"[..], &mut io::sink()).unwrap();
-        assert_eq!((hex.as_str(), size), ("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", 3));
+        let (digest, size) = copy(&mut &b"abc"[..], &mut io::sink()).unwrap();
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!((digest.to_string().as_str(), size), (known, 3));
     }
 }

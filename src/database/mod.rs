@@ -12,6 +12,7 @@ mod hold;
 mod raw;
 pub mod restore;
 pub mod snapshot;
+mod snapshot_id;
 mod sqlite;
 mod stamp;
 mod stopped;
@@ -21,6 +22,7 @@ pub use facts::check_replaceable;
 pub use hold::Hold;
 pub use raw::room_for_copy;
 pub use snapshot::{Pace, Subject, snapshot_online};
+pub use snapshot_id::SnapshotId;
 pub use stamp::{Stamp, check_left, is_unwritten};
 pub use stopped::{AtRest, describe_taken, has_log, link_ahead, snapshot_stopped, take_stopped, unlink_shared};
 

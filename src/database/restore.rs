@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use super::backup::{ABSENT, Backup, Content, DATABASE_FILE, DESCRIPTION_FILE, LINKED, invalid, missing};
+use protocol::Digest;
+
+use super::backup::{Backup, Content, DATABASE_FILE, DESCRIPTION_FILE, invalid, missing};
 use super::snapshot::Owner;
+use super::snapshot_id::SnapshotId;
 use super::stamp::Stamp;
 use super::{digest, sqlite, stamp};
 use crate::host::acting::Acting;
@@ -60,7 +63,7 @@ impl Prepared {
 ///
 /// Errors: `backup_missing`, `backup_invalid`, `no_space` (see [`prepare_by_link`]), `permission`, `io`; nothing is
 /// left then.
-pub fn prepare(snapshot_dir: &Path, db: &Path, trusted: Option<&str>) -> Result<Prepared> {
+pub fn prepare(snapshot_dir: &Path, db: &Path, trusted: Option<SnapshotId>) -> Result<Prepared> {
     make(snapshot_dir, db, trusted, copy_out)
 }
 
@@ -68,12 +71,12 @@ pub fn prepare(snapshot_dir: &Path, db: &Path, trusted: Option<&str>) -> Result<
 ///
 /// After the swap the live database *is* the snapshot's file, so the caller removes that snapshot directory, whose
 /// digest will not hold any more. Errors: as [`prepare`]; `io` if the two are on different file systems.
-pub fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<&str>) -> Result<Prepared> {
+pub fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<SnapshotId>) -> Result<Prepared> {
     make(snapshot_dir, db, trusted, |source, target| {
         // What has no digest to compare need not be read: it may be what cannot be.
         let described = match trusted {
-            Some(LINKED) => (String::new(), std::fs::metadata(source).at("cannot look at", source)?.len()),
-            _ => digest::of_file(source)?,
+            Some(SnapshotId::Linked) => (None, std::fs::metadata(source).at("cannot look at", source)?.len()),
+            _ => digest::of_file(source).map(|(sha256, size)| (Some(sha256), size))?,
         };
         link_out(source, target)?;
         Ok(described)
@@ -81,12 +84,12 @@ pub fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<&str>) ->
 }
 
 /// Copies a file of a snapshot to the new file `target` beside the database.
-fn copy_out(source: &Path, target: &Path) -> Result<(String, u64)> {
+fn copy_out(source: &Path, target: &Path) -> Result<(Option<Digest>, u64)> {
     let mut from = open(source)?;
     let mut to = Acting::beside(target)?.create_new(target, 0o600)?;
-    let copied = digest::copy(&mut from, &mut to).at("cannot write", target)?;
+    let (sha256, size) = digest::copy(&mut from, &mut to).at("cannot write", target)?;
     to.sync_all().at("cannot sync", target)?;
-    Ok(copied)
+    Ok((Some(sha256), size))
 }
 
 /// Gives a file of a snapshot the new name `target` beside the database.
@@ -266,8 +269,8 @@ fn undo_path(db: &Path) -> PathBuf {
 fn make(
     snapshot_dir: &Path,
     db: &Path,
-    trusted: Option<&str>,
-    place: impl Fn(&Path, &Path) -> Result<(String, u64)>,
+    trusted: Option<SnapshotId>,
+    place: impl Fn(&Path, &Path) -> Result<(Option<Digest>, u64)>,
 ) -> Result<Prepared> {
     let db = sqlite::live_path(db)?;
     if trusted.is_some() {
@@ -302,7 +305,7 @@ fn make(
         file.sync_all().at("cannot sync", target)
     };
     let made = place(&source, &target).and_then(|(found, length)| {
-        if sha256.is_some_and(|sha256| sha256 != found) || size.is_some_and(|size| size != length) {
+        if (sha256.is_some() && sha256 != found) || size.is_some_and(|size| size != length) {
             return Err(invalid("does not match its recorded size or SHA-256").during(source.display()));
         }
         // This run's own snapshot was checked when it was taken, or is of a database that was already damaged then.
@@ -334,11 +337,11 @@ fn make(
 }
 
 /// What the snapshot's bytes must be: by the journal, else by the description.
-fn wanted(snapshot_dir: &Path, trusted: Option<&str>) -> Result<Content> {
+fn wanted(snapshot_dir: &Path, trusted: Option<SnapshotId>) -> Result<Content> {
     match trusted {
-        Some(ABSENT) => Ok(Content::Absent),
-        Some(LINKED) => Ok(Content::Database { size: None, sha256: None }),
-        Some(digest) => Ok(Content::Database { size: None, sha256: Some(digest.to_owned()) }),
+        Some(SnapshotId::Absent) => Ok(Content::Absent),
+        Some(SnapshotId::Linked) => Ok(Content::Database { size: None, sha256: None }),
+        Some(SnapshotId::Sha256(digest)) => Ok(Content::Database { size: None, sha256: Some(digest) }),
         None => match Backup::read(snapshot_dir)? {
             Some(backup) => Ok(backup.content),
             None => Err(missing(&snapshot_dir.join(DESCRIPTION_FILE))),

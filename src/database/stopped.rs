@@ -10,9 +10,12 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::backup::{ABSENT, Backup, DATABASE_FILE, DESCRIPTION_FILE, LINKED, missing};
+use protocol::Digest;
+
+use super::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE, missing};
 use super::hold::Hold;
 use super::snapshot::{Clock, Owner, Pace, Snapshot, Subject, absent, describe, lock_wait};
+use super::snapshot_id::SnapshotId;
 use super::stamp::{self, Stamp};
 use super::{digest, directory, sqlite};
 use crate::host::acting::Acting;
@@ -32,8 +35,8 @@ pub struct AtRest {
 /// What [`take_stopped`] has taken, for the journal.
 #[derive(Debug)]
 pub struct Taken {
-    /// Its digest (64 hex), `absent` or `linked`.
-    pub identity: String,
+    /// What it holds.
+    pub id: SnapshotId,
     /// The live file when it was at rest; none if there was none.
     pub file: Option<Stamp>,
     /// Keeps others out of it until another is in its place and in use.
@@ -83,30 +86,29 @@ pub fn take_stopped(
     let Some(owner) = Owner::of(&db)? else {
         directory::make_fresh(dir)?;
         absent(dir, subject)?;
-        return Ok(Taken { identity: ABSENT.to_owned(), file: None, hold: None });
+        return Ok(Taken { id: SnapshotId::Absent, file: None, hold: None });
     };
     let raw = rest(&db, &clock, even_if_damaged, settle_logged)?;
     // What is written from here on, into the file or a new log, is seen before the file is replaced.
     let stamp = Stamp::of(&db)?;
     let copy = dir.join(DATABASE_FILE);
     let file = FileId::find(&db)?;
-    let identity = match file.is_some() && file == FileId::find(&copy)? {
-        true => LINKED.to_owned(),
-        false => {
-            directory::make_fresh(dir)?;
-            let copied = place(&db, &copy, true, owner)?;
-            durable::sync_dir(dir)?;
-            copied.unwrap_or_else(|| LINKED.to_owned())
-        }
+    let id = if file.is_some() && file == FileId::find(&copy)? {
+        SnapshotId::Linked
+    } else {
+        directory::make_fresh(dir)?;
+        let copied = place(&db, &copy, true, owner)?;
+        durable::sync_dir(dir)?;
+        copied.map_or(SnapshotId::Linked, SnapshotId::Sha256)
     };
     if raw {
-        keep_sidecars(&db, &copy, identity == LINKED)?;
+        keep_sidecars(&db, &copy, id == SnapshotId::Linked)?;
         durable::sync_dir(dir)?;
     }
     // After the copy, whose end would end it.
     let hold = Hold::take(&db)?;
     stamp::check_left(&db, stamp, dir)?;
-    Ok(Taken { identity, file: stamp, hold })
+    Ok(Taken { id, file: stamp, hold })
 }
 
 /// Checks and describes what [`take_stopped`] took into `dir`; reads the whole file. A database that is damaged, now or
@@ -264,8 +266,8 @@ fn keep_log(connection: &Connection, db: &Path, keep: bool) -> Result<()> {
     set.map(|_| ()).map_err(|error| sqlite::explain(error, "cannot open", db))
 }
 
-/// Links `from` to the new name `to`, or copies it durably: then it returns the copy's digest (64 hex).
-pub(super) fn place(from: &Path, to: &Path, link: bool, owner: Owner) -> Result<Option<String>> {
+/// Links `from` to the new name `to`, or copies it durably: then it returns the copy's digest.
+pub(super) fn place(from: &Path, to: &Path, link: bool, owner: Owner) -> Result<Option<Digest>> {
     if link && Acting::beside(from)?.link(from, to, &Acting::SELF)?.is_ok() {
         return Ok(None);
     }

@@ -430,11 +430,11 @@ fn a_link_is_made_only_of_a_file_that_will_be_replaced() {
 }
 
 /// Takes the database in its three parts; what happens between the first two is `meanwhile`.
-fn in_parts(bed: &Bed, meanwhile: impl FnOnce()) -> (String, Backup, Option<Error>) {
+fn in_parts(bed: &Bed, meanwhile: impl FnOnce()) -> (SnapshotId, Backup, Option<Error>) {
     let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
     link_ahead(&bed.db(), &bed.snapshot()).unwrap();
     meanwhile();
-    let identity = take_stopped(&bed.db(), &bed.snapshot(), &bed.subject(), false, &pace).unwrap().identity;
+    let identity = take_stopped(&bed.db(), &bed.snapshot(), &bed.subject(), false, &pace).unwrap().id;
     let (backup, damage) = describe_taken(&bed.snapshot(), &bed.subject()).unwrap();
     (identity, backup, damage)
 }
@@ -452,7 +452,7 @@ fn a_database_taken_in_parts_has_every_row_and_is_the_live_file() {
                     false => bed.crash_in_place(agent),
                 }
             });
-            assert_eq!((identity.as_str(), backup.failed, damage.is_none()), ("linked", false, true));
+            assert_eq!((identity, backup.failed, damage.is_none()), (SnapshotId::Linked, false, true));
             assert_eq!(bed.taken(), up_to(100), "{mode} {parts:?}");
             assert_eq!(FileId::of(bed.db()), FileId::of(bed.snapshot().join(DATABASE_FILE)));
         }
@@ -480,12 +480,12 @@ fn a_database_that_was_replaced_or_came_or_went_after_its_link_was_made_is_taken
         durable::remove_file(&bed.db()).unwrap();
         drop(bed.agent("WAL", 20));
     });
-    assert_eq!((identity.as_str(), bed.taken()), ("linked", up_to(20)));
+    assert_eq!((identity, bed.taken()), (SnapshotId::Linked, up_to(20)));
     let (identity, backup, _) = in_parts(&bed, || durable::remove_file(&bed.db()).unwrap());
-    assert_eq!((identity.as_str(), backup.content), ("absent", Content::Absent));
+    assert_eq!((identity, backup.content), (SnapshotId::Absent, Content::Absent));
     assert_eq!(names(&bed.snapshot()), [DESCRIPTION_FILE]);
     let (identity, ..) = in_parts(&bed, || drop(bed.agent("DELETE", 5)));
-    assert_eq!((identity.as_str(), bed.taken()), ("linked", up_to(5)));
+    assert_eq!((identity, bed.taken()), (SnapshotId::Linked, up_to(5)));
 }
 
 #[test]
@@ -499,9 +499,9 @@ fn a_database_on_another_file_system_is_copied_when_it_is_stopped_and_known_by_i
     let dir = elsewhere.path().join("snapshot");
     assert!(!link_ahead(&bed.db(), &dir).unwrap());
     let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
-    let identity = take_stopped(&bed.db(), &dir, &bed.subject(), false, &pace).unwrap().identity;
+    let identity = take_stopped(&bed.db(), &dir, &bed.subject(), false, &pace).unwrap().id;
     let (backup, damage) = describe_taken(&dir, &bed.subject()).unwrap();
-    assert_eq!((Some(identity.as_str()), damage.is_none()), (backup.identity(), true));
+    assert_eq!((Some(identity), damage.is_none()), (backup.id(), true));
     assert_eq!(rows_at_rest(&dir.join(DATABASE_FILE)), up_to(10));
 }
 
@@ -589,9 +589,9 @@ fn a_log_that_turns_up_behind_the_rename_is_nobodys_to_remove() {
 fn a_restore_and_an_undo_lie_ready_under_different_names() {
     let bed = Bed::new();
     drop(bed.agent("DELETE", 10));
-    let digest = bed.online().unwrap().backup.identity().unwrap().to_owned();
+    let digest = bed.online().unwrap().backup.id().unwrap();
     assert!(!restore::is_prepared(&bed.db()).unwrap());
-    prepare(&bed.snapshot(), &bed.db(), Some(&digest)).unwrap();
+    prepare(&bed.snapshot(), &bed.db(), Some(digest)).unwrap();
     assert!(!restore::is_prepared(&bed.db()).unwrap());
     let of_restore = prepare(&bed.snapshot(), &bed.db(), None).unwrap();
     assert!(restore::is_prepared(&bed.db()).unwrap());
@@ -633,14 +633,14 @@ fn a_discarded_preparation_leaves_nothing() {
 fn a_snapshot_with_other_bytes_is_not_prepared() {
     let bed = Bed::new();
     drop(bed.agent("DELETE", 500));
-    let digest = bed.online().unwrap().backup.identity().unwrap().to_owned();
+    let digest = bed.online().unwrap().backup.id().unwrap();
     let file = bed.snapshot().join(DATABASE_FILE);
     let good = std::fs::read(&file).unwrap();
     let mut bad = good.clone();
     bad[4200] ^= 1;
     for bytes in [&bad[..], &good[..good.len() - 4096], b""] {
         durable::write(&file, bytes, 0o600).unwrap();
-        for trusted in [None, Some(digest.as_str())] {
+        for trusted in [None, Some(digest)] {
             assert_eq!(prepare(&bed.snapshot(), &bed.db(), trusted).unwrap_err().code, Code::BackupInvalid);
             assert_eq!(prepare_by_link(&bed.snapshot(), &bed.db(), trusted).unwrap_err().code, Code::BackupInvalid);
         }
@@ -656,7 +656,7 @@ fn a_snapshot_with_other_bytes_is_not_prepared() {
     durable::remove_file(&bed.snapshot().join(DESCRIPTION_FILE)).unwrap();
     assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::BackupMissing);
     assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
-    prepare(&bed.snapshot(), &bed.db(), Some(&digest)).unwrap();
+    prepare(&bed.snapshot(), &bed.db(), Some(digest)).unwrap();
 }
 
 #[test]
@@ -755,12 +755,12 @@ fn size_and_digest_of_a_snapshot_are_each_asked_for_by_themselves() {
     drop(bed.agent("DELETE", 10));
     let mut backup = bed.online().unwrap().backup;
     let Content::Database { size, sha256 } = backup.content else { panic!() };
-    let (size, other) = (size.unwrap(), Some("0".repeat(64)));
+    let (size, other) = (size.unwrap(), Some(protocol::Digest([0; 32])));
     for (size, sha256, is_good) in [
         (Some(size), None, true),
         (None, sha256, true),
         (Some(size + 1), None, false),
-        (None, other.clone(), false),
+        (None, other, false),
         (Some(size), other, false),
     ] {
         backup.content = Content::Database { size, sha256 };
@@ -838,14 +838,14 @@ fn where_the_data_directory_is_the_agents_users_all_is_done_and_all_stays_his() 
         drop(agent);
         let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
         let taken = take_stopped(&bed.db(), &ahead, &bed.subject(), false, &pace).unwrap();
-        assert!(taken.hold.is_some() && taken.identity == backup::LINKED, "{mode}");
+        assert!(taken.hold.is_some() && taken.id == SnapshotId::Linked, "{mode}");
         assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
         drop(taken);
         assert_eq!(rows_at_rest(&bed.db()), up_to(20), "{mode}");
         all_his("restored");
         // And back: the file itself, then a copy.
         for way in [prepare_by_link, prepare] {
-            let back = way(&ahead, &bed.db(), Some(backup::LINKED)).unwrap();
+            let back = way(&ahead, &bed.db(), Some(SnapshotId::Linked)).unwrap();
             restore::commit(&back, &|| Ok(())).unwrap();
             assert_eq!(rows_at_rest(&bed.db()), up_to(25), "{mode}");
             all_his("put back");
@@ -897,7 +897,7 @@ fn what_the_agents_user_takes_from_itself_keeps_it_neither_from_a_copy_nor_from_
         add(&agent, 5);
         drop(agent);
         as_its_user(&bed, command);
-        let back = prepare(&snapshot, &bed.db(), taken.backup.identity()).unwrap();
+        let back = prepare(&snapshot, &bed.db(), taken.backup.id()).unwrap();
         as_its_user(&bed, "chmod 500 proc");
         restore::commit(&back, &|| Ok(())).unwrap();
         assert_eq!(rows_at_rest(&bed.db()), up_to(20), "{command}");
@@ -905,7 +905,7 @@ fn what_the_agents_user_takes_from_itself_keeps_it_neither_from_a_copy_nor_from_
         let left = roots.path().join("left");
         link_ahead(&bed.db(), &left).unwrap();
         let taken = take_stopped(&bed.db(), &left, &bed.subject(), false, &pace).unwrap();
-        assert_eq!(taken.identity, backup::LINKED, "{command}");
+        assert_eq!(taken.id, SnapshotId::Linked, "{command}");
         as_its_user(&bed, command);
         prepare(&snapshot, &bed.db(), None).unwrap();
         as_its_user(&bed, command);
@@ -934,7 +934,7 @@ fn the_way_back_makes_the_directory_anew_that_the_agents_user_has_taken_away() {
         let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
         let taken = snapshot_online(&bed.db(), &snapshot, &bed.subject(), false, &pace).unwrap();
         as_its_user(&bed, command);
-        let back = prepare(&snapshot, &bed.db(), taken.backup.identity()).unwrap();
+        let back = prepare(&snapshot, &bed.db(), taken.backup.id()).unwrap();
         restore::commit(&back, &|| Ok(())).unwrap();
         assert_eq!(rows_at_rest(&bed.db()), up_to(20), "{command}");
         let proc = std::fs::symlink_metadata(bed.db().parent().unwrap()).unwrap();
@@ -957,11 +957,11 @@ fn what_is_above_the_agents_directory_need_not_be_open_to_its_user() {
         drop(agent);
         let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
         let taken = take_stopped(&bed.db(), &ahead, &bed.subject(), false, &pace).unwrap();
-        assert_eq!(taken.identity, backup::LINKED, "{mode}");
+        assert_eq!(taken.id, SnapshotId::Linked, "{mode}");
         prepare(&bed.snapshot(), &bed.db(), None).unwrap();
         assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
         drop(taken);
-        let back = prepare(&ahead, &bed.db(), Some(backup::LINKED)).unwrap();
+        let back = prepare(&ahead, &bed.db(), Some(SnapshotId::Linked)).unwrap();
         back.check().unwrap();
         restore::commit(&back, &|| Ok(())).unwrap();
         assert_eq!(rows_at_rest(&bed.db()), up_to(25), "{mode}");
@@ -1019,7 +1019,7 @@ fn what_the_agents_user_puts_in_the_place_of_its_database_leads_root_nowhere() {
         let _ = link_ahead(&db, &bed.dir.path().join("left"));
         let _ = take_stopped(&db, &bed.dir.path().join("left"), &bed.subject(), true, &pace);
         secret_is_safe(&bed, &secret, &before, what);
-        for trusted in [None, Some(backup::LINKED)] {
+        for trusted in [None, Some(SnapshotId::Linked)] {
             if let Ok(prepared) = prepare(&good, &db, trusted) {
                 let _ = restore::commit(&prepared, &|| Ok(()));
             }

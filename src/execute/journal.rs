@@ -14,7 +14,7 @@ use protocol::Digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::database::Stamp;
+use crate::database::{SnapshotId, Stamp};
 use crate::host::{durable, layout};
 use crate::plan::Plan;
 use crate::report::{Code, Error, IoContext, Result};
@@ -100,10 +100,10 @@ fn foreign(what: &str) -> Error {
 /// What a step leaves behind for its undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Digest of the snapshot that the step made; `absent` for a host without database, `linked` for the file of the
-    /// database itself under a second name, which is hashed later.
+    /// The snapshot that the step made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot_sha256: Option<String>,
+    #[serde(rename = "snapshot_sha256")]
+    pub snapshot: Option<SnapshotId>,
     /// The file that was prepared for a restore, or the live database when it was taken: what is still the same file, as
     /// it was, nobody has written to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -335,10 +335,10 @@ impl Journal {
         })
     }
 
-    /// Identity of the snapshot that this run took, as last noted.
-    pub fn snapshot_sha256(&self) -> Option<&str> {
+    /// The snapshot that this run took, as last noted.
+    pub fn snapshot(&self) -> Option<SnapshotId> {
         self.records.iter().rev().find_map(|record| match record {
-            Record::Done { note: Note { snapshot_sha256: Some(sha256), .. }, .. } => Some(sha256.as_str()),
+            Record::Done { note: Note { snapshot: Some(id), .. }, .. } => Some(*id),
             _ => None,
         })
     }
@@ -465,7 +465,7 @@ mod tests {
 
     fn run() -> Vec<Record> {
         let note =
-            Note { snapshot_sha256: Some("ab".into()), file: Stamp::of(Path::new("/")).unwrap(), ..Note::default() };
+            Note { snapshot: Some(SnapshotId::Linked), file: Stamp::of(Path::new("/")).unwrap(), ..Note::default() };
         vec![
             Record::Begin(Box::new(opening())),
             Record::Intent { step: 0 },
@@ -501,9 +501,9 @@ mod tests {
         let on_disk = || parse(&std::fs::read(dir.path().join(NAME)).unwrap()).unwrap().0.len();
         let mut journal = Journal::create(dir.path(), opening()).unwrap();
         journal.append_all(vec![Record::Intent { step: 0 }, Record::Intent { step: 1 }]).unwrap();
-        let note = || Note { snapshot_sha256: Some("ab".into()), ..Note::default() };
+        let note = || Note { snapshot: Some(SnapshotId::Linked), ..Note::default() };
         journal.note(Record::Done { step: 0, note: note() });
-        assert_eq!((on_disk(), journal.records().len(), journal.snapshot_sha256()), (3, 4, Some("ab")));
+        assert_eq!((on_disk(), journal.records().len(), journal.snapshot()), (3, 4, Some(SnapshotId::Linked)));
         // A file that cannot be written to.
         let good = std::mem::replace(&mut journal.file, File::open(dir.path().join(NAME)).unwrap());
         journal.append(Record::Evidence).unwrap_err();
@@ -554,22 +554,22 @@ mod tests {
         let mut journal = Journal::create(dir.path(), opening()).unwrap();
         let path = dir.path().join(NAME);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 256 * 1024);
-        let done = |step, sha256: Option<&str>| {
-            let note = Note { snapshot_sha256: sha256.map(str::to_owned), ..Note::default() };
+        let done = |step, snapshot| {
+            let note = Note { snapshot, ..Note::default() };
             Record::Done { step, note }
         };
-        let answers = |journal: &Journal| {
-            (journal.to_undo(), journal.snapshot_sha256().map(str::to_owned), journal.is_committed())
-        };
+        let answers = |journal: &Journal| (journal.to_undo(), journal.snapshot(), journal.is_committed());
         assert_eq!(answers(&journal), (vec![], None, false));
-        for record in [Record::Intent { step: 0 }, done(0, None), Record::Intent { step: 2 }, done(2, Some("ab"))] {
+        for record in
+            [Record::Intent { step: 0 }, done(0, None), Record::Intent { step: 2 }, done(2, Some(SnapshotId::Linked))]
+        {
             journal.append(record).unwrap();
         }
         // A step that was begun again is still one step.
         for record in [Record::Intent { step: 2 }, Record::Intent { step: 3 }, done(3, None)] {
             journal.append(record).unwrap();
         }
-        assert_eq!(answers(&journal), (vec![3, 2, 0], Some("ab".into()), false));
+        assert_eq!(answers(&journal), (vec![3, 2, 0], Some(SnapshotId::Linked), false));
         assert_eq!((journal.recoveries(), journal.undo_reason()), (0, None));
         journal.append(Record::Commit).unwrap();
         assert!(journal.is_committed() && journal.has(&Record::Commit) && !journal.has(&Record::Evidence));
@@ -577,7 +577,7 @@ mod tests {
         for record in [Record::Recover, undo, Record::Undone { step: 3 }, Record::Recover] {
             journal.append(record).unwrap();
         }
-        assert_eq!(answers(&journal), (vec![2, 0], Some("ab".into()), false));
+        assert_eq!(answers(&journal), (vec![2, 0], Some(SnapshotId::Linked), false));
         assert_eq!((journal.recoveries(), journal.undo_reason()), (2, Some(("io", "sync", false))));
         assert!(is_open(dir.path()) && !journal.is_closed());
         assert_eq!(journal.opening().unwrap(), &opening());

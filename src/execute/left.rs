@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::Site;
 use super::journal::{self, Journal, Note, Record};
 use super::steps::{look, put, stop_for_undo, subject, take_back};
-use crate::database::backup::{ABSENT, DATABASE_FILE, LINKED};
+use crate::database::SnapshotId;
+use crate::database::backup::DATABASE_FILE;
 use crate::database::{self, AtRest, Backup, Content, Pace, Stamp, directory, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, mark};
@@ -38,7 +39,7 @@ pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Res
     })?;
     let mut standstill = site.standstill.borrow_mut();
     (standstill.left, standstill.hold) = (taken.file, taken.hold);
-    Ok(Note { snapshot_sha256: Some(taken.identity), file: taken.file, ..Note::default() })
+    Ok(Note { snapshot: Some(taken.id), file: taken.file, ..Note::default() })
 }
 
 /// Checks, hashes and describes what was taken.
@@ -54,7 +55,7 @@ pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) ->
     if let Some(damage) = damage.filter(|_| !failed) {
         warn_of_damage(site, &damage);
     }
-    Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned), ..Note::default() })
+    Ok(Note { snapshot: backup.id(), ..Note::default() })
 }
 
 pub(super) fn warn_of_damage(site: &Site<'_>, damage: &Error) {
@@ -95,8 +96,8 @@ enum Back {
 pub(super) fn put_back(site: &Site<'_>, evidence: &str, link: Option<&Placement>, journal: &mut Journal) -> Result<()> {
     // What only we have and can be told by its digest is made ready while the agent still works. The file that was the
     // database somebody may still write to.
-    let early = match journal.snapshot_sha256() {
-        Some(LINKED) => None,
+    let early = match journal.snapshot() {
+        Some(SnapshotId::Linked) => None,
         _ => make_ready(site, journal)?,
     };
     if let Some(from) = snapshot_dir(site, journal)?
@@ -106,8 +107,8 @@ pub(super) fn put_back(site: &Site<'_>, evidence: &str, link: Option<&Placement>
         site.standstill.take();
     }
     stop_for_undo(site)?;
-    let ready = match journal.snapshot_sha256() {
-        Some(LINKED) => make_ready(site, journal)?,
+    let ready = match journal.snapshot() {
+        Some(SnapshotId::Linked) => make_ready(site, journal)?,
         _ => early,
     };
     match ready {
@@ -141,7 +142,7 @@ fn swap_back(site: &Site<'_>, from: &Path, prepared: &restore::Prepared, link: O
 /// Prepares this run's snapshot beside the live database, of which nothing changes; `None` if the run took none. With the
 /// directory that the snapshot is in.
 fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Back)>> {
-    let Some(identity) = journal.snapshot_sha256() else {
+    let Some(id) = journal.snapshot() else {
         return Ok(None);
     };
     let Some(from) = snapshot_dir(site, journal)? else {
@@ -151,14 +152,14 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
         return Ok(Some((from, Back::InPlace)));
     }
     let db = site.database();
-    if is_lost(&from, identity)? {
+    if is_lost(&from, id)? {
         return without_snapshot(site, journal, from);
     }
-    let copied = || restore::prepare(&from, &db, Some(identity));
-    let linked = || restore::prepare_by_link(&from, &db, Some(identity));
-    let prepared = match identity {
+    let copied = || restore::prepare(&from, &db, Some(id));
+    let linked = || restore::prepare_by_link(&from, &db, Some(id));
+    let prepared = match id {
         // It is the file that was left, and for whoever still has it open it is the live one again.
-        LINKED => linked().or_else(|_| copied())?,
+        SnapshotId::Linked => linked().or_else(|_| copied())?,
         // The disk is full: the snapshot itself becomes the database, and is no snapshot any more once its own step is
         // undone. On another file system it cannot, and what stands in the way is the full disk.
         _ => copied().or_else(|error| match error.code {
@@ -166,7 +167,7 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
             _ => Err(error),
         })?,
     };
-    if identity == LINKED {
+    if id == SnapshotId::Linked {
         check_whole(&from, &prepared, left_file(journal)?).inspect_err(|_| {
             let _ = restore::discard(&db);
         })?;
@@ -175,8 +176,8 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
 }
 
 /// Whether the disk has lost the file of this run's snapshot.
-fn is_lost(from: &Path, identity: &str) -> Result<bool> {
-    Ok(identity != ABSENT && !durable::exists(&from.join(DATABASE_FILE))?)
+fn is_lost(from: &Path, id: SnapshotId) -> Result<bool> {
+    Ok(id != SnapshotId::Absent && !durable::exists(&from.join(DATABASE_FILE))?)
 }
 
 /// Without its snapshot a run can be undone only if nobody but the old version can have written to the live database: it
@@ -304,21 +305,21 @@ pub(super) fn snapshot_dir(site: &Site<'_>, journal: &Journal) -> Result<Option<
     let Some(version_dir) = plan.snapshot_dir().map(|dir| site.version_dir(dir)) else { return Ok(None) };
     let (new, place) = (directory::new_in(&version_dir), directory::of(&version_dir));
     let is_here = match plan.switch.iter().position(|step| matches!(step, Step::Install { .. })) {
-        _ if journal.snapshot_sha256() == Some(LINKED) => true,
+        _ if journal.snapshot() == Some(SnapshotId::Linked) => true,
         None => false,
         Some(step) if !journal.has(&Record::Intent { step }) => true,
         Some(_) => match Backup::read(&new) {
             Err(error) if error.code != Code::BackupInvalid => return Err(error),
-            found => found.ok().flatten().is_some_and(|found| found.identity() == journal.snapshot_sha256()),
+            found => found.ok().flatten().is_some_and(|found| found.id() == journal.snapshot()),
         },
     };
     Ok(Some(if is_here { new } else { place }))
 }
 
-/// Identity of the snapshot that this run took and put in its place.
-pub(super) fn installed(site: &Site<'_>, journal: &Journal) -> Result<Option<String>> {
+/// The snapshot that this run took and put in its place.
+pub(super) fn installed(site: &Site<'_>, journal: &Journal) -> Result<Option<SnapshotId>> {
     let dir = snapshot_dir(site, journal)?.filter(|dir| *dir != directory::new_in(durable::parent(dir)));
-    Ok(dir.and_then(|_| journal.snapshot_sha256().map(str::to_owned)))
+    Ok(dir.and_then(|_| journal.snapshot()))
 }
 
 /// Undoes the snapshot in `dir`: its database is back. What is only in it stays, where evidence is kept: a log that could
@@ -330,7 +331,7 @@ pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<
     database::unlink_shared(&new, &db)?;
     let file = new.join(DATABASE_FILE);
     if left_file(journal)?.is_some() && dir != UNMANAGED {
-        let is_linked = journal.snapshot_sha256() == Some(LINKED) && durable::exists(&file)?;
+        let is_linked = journal.snapshot() == Some(SnapshotId::Linked) && durable::exists(&file)?;
         if database::has_log(&file) || (is_linked && !database::is_whole(&file)) {
             tell_kept(site, &directory::set_aside(&version_dir, &new)?);
         }

@@ -12,6 +12,7 @@ mod steps;
 mod tests;
 pub mod unmanaged;
 
+use crate::database::SnapshotId;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -71,7 +72,7 @@ pub fn run(
     site: &Site<'_>,
     plan: &Plan,
     command: &str,
-    settle: &mut dyn FnMut(Option<&str>) -> Result<Next>,
+    settle: &mut dyn FnMut(Option<SnapshotId>) -> Result<Next>,
     regret: &mut dyn FnMut(&Journal),
 ) -> Result<Finished, Undone> {
     let plain = |error: Error| Undone { error, blame: false, recovery: None };
@@ -98,7 +99,7 @@ pub fn run(
     let switched = switch(site, plan, &mut journal).and_then(|()| {
         let saved = left::installed(site, &journal).map_err(plain)?;
         read = stamp(&config);
-        let next = settle(saved.as_deref()).map_err(plain)?;
+        let next = settle(saved).map_err(plain)?;
         write_next(site, &next).map_err(plain)?;
         journal.append(Record::Commit).map_err(plain)
     });
@@ -117,11 +118,11 @@ pub fn run(
         }
         return Err(undone);
     }
-    let snapshot_sha256 = left::installed(site, &journal).unwrap_or_default();
+    let snapshot = left::installed(site, &journal).unwrap_or_default();
     // An editor asks for no lock: what it wrote since the settings were read is taken along.
     let now = stamp(&config);
     if now.is_some() && now != read {
-        let next = settle(snapshot_sha256.as_deref());
+        let next = settle(snapshot);
         if let Err(error) = next.and_then(|next| write_next_config_again(site, &next)) {
             site.report.warn(&format!("{} was edited during the commit, and that is lost: {error}", config.display()));
         }

@@ -285,7 +285,7 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Not
     }
     let backup = taken.backup;
     left::install(&version_dir)?;
-    Ok(Note { snapshot_sha256: backup.identity().map(str::to_owned), ..Note::default() })
+    Ok(Note { snapshot: backup.id(), ..Note::default() })
 }
 
 pub(super) fn subject<'a>(

@@ -312,12 +312,7 @@ fn mismatch(origin: &Origin, announced: Digest, fetched: &Fetched) -> Error {
     };
     Error::new(
         Code::ChecksumMismatch,
-        format!(
-            "{} ({} bytes) has SHA-256 {}, expected {announced}",
-            origin.shown(),
-            fetched.length,
-            fetched.digest
-        ),
+        format!("{} ({} bytes) has SHA-256 {}, expected {announced}", origin.shown(), fetched.length, fetched.digest),
     )
     .advise(advice)
 }

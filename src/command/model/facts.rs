@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::host::{Host, Kept, LINK_DIR, UNIT_FILE, VERSIONS_DIR, WANTS, node_of};
 use crate::config::Spec;
+use crate::database::SnapshotId;
 use crate::database::backup::{self, Content, Expect};
 use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact};
 use crate::plan::{Node, Snapshot};
@@ -11,7 +12,7 @@ use crate::report::{Code, Error};
 
 impl Host {
     /// The facts under the settings `spec`; `every_byte`: the active version is hashed too.
-    pub fn facts(&self, spec: &Spec, trusted: Option<&str>, every_byte: bool) -> Facts {
+    pub fn facts(&self, spec: &Spec, trusted: Option<SnapshotId>, every_byte: bool) -> Facts {
         let active = self.linked().and_then(|dir| self.versions.get(&dir)).map(|version| version.rev.revision());
         let active = active.or_else(|| spec.active());
         let installed: Vec<Installed> = self
@@ -106,7 +107,7 @@ impl Host {
         &self,
         kept: Option<&Kept>,
         spec: &Spec,
-        trusted: Option<&str>,
+        trusted: Option<SnapshotId>,
         revision: protocol::Revision,
     ) -> Snapshot {
         let Some(kept) = kept else {
@@ -124,7 +125,7 @@ impl Host {
             max_age: spec.backup_max_age,
             host: None,
             database_exists: !absent,
-            trusted: trusted.filter(|&trusted| kept.backup.identity() == Some(trusted)),
+            trusted: trusted.filter(|&trusted| kept.backup.id() == Some(trusted)),
         };
         match backup::validity(&kept.backup, &expect) {
             Err(error) => Snapshot::Unusable(error),

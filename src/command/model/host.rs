@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use sha2::{Digest, Sha256};
+use protocol::Digest;
 
 use super::world::{Database, Nature, PROXIES, Rev};
 use crate::config::Updates;
@@ -292,6 +292,6 @@ pub fn node_of(entry: Option<&Entry>, name: &str) -> Node {
 }
 
 /// A digest of what a database holds.
-fn identity(database: &Database) -> String {
-    base16ct::lower::encode_string(&Sha256::digest(format!("{database:?}")))
+fn identity(database: &Database) -> Digest {
+    Digest::of(format!("{database:?}").as_bytes())
 }

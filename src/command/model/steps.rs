@@ -170,7 +170,7 @@ impl Host {
     fn snapshot(&mut self, plan: &Plan, dir: &str, failed: bool, proxy: &str) -> Act<Note> {
         let rev = Rev::of(plan.from.as_ref().or(plan.to.as_ref()).expect("a version"));
         let kept = self.copy(rev, proxy, failed);
-        let note = Note { snapshot_sha256: kept.backup.identity().map(str::to_owned), ..Note::default() };
+        let note = Note { snapshot: kept.backup.id(), ..Note::default() };
         self.tick()?;
         match self.versions.get_mut(dir) {
             Some(version) => version.backup = Some(kept),
@@ -191,7 +191,7 @@ impl Host {
     }
 
     fn database_back(&mut self, evidence: Option<&str>, journal: &mut Journal) -> Act {
-        let Some(identity) = journal.snapshot_sha256().map(str::to_owned) else { return Ok(()) };
+        let Some(id) = journal.snapshot() else { return Ok(()) };
         let plan = journal.opening()?.plan.clone();
         let from = plan.switch.iter().find_map(|step| match step {
             Step::Snapshot { dir, .. } => Some(dir.clone()),
@@ -211,7 +211,7 @@ impl Host {
             self.append(journal, Record::Evidence)?;
         }
         let kept = self.kept(&from)?.clone();
-        if kept.backup.identity() != Some(&identity) || !kept.good {
+        if kept.backup.id() != Some(id) || !kept.good {
             return fails(Code::BackupInvalid, "this run's snapshot is another");
         }
         self.tick()?;

@@ -10,6 +10,7 @@ use crate::command::pin;
 use crate::command::record::{self, Failure};
 use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
+use crate::database::SnapshotId;
 use crate::execute::journal::{FORMAT, Journal, Opening, Record, Writer};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
@@ -43,7 +44,7 @@ pub struct Errand<'a> {
     /// The version left is refused.
     pub refuse_left: bool,
     /// The snapshot that is asked for nothing but its digest.
-    pub trusted: Option<String>,
+    pub trusted: Option<SnapshotId>,
 }
 
 impl<'a> Errand<'a> {
@@ -247,7 +248,7 @@ impl Host {
     fn facts_for(&self, errand: &Errand<'_>) -> Facts {
         let mut spec = self.updates.spec().clone();
         (errand.change)(&mut spec);
-        self.facts(&spec, errand.trusted.as_deref(), errand.every_byte)
+        self.facts(&spec, errand.trusted, errand.every_byte)
     }
 
     fn replan(&self, errand: &Errand<'_>, facts: &Facts) -> Act<Plan> {
@@ -297,7 +298,7 @@ impl Host {
         plan: &Plan,
         command: &str,
         proxy: &str,
-        settle: &dyn Fn(&mut Updates, Option<&str>, jiff::Timestamp),
+        settle: &dyn Fn(&mut Updates, Option<SnapshotId>, jiff::Timestamp),
     ) -> Act {
         self.tick()?;
         let opening = Opening {
@@ -330,7 +331,7 @@ impl Host {
         plan: &Plan,
         journal: &mut Journal,
         proxy: &str,
-        settle: &dyn Fn(&mut Updates, Option<&str>, jiff::Timestamp),
+        settle: &dyn Fn(&mut Updates, Option<SnapshotId>, jiff::Timestamp),
     ) -> Act {
         self.tick()?;
         for (index, step) in plan.switch.iter().enumerate() {
@@ -340,7 +341,7 @@ impl Host {
         }
         if plan.direction != Direction::Uninstall {
             let mut next = self.updates.clone();
-            settle(&mut next, journal.snapshot_sha256(), self.now);
+            settle(&mut next, journal.snapshot(), self.now);
             self.next = Some(next);
             self.tick()?;
         }
@@ -436,8 +437,7 @@ impl Host {
         };
         let version = previous.version.clone();
         let change = |spec: &mut Spec| pin::follow(spec, &version);
-        let errand =
-            Errand { refuse_left: true, trusted: watch.snapshot_sha256, ..Errand::new("watch", previous, &change) };
+        let errand = Errand { refuse_left: true, trusted: watch.snapshot, ..Errand::new("watch", previous, &change) };
         self.carry_out(&errand)?;
         Ok(true)
     }

@@ -307,7 +307,7 @@ fn an_install_that_was_cut_between_its_names_is_undone_with_this_runs_snapshot()
 /// What `describe` noted of the snapshot that lies beside its place.
 fn last_note(bed: &Bed) -> journal::Note {
     let described = Backup::read(&directory::new_in(&bed.version("1.0.0"))).unwrap().unwrap();
-    journal::Note { snapshot_sha256: described.identity().map(str::to_owned), ..journal::Note::default() }
+    journal::Note { snapshot: described.id(), ..journal::Note::default() }
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_snapshot_that_was_put_back_as_the_file_that_it_is_is_no_second_name_of_it_a
     steps.switch.truncate(7);
     let mut journal = bed.kill(&steps, || ());
     let taken = directory::new_in(&bed.version("1.0.0"));
-    let prepared = database::restore::prepare_by_link(&taken, &bed.db(), Some("linked")).unwrap();
+    let prepared = database::restore::prepare_by_link(&taken, &bed.db(), Some(SnapshotId::Linked)).unwrap();
     restore::commit(&prepared, &|| Ok(())).unwrap();
     journal.append(Record::DatabaseBack).unwrap();
     assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);

@@ -212,7 +212,7 @@ fn a_live_file_that_was_never_replaced_stays_although_the_snapshot_is_a_copy() {
         let bytes = std::fs::read(bed.taken()).unwrap();
         durable::remove_file(&bed.taken()).unwrap();
         durable::write(&bed.taken(), &bytes, 0o600).unwrap();
-        let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap().to_string()), ..linked };
+        let note = Note { snapshot: Some(SnapshotId::Sha256(digest_of(&bed.taken()).unwrap())), ..linked };
         journal.append(Record::Done { step: 4, note }).unwrap();
         journal.append_all(vec![Record::Intent { step: RESTORE }, Record::Intent { step: SWITCH }]).unwrap();
         drop((journal, site));
@@ -239,7 +239,7 @@ fn a_database_that_was_left_with_its_log_comes_back_with_it() {
                     durable::write(&file, &bytes, 0o600).unwrap();
                 }
                 let note = Note {
-                    snapshot_sha256: Some(digest_of(&bed.taken()).unwrap().to_string()),
+                    snapshot: Some(SnapshotId::Sha256(digest_of(&bed.taken()).unwrap())),
                     file: site.standstill.borrow().left,
                     ..Note::default()
                 };
@@ -378,7 +378,7 @@ fn a_restored_database_that_was_not_written_to_is_no_evidence_in_a_second_recove
     let bytes = std::fs::read(bed.taken()).unwrap();
     durable::write(&bed.taken(), &bytes, 0o600).unwrap();
     let file = site.standstill.borrow().left;
-    let note = Note { snapshot_sha256: Some(digest_of(&bed.taken()).unwrap().to_string()), file, ..Note::default() };
+    let note = Note { snapshot: Some(SnapshotId::Sha256(digest_of(&bed.taken()).unwrap())), file, ..Note::default() };
     journal.append(Record::Done { step: 4, note }).unwrap();
     super::super::left::put_back(&site, "2.0.0", None, &mut journal).unwrap();
     assert!(journal.has(&Record::Evidence) && bed.aside("2.0.0").is_none());

@@ -107,7 +107,7 @@ impl Bed {
 
     /// Runs `plan`, which fails just before its commit, after `last` has done something to the host.
     fn fail(&self, plan: &Plan, last: impl Fn()) -> Undone {
-        let mut settle = |_: Option<&str>| {
+        let mut settle = |_| {
             last();
             Err(Error::new(Code::Io, "as asked"))
         };

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::super::recovery::{self, Recovered};
 use super::super::steps::*;
 use super::*;
+use crate::database::SnapshotId;
 use crate::plan::UNMANAGED;
 
 const TEXT: &str = "[Unit]\n";
@@ -407,7 +408,7 @@ fn settings_that_an_editor_writes_during_the_commit_are_taken_along() {
     let config = bed.layout.config_file();
     durable::write(&config, b"a\n", 0o644).unwrap();
     let reads = Cell::new(0);
-    let settle = &mut |_: Option<&str>| {
+    let settle = &mut |_: Option<SnapshotId>| {
         let read = std::fs::read_to_string(&config).unwrap();
         reads.set(reads.get() + 1);
         if reads.get() == 1 {

@@ -1,0 +1,60 @@
+//! How a run remembers which snapshot it took: in the journal, for its undo, and in the watch, for the way back.
+
+use std::fmt;
+use std::str::FromStr;
+
+use protocol::Digest;
+use serde::{Deserialize, Serialize};
+
+/// What there is instead of a database.
+pub const ABSENT: &str = "absent";
+/// What there is instead of a digest.
+const LINKED: &str = "linked";
+
+/// What a snapshot holds. As text `absent`, `linked`, or 64 hex digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SnapshotId {
+    /// The host had no database.
+    Absent,
+    /// The file of the live database itself, under a second name; it is hashed later.
+    Linked,
+    /// A database with this digest.
+    Sha256(Digest),
+}
+
+impl fmt::Display for SnapshotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str(ABSENT),
+            Self::Linked => f.write_str(LINKED),
+            Self::Sha256(digest) => digest.fmt(f),
+        }
+    }
+}
+
+impl FromStr for SnapshotId {
+    type Err = protocol::ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            ABSENT => Ok(Self::Absent),
+            LINKED => Ok(Self::Linked),
+            digest => digest.parse().map(Self::Sha256),
+        }
+    }
+}
+
+impl TryFrom<String> for SnapshotId {
+    type Error = protocol::ParseError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<SnapshotId> for String {
+    fn from(id: SnapshotId) -> Self {
+        id.to_string()
+    }
+}
