@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Installs, updates, downgrades and rolls back the Teleport agent, and itself.
+/// Installs, updates, downgrades and rolls back the Teleport agent, and updates itself.
 #[derive(Debug, Clone, Parser)]
 #[command(
     name = "teleport-update",
@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     about,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = "Exit status: 0 done or nothing to do; 1 failed, refused or rolled back; 2 usage;\n\
+    after_help = "Exit status: 0 done or nothing to do; 1 failed, refused or rolled back; 2 wrong usage;\n\
                   3 update due (status --err-if-should-update-now); 70 the updater itself broke;\n\
                   75 another run holds the lock.\n\
                   Files: /var/lib/teleport/versions/updates.yaml, /etc/teleport.yaml.\n\
@@ -30,19 +30,19 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Global {
-    /// Work on the image below DIR; no running service is touched
+    /// Work on the system image in DIR; running services are not touched
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub root: Option<PathBuf>,
-    /// Work on the second installation NAME (letters, digits, hyphens)
+    /// Work on the additional installation NAME (letters, digits, hyphens)
     #[arg(short = 'i', long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub install_suffix: Option<String>,
-    /// Say more
+    /// Verbose output
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub debug: bool,
-    /// How log lines on standard error look
+    /// Format of log lines on standard error
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t, help_heading = "Global options")]
     pub log_format: LogFormat,
-    /// Do not verify TLS certificates and allow http:// (warns every time)
+    /// Do not verify TLS certificates, and allow http:// (a warning is printed)
     #[arg(long, global = true, help_heading = "Global options")]
     pub insecure: bool,
 }
@@ -99,19 +99,19 @@ pub enum Shell {
 /// The commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Install the version that the cluster names, and keep it up to date from now on
+    /// Install the cluster's version now, and keep it up to date
     Enable(Install),
-    /// Stop updating; the agent runs on
+    /// Stop automatic updates; the agent keeps running
     Disable,
-    /// Do what the timer does: follow the cluster, if enabled and its window is open
+    /// Update now if updates are enabled and the cluster's update window is open (what the timer runs)
     Update(Update),
-    /// Install one version now and stay on it
+    /// Install one version now (default: the installed one) and stay on it
     Pin(Install),
     /// Follow the cluster again
     Unpin,
     /// Show versions, settings and the last result
     Status(Status),
-    /// Show what `update` would do now, step by step; change nothing
+    /// Show the steps that `update` would do now, without changing anything
     Plan(Plan),
     /// Check every installed file, link and unit
     Verify(Verify),
@@ -119,7 +119,7 @@ pub enum Command {
     Rollback,
     /// Finish or undo an interrupted run
     Recover(Recover),
-    /// Remove links, units and versions; keep the agent's configuration and data
+    /// Remove links, units and installed versions; the agent's configuration and data are kept
     Uninstall(Uninstall),
     /// Print a shell completion script
     Completion {
@@ -137,22 +137,22 @@ pub enum Command {
 /// Options of `enable` and `pin`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Install {
-    /// Address of the cluster; else the one in updates.yaml, else the one in teleport.yaml
+    /// Cluster address (default: from updates.yaml, else from teleport.yaml)
     #[arg(short, long, value_name = "ADDR", env = "TELEPORT_PROXY", hide_env_values = true)]
     pub proxy: Option<String>,
-    /// This host's update group; "default" forgets it
+    /// This host's update group; "default" resets it
     #[arg(short, long, env = "TELEPORT_UPDATE_GROUP", hide_env_values = true)]
     pub group: Option<String>,
-    /// Where archives are: https://HOST/DIR or file:///DIR; "default" forgets it
+    /// Download archives from https://HOST/DIR or file:///DIR; "default" resets it
     #[arg(short, long, value_name = "URL", env = "TELEPORT_CDN_BASE_URL", hide_env_values = true)]
     pub base_url: Option<String>,
-    /// Also replace an agent that is newer: a downgrade without a snapshot of the database
+    /// Also replace a newer agent that this updater did not install (a downgrade without a database backup)
     #[arg(short, long)]
     pub overwrite: bool,
     /// Install this version instead of the cluster's
     #[arg(short, long, value_name = "VERSION", env = "TELEPORT_UPDATE_VERSION", hide_env_values = true)]
     pub force_version: Option<String>,
-    /// Edition if the cluster names none; the way into and out of FIPS
+    /// Edition, if the cluster names none: oss, enterprise or enterprise-fips; also switches a host to or from FIPS
     #[arg(long, value_name = "EDITION")]
     pub edition: Option<String>,
     /// Accept a proxy address that differs from teleport.yaml
@@ -161,22 +161,22 @@ pub struct Install {
     /// Directory for the links to the binaries [default: /usr/local/bin]
     #[arg(long, value_name = "DIR")]
     pub path: Option<PathBuf>,
-    /// The agent's data directory, if what starts it names another than teleport.yaml; "default" forgets it
+    /// The agent's data directory, if its unit or start command does not use that of teleport.yaml; "default" resets it
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Further certificate authorities, PEM
+    /// Additional CA certificates (PEM file)
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// Public key (P-256, PEM) that must have signed every archive
+    /// Require that every archive is signed with this public key (P-256, PEM file)
     #[arg(long, value_name = "FILE")]
     pub public_key: Option<PathBuf>,
-    /// Versions kept on disk; 1 saves space and makes downgrades impossible
+    /// Number of versions kept on disk; 1 saves space but makes downgrades impossible
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub keep: Option<u32>,
     /// Binaries to install besides teleport, comma-separated; "all" for every one
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub components: Option<Vec<String>>,
-    /// Never go below this version, whatever the cluster names
+    /// Never install a version older than this, even if the cluster asks for it
     #[arg(long, value_name = "VERSION")]
     pub min_version: Option<String>,
 }
@@ -184,7 +184,7 @@ pub struct Install {
 /// Options of `update`.
 #[derive(Debug, Clone, Args)]
 pub struct Update {
-    /// Ignore the cluster's window, the jitter, and an earlier refusal
+    /// Ignore the cluster's update window, the jitter, and waits after earlier failures
     #[arg(short, long)]
     pub now: bool,
 }
@@ -192,7 +192,7 @@ pub struct Update {
 /// Options of `status`.
 #[derive(Debug, Clone, Args)]
 pub struct Status {
-    /// Format [default: text on a terminal, else json]
+    /// Output format [default: text on a terminal, otherwise json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<OutputFormat>,
     /// Exit with 3 if `update` would change something now
@@ -203,7 +203,7 @@ pub struct Status {
 /// Options of `plan`.
 #[derive(Debug, Clone, Args)]
 pub struct Plan {
-    /// As `update --now` would do it
+    /// Show the plan of `update --now`
     #[arg(short, long)]
     pub now: bool,
     /// Format
@@ -214,7 +214,7 @@ pub struct Plan {
 /// Options of `verify`.
 #[derive(Debug, Clone, Args)]
 pub struct Verify {
-    /// Put right what differs
+    /// Repair what differs
     #[arg(long)]
     pub repair: bool,
 }
@@ -222,7 +222,7 @@ pub struct Verify {
 /// Options of `recover`.
 #[derive(Debug, Clone, Args)]
 pub struct Recover {
-    /// Before the agent starts: files and daemon-reload only, no network, no service calls
+    /// For the boot unit, before the agent starts: only files and daemon-reload, no network, no service start or stop
     #[arg(long)]
     pub boot: bool,
 }
@@ -230,7 +230,7 @@ pub struct Recover {
 /// Options of `uninstall`.
 #[derive(Debug, Clone, Args)]
 pub struct Uninstall {
-    /// Even while the agent runs: it is stopped
+    /// Also if the agent is running (it is stopped first)
     #[arg(short, long)]
     pub force: bool,
 }

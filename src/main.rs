@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     signal::begin_anew();
     // A panic is a bug of ours: end by a signal, so that the older updater takes over (SPEC §5).
     std::panic::set_hook(Box::new(|panic| {
-        eprintln!("teleport-update broke: {panic}");
+        eprintln!("teleport-update: internal error, please report it: {panic}");
         std::process::abort();
     }));
     let host = Host::current();

@@ -93,7 +93,9 @@ impl<T, E: Into<std::io::Error>> IoContext<T> for std::result::Result<T, E> {
             let code = Code::of_io(&error);
             let advice = match code {
                 Code::NoSpace => Some("free space on that file system and run the command again"),
-                Code::Permission => Some("run as root; what root itself may not change, `lsattr` or SELinux forbids"),
+                Code::Permission => Some(
+                    "run as root; if you already are root, check for an immutable flag (`lsattr`) or an SELinux denial",
+                ),
                 Code::ReadOnly => Some(crate::host::machine::read_only_advice()),
                 _ => None,
             };

@@ -161,7 +161,7 @@ fn ended_well(flow: &Flow, root: &Path, traced: &Traced) -> Result<Option<Found>
     if traced.hung {
         return Err(format!("it did not end: {}", said()));
     }
-    if traced.stderr.contains("broke:") || traced.stderr.contains("panicked") {
+    if traced.stderr.contains("internal error") || traced.stderr.contains("panicked") {
         return Err(format!("a panic: {}", said()));
     }
     let errors = traced.stderr.lines().filter(|line| line.starts_with("error: ")).count();
