@@ -105,13 +105,13 @@ fn to_json(plan: &Plan) -> Result<Value> {
 fn to_text(plan: &Plan) -> String {
     let to = plan.to.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut text = match &plan.from {
-        Some(from) if plan.from == plan.to => format!("{from}: put right\n"),
+        Some(from) if plan.from == plan.to => format!("repair {from}\n"),
         Some(from) => format!("{from} -> {to}\n"),
         None => format!("install {to}\n"),
     };
     let database = match plan.database {
         Database::Keep => "kept",
-        Database::Restore => "the target's snapshot is restored",
+        Database::Restore => "restored from the target version's backup",
     };
     let service = match plan.service {
         ServiceAction::None => "not touched",
@@ -124,9 +124,11 @@ fn to_text(plan: &Plan) -> String {
         text += &format!("download: {:.1} MB\n", bytes as f64 / 1e6);
     }
     let mut number = 0;
-    for (title, steps) in
-        [("prepare", &plan.prepare), ("switch (undone in reverse)", &plan.switch), ("after the commit", &plan.after)]
-    {
+    for (title, steps) in [
+        ("prepare", &plan.prepare),
+        ("switch (if a step fails, undone in reverse order)", &plan.switch),
+        ("after the commit", &plan.after),
+    ] {
         if steps.is_empty() {
             continue;
         }

@@ -183,8 +183,10 @@ pub fn replaced(context: &Context) -> Option<String> {
     let versions = context.layout.inside(&context.layout.versions);
     match std::fs::read_link(&path) {
         Ok(target) if target.starts_with(&versions) => None,
-        Ok(target) => Some(format!("{shown} leads to {}, which is not ours", target.display())),
-        Err(_) if std::fs::symlink_metadata(&path).is_ok() => Some(format!("{shown} is a file that is not ours")),
+        Ok(target) => Some(format!("{shown} points to {}, which teleport-update did not install", target.display())),
+        Err(_) if std::fs::symlink_metadata(&path).is_ok() => {
+            Some(format!("{shown} is a file that teleport-update did not install"))
+        }
         Err(_) => None,
     }
 }
@@ -323,7 +325,7 @@ fn snapshot(
     let backup = match Backup::read(&directory::of(version_dir)) {
         Ok(Some(backup)) => backup,
         Ok(None) => {
-            let what = format!("{revision} has no snapshot of the database");
+            let what = format!("there is no database backup for {revision}");
             return Ok(Snapshot::Unusable(
                 Error::new(Code::BackupMissing, what).advise("update to a newer version instead"),
             ));
@@ -389,7 +391,7 @@ fn look(path: &Path, file: impl FnOnce() -> Result<Node>) -> Result<Node> {
         Ok(meta) if meta.is_symlink() => std::fs::read_link(path).at("cannot read", path).map(Node::Link),
         Ok(meta) if meta.is_file() => file(),
         Ok(_) => Err(Error::new(Code::PathTaken, format!("{} is neither a file nor a link", path.display()))
-            .advise("move it away: a link of ours must stand there")),
+            .advise("move it away: teleport-update must create a symlink there")),
     }
 }
 
@@ -558,7 +560,7 @@ pub fn silent_timer(context: &Context) -> Option<String> {
         "disabled" => String::new(),
         _ => return None,
     };
-    Some(format!("{timer} is {state}, updates will not come by themselves: `{unmask}systemctl enable --now {timer}`"))
+    Some(format!("{timer} is {state}, so there are no automatic updates: run `{unmask}systemctl enable --now {timer}`"))
 }
 
 /// The package brought a timer, which a file in `/etc` masks.

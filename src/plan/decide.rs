@@ -62,9 +62,9 @@ pub fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decisi
         return Decision::No(
             Error::new(
                 Code::BelowMinVersion,
-                format!("the cluster asks for {}, below this host's min_version {floor}", ask.wanted),
+                format!("the cluster asks for {}, which is lower than this host's min_version {floor}", ask.wanted),
             )
-            .advise("change min_version in updates.yaml if that is meant"),
+            .advise("if this is intended, lower min_version in updates.yaml"),
         );
     }
     if !ask.in_window {
@@ -72,7 +72,7 @@ pub fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decisi
     }
     match facts.refused.iter().find(|refusal| refusal.revision == ask.wanted) {
         Some(refusal) if !ask.insist && is_waiting(refusal, facts.now) => Decision::Rest(format!(
-            "{} was refused ({}); next try at {}, or now with `update --now`",
+            "{} is not tried again yet ({}); next attempt at {}, or run `update --now`",
             ask.wanted, refusal.reason, refusal.retry_at
         )),
         _ if ask.insist => Decision::Go,
@@ -89,12 +89,13 @@ fn wait(facts: &Facts, ask: &Ask) -> Option<String> {
     {
         let (reason, retry_at) = (&delay.reason, delay.retry_at);
         return Some(format!(
-            "{wanted} could not be installed ({reason}); next try at {retry_at}, or now with `update --now`"
+            "{wanted} could not be installed ({reason}); next attempt at {retry_at}, or run `update --now`"
         ));
     }
     held_until(&facts.left, facts.active.as_ref(), facts.now, wanted).map(|until| {
         format!(
-            "{wanted} was left of late, and was come back to before: held until {until}, or now with `update --now`"
+            "this host switched back and forth between versions several times in the last two days: the next switch to \
+             {wanted} waits until {until}, or run `update --now`"
         )
     })
 }

@@ -281,7 +281,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         places.retain(|place| {
             let is_taken = place.was != place.now && facts.is_foreign(&place.was);
             if is_taken {
-                notes.push(format!("{} is not ours, and stays: `enable` would replace it", place.path.display()));
+                notes.push(not_replaced(&place.path));
             }
             !is_taken
         });
@@ -316,7 +316,7 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     for (path, text, was) in &facts.own_units {
         let (was, now) = (was_there(path, was), Node::Text(text.clone()));
         if target.over == Over::Told && facts.is_foreign(&was) {
-            notes.push(format!("{} is not ours, and stays: `enable` would replace it", path.display()));
+            notes.push(not_replaced(path));
         } else if was != now {
             switch.push(Step::Place(Placement { path: path.clone(), was, now, part: Part::Unit }));
         }
@@ -360,7 +360,11 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         }
     }
     if facts.agent.running && service == ServiceAction::None && switches {
-        notes.push("the agent runs on until you restart it: no service manager is known for it".into());
+        notes.push(
+            "the agent does not run under a service that teleport-update controls: it keeps running the old version \
+             until you restart it"
+                .into(),
+        );
     }
 
     let mut after: Vec<Step> = Vec::new();
@@ -373,8 +377,8 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     after.extend(facts.open_path.iter().map(|path| Step::OpenPath { path: path.clone() }));
     if let Some(path) = &facts.closed_path {
         notes.push(format!(
-            "{} is closed to others, and o+x would open more of it than our versions: only root can run tsh and the \
-             other links",
+            "other users cannot enter {} (no o+x), and adding o+x would also expose other files in it: only root can \
+             run tsh and the other linked programs",
             path.display()
         ));
     }
@@ -396,7 +400,8 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
         };
         after.extend(retired.into_iter().filter(|dir| !is_linked(dir)).map(|dir| Step::Retire { dir }));
         if facts.keep == 1 && direction != Direction::First {
-            notes.push("keep is 1: after the watch the version left is removed, and no downgrade is possible".into());
+            notes
+                .push("keep is 1: the old version is removed after the watch, so no downgrade will be possible".into());
         }
     }
     Ok(Plan {
@@ -415,6 +420,12 @@ pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     })
 }
 
+/// That what others put at `path` stays there.
+fn not_replaced(path: &Path) -> String {
+    let path = path.display();
+    format!("{path} was not installed by teleport-update and is not changed; `teleport-update enable` would replace it")
+}
+
 /// A newer agent has migrated the database, and of the time before that there is no snapshot: to put an older one in its
 /// place is a downgrade in disguise (SPEC §5).
 fn refuse_strangers(facts: &Facts, to: &Revision, over: Over) -> Result<()> {
@@ -424,16 +435,18 @@ fn refuse_strangers(facts: &Facts, to: &Revision, over: Over) -> Result<()> {
             Some(revision) if to.version.precedes(&revision.version) && over < Over::Newer => {
                 return Err(Error::new(
                     Code::NewerAgent,
-                    format!("{path} is Teleport {revision}: {to} would be a downgrade without a snapshot"),
+                    format!(
+                        "{path} is Teleport {revision}: installing {to} would be a downgrade without a database backup"
+                    ),
                 )
-                .advise("install a newer version, or insist with `enable --overwrite`"));
+                .advise("install a version that is not older, or downgrade anyway with `enable --overwrite`"));
             }
             None if stranger.in_place && over == Over::Told => {
                 return Err(Error::new(
                     Code::PathTaken,
-                    format!("{path} is not ours, and does not tell which version of Teleport it is"),
+                    format!("{path} was not installed by teleport-update, and its version cannot be found out"),
                 )
-                .advise("`teleport-update enable` puts ours in its place"));
+                .advise("run `teleport-update enable` to replace it"));
             }
             _ => {}
         }
@@ -447,14 +460,14 @@ fn stranger_notes(facts: &Facts, to: &Revision) -> Vec<String> {
         let path = stranger.path.display();
         match &stranger.revision {
             Some(revision) if to.version.precedes(&revision.version) => Some(format!(
-                "{path} is Teleport {revision}, and {to} gets its database: there is no snapshot to go back to"
+                "{path} is Teleport {revision}, and {to} will use that database: there is no backup to go back to"
             )),
-            Some(revision) if stranger.in_place && facts.active.is_some() => {
-                Some(format!("{path} was replaced by Teleport {revision}, which is not ours: {to} takes its place"))
-            }
+            Some(revision) if stranger.in_place && facts.active.is_some() => Some(format!(
+                "{path} was replaced by Teleport {revision}, which teleport-update did not install; {to} replaces it"
+            )),
             None if stranger.in_place => Some(format!(
-                "{path} does not tell which version of Teleport it is: if it is newer than {to}, this is a downgrade \
-                 without a snapshot"
+                "the Teleport version of {path} cannot be found out: if it is newer than {to}, this is a downgrade \
+                 without a database backup"
             )),
             _ => None,
         }
@@ -584,7 +597,7 @@ fn database_move(
     if direction == Direction::Upgrade && facts.ran().is_some_and(|ran| !to.version.precedes(&ran.version)) {
         return Ok(Database::Keep);
     }
-    let none = Snapshot::Unusable(Error::new(Code::BackupMissing, format!("{to} has no snapshot of the database")));
+    let none = Snapshot::Unusable(Error::new(Code::BackupMissing, format!("there is no database backup for {to}")));
     let snapshot = facts.find(to).map_or(&none, |installed| &installed.snapshot);
     match (direction, snapshot) {
         (Direction::Downgrade, Snapshot::Valid) => Ok(Database::Restore),
@@ -593,7 +606,9 @@ fn database_move(
         (Direction::Downgrade, Snapshot::NoDatabase) if trusted => Ok(Database::Restore),
         (Direction::Downgrade, Snapshot::NoDatabase) => Err(Error::new(
             Code::BackupMissing,
-            format!("refusing to downgrade to {to}: it was left before the agent had a database, and now there is one"),
+            format!(
+                "refusing to downgrade to {to}: when this host last ran it there was no database, and now there is one"
+            ),
         )
         .advise("update to a newer version instead")),
         (Direction::Downgrade, Snapshot::Unusable(why)) => {
@@ -604,13 +619,15 @@ fn database_move(
         (Direction::EditionSwitch, Snapshot::Valid) if trusted => Ok(Database::Restore),
         // Not read is not invalid: a disk's passing fault must not decide which rows the agent gets.
         (Direction::Upgrade, Snapshot::Unusable(why)) if !why.code.as_str().starts_with("backup_") => {
-            Err(Error::new(why.code, format!("cannot judge the snapshot of {to}: {}", why.what)).advise(format!(
-                "run the command again; to go on without it, move {} away",
-                facts.versions.join(facts.dir_for(to)).join("backup").display()
-            )))
+            Err(Error::new(why.code, format!("cannot check the database backup of {to}: {}", why.what)).advise(
+                format!(
+                    "run the command again; to continue without this backup, move {} away",
+                    facts.versions.join(facts.dir_for(to)).join("backup").display()
+                ),
+            ))
         }
         (Direction::Upgrade, Snapshot::Unusable(why)) if why.code != Code::BackupMissing => {
-            notes.push(format!("the snapshot of {to} is not restored: {}", why.what));
+            notes.push(format!("the database backup of {to} is not restored: {}", why.what));
             Ok(Database::Keep)
         }
         _ => Ok(Database::Keep),

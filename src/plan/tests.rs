@@ -503,17 +503,20 @@ fn an_undo_is_told_in_the_words_of_its_step() {
     let place = Placement { path: "/p".into(), was: Node::Absent, now: Node::Absent, part: Part::Helper };
     let (path, kept): (PathBuf, PathBuf) = ("/p".into(), "/k".into());
     for (step, undo) in [
-        (Step::Hold { running: true }, "start the agent as it was"),
+        (Step::Hold { running: true }, "start the agent again"),
         (Step::Hold { running: false }, "nothing to undo"),
-        (Step::Place(place.clone()), "put back what was there"),
+        (Step::Place(place.clone()), "restore what was there before"),
         (Step::PrepareRestore { dir: "1".into() }, "remove the prepared copy"),
         (Step::Stop, "start the agent"),
-        (Step::Restore { dir: "1".into() }, "restore the database that was left"),
-        (Step::Switch { place, evidence: "2".into() }, "stop the agent, restore its database, put the link back"),
-        (Step::SetAside { path: path.clone(), kept: kept.clone() }, "put it back"),
-        (Step::Remember { path, kept }, "forget it"),
-        (Step::Quiet { unit: "t".into() }, "start it"),
-        (Step::DisableUnit { unit: "t".into() }, "enable and start it"),
+        (Step::Restore { dir: "1".into() }, "restore the old version's database"),
+        (
+            Step::Switch { place, evidence: "2".into() },
+            "stop the agent, restore the old version's database, restore the link",
+        ),
+        (Step::SetAside { path: path.clone(), kept: kept.clone() }, "restore the file"),
+        (Step::Remember { path, kept }, "remove the kept copy"),
+        (Step::Quiet { unit: "t".into() }, "start the unit again"),
+        (Step::DisableUnit { unit: "t".into() }, "enable and start the unit again"),
         (Step::Start, "nothing to undo"),
     ] {
         assert_eq!(step.describe_undo(), undo, "{step:?}");

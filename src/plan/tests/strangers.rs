@@ -36,7 +36,7 @@ fn a_newer_agent_in_place_or_running_is_no_target_of_a_downgrade_unless_one_insi
         }
         let plan = move_to(&facts, &over("1.0.0", Over::Newer)).unwrap();
         assert_eq!(plan.database, Database::Keep);
-        assert!(plan.notes.iter().any(|note| note.contains("no snapshot to go back to")), "{:?}", plan.notes);
+        assert!(plan.notes.iter().any(|note| note.contains("no backup to go back to")), "{:?}", plan.notes);
     }
 }
 
@@ -97,7 +97,13 @@ fn helpers_and_units_of_others_stay_unless_an_operator_takes_over() {
     let told = move_to(&facts, &over("2.0.0", Over::Told)).unwrap();
     let is_left = |plan: &Plan| !order(plan).iter().any(|step| step.contains("tbot") || step.contains("service"));
     assert!(is_left(&told), "{:?}", order(&told));
-    assert_eq!(told.notes.iter().filter(|note| note.contains("is not ours, and stays")).count(), 2);
+    assert_eq!(
+        told.notes
+            .iter()
+            .filter(|note| note.contains("was not installed by teleport-update and is not changed"))
+            .count(),
+        2
+    );
     assert!(!is_left(&move_to(&facts, &over("2.0.0", Over::Foreign)).unwrap()));
 }
 

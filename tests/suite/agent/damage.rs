@@ -113,7 +113,7 @@ fn a_newer_agent_where_the_link_was_stays_and_comes_back_where_one_insists_in_va
     rig.bed.until("teleport version | grep -q 1.2.0", std::time::Duration::from_secs(20));
 
     let invocation = rig.invocation();
-    rig.updater(&["update"]).fails(1, "would be a downgrade without a snapshot");
+    rig.updater(&["update"]).fails(1, "would be a downgrade without a database backup");
     assert_eq!(rig.invocation(), invocation, "it is not even stopped");
     rig.enable(&["--overwrite"]).fails(1, "rolled back");
     rig.bed.until("test \"$(systemctl is-active teleport)\" = active", std::time::Duration::from_secs(20));

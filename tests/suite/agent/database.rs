@@ -233,7 +233,7 @@ fn a_downgrade_with_a_good_snapshot_is_done() {
 fn a_downgrade_without_a_description_of_the_snapshot_is_refused() {
     let baked = Baked::new();
     std::fs::remove_file(baked.backup("backup.yaml")).unwrap();
-    baked.refused("backup_missing", "has no snapshot");
+    baked.refused("backup_missing", "there is no database backup for");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_downgrade_without_the_snapshots_file_is_refused() {
 fn a_downgrade_without_any_snapshot_is_refused() {
     let baked = Baked::new();
     std::fs::remove_dir_all(baked.backup("")).unwrap();
-    baked.refused("backup_missing", "has no snapshot");
+    baked.refused("backup_missing", "there is no database backup for");
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn a_host_without_a_database_may_go_back_only_while_there_still_is_none() {
     let baked = Baked { image, old: "1.0.0", new: "2.0.0" };
     baked.write_database("by two");
     baked.image.cluster.set_directive(Find::version("1.0.0"));
-    baked.refused("backup_missing", "before the agent had a database");
+    baked.refused("backup_missing", "when this host last ran it there was no database");
     assert_eq!(baked.notes(), ["by two"]);
 }
 

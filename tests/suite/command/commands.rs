@@ -164,7 +164,7 @@ fn plan_is_what_update_then_executes() {
         let planned: Vec<String> = does(&rig.updater(&["plan", "--format", "json"]).ok().json())
             .into_iter()
             // Bookkeeping, which is not worth a line.
-            .filter(|step| !step.starts_with("note that"))
+            .filter(|step| !step.starts_with("record that"))
             .collect();
         let ran = rig.updater(&["update", "--log-format", "json"]).ok();
         let said: Vec<Value> = ran.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -139,7 +139,7 @@ fn an_enabled_image_is_moved_with_the_links_that_enable_it() {
 fn a_timer_that_is_off_is_told_of() {
     let Some(rig) = Rig::up("timer-off") else { return };
     rig.release(&Archive::simple("1.0.0"));
-    let advice = "updates will not come by themselves: `systemctl enable --now teleport-update.timer`";
+    let advice = "so there are no automatic updates: run `systemctl enable --now teleport-update.timer`";
     let ran = rig.enable(&[]).ok();
     assert!(ran.stderr.contains(advice), "{ran:#?}");
     let text = || rig.updater(&["status", "--format", "text"]).ok().stdout;

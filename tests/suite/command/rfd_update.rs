@@ -332,7 +332,7 @@ fn update_step_08_downloads_what_is_refused_once_until_another_digest_or_an_oper
     };
     for _ in 0..2 {
         let ran = image.run(&["update"]).ok();
-        assert!(ran.stderr.contains("next try at"), "{ran:#?}");
+        assert!(ran.stderr.contains("next attempt at"), "{ran:#?}");
     }
     assert_eq!(whole(), 0);
     let delayed = image.run(&["status", "--format", "json"]).ok().json()["delayed"][0].clone();

@@ -662,7 +662,7 @@ fn an_agent_that_tells_no_version_is_taken_over_by_enable_with_a_warning_but_not
     let path = image.path("/usr/local/bin/teleport");
     put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
     let ran = image.enable(&[]).ok();
-    assert!(ran.stderr.contains("does not tell which version"), "{ran:#?}");
+    assert!(ran.stderr.contains("cannot be found out"), "{ran:#?}");
     std::fs::remove_file(&path).unwrap();
     put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
     image.release("2.0.0");
@@ -697,8 +697,14 @@ fn a_package_that_came_back_newer_keeps_its_place_and_the_snapshot_of_our_versio
     }
     image.run(&["verify"]).fails(1, "/usr/local/bin/teleport is another file");
     let status = image.run(&["status", "--format", "json"]).ok().json();
-    assert_eq!(status["agent_replaced_by"], "/usr/local/bin/teleport is a file that is not ours");
-    assert!(image.run(&["status", "--format", "text"]).ok().stdout.contains("is a file that is not ours"));
+    assert_eq!(status["agent_replaced_by"], "/usr/local/bin/teleport is a file that teleport-update did not install");
+    assert!(
+        image
+            .run(&["status", "--format", "text"])
+            .ok()
+            .stdout
+            .contains("is a file that teleport-update did not install")
+    );
 
     // To a newer one than both it goes, with the database as it is.
     image.release("10.0.0");
@@ -753,7 +759,10 @@ fn a_file_of_the_operators_is_left_by_update_whatever_a_release_brings() {
     image.cluster.set_directive(Find::version("2.0.0"));
     let ran = image.run(&["update", "--now"]).ok();
     for name in ["tbot", "tctl"] {
-        assert!(ran.stderr.contains(&format!("bin/{name} is not ours, and stays")), "{name} {ran:#?}");
+        assert!(
+            ran.stderr.contains(&format!("bin/{name} was not installed by teleport-update and is not changed")),
+            "{name} {ran:#?}"
+        );
     }
     for name in ["deploy", "tbot"] {
         assert_eq!(std::fs::read_to_string(bin.join(name)).unwrap(), "theirs", "{name}");
@@ -782,7 +791,10 @@ fn units_of_others_in_the_place_of_ours_are_left_by_update_and_uninstall() {
     let ran = of(&["update", "--now"]).ok();
     of(&["uninstall"]).ok();
     for name in names {
-        assert!(ran.stderr.contains(&format!("{name} is not ours, and stays")), "{ran:#?}");
+        assert!(
+            ran.stderr.contains(&format!("{name} was not installed by teleport-update and is not changed")),
+            "{ran:#?}"
+        );
         assert_eq!(std::fs::read_to_string(units.join(name)).unwrap(), "[Unit]\nDescription=theirs\n");
     }
     assert!(!units.join("teleport-update-recover_dev.service").exists(), "ours goes");
