@@ -93,8 +93,8 @@ fn is_plain(word: &str) -> bool {
 }
 
 fn foreign(what: &str) -> Error {
-    Error::new(Code::JournalUnknown, format!("it names {what:?}, which no updater would"))
-        .advise("remove the journal if nobody knows it, and run `teleport-update enable`")
+    Error::new(Code::JournalUnknown, format!("it contains the name {what:?}, which teleport-update never writes"))
+        .advise("if you do not know where this file came from, remove it and run `teleport-update enable`")
 }
 
 /// What a step leaves behind for its undo.
@@ -211,16 +211,18 @@ impl Journal {
         let (mut records, end) = parse(&bytes).map_err(|error| error.during(path.display()))?;
         let damaged = |which: &str| {
             let shown = path.display();
-            let what = format!("{shown} is damaged: {which} cannot be read, so what its run has done is not known");
+            let what = format!(
+                "{shown} is damaged: {which} cannot be read, so it is unknown what the interrupted run has changed"
+            );
             Error::new(Code::JournalUnknown, what).advise(format!(
-                "see what `teleport-update verify` finds, put it right by hand, remove {shown} and run `teleport-update enable`"
+                "run `teleport-update verify`, repair by hand what it reports, then remove {shown} and run `teleport-update enable`"
             ))
         };
         if is_headless(&records, &bytes) {
             return Err(damaged("its first record"));
         }
         if is_damaged(&bytes[end as usize..]) {
-            return Err(damaged(&format!("record {}, before the last one,", records.len() + 1)));
+            return Err(damaged(&format!("record {} (not the last one)", records.len() + 1)));
         }
         match records.first_mut() {
             None => return Ok(None),
@@ -274,7 +276,7 @@ impl Journal {
     pub fn opening(&self) -> Result<&Opening> {
         match self.records.first() {
             Some(Record::Begin(opening)) => Ok(opening),
-            _ => Err(Error::new(Code::JournalUnknown, format!("{} does not begin a run", self.path.display()))),
+            _ => Err(Error::new(Code::JournalUnknown, format!("{} has no \"begin\" record", self.path.display()))),
         }
     }
 
@@ -429,8 +431,11 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, u64)> {
             break;
         };
         let unknown = |error: &dyn std::fmt::Display| {
-            Error::new(Code::JournalUnknown, format!("record {} is not known here: {error}", records.len() + 1))
-                .advise("run the updater that wrote it, or a newer one")
+            Error::new(
+                Code::JournalUnknown,
+                format!("this updater does not know record {}: {error}", records.len() + 1),
+            )
+            .advise("run `recover` with the updater that wrote this file, or with a newer one")
         };
         let record: Record = serde_json::from_slice(json).map_err(|error| unknown(&error))?;
         if let Record::Begin(opening) = &record

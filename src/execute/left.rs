@@ -59,7 +59,7 @@ pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) ->
 }
 
 pub(super) fn warn_of_damage(site: &Site<'_>, damage: &Error) {
-    site.report.warn(&format!("{damage}; it is kept as it is, and will not be restored"));
+    site.report.warn(&format!("{damage}; the damaged database is kept as it is, and will not be restored"));
 }
 
 /// Puts the prepared database of `dir` in the place of the one that was left, or removes that where the snapshot says that
@@ -78,8 +78,10 @@ pub(super) fn replace(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let swap = if is_absent { restore::swap_absent } else { restore::swap };
     match swap(&db, &look)? {
         true => Ok(()),
-        false => Err(Error::new(Code::BackupMissing, format!("the database prepared beside {} is gone", db.display()))
-            .advise("run the command again")),
+        false => {
+            let what = format!("the copy that was prepared next to {} has disappeared", db.display());
+            Err(Error::new(Code::BackupMissing, what).advise("run the command again"))
+        }
     }
 }
 
@@ -188,15 +190,18 @@ fn without_snapshot(site: &Site<'_>, journal: &Journal, from: PathBuf) -> Result
     let plan = &journal.opening()?.plan;
     let file = from.join(DATABASE_FILE);
     if plan.database == Database::Keep && !leads_to_new(plan) {
-        site.report.warn(&format!("{} is gone; the live database was kept and is used on", file.display()));
+        site.report.warn(&format!(
+            "{} (this run's database backup) is missing; the live database was not changed and stays in use",
+            file.display()
+        ));
         return Ok(Some((from, Back::InPlace)));
     }
     let to = plan.to.as_ref().map(ToString::to_string).unwrap_or_default();
-    Err(Error::new(Code::BackupMissing, format!("{} is gone: there is no database for the way back", file.display()))
-        .advise(format!(
-            "{to} stays in use with its own database; to leave it at that, remove {} and run `teleport-update enable`",
-            site.layout.versions.join(journal::NAME).display()
-        )))
+    let what = format!("{} (this run's database backup) is missing: cannot go back to the old version", file.display());
+    Err(Error::new(Code::BackupMissing, what).advise(format!(
+        "{to} stays active with its own database; to accept this, remove {} and run `teleport-update enable`",
+        site.layout.versions.join(journal::NAME).display()
+    )))
 }
 
 /// Whether the agent's link leads to the new version.
@@ -236,9 +241,11 @@ fn check_whole(from: &Path, prepared: &restore::Prepared, left: Option<Stamp>) -
         return Ok(());
     }
     prepared.check().map_err(|error| {
-        let what = format!("{}: it was written to after it had been left; {} is kept", error.what, file.display());
+        let file = file.display();
+        let what =
+            format!("{}: a program wrote to the database after the agent was stopped; {file} is kept", error.what);
         Error::new(error.code, what)
-            .advise(format!("repair {} with sqlite3's .recover, and run `teleport-update recover`", file.display()))
+            .advise(format!("repair {file} with the .recover command of sqlite3, then run `teleport-update recover`"))
     })
 }
 
@@ -258,7 +265,7 @@ fn keep_written(site: &Site<'_>, evidence: &str, prepared: &restore::Prepared, j
     if !is_kept && Stamp::of(&db)?.is_some() && db.is_file() && !database::is_unwritten(&db, restored)? {
         // Evidence is worth a warning; the old version's database is worth everything.
         if let Err(error) = keep_evidence(site, &plan, evidence) {
-            site.report.warn(&format!("what the failed version wrote could not be kept: {error}"));
+            site.report.warn(&format!("could not keep the database of the failed version: {error}"));
         }
     }
     let step = plan.switch.iter().position(|step| matches!(step, Step::Restore { .. } | Step::Switch { .. }));
@@ -367,7 +374,10 @@ pub(super) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
 }
 
 fn tell_kept(site: &Site<'_>, place: &Path) {
-    site.report.warn(&format!("the database that was left is kept in {}, and will not be restored", place.display()));
+    site.report.warn(&format!(
+        "the database of the replaced version is kept in {}; it will not be restored automatically",
+        place.display()
+    ));
 }
 
 /// The live file as it was taken, if there was one.

@@ -106,10 +106,10 @@ pub fn run(
     if let Err(mut undone) = switched {
         // An agent that the host's own shutdown stops, or keeps from starting, tells nothing about its version.
         if undone.blame && !site.layout.is_image() && machine::is_going_down() {
-            undone = plain(
-                Error::new(Code::Interrupted, "the host is going down in the middle of the update")
-                    .advise("nothing; the boot finishes or undoes it, the next run tries again"),
-            );
+            undone =
+                plain(Error::new(Code::Interrupted, "the host is shutting down during the update").advise(
+                    "no action needed: the next boot finishes or undoes the update, and the next run tries again",
+                ));
         }
         undone.recovery = undo(site, &mut journal, &undone.error, undone.blame).err();
         if undone.recovery.is_none() {
@@ -124,11 +124,13 @@ pub fn run(
     if now.is_some() && now != read {
         let next = settle(snapshot);
         if let Err(error) = next.and_then(|next| write_next_config_again(site, &next)) {
-            site.report.warn(&format!("{} was edited during the commit, and that is lost: {error}", config.display()));
+            site.report
+                .warn(&format!("{} was edited while the run committed; this edit is lost: {error}", config.display()));
         }
     }
-    let unfinished =
-        |error: Error| error.advise("the change is made: the next run, or `teleport-update recover`, ends it");
+    let unfinished = |error: Error| {
+        error.advise("the change is committed; the next run, or `teleport-update recover`, does the rest")
+    };
     let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err();
     Ok(Finished { after })
 }
@@ -170,8 +172,8 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
         let is_for_the_left = matches!(step, Step::Describe { .. } | Step::Install { .. });
         if site.signals.cancelled() && !is_for_the_left {
             return Err(plain(
-                Error::new(Code::Interrupted, format!("interrupted before: {}", step.describe()))
-                    .advise("everything is put back; run the command again"),
+                Error::new(Code::Interrupted, format!("interrupted before the step \"{}\"", step.describe()))
+                    .advise("everything was restored; run the command again"),
             ));
         }
         if index >= announced {
@@ -238,11 +240,11 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
         let Some(step) = plan.switch.get(index) else {
             return Err(Error::new(
                 Code::JournalUnknown,
-                format!("the journal names step {index}, which its plan lacks"),
+                format!("versions/.journal refers to step {index}, but its plan has no such step"),
             ));
         };
         let undone = steps::undo(site, step, journal);
-        undone.map_err(|error| error.during(format!("undoing \"{}\"", step.describe())))?;
+        undone.map_err(|error| error.during(format!("while undoing the step \"{}\"", step.describe())))?;
         journal.append(Record::Undone { step: index })?;
     }
     left::keep_returned(site, &plan)?;
@@ -260,18 +262,16 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
     let mut first: Option<Error> = None;
     for step in &plan.after {
         if site.boot && steps::needs_running_system(step) {
-            site.report.info("the rest is left to the next run after the boot");
+            site.report.info("the remaining steps will be done by the first run after the boot");
             return Ok(Ok(()));
         }
         if let (Step::RemovePackage { name }, false, true) = (step, site.layout.is_image(), machine::is_confined()) {
             // Half done would be worse than not begun. The unit's last line recovers outside of its confinement.
             return Err(Error::new(
                 Code::RecoveryFailed,
-                format!(
-                    "the removal of the package {name} is left to the end of this unit's run, which may change /usr"
-                ),
+                format!("this unit must not write to /usr: its last ExecStopPost= line removes the package {name}"),
             )
-            .advise("nothing; or run `teleport-update recover` by hand"));
+            .advise("no action needed; or run `teleport-update recover` by hand now"));
         }
         match steps::perform(site, plan, step) {
             Ok(Note { .. }) => site.report.done(&step.describe()),

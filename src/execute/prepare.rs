@@ -19,7 +19,7 @@ use crate::store::publish;
 use protocol::{Arch, Revision};
 
 /// What to do about a release that could not be asked.
-const HOSTS_FAULT: &str = "this host could not run it, which says nothing of the release; the next run tries again";
+const HOSTS_FAULT: &str = "the cause is this host, not the release; the next run tries again";
 
 /// What the preparation needs besides the site.
 pub struct Supply<'a> {
@@ -165,7 +165,7 @@ fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, m
     if let Some(loader) = release::check::missing_loader(&agent) {
         let what = format!("the downloaded teleport needs {}, which this host does not have", loader.display());
         return Err(Error::new(Code::VersionMismatch, what).advise(
-            "releases are built for glibc: use a distribution that has it, or install it; the old version stays",
+            "Teleport releases need glibc: install it or use a distribution that has it; the old version stays active",
         ));
     }
     let output = judged(Command::new(&agent).arg("version").timeout(wait))?.map_err(|error| {
@@ -206,7 +206,7 @@ fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Resul
     match declared {
         Some(protocol) if protocol == PROTOCOL => Ok(Some(UpdaterInfo { path: file.to_owned(), protocol })),
         _ => {
-            site.report.info(&format!("{file} of this release is another program: it is stored, not used"));
+            site.report.info(&format!("{file} of this release is not a compatible updater: it is stored but not used"));
             Ok(None)
         }
     }

@@ -58,10 +58,12 @@ pub fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
             };
             let command = &journal.opening()?.command;
             let what = format!(
-                "{shown} is not of the last change of this host: its run of `{command}` had left or made another {path}, and now {found}"
+                "{shown} does not belong to the last change of this host (was it restored from a backup?): {found}, which \
+                 its run of `{command}` neither found nor put there"
             );
             return Err(Error::new(Code::JournalUnknown, what).advise(format!(
-                "nothing was changed; if what `teleport-update status` shows is right, remove {shown} and run `teleport-update enable`"
+                "nothing was changed; if `teleport-update status` shows the right versions, remove {shown} and run \
+                 `teleport-update enable`"
             )));
         }
     }

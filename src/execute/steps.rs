@@ -25,7 +25,7 @@ pub(super) const PACKAGE_COPIES: &str = "package";
 pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note> {
     match step {
         Step::Hold { .. } => {}
-        Step::Fetch { .. } => return Err(Error::new(Code::Io, "a download cannot stand in the switch")),
+        Step::Fetch { .. } => return Err(Error::new(Code::Io, "internal error: a download step in the switch phase")),
         Step::Verify { dir } => verify(site, dir)?,
         Step::Place(place) | Step::Switch { place, .. } => put(place, &place.now)?,
         Step::PrepareSnapshot { dir } => left::prepare(site, dir)?,
@@ -44,7 +44,9 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
             site.before_reload.set(site.service.reaper()?);
             if site.service.reload()? == Reloaded::Restarted {
                 site.before_reload.set(None);
-                site.report.warn("the agent cannot be reloaded: it was restarted, its connections were dropped");
+                site.report.warn(
+                    "the agent's service cannot be reloaded, so the agent was restarted; its connections were dropped",
+                );
             }
         }
         Step::Start if plan.switch.contains(&Step::Stop) => {
@@ -135,7 +137,11 @@ fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
         None => Ok(()),
         Some(first) => Err(Error::new(
             Code::Damaged,
-            format!("{} differs from its manifest: {first} ({} in all)", version_dir.display(), differences.len()),
+            format!(
+                "{} differs from its manifest: {first} (differences: {})",
+                version_dir.display(),
+                differences.len()
+            ),
         )
         .advise("it will be downloaded again")),
     }
@@ -254,7 +260,7 @@ fn retire(site: &Site<'_>, dir: &str) -> Result<()> {
     let (stays, goes): (Vec<_>, Vec<_>) =
         evidence::of(&version_dir)?.into_iter().partition(|place| evidence::is_kept(place, site.host.now()));
     for place in goes {
-        let what = "what a failed version wrote is removed after 30 days";
+        let what = "removing the database of a failed version, kept for 30 days";
         site.report.notice(&format!("{what}: {}", place.display()));
     }
     match stays.is_empty() {
@@ -278,9 +284,10 @@ fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Not
     })?;
     match &taken.damage {
         Some(damage) if taken.raw => left::warn_of_damage(site, damage),
-        Some(busy) => {
-            site.report.warn(&format!("{}; nobody ended that for hours, and it was taken as it lies", busy.what))
-        }
+        Some(busy) => site.report.warn(&format!(
+            "{}; the database has been locked for hours, so its files were copied without waiting for the lock",
+            busy.what
+        )),
         None => {}
     }
     let backup = taken.backup;
@@ -345,7 +352,9 @@ fn health_verdict(site: &Site<'_>, binary: &Path, served: bool, failing: bool) -
     match verdict {
         Verdict::Healthy { .. } => Ok(()),
         Verdict::Unproven { reason } => {
-            site.report.warn(&format!("the agent was failing before, and its new version is not proven: {reason}"));
+            site.report.warn(&format!(
+                "the agent was already failing before this update, so the new version could not be checked: {reason}"
+            ));
             Ok(())
         }
         Verdict::Failed { reason } => {
@@ -383,8 +392,9 @@ fn runs_new(site: &Site<'_>, place: &Placement) -> Result<bool> {
 }
 
 fn new_version_runs(site: &Site<'_>) -> Error {
-    Error::new(Code::AgentNotStopped, "the new version was started meanwhile, by something that is not known here")
-        .advise(format!("stop it: its database in {} is put back then", site.data_dir.display()))
+    let data_dir = site.data_dir.display();
+    Error::new(Code::AgentNotStopped, "something other than teleport-update has started the new version")
+        .advise(format!("stop the agent; the next run then restores the old version's database in {data_dir}"))
 }
 
 /// After an undo that failed: the rest waits for the next run, and until then any agent is better than none. Not where

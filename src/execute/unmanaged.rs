@@ -16,7 +16,9 @@ const MAX_PLAN: u64 = 1024 * 1024;
 
 /// Notes `plan`, which is committed and watched: its failure leads back to what is kept.
 pub(super) fn remember(versions: &Path, plan: &Plan) -> Result<()> {
-    let broken = |error: serde_json::Error| Error::new(Code::Io, format!("the way back cannot be noted: {error}"));
+    let broken = |error: serde_json::Error| {
+        Error::new(Code::Io, format!("cannot record what this installation replaced: {error}"))
+    };
     let text = serde_json::to_vec(plan).map_err(broken)?;
     let kept = versions.join(UNMANAGED);
     durable::create_dir_all(&kept)?;

@@ -133,7 +133,7 @@ fn what_a_failed_version_wrote_outlives_that_version_by_a_month_and_its_end_is_t
     );
     rig.release(&Archive::simple("5.0.0").schema(5));
     let ran = rig.updater(&["update"]).ok();
-    assert!(ran.stderr.contains(&format!("removed after 30 days: {VERSIONS}/3.0.0/backup")), "{ran:#?}");
+    assert!(ran.stderr.contains(&format!("kept for 30 days: {VERSIONS}/3.0.0/backup")), "{ran:#?}");
     assert!(!version.exists() && rig.status()["failed_rows"].as_array().is_none_or(Vec::is_empty), "{ran:#?}");
 }
 

@@ -167,7 +167,7 @@ fn an_agent_that_was_failing_before_cannot_make_the_new_version_bad() {
     rig.bed.until("systemctl is-failed -q teleport", SOON);
     rig.release(&Archive::simple("2.0.0").behaviour("exit-at-once"));
     let ran = rig.updater(&["update"]).ok();
-    assert!(ran.stderr.contains("was failing before"), "{ran:#?}");
+    assert!(ran.stderr.contains("was already failing before"), "{ran:#?}");
     rig.updater(&["update"]).ok();
     let status = rig.status();
     assert_eq!((&status["agent_version_installed"], &status["refused"]), (&"2.0.0".into(), &serde_json::json!([])));

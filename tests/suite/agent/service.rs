@@ -72,7 +72,7 @@ fn a_unit_that_cannot_be_reloaded_is_restarted_and_that_is_said() {
     rig.note("by one");
     rig.release(&Archive::simple("2.0.0").schema(2));
     let ran = rig.updater(&["update"]).ok();
-    assert!(ran.stderr.contains("it was restarted"), "{ran:#?}");
+    assert!(ran.stderr.contains("so the agent was restarted"), "{ran:#?}");
     assert_eq!(rig.running(), "2.0.0");
     assert_ne!(rig.invocation(), life);
     assert!(rig.has_note("by one"));

@@ -156,7 +156,7 @@ fn the_package_that_a_killed_enable_left_is_removed_by_the_next_run_of_the_unit(
     let ran = rig.bed.run(&["systemctl", "start", "teleport-update.service"]);
     assert!(!ran.status.success(), "the update itself cannot do it");
     let said = rig.bed.sh("journalctl -o cat -u teleport-update");
-    assert!(said.contains("the removal of the package teleport is left to the end of this unit's run"), "{said}");
+    assert!(said.contains("its last ExecStopPost= line removes the package teleport"), "{said}");
     assert!(!rig.path(JOURNAL).exists(), "{said}");
     assert!(!rig.path("/usr/share/old/file").exists(), "{said}");
     assert!(rig.path("/etc/teleport.yaml").exists());

@@ -117,7 +117,7 @@ fn a_journal_of_a_later_format_whose_writer_is_gone_stops_every_run_and_nothing_
     let before = support::tree(&cell.path("/var/lib/teleport/versions"));
     for line in ["recover", "recover --boot", "update --now", "rollback"] {
         let ran = run(&cell, line, 1);
-        assert!(ran.said.contains("run the updater that wrote it"), "{ran:#?}");
+        assert!(ran.said.contains("with the updater that wrote this file"), "{ran:#?}");
     }
     let is_lock = |line: &String| line.starts_with(".lock");
     let after = support::tree(&cell.path("/var/lib/teleport/versions"));

@@ -315,7 +315,7 @@ fn a_journal_of_an_earlier_time_puts_nothing_in_the_place_of_what_came_later() {
                 let said = String::from_utf8_lossy(&ran.stderr).into_owned();
                 assert_eq!(ran.status.code(), Some(1), "{command}: {said}");
                 assert!(said.contains(r#""error_code":"journal_unknown""#), "{command}: {said}");
-                assert!(said.contains("is not of the last change of this host"), "{command}: {said}");
+                assert!(said.contains("does not belong to the last change of this host"), "{command}: {said}");
                 assert_eq!(lock_aside(tree(copy.path())), lock_aside(before.clone()), "{command}");
             }
             assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], true);
@@ -530,7 +530,7 @@ fn settings_whose_rename_failed_after_the_commit_are_put_in_place_by_the_next_ru
             Action::Fail(errno)
         });
         assert_eq!(ran.status.code(), Some(1), "{}", ran.stderr);
-        assert!(ran.stderr.contains("the change is made"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("the change is committed"), "{}", ran.stderr);
         assert_eq!(flow.check_after_error(copy.path(), "a failed rename", false), Ok(Found::New));
     }
 }
