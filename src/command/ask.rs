@@ -102,8 +102,8 @@ pub fn revision(directive: &Directive, active: Option<&Revision>, said: Option<E
         _ => directive.edition.or(said).or(installed),
     };
     let edition = edition.ok_or_else(|| {
-        Error::new(Code::EditionUnknown, "the cluster names no edition and none is installed")
-            .advise("give one with `enable --edition`")
+        Error::new(Code::EditionUnknown, "the cluster does not name an edition, and no version is installed")
+            .advise("run `teleport-update enable --edition EDITION` (oss, enterprise or enterprise-fips)")
     })?;
     Ok(Revision { version: directive.version.clone(), edition })
 }

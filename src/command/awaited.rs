@@ -34,7 +34,10 @@ pub fn note(context: &Context, error: Error) -> Error {
     match since(context) {
         Some(since) if is_long(context, since) => {
             let since = since.to_string();
-            error.advise(format!("no run could begin since {since}: see what process {holder} does, and end it"))
+            error.advise(format!(
+                "no run has been able to start since {since}: check what process {holder} is doing, and stop it if \
+                 it hangs"
+            ))
         }
         Some(_) => error,
         None => {

@@ -52,7 +52,8 @@ pub fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Result<()> 
     match other.filter(|_| plan.switch.iter().any(needs_it)) {
         None => Ok(()),
         Some(other) => Err(Error::new(Code::OtherDataDir, told(other, data_dir)).advise(format!(
-            "if that is meant, `teleport-update enable --data-dir {}`; else correct what starts the agent",
+            "if this is intended, run `teleport-update enable --data-dir {}`; otherwise correct the unit or command that \
+             starts the agent",
             other.display()
         ))),
     }
@@ -60,11 +61,7 @@ pub fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Result<()> 
 
 /// The contradiction in words.
 pub fn told(other: &Path, data_dir: &Path) -> String {
-    format!(
-        "the agent has its data in {}, and not in {} as its configuration says",
-        other.display(),
-        data_dir.display()
-    )
+    format!("the agent uses the data directory {}, but teleport-update expects {}", other.display(), data_dir.display())
 }
 
 /// The database that an agent has open.

@@ -6,7 +6,7 @@ use crate::report::Result;
 /// Stops updating.
 pub fn run(context: &mut Context) -> Result<u8> {
     if !context.open()?.spec().enabled && !recover::is_needed(context) {
-        context.report.info("updates are disabled");
+        context.report.info("updates are already disabled");
         return Ok(0);
     }
     let _lock = context.lock("disable")?;
@@ -16,6 +16,6 @@ pub fn run(context: &mut Context) -> Result<u8> {
     spec.enabled = false;
     updates.set_spec(&spec);
     updates.write()?;
-    context.report.notice("updates are disabled; the agent runs on");
+    context.report.notice("updates are now disabled; the agent is not affected");
     Ok(0)
 }

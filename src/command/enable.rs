@@ -49,8 +49,9 @@ pub fn install(context: &mut Context, args: &Install, kind: Kind) -> Result<u8> 
             None => first.insert(Basis::of(context, &updates)?),
         };
         if known.is_gone(context)? {
-            return Err(Error::new(Code::Overtaken, "this host was uninstalled meanwhile, and stays so")
-                .advise("run the command again if it is still meant"));
+            let what = "another command uninstalled Teleport from this host while this command was running; nothing was \
+                        installed";
+            return Err(Error::new(Code::Overtaken, what).advise("run the command again if you still want it"));
         }
         once(context, args, kind, &updates, known, fetched)
     })
@@ -91,7 +92,7 @@ fn once(
     }
     let persist_insecure = context.global.insecure && wanted.public_key.is_some();
     if context.global.insecure && !persist_insecure {
-        context.report.warn("--insecure holds for this run only: without --public-key it is not remembered");
+        context.report.warn("--insecure applies to this run only: it is saved only together with --public-key");
     }
     let image = context.layout.is_image();
     // Where no systemd runs this may be the build of a container image: there the first `update` makes the id.
@@ -176,7 +177,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
             return Err(Error::new(
                 Code::ProxyConflict,
                 format!(
-                    "--proxy {given} differs from the {} in {}",
+                    "--proxy {given} differs from the address {} in {}",
                     agent_proxy.unwrap_or_default(),
                     context.layout.agent_config.display()
                 ),
@@ -228,7 +229,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         Some(names) => {
             if let Some(name) = names.iter().find(|name| name.is_empty() || name.contains('/') || name.starts_with('.'))
             {
-                return Err(Error::new(Code::Usage, format!("--components {name:?} is no name of a binary"))
+                return Err(Error::new(Code::Usage, format!("--components: {name:?} is not a valid binary name"))
                     .advise("give names like tsh,tbot"));
             }
             spec.components = names.iter().map(|name| name.trim().to_owned()).collect();
@@ -285,10 +286,13 @@ fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Rev
     };
     let its_lock = context.layout.behind(&file.with_file_name("update.lock"));
     if lock::holder(&its_lock).at("cannot see who holds", &its_lock)?.is_some() {
-        return Err(Error::new(Code::LockHeld, format!("the updater of {} is at work", file.display()))
-            .advise("try again when it is done"));
+        return Err(Error::new(
+            Code::LockHeld,
+            format!("the Go updater (configured in {}) is running", file.display()),
+        )
+        .advise("try again when it is done"));
     }
-    context.report.notice("taking this host over from the updater that managed it");
+    context.report.notice("migrating this host from the Go updater");
     spec.proxy = spec.proxy.take().or(known.proxy);
     spec.group = spec.group.take().or(known.group);
     spec.base_url = spec.base_url.take().or(known.base_url);

@@ -60,8 +60,12 @@ impl Basis {
         if names.is_empty() {
             return Ok(());
         }
-        let what = format!("another command, or a hand, changed {} meanwhile, and that stays", names.join(", "));
-        Err(Error::new(Code::Overtaken, what).advise("see updates.yaml; run this again if it is still meant"))
+        let what = format!(
+            "another command or an editor changed {} while this command was running; that change was kept",
+            names.join(", ")
+        );
+        Err(Error::new(Code::Overtaken, what)
+            .advise("check updates.yaml; run the command again if you still want its change"))
     }
 
     /// Whether the settings have gone since: another run has uninstalled.
@@ -109,10 +113,10 @@ pub fn rounds(
         if let Some(status) = round(context, &mut fetched)? {
             return Ok(status);
         }
-        context.report.info("the settings were changed meanwhile: deciding anew");
+        context.report.info("the settings changed while this command was running: planning again");
     }
-    Err(Error::new(Code::Overtaken, "the settings were changed again and again, and nothing was done")
-        .advise("run the command again when nobody changes them"))
+    let what = "gave up: the settings kept changing while this command was running; nothing was installed";
+    Err(Error::new(Code::Overtaken, what).advise("run the command again when nothing else is changing updates.yaml"))
 }
 
 /// Carries `errand` out. Returns the exit status; `None` if what it was decided from has changed: nothing was done, and it is to
@@ -140,7 +144,7 @@ pub fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mut Fetch
                 }
             }
         }
-        return Err(unreadable(context, errand, "it was downloaded again and again, and is not what is asked for"));
+        return Err(unreadable(context, errand, "it was downloaded several times, but never matched the settings"));
     };
     // The lock is free: an operator's command waits for no watch.
     *fetched = None;
@@ -334,14 +338,18 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) 
         facts = self::facts(context, &updates, errand)?;
         plan = replan(context, &updates, errand, &facts)?;
         if plan.fetches() {
-            return Err(unreadable(context, errand, "it was installed just now, and does not look whole"));
+            return Err(unreadable(
+                context,
+                errand,
+                "it was just installed, but some of its files are missing or wrong",
+            ));
         }
         plan.prepare.clear();
     }
     let has_unit = facts.find(&errand.target).is_none_or(|target| target.unit.is_some());
     let target_dir = context.layout.versions.join(facts.dir_for(&errand.target));
     if !has_unit && std::fs::symlink_metadata(target_dir.join(plan::UNIT)).is_ok() {
-        return Err(unreadable(context, errand, "its unit is there, and is no text that can be read"));
+        return Err(unreadable(context, errand, "its unit file exists but is not readable text"));
     }
     if plan.is_empty() {
         settle_without_move(context, &mut updates, errand)?;
@@ -357,7 +365,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) 
 /// A plan from facts that were not read would take away the links of files that are there.
 fn unreadable(context: &Context, errand: &Errand<'_>, why: &str) -> Error {
     let what = format!("cannot read {} in {}: {why}", errand.target, context.layout.versions.display());
-    Error::new(Code::Io, what).advise("look for errors of the disk in the kernel's log, and run the command again")
+    Error::new(Code::Io, what).advise("check the kernel log for disk errors, then run the command again")
 }
 
 /// Calls `work` with what a download needs.
@@ -421,7 +429,10 @@ fn whole_snapshot(context: &Context, plan: &Plan) -> Result<()> {
     let snapshot = directory::of(&context.layout.versions.join(dir));
     match Backup::read(&snapshot)? {
         Some(backup) => backup::check_bytes(&snapshot, &backup),
-        None => Err(Error::new(Code::BackupMissing, format!("{} is gone", snapshot.display()))),
+        None => {
+            let what = format!("the database backup {} has disappeared", snapshot.display());
+            Err(Error::new(Code::BackupMissing, what))
+        }
     }
 }
 
@@ -486,15 +497,12 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<Option
             let error = match undone.recovery {
                 Some(recovery) => undone
                     .error
-                    .advise(format!("and putting everything back failed: {recovery}; run `teleport-update recover`")),
+                    .advise(format!("the rollback failed as well: {recovery}; run `teleport-update recover`")),
+                None if !undone.begun => undone.error.during("the change was not started"),
                 None => {
-                    let left = plan.from.as_ref().map_or("what was there before".to_owned(), |from| from.to_string());
-                    let advice = undone.error.advice.clone();
-                    let error = undone.error.during(format!("rolled back to {left}"));
-                    match advice {
-                        Some(advice) => error.advise(advice),
-                        None => error,
-                    }
+                    let left =
+                        plan.from.as_ref().map_or("the state before this run".to_owned(), |from| from.to_string());
+                    undone.error.during(format!("rolled back to {left}"))
                 }
             };
             Err(error.recorded())
@@ -512,7 +520,9 @@ fn say_done(context: &Context, plan: &Plan) {
     let how_to_start = plan.direction == Direction::First && plan.service == ServiceAction::None;
     if how_to_start && !context.layout.is_image() && machine::is_systemd_booted() {
         let unit = context.layout.unit.trim_end_matches(".service");
-        context.report.info(&format!("the agent does not run yet: configure it, then `systemctl enable --now {unit}`"));
+        context
+            .report
+            .info(&format!("the agent is not running yet: configure it, then run `systemctl enable --now {unit}`"));
     }
 }
 
@@ -551,7 +561,7 @@ fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) -> Result<(
     let unit = layout.unit.trim_end_matches(".service");
     if facts.agent.running && (moved.is_some() || plan::masking_links(facts).next().is_some()) {
         let from = moved.map_or_else(|| "another directory".to_owned(), |dir| layout.inside(dir).display().to_string());
-        let what = format!("the agent runs from {from}, and its links belong in {}", to.display());
+        let what = format!("the running agent was started from {from}, but its links are to be in {}", to.display());
         let how = match updates.spec().service {
             None => format!(" (`systemctl stop {unit}`)"),
             Some(_) => String::new(),
@@ -564,9 +574,14 @@ fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) -> Result<(
     match survey::starts_elsewhere(context)?.first() {
         Some((file, program)) if moved.is_some() => Err(Error::new(
             Code::PathTaken,
-            format!("{} starts {}, and that link would go to {}", file.display(), program.display(), to.display()),
+            format!(
+                "{} starts {}, but this run would move that link to {}",
+                file.display(),
+                program.display(),
+                to.display()
+            ),
         )
-        .advise(format!("let it start {} first", to.join("teleport").display()))),
+        .advise(format!("first change the program that it starts to {}", to.join("teleport").display()))),
         _ => Ok(()),
     }
 }
@@ -581,7 +596,7 @@ fn refuse_masked(context: &Context, updates: &Updates, plan: &Plan) -> Result<()
         Service::Systemd(systemd) if systemd.show()?.load_state == "masked" => {
             let unit = &context.layout.unit;
             Err(Error::new(Code::ServiceFailed, format!("{unit} is masked while the agent runs"))
-                .advise(format!("`systemctl unmask {unit}`, or stop the agent: then only files change")))
+                .advise(format!("run `systemctl unmask {unit}`, or stop the agent (then only files are changed)")))
         }
         _ => Ok(()),
     }
@@ -632,12 +647,13 @@ pub fn leave_session(context: &Context) -> Result<Option<u8>> {
     let mut argv: Vec<std::ffi::OsString> = vec!["/usr/bin/env".into(), format!("{SCOPE_GUARD}=1").into()];
     argv.push(context.host.exe.clone().into());
     argv.extend(context.host.args.iter().skip(1).map(Into::into));
-    let said = "this shell lives in the agent's own session: going on in a";
+    const RESULT: &str = "`teleport-update status`";
+    let said = "this session runs under the agent, which will be stopped: continuing in a";
     let ended = if machine::is_systemd_booted() {
-        context.report.notice(&format!("{said} unit of its own (journalctl has the rest)"));
+        context.report.notice(&format!("{said} transient systemd scope (see the result with {RESULT})"));
         session::leave(&context.layout.unit, &argv, &context.signals)?
     } else {
-        context.report.notice(&format!("{said} session of its own (`status` has the end)"));
+        context.report.notice(&format!("{said} separate session (see the result with {RESULT})"));
         session::go_apart(&argv, &context.signals)?
     };
     Ok(Some(match ended {

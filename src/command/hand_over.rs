@@ -62,9 +62,9 @@ pub fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
         return Ok(final_status);
     }
     let is_stopped = context.signals.cancelled();
-    let goes_on = if is_stopped { "" } else { "; this one recovers and does the work" };
     let (path, own) = (updater.display(), context.host.exe.display());
-    context.report.warn(&format!("the updater {path} {broke}{goes_on} ({own})"));
+    let goes_on = if is_stopped { String::new() } else { format!("; {own} continues in its place") };
+    context.report.warn(&format!("the updater {path} {broke}{goes_on}"));
     let has_failed = !is_stopped || heard.is_ok_and(|heard| heard.gave_up.is_some());
     if super::writes(&cli.command) {
         take_over(cli, context, has_failed.then_some(updater.as_path()))?;
@@ -122,12 +122,12 @@ fn final_status(heard: &Heard) -> Option<u8> {
 fn how(heard: &Heard) -> String {
     match (&heard.gave_up, heard.status) {
         (Some(why), _) => why.clone(),
-        (None, Some(status)) if status.code() == Some(FAILED) => "failed and did not say why".to_owned(),
+        (None, Some(status)) if status.code() == Some(FAILED) => "failed without reporting an error".to_owned(),
         (None, Some(status)) => match status.code() {
-            Some(code) => format!("broke (exit status {code})"),
+            Some(code) => format!("ended unexpectedly (exit status {code})"),
             None => format!("ended with {status}"),
         },
-        (None, None) => "could not be ended".to_owned(),
+        (None, None) => "could not be killed".to_owned(),
     }
 }
 
@@ -156,7 +156,9 @@ fn active_updater(context: &Context) -> Option<PathBuf> {
     let digests: Vec<Digest> = failed.map(|failed| failed.sha256).collect();
     if !digests.is_empty() && digest_of(&path).is_ok_and(|digest| digests.contains(&digest)) {
         let (path, own) = (path.display(), context.host.exe.display());
-        context.report.info(&format!("the updater {path} failed {MAX_FAILURES} times and is passed over ({own})"));
+        context
+            .report
+            .info(&format!("the updater {path} failed {MAX_FAILURES} times and is no longer used; using {own}"));
         return None;
     }
     Some(path)

@@ -44,13 +44,14 @@ pub fn settled(context: &Context, spec: &Spec) -> Result<Option<Spec>> {
 }
 
 fn tell(context: &Context, with_agent: bool) -> Result<()> {
-    context.report.notice("this host is a copy of another one: it gets an update_id of its own");
+    context.report.notice("this host is a clone of another host: it gets a new update_id");
     if with_agent {
         let data_dir = context.data_dir()?;
         let data_dir = data_dir.display();
         context.report.warn(&format!(
-            "the agent's identity came along with the copy; if the other host is in use, both are one to the cluster: then \
-             stop the agent, remove {data_dir}/host_uuid and {data_dir}/proc, and let it join again"
+            "this host has the same agent identity (host_uuid) as the host that it was cloned from; if that host is \
+             still in use, the cluster sees both as one node: stop this agent, remove {data_dir}/host_uuid and \
+             {data_dir}/proc, and let it join again"
         ));
     }
     Ok(())

@@ -107,7 +107,8 @@ impl Context {
         let told = survey::believe_links(self, &mut updates)?;
         if let (Some(told), Some(linked), false) = (&told, &updates.spec().active_version, self.misnamed) {
             let file = updates.file().display();
-            self.report.warn(&format!("{file} calls {told} active, but all links lead to {linked}: the links count"));
+            self.report
+                .warn(&format!("{file} says that {told} is active, but all links point to {linked}; using {linked}"));
         }
         self.misnamed = told.is_some();
         Ok(updates)
@@ -216,7 +217,8 @@ impl Context {
         if !self.layout.is_image() && selinux::awaits_label(state) {
             let done = command::Command::new("restorecon").arg("-R").arg(state).run();
             if !done.is_ok_and(|output| output.status.success()) {
-                self.report.warn(&format!("cannot label {0}; run: restorecon -R {0}", state.display()));
+                self.report
+                    .warn(&format!("cannot set the SELinux labels of {0}; run `restorecon -R {0}`", state.display()));
             }
         }
         Ok(())

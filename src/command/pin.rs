@@ -34,6 +34,6 @@ pub fn unpin(context: &mut Context) -> Result<u8> {
     spec.pinned_version = None;
     updates.set_spec(&spec);
     updates.write()?;
-    context.report.notice("the cluster's version is followed again");
+    context.report.notice("no version is pinned any more; updates follow the cluster again");
     Ok(0)
 }

@@ -30,7 +30,7 @@ pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
         return Ok(0);
     }
     if !args.boot && !context.layout.is_image() && machine::is_going_down() {
-        context.report.info("the host is going down: recovery is left to the boot");
+        context.report.info("the host is shutting down: an interrupted run will be recovered at the next boot");
         return Ok(0);
     }
     // `ExecStopPost=` after a run that ended by itself, every ten minutes: nothing needs the lock but what an earlier one left.
@@ -57,7 +57,7 @@ pub fn sweep(context: &Context) {
     let versions = &context.layout.versions;
     let tell = |swept: Result<()>| {
         if let Err(error) = swept {
-            context.report.warn(&format!("what an earlier run has left stays: {error}"));
+            context.report.warn(&format!("cannot remove what an earlier run left behind: {error}"));
         }
     };
     // Nothing leads back to what was replaced once no watch is left.
@@ -88,7 +88,7 @@ pub fn is_needed(context: &Context) -> bool {
 /// Read-only commands only tell of it.
 pub fn warn_if_pending(context: &Context) {
     if is_needed(context) {
-        context.report.warn("an interrupted run waits to be recovered: `teleport-update recover`");
+        context.report.warn("a run was interrupted: run `teleport-update recover` to finish or undo it");
     }
 }
 
@@ -119,8 +119,10 @@ pub fn pending(context: &mut Context, boot: bool) -> Result<()> {
     let recovered = recovery::run(&site, journal, &mut |journal| write_failure(context, journal))?;
     match recovered {
         Recovered::Nothing => {}
-        Recovered::Finished => context.report.notice("the interrupted run had been committed; it is finished"),
-        Recovered::Undone => context.report.notice("the interrupted run is undone"),
+        Recovered::Finished => {
+            context.report.notice("the interrupted run was already committed and has now been finished");
+        }
+        Recovered::Undone => context.report.notice("the interrupted run has been undone"),
     }
     if !boot {
         sweep(context);
@@ -165,7 +167,7 @@ pub fn write_failure(context: &Context, journal: &Journal) {
         updates.write()
     });
     if let Err(error) = written {
-        context.report.warn(&format!("the failure could not be written down: {error}"));
+        context.report.warn(&format!("could not record the failure in updates.yaml: {error}"));
     }
 }
 
@@ -184,7 +186,9 @@ fn is_finished_by_writer(context: &Context, boot: bool) -> Result<bool> {
     if is_same(Path::new(OWN_PROGRAM)) || !is_ours || !is_same(&writer.path) {
         return Ok(false);
     }
-    context.report.info(&format!("{} wrote the journal and finishes its run", writer.path.display()));
+    context
+        .report
+        .info(&format!("the interrupted run was started by {}, which now recovers it", writer.path.display()));
     let mut command = Command::new(&writer.path)
         .env(super::hand_over::GUARD, "1")
         .env(super::hand_over::LOCKED, std::process::id().to_string());
@@ -199,7 +203,10 @@ fn is_finished_by_writer(context: &Context, boot: bool) -> Result<bool> {
     match command.run_attached_within(limit, &context.signals) {
         Ok(status) if status.success() => return Ok(true),
         Ok(status) => {
-            context.report.warn(&format!("{} could not recover ({status}); this one does", writer.path.display()));
+            context.report.warn(&format!(
+                "{} could not recover the run ({status}); recovering with this updater",
+                writer.path.display()
+            ));
         }
         Err(error) => context.report.warn(&error.to_string()),
     }

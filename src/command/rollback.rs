@@ -19,9 +19,19 @@ pub fn run(context: &mut Context) -> Result<u8> {
             None => previous(&updates)?,
             Some((left, target)) if *left == active || Some(target) == active.as_ref() => target.clone(),
             Some(_) => {
-                let now = active.map_or("nothing".to_owned(), |active| active.to_string());
-                return Err(Error::new(Code::Overtaken, format!("{now} became active meanwhile, and stays"))
-                    .advise("run `teleport-update rollback` again to leave it"));
+                let (what, advice) = match active {
+                    Some(now) => (
+                        format!("{now} became active while this command was running; it was not rolled back"),
+                        "run `teleport-update rollback` again to go back from it",
+                    ),
+                    None => (
+                        "no version is active any more: another command changed that while this one was running; \
+                         nothing was rolled back"
+                            .to_owned(),
+                        "see `teleport-update status`",
+                    ),
+                };
+                return Err(Error::new(Code::Overtaken, what).advise(advice));
             }
         };
         meant = Some((active, target.clone()));
@@ -44,7 +54,7 @@ fn go(context: &mut Context, updates: &Updates, target: Revision, fetched: &mut 
     let basis = Some(Basis::of(context, updates)?);
     let version = target.version.clone();
     if updates.spec().pinned && updates.spec().active().as_ref() != Some(&target) {
-        context.report.notice(&format!("a version is pinned: with the commit it is {version}"));
+        context.report.notice(&format!("a version is pinned: after this rollback the pinned version is {version}"));
     }
     errand::carry_out(
         context,

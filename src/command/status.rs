@@ -79,7 +79,7 @@ fn is_downloading(context: &Context) -> bool {
 /// That runs wait for the lock, where no run takes so long.
 fn awaited(context: &Context) -> Option<String> {
     let since = awaited::since(context).filter(|since| awaited::is_long(context, *since))?;
-    Some(format!("no run could begin since {since}: another one holds the lock"))
+    Some(format!("no run has been able to start since {since}: another run holds the lock"))
 }
 
 /// What the cluster wants, if it says so in time.
@@ -90,7 +90,7 @@ fn directive(context: &Context, updates: &Updates) -> Option<Directive> {
     match asked {
         Ok(directive) => Some(directive),
         Err(error) => {
-            context.report.warn(&format!("the desired version is unknown: {error}"));
+            context.report.warn(&format!("cannot get the desired version from the cluster: {error}"));
             None
         }
     }
@@ -105,7 +105,7 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
     let facts = match survey::facts(context, updates, survey::Depth::Move, None) {
         Ok(facts) => facts,
         Err(error) => {
-            context.report.warn(&format!("whether an update is due cannot be told: {error}"));
+            context.report.warn(&format!("cannot find out whether an update is due: {error}"));
             return false;
         }
     };
@@ -360,7 +360,7 @@ fn text(status: &Value, attention: impl Iterator<Item = String>) -> String {
         (
             "Running",
             match (&status["agent_running"], &status["agent_version_running"]) {
-                (Value::Bool(true), Value::Null) => "yes, a version not managed here".into(),
+                (Value::Bool(true), Value::Null) => "yes (a version that teleport-update did not install)".into(),
                 (Value::Bool(true), _) => get("agent_version_running"),
                 (Value::Bool(false), _) => "no".into(),
                 _ => "-".into(),
@@ -380,7 +380,7 @@ fn text(status: &Value, attention: impl Iterator<Item = String>) -> String {
         ),
         ("Cluster", get("proxy")),
         ("Group", get("group")),
-        ("In window", get("in_window")),
+        ("Window open", get("in_window")),
         ("Last update", get("agent_update_time_last")),
     ];
     if let Value::Object(last) = &status["last_result"] {
@@ -395,28 +395,34 @@ fn text(status: &Value, attention: impl Iterator<Item = String>) -> String {
     for (key, label) in [("refused", "Refused"), ("delayed", "Delayed")] {
         for waits in list(key) {
             let [version, reason, retry_at] = ["version", "reason", "retry_at"].map(|key| word(waits, key));
-            rows.push((label, format!("{version} ({reason}), failed {} time(s), next try {retry_at}", waits["count"])));
+            rows.push((
+                label,
+                format!("{version} ({reason}), failed {} time(s), next attempt {retry_at}", waits["count"]),
+            ));
         }
     }
     for held in list("held") {
         let [version, until] = ["version", "until"].map(|key| word(held, key));
-        let why = "was left of late, and was come back to before";
-        rows.push(("Held", format!("{version} {why}: not before {until}, or now with `update --now`")));
+        let why = "this host switched back and forth between versions several times in the last two days";
+        rows.push(("Delayed", format!("{version}: {why}; next attempt {until}, or run `update --now`")));
     }
     for failed in list("failed_updaters").filter(|failed| failed["passed_over"] == true) {
         let (digest, count) = (word(failed, "sha256"), &failed["count"]);
-        let what = format!("the updater with SHA-256 {digest} failed {count} time(s); the package's does the work");
-        rows.push(("Passed over", what));
+        let what = "and is no longer used; the package's own updater is used instead";
+        rows.push(("Not used", format!("the updater with SHA-256 {digest} failed {count} time(s) {what}")));
     }
     for kept in list("failed_rows") {
         let [version, path] = ["version", "path"].map(|key| word(kept, key));
-        rows.push(("Kept rows", format!("what {version} wrote before it was rolled back is in {path}")));
+        rows.push(("Kept data", format!("the database of {version} from before its rollback is in {path}")));
     }
     if status["recovery_pending"] == true {
-        rows.push(("Attention", "an interrupted run waits for `teleport-update recover`".into()));
+        rows.push((
+            "Attention",
+            "a run was interrupted: run `teleport-update recover`, or wait for the next run".into(),
+        ));
     }
     if let Some(by) = status["agent_replaced_by"].as_str() {
-        rows.push(("Attention", format!("{by}: `teleport-update enable` would put ours in its place")));
+        rows.push(("Attention", format!("{by}: run `teleport-update enable` to replace it with the managed version")));
     }
     rows.extend(attention.map(|why| ("Attention", why)));
     rows.push(("Updater", get("updater_version")));

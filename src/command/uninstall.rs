@@ -43,7 +43,7 @@ pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     let site = context.site(&updates, false)?;
     execute::run(&site, &plan, "uninstall", &mut |_| Ok(execute::Next::default()), &mut |_| {})
         .map_err(|undone| match undone.recovery {
-            Some(recovery) => undone.error.advise(format!("and putting everything back failed: {recovery}")),
+            Some(recovery) => undone.error.advise(format!("the rollback failed as well: {recovery}")),
             None => undone.error,
         })?
         .after

@@ -32,7 +32,7 @@ pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
 fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &mut Fetched) -> Result<Option<u8>> {
     let updates = context.open()?;
     if !updates.spec().enabled {
-        context.report.info("updates are disabled: `teleport-update enable` enables them");
+        context.report.info("updates are disabled; run `teleport-update enable` to enable them");
         return Ok(Some(0));
     }
     ask::proxy(updates.spec())?;
@@ -81,7 +81,8 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
             change: &|_| {},
             obsolete: &|updates| {
                 let is_off = !updates.spec().enabled || updates.spec().pinned;
-                is_off.then(|| "updates were disabled or a version was pinned meanwhile".to_owned())
+                let what = "updates were disabled or a version was pinned while this run was working; nothing to do";
+                is_off.then(|| what.to_owned())
             },
             refuse_left: None,
             trusted_snapshot: None,
@@ -200,19 +201,19 @@ fn wait_for_turn(
 ) -> Result<Option<(Revision, Updates)>> {
     let id = ask::host_uuid(context)?.or(updates.spec().update_id.clone()).unwrap_or_default();
     let seconds = protocol::turn::seconds(&id, &target, jitter);
-    context.report.info(&format!("{target} is due; waiting {seconds} s, this host's turn of {jitter} s"));
+    context.report.info(&format!("{target} is due; waiting {seconds} s (jitter, up to {jitter} s)"));
     http::pause(Duration::from_secs(seconds.into()), &|| context.signals.cancelled())?;
     if seconds <= STALE_AFTER_SECONDS {
         return Ok(Some((target, updates)));
     }
     let updates = context.open()?;
     if !updates.spec().enabled || updates.spec().pinned {
-        context.report.info("updates were disabled or a version was pinned meanwhile");
+        context.report.info("updates were disabled or a version was pinned while this host was waiting; nothing to do");
         return Ok(None);
     }
     let (target, in_window, _) = wanted(context, &updates)?;
     if !in_window {
-        context.report.info("the cluster's window closed meanwhile");
+        context.report.info("the cluster's update window closed while this host was waiting");
     }
     Ok(in_window.then_some((target, updates)))
 }

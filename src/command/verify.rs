@@ -18,14 +18,17 @@ use crate::report::{Code, Error, Result};
 use crate::store::manifest::{self, Manifest};
 
 /// What a copy of the database that is damaged means, and its end.
-const NO_WAY_BACK: &str =
-    "there is no way back to that version, until it has been active again and left, which replaces the copy";
+const NO_WAY_BACK: &str = "this host cannot downgrade to that version until the version has been active again and was \
+                           replaced by another one (that makes a new database backup)";
 
 /// Takes the versions from others, for `--repair`: what is in them is then looked at like any other damage.
 pub fn close(context: &Context) -> Result<()> {
     let closed = trust::close_versions(&context.layout)?;
     for path in &closed {
-        context.report.warn(&format!("{} was not root's alone; now it is", path.display()));
+        context.report.warn(&format!(
+            "users other than root could change {}; its owner and mode have been corrected",
+            path.display()
+        ));
     }
     let Some(program) = durable::link_at(&context.layout.link_dir.join("teleport"))? else { return Ok(()) };
     let is_active = |path: &PathBuf| program.starts_with(context.layout.inside(path));
@@ -41,7 +44,8 @@ pub fn warn_of_running(context: &Context, version_dir: &Path) {
     if !context.layout.is_image() {
         let unit = &context.layout.unit;
         context.report.warn(&format!(
-            "others than root could change {}, and what runs may be of them: `systemctl daemon-reload; systemctl restart {unit}`",
+            "users other than root could change {}, so the running agent may be a program that they changed: run \
+             `systemctl daemon-reload; systemctl restart {unit}`",
             version_dir.display()
         ));
     }
@@ -55,7 +59,7 @@ fn tell_others(context: &Context, updates: &Updates) -> Result<()> {
         let dir = context.layout.versions.join(&other.dir);
         if manifest::is_open(&dir) {
             context.report.notice(&format!(
-                "{}: others could change it; it is downloaded again before it is used",
+                "{}: users other than root could change this version; it will be downloaded again before it is used",
                 dir.display()
             ));
         }
@@ -77,7 +81,7 @@ pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
     match snapshots(context, &updates)?.first() {
         None => Ok(status),
         Some(first) => {
-            let what = format!("everything is right but what cannot be repaired: {}", first.what);
+            let what = format!("all repaired except what cannot be repaired: {}", first.what);
             Err(Error { what, ..first.clone() })
         }
     }
@@ -103,11 +107,14 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
         let (count, them) = (differences.len() + copies.len(), if differences.len() == 1 { "it" } else { "them" });
         let noun = if count == 1 { "difference" } else { "differences" };
         return Err(Error::new(Code::Damaged, format!("{count} {noun} from what was installed")).advise(match () {
-            () if copies.is_empty() => format!("`teleport-update verify --repair` puts {them} right"),
+            () if copies.is_empty() => format!("run `teleport-update verify --repair` to repair {them}"),
             () if differences.is_empty() => {
-                "`--repair` cannot put a copy of the database right: its line says what that means".to_owned()
+                "`--repair` cannot repair a database backup: see its warning above for what this means".to_owned()
             }
-            () => "`teleport-update verify --repair` puts right all but copies of the database: their lines say what that means".to_owned(),
+            () => {
+                "`teleport-update verify --repair` repairs everything except database backups: see their warnings above"
+                    .to_owned()
+            }
         }));
     }
     let installed = survey::installed_now(context, &updates)?;
@@ -138,13 +145,13 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     let active = facts.active.clone().ok_or_else(nothing_active)?;
     let mut found = Vec::new();
     if context.misnamed {
-        found.push(format!("{} does not call {active} active", updates.file().display()));
+        found.push(format!("{} does not name {active} as the active version", updates.file().display()));
     }
     let dir = facts.dir_for(&active);
     let version_dir = context.layout.versions.join(&dir);
     for (path, meta) in trust::open_versions(&context.layout)? {
         let (shown, mode) = (path.display(), meta.mode() & 0o7777);
-        found.push(format!("{shown} is not root's alone (owner {}, mode {mode:04o})", meta.uid()));
+        found.push(format!("{shown} can be changed by users other than root (owner {}, mode {mode:04o})", meta.uid()));
     }
     match Manifest::read(&version_dir) {
         Ok(manifest) => {
@@ -152,12 +159,15 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
             let differences = manifest.verify(&version_dir)?.into_iter().filter(|found| found.path != ".");
             found.extend(differences.map(|difference| format!("{}: {difference}", version_dir.display())));
             if lacks(manifest.components.as_deref(), &facts.components) {
-                let what = "components are selected that were left out when it was unpacked";
+                let what = "selected components are missing: this version was unpacked without them";
                 found.push(format!("{}: {what}", version_dir.display()));
             }
             match manifest::read_marker(&version_dir) {
                 Ok(marker) if marker == Some(manifest.archive_sha256) => {}
-                Ok(_) => found.push(format!("{}: the checksum marker is missing or another", version_dir.display())),
+                Ok(_) => found.push(format!(
+                    "{}: the file sha256 is missing or does not match manifest.json",
+                    version_dir.display()
+                )),
                 Err(error) => found.push(error.what),
             }
         }
@@ -170,11 +180,11 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
             let is = match &place.was {
                 Node::Absent => "is missing".to_owned(),
                 Node::Link(target) => format!("leads to {}", target.display()),
-                Node::Text(_) | Node::Kept(_) => "is another file".to_owned(),
+                Node::Text(_) | Node::Kept(_) => "is a different file".to_owned(),
             };
             let wanted = match &place.now {
-                Node::Link(target) => format!(", not to {}", target.display()),
-                Node::Absent => ", and should not be there".to_owned(),
+                Node::Link(target) => format!(", expected a link to {}", target.display()),
+                Node::Absent => ", but it should not exist".to_owned(),
                 _ => String::new(),
             };
             found.push(format!("{} {is}{wanted}", place.path.display()));
@@ -186,7 +196,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     for (file, program) in survey::starts_elsewhere(context)? {
         let links = context.layout.inside(&context.layout.link_dir);
         found.push(format!(
-            "{} starts {}, and the links are in {}",
+            "{} starts {}, but the links are in {}",
             file.display(),
             program.display(),
             links.display()

@@ -38,7 +38,7 @@ pub fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) -> Resu
     if left.is_zero() {
         return settle(context, watch, true);
     }
-    context.report.info(&format!("{} is healthy; watching it for {} s more", watch.revision, left.as_secs()));
+    context.report.info(&format!("{} is healthy; watching it for another {} s", watch.revision, left.as_secs()));
     let binary = context.layout.versions.join(survey::dir_of(context, &watch.revision)?).join("bin/teleport");
     let data_dir = site.data_dir.clone();
     let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
@@ -140,7 +140,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     let Some(fallen) = note_fall(context, watch, reason)? else {
         return Ok(0);
     };
-    context.report.warn(&format!("{} fell during its watch: {reason}", watch.revision));
+    context.report.warn(&format!("{} failed while it was being watched: {reason}", watch.revision));
     let Some(previous) = watch.previous.clone() else {
         return way_back::go(context, &fallen, reason);
     };
@@ -160,9 +160,10 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
                 let is_ours =
                     is_current(updates, &fallen) && updates.spec().active().as_ref() == Some(&fallen.revision);
                 overtaken.set(!is_ours);
-                (!is_ours).then(|| format!("another run took over from the watch of {}", fallen.revision))
+                (!is_ours)
+                    .then(|| format!("another run changed the version since; the watch over {} ends", fallen.revision))
             },
-            refuse_left: Some(format!("fell during its watch: {reason}")),
+            refuse_left: Some(format!("failed while it was being watched: {reason}")),
             trusted_snapshot: watch.snapshot,
             basis: None,
         },
@@ -173,7 +174,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     }
     Err(Error::new(
         Code::Unhealthy,
-        format!("{} fell during its watch ({reason}); rolled back to {previous}", watch.revision),
+        format!("{} failed while it was being watched ({reason}); rolled back to {previous}", watch.revision),
     )
     .advise("see `journalctl -u teleport`"))
 }

@@ -22,16 +22,16 @@ pub fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     if updates.status().watch.as_ref() != Some(watch) {
         return Ok(0);
     }
-    let fell = format!("{} fell during its watch: {reason}", watch.revision);
+    let fell = format!("{} failed while it was being watched: {reason}", watch.revision);
     let Some(done) = unmanaged::noted(&context.layout.versions)? else {
-        return Err(Error::new(Code::Unhealthy, fell).advise("there is no version before it to go back to"));
+        return Err(Error::new(Code::Unhealthy, fell).advise("there is no earlier version to go back to"));
     };
     recover::sweep(context);
     check_whole(context, &done, watch)
-        .map_err(|error| Error::new(Code::Unhealthy, format!("{fell}; there is no way back: {}", error.what)))?;
+        .map_err(|error| Error::new(Code::Unhealthy, format!("{fell}; cannot go back: {}", error.what)))?;
     let facts = survey::facts(context, &updates, Depth::Move, None)?;
     let Some(plan) = plan::back(&facts, &done) else {
-        return Err(Error::new(Code::Unhealthy, fell).advise("there is no version before it to go back to"));
+        return Err(Error::new(Code::Unhealthy, fell).advise("there is no earlier version to go back to"));
     };
     context.stop_proof()?.check_sight()?;
     let site = context.site(&updates, false)?;
@@ -41,10 +41,13 @@ pub fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     };
     let ran = execute::run(&site, &plan, "watch", settle, &mut |journal| recover::write_failure(context, journal));
     ran.map_err(|undone| match undone.recovery {
-        Some(recovery) => undone.error.during(&fell).advise(format!("and going back failed: {recovery}")).recorded(),
+        Some(recovery) => {
+            undone.error.during(&fell).advise(format!("the rollback failed as well: {recovery}")).recorded()
+        }
         None => undone.error.during(&fell).recorded(),
     })?;
-    Err(Error::new(Code::Unhealthy, format!("{fell}; what was there before is back, and is not updated by itself"))
+    let what = format!("{fell}; the agent that was installed before is active again; it is not updated automatically");
+    Err(Error::new(Code::Unhealthy, what)
         .advise("see `journalctl -u teleport`, and run `teleport-update enable` again")
         .recorded())
 }
@@ -71,7 +74,7 @@ fn check_whole(context: &Context, done: &Plan, watch: &Watch) -> Result<()> {
     let snapshot = directory::of(&context.layout.versions.join(dir));
     match Backup::read(&snapshot)? {
         Some(backup) if backup.id() == watch.snapshot => backup::check_bytes(&snapshot, &backup),
-        _ => Err(gone(format!("{} is not the database that was left", snapshot.display()))),
+        _ => Err(gone(format!("{} is not the database backup that the update made", snapshot.display()))),
     }
 }
 

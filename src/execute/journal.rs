@@ -215,7 +215,8 @@ impl Journal {
                 "{shown} is damaged: {which} cannot be read, so it is unknown what the interrupted run has changed"
             );
             Error::new(Code::JournalUnknown, what).advise(format!(
-                "run `teleport-update verify`, repair by hand what it reports, then remove {shown} and run `teleport-update enable`"
+                "run `teleport-update verify`, repair by hand what it reports, then remove {shown} and run \
+                 `teleport-update enable`"
             ))
         };
         if is_headless(&records, &bytes) {

@@ -59,6 +59,8 @@ pub struct Undone {
     pub error: Error,
     /// The new version itself is to blame (it did not become healthy).
     pub blame: bool,
+    /// A step was begun; else there was nothing to undo.
+    pub begun: bool,
     /// The undo failed as well; the next run or boot goes on with it.
     pub recovery: Option<Error>,
 }
@@ -75,7 +77,7 @@ pub fn run(
     settle: &mut dyn FnMut(Option<SnapshotId>) -> Result<Next>,
     regret: &mut dyn FnMut(&Journal),
 ) -> Result<Finished, Undone> {
-    let plain = |error: Error| Undone { error, blame: false, recovery: None };
+    let plain = |error: Error| Undone { error, blame: false, begun: false, recovery: None };
     // A mount point cannot be replaced, forwards or backwards.
     if plan.snapshot_dir().is_some() {
         database::check_replaceable(&site.database()).map_err(plain)?;
@@ -111,6 +113,7 @@ pub fn run(
                     "no action needed: the next boot finishes or undoes the update, and the next run tries again",
                 ));
         }
+        undone.begun = !journal.to_undo().is_empty();
         undone.recovery = undo(site, &mut journal, &undone.error, undone.blame).err();
         if undone.recovery.is_none() {
             regret(&journal);
@@ -162,7 +165,7 @@ fn write_next(site: &Site<'_>, next: &Next) -> Result<()> {
 }
 
 fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Undone> {
-    let plain = |error: Error| Undone { error, blame: false, recovery: None };
+    let plain = |error: Error| Undone { error, blame: false, begun: false, recovery: None };
     let standstill = plan.standstill();
     let mut announced = 0;
     // A terminal that takes no lines must not keep the agent waiting.
@@ -198,7 +201,7 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
                 site.report.failed(&step.describe());
                 let blame =
                     error.code == Code::Unhealthy || (is_service_step(step) && error.code == Code::ServiceFailed);
-                return Err(Undone { error, blame, recovery: None });
+                return Err(Undone { error, blame, begun: true, recovery: None });
             }
         }
     }

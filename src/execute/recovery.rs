@@ -58,8 +58,8 @@ pub fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
             };
             let command = &journal.opening()?.command;
             let what = format!(
-                "{shown} does not belong to the last change of this host (was it restored from a backup?): {found}, which \
-                 its run of `{command}` neither found nor put there"
+                "{shown} does not belong to the last change of this host (was it restored from a backup?): {found}, \
+                 which its run of `{command}` neither found nor put there"
             );
             return Err(Error::new(Code::JournalUnknown, what).advise(format!(
                 "nothing was changed; if `teleport-update status` shows the right versions, remove {shown} and run \

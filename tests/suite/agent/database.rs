@@ -105,7 +105,7 @@ fn a_version_that_fails_is_undone_with_links_and_database_and_what_it_wrote_is_k
     assert_eq!(status["last_result"]["outcome"], "rolled_back");
     assert_eq!(status["last_result"]["error_code"], "unhealthy");
     let text = rig.updater(&["status", "--format", "text"]).ok().stdout;
-    assert!(text.contains("what 2.0.0 wrote before it was rolled back"), "{text}");
+    assert!(text.contains("the database of 2.0.0 from before its rollback"), "{text}");
     rig.assert_tidy();
 }
 

@@ -198,7 +198,7 @@ fn falls_during_its_watch(behaviour: &str) {
     let new = Archive::simple("2.0.0").schema(2).behaviour(behaviour);
     let Some(rig) = before(&format!("watch-{behaviour}"), WATCHED, How::Reload, &new) else { return };
     rig.drop_in("Restart=no\n");
-    rig.updater(&["update"]).fails(1, "2.0.0 (oss) fell during its watch").fails(1, "rolled back to 1.0.0");
+    rig.updater(&["update"]).fails(1, "2.0.0 (oss) failed while it was being watched").fails(1, "rolled back to 1.0.0");
     assert_back(&rig);
     let status = rig.status();
     assert_eq!(status["failed_rows"][0]["version"], "2.0.0");
@@ -214,12 +214,12 @@ fn a_version_that_falls_again_waits_longer_and_its_failed_snapshot_is_not_restor
     let new = Archive::simple("2.0.0").schema(2).behaviour("crash-loop");
     let Some(rig) = before("falls-again", settings, How::Reload, &new) else { return };
     rig.drop_in("Restart=no\n");
-    rig.updater(&["update"]).fails(1, "fell during its watch");
+    rig.updater(&["update"]).fails(1, "failed while it was being watched");
     rig.until_ready();
     assert_eq!(wait_in_minutes(&rig.status()), 60);
     rig.note("between the two");
-    let ran = rig.updater(&["update", "--now"]).fails(1, "fell during its watch");
-    assert!(ran.stderr.contains("the snapshot of 2.0.0 (oss) is not restored"), "{ran:#?}");
+    let ran = rig.updater(&["update", "--now"]).fails(1, "failed while it was being watched");
+    assert!(ran.stderr.contains("the database backup of 2.0.0 (oss) is not restored"), "{ran:#?}");
     rig.until_ready();
     assert!(rig.has_note("by one") && rig.has_note("between the two"), "{:?}", rig.rows());
     let status = rig.status();
@@ -271,7 +271,7 @@ fn a_version_that_fell_while_its_watcher_was_dead_is_left_by_the_next_run() {
     rig.bed.sh("systemctl kill -s KILL run");
     rig.until_over("run");
     rig.bed.until("systemctl is-failed -q teleport", SOON);
-    rig.updater(&["update"]).fails(1, "2.0.0 (oss) fell during its watch").fails(1, "rolled back to 1.0.0");
+    rig.updater(&["update"]).fails(1, "2.0.0 (oss) failed while it was being watched").fails(1, "rolled back to 1.0.0");
     assert_back(&rig);
 }
 
@@ -284,7 +284,7 @@ fn a_watch_that_ends_well_is_not_the_end_of_another_versions_watch() {
     rig.edit(&format!("{VERSIONS}/updates.yaml"), "  watch: 15s", "  watch: 60s");
     rig.release(&Archive::simple("3.0.0").schema(3).behaviour("dies-after-ten"));
     let ran = rig.updater(&["pin", "--force-version", "3.0.0"]);
-    ran.fails(1, "3.0.0 (oss) fell during its watch").fails(1, "rolled back to 2.0.0");
+    ran.fails(1, "3.0.0 (oss) failed while it was being watched").fails(1, "rolled back to 2.0.0");
     rig.until_over("run");
     assert!(rig.link().ends_with("/2.0.0/bin/teleport"));
     rig.until_ready();

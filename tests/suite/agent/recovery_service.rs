@@ -166,7 +166,7 @@ fn a_downgrade_from_the_agents_own_session_moves_on_and_completes() {
     );
     rig.until_ready();
     let said = rig.bed.sh("cat /var/said");
-    assert!(said.contains("in a unit of its own"), "{said}");
+    assert!(said.contains("in a transient systemd scope"), "{said}");
     rig.bed.until("! systemctl list-units --all --plain --no-legend 'teleport-update-*.scope' | grep -q scope", SOON);
     assert_eq!(whole(&rig), "1.0.0");
 }

@@ -466,7 +466,7 @@ fn life(root: &str) {
     assert_ne!(rig.bed.run(&["/root/inside"]).status.code(), Some(99));
     running("1.0.0");
     let said = rig.bed.sh("cat /var/said");
-    assert!(said.contains("in a unit of its own"), "{said}");
+    assert!(said.contains("in a transient systemd scope"), "{said}");
 
     rig.edit(config, "deadline: 30s", "deadline: 600s");
     rig.release(&Archive::simple("4.0.0").schema(4).behaviour("never-ready"));

@@ -70,7 +70,7 @@ fn a_running_agents_links_stay_and_the_refusal_says_what_to_do() {
     let Some(rig) = Rig::living("path-running", FAST, &Archive::simple("1.0.0")) else { return };
     let (before, unit) = (rig.footprint(), loaded(&rig));
     let ran = rig.enable(&["--path", "/usr/sbin"]).fails(1, "`systemctl stop teleport`");
-    assert!(ran.stderr.contains("the agent runs from /usr/local/bin"), "{ran:#?}");
+    assert!(ran.stderr.contains("the running agent was started from /usr/local/bin"), "{ran:#?}");
     assert_eq!((rig.footprint(), loaded(&rig)), (before, unit));
     assert_eq!(links(&rig, "/usr/sbin"), "\n");
     assert_eq!(rig.status()["last_result"]["error_code"], "agent_not_stopped");
@@ -93,7 +93,7 @@ fn a_unit_of_the_operators_that_starts_the_old_link_is_not_left_without_it() {
     rig.edit(own, "/usr/local/bin", "/usr/sbin");
     rig.enable(&["--path", "/usr/sbin"]).ok();
     rig.edit(own, "/usr/sbin", "/usr/local/bin");
-    rig.updater(&["verify"]).fails(1, "own.conf starts /usr/local/bin/teleport, and the links are in /usr/sbin");
+    rig.updater(&["verify"]).fails(1, "own.conf starts /usr/local/bin/teleport, but the links are in /usr/sbin");
 }
 
 #[test]

@@ -334,7 +334,7 @@ fn a_lock_that_is_not_to_be_had_is_told_in_status_until_it_is() {
     image.run(&["update"]).fails(75, "since 2026-01-02T03:04:05Z");
     assert_eq!(status()["lock_awaited_since"], "2026-01-02T03:04:05Z");
     let text = image.run(&["status", "--format", "text"]).ok().stdout;
-    assert!(text.contains("no run could begin since 2026-01-02T03:04:05Z"), "{text}");
+    assert!(text.contains("no run has been able to start since 2026-01-02T03:04:05Z"), "{text}");
     drop(held);
     assert_eq!(status()["lock_awaited_since"], serde_json::Value::Null);
     image.run(&["update"]).ok();
@@ -443,7 +443,7 @@ fn an_enable_that_pins_and_disables_overtake_does_not_take_them_back() {
         image.run(&["disable"]).ok();
     });
     assert_eq!((ran.status, ran.error_code().as_str()), (1, "overtaken"), "{ran:#?}");
-    assert!(ran.stderr.contains("changed enabled meanwhile"), "{ran:#?}");
+    assert!(ran.stderr.contains("changed enabled while this command was running"), "{ran:#?}");
     assert!(image.config().contains("enabled: false"), "{}", image.config());
     assert_eq!(linked(&image), "1.0.0");
 
@@ -451,7 +451,7 @@ fn an_enable_that_pins_and_disables_overtake_does_not_take_them_back() {
     let ran = meanwhile(&image, &["enable"], || {
         image.run(&["uninstall"]).ok();
     });
-    ran.fails(1, "uninstalled meanwhile");
+    ran.fails(1, "another command uninstalled Teleport");
     assert!(!image.path("/usr/local/bin/teleport").is_symlink());
     assert!(!image.versions().join("updates.yaml").exists());
     assert_eq!(staged(&image), Vec::<String>::new());
@@ -463,7 +463,7 @@ fn a_pin_and_an_enable_whose_words_another_command_has_changed_since_leave_them(
     let ran = meanwhile(&image, &["pin", "--force-version", "2.0.0"], || {
         image.run(&["pin", "--force-version", "1.0.0"]).ok();
     });
-    ran.fails(1, "changed pinned_version meanwhile");
+    ran.fails(1, "changed pinned_version while this command was running");
     assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
     assert_eq!(linked(&image), "1.0.0");
 
@@ -471,7 +471,7 @@ fn a_pin_and_an_enable_whose_words_another_command_has_changed_since_leave_them(
     let ran = meanwhile(&image, &["enable", "--group", "red"], || {
         image.run(&["enable", "--group", "blue", "--force-version", "1.0.0"]).ok();
     });
-    ran.fails(1, "changed group meanwhile");
+    ran.fails(1, "changed group while this command was running");
     assert!(image.config().contains("group: blue"), "{}", image.config());
 
     // Neither says anything of what the other one changed.
@@ -494,7 +494,7 @@ fn a_rollback_or_repair_that_downloads_does_not_leave_what_became_active_meanwhi
     let ran = meanwhile_of(&image, "1.0.0", &["rollback"], || {
         image.run(&["update"]).ok();
     });
-    ran.fails(1, "3.0.0 (oss) became active meanwhile");
+    ran.fails(1, "3.0.0 (oss) became active while this command was running");
     assert_eq!(linked(&image), "3.0.0");
 
     // A repair of the version that was active.

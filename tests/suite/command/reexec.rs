@@ -102,7 +102,7 @@ fn an_updater_that_ends_oddly_or_hangs_is_no_end_of_any_command_and_is_passed_ov
         ("exit 127", "exit status 127"),
         ("exit 126", "exit status 126"),
         ("exit 101", "exit status 101"),
-        ("exit 1", "did not say why"),
+        ("exit 1", "without reporting an error"),
     ] {
         rig.bed.write(updater, toy(body), 0o755);
         let ran = bootstrap(&rig, &["disable"]);
@@ -124,7 +124,7 @@ fn an_updater_that_ends_oddly_or_hangs_is_no_end_of_any_command_and_is_passed_ov
     }
     let called = calls(&rig).len();
     let ran = bootstrap(&rig, &["enable"]);
-    assert!(text(&ran.stderr).contains("passed over"), "{ran:?}");
+    assert!(text(&ran.stderr).contains("is no longer used"), "{ran:?}");
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     assert_eq!(calls(&rig).len(), called);
     let ran = bootstrap(&rig, &["status", "--format", "json"]);
@@ -132,7 +132,7 @@ fn an_updater_that_ends_oddly_or_hangs_is_no_end_of_any_command_and_is_passed_ov
     let over = status["failed_updaters"].as_array().unwrap().iter().find(|failed| failed["passed_over"] == true);
     assert_eq!(over.map(|failed| failed["count"].clone()), Some(3.into()), "{status}");
     let shown = text(&bootstrap(&rig, &["status", "--format", "text"]).stdout);
-    assert!(shown.lines().any(|line| line.starts_with("Passed over")), "{shown}");
+    assert!(shown.lines().any(|line| line.starts_with("Not used")), "{shown}");
     // Until it is another one.
     rig.bed.write(updater, toy("exit 3"), 0o755);
     assert_eq!(bootstrap(&rig, &["unpin"]).status.code(), Some(3));
@@ -192,7 +192,7 @@ fn what_a_breaking_updater_left_half_done_is_recovered_first() {
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(0), "{said}");
     assert!(said.contains("recovers and does the work"), "{said}");
-    assert!(said.contains("the interrupted run is undone"), "{said}");
+    assert!(said.contains("the interrupted run has been undone"), "{said}");
     assert_eq!(linked(&rig), "2.0.0");
     assert!(!rig.path("/var/lib/teleport/versions/.journal").exists());
 }
@@ -295,8 +295,8 @@ fn an_open_journal_is_finished_by_its_writer_and_without_it_by_the_bootstrap() {
         let ran = bootstrap(&rig, &["recover"]);
         let said = text(&ran.stderr);
         assert_eq!(ran.status.code(), Some(0), "{said}");
-        assert_eq!(said.contains("wrote the journal and finishes its run"), writer_is_there, "{said}");
-        assert!(said.contains("the interrupted run is undone"), "{said}");
+        assert_eq!(said.contains("which now recovers it"), writer_is_there, "{said}");
+        assert!(said.contains("the interrupted run has been undone"), "{said}");
         assert!(!rig.path("/var/lib/teleport/versions/.journal").exists());
         assert_eq!(linked(&rig), "1.0.0");
     }

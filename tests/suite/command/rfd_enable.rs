@@ -282,7 +282,7 @@ fn enable_step_08_and_12_keep_what_was_unmanaged_until_the_commit_and_put_it_bac
         assert_eq!(std::fs::read(unmanaged.join("teleport")).unwrap(), program("0.9.0"));
         assert_eq!(std::fs::read(unmanaged.join("tctl")).unwrap(), program("0.9.0"));
         assert_eq!(sql_of(&unmanaged.join("backup/sqlite.db"), "SELECT version FROM rows"), ["0.9.0"]);
-        run.join().unwrap().fails(1, "rolled back to what was there before");
+        run.join().unwrap().fails(1, "rolled back to the state before this run");
     });
 
     assert_eq!(support::tree(&bin), before);

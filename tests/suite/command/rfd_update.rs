@@ -361,13 +361,13 @@ fn update_step_03_dampens_a_cluster_that_goes_to_and_fro() {
     }
     wanted("1.0.0");
     let ran = image.run(&["update"]).ok();
-    assert!(is("2.0.0") && ran.stderr.contains("held until"), "{ran:#?}");
+    assert!(is("2.0.0") && ran.stderr.contains("waits until"), "{ran:#?}");
     let held = image.run(&["status", "--format", "json"]).ok().json()["held"][0].clone();
     let until = held["until"].as_str().unwrap_or_default();
     assert_eq!((&held["version"], &held["edition"]), (&"1.0.0".into(), &"oss".into()));
     assert!(!until.is_empty() && ran.stderr.contains(until), "{held} {ran:#?}");
     let shown = image.run(&["status", "--format", "text"]).ok();
-    assert!(shown.stdout.lines().any(|line| line.starts_with("Held") && line.contains(until)), "{shown:#?}");
+    assert!(shown.stdout.lines().any(|line| line.starts_with("Delayed") && line.contains(until)), "{shown:#?}");
     // A version that was not left, and an operator, are not held.
     image.run(&["update", "--now"]).ok();
     assert!(is("1.0.0"));

@@ -695,7 +695,7 @@ fn a_package_that_came_back_newer_keeps_its_place_and_the_snapshot_of_our_versio
         }
         assert_eq!(std::fs::read(&path).unwrap(), agent("9.0.0"), "{args:?}");
     }
-    image.run(&["verify"]).fails(1, "/usr/local/bin/teleport is another file");
+    image.run(&["verify"]).fails(1, "/usr/local/bin/teleport is a different file");
     let status = image.run(&["status", "--format", "json"]).ok().json();
     assert_eq!(status["agent_replaced_by"], "/usr/local/bin/teleport is a file that teleport-update did not install");
     assert!(
@@ -829,8 +829,8 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     rig.bed.until("test -s /var/lib/teleport/proc/sqlite.db", Duration::from_secs(20));
     let before = tree(&bin);
     rig.release(&Archive::simple("1.0.0").schema(2).behaviour("ready-then-dies"));
-    let ran = rig.enable(&[]).fails(1, "fell during its watch");
-    assert!(ran.stderr.contains("what was there before is back"), "{ran:#?}");
+    let ran = rig.enable(&[]).fails(1, "failed while it was being watched");
+    assert!(ran.stderr.contains("the agent that was installed before is active again"), "{ran:#?}");
     assert_eq!(tree(&bin), before);
     rig.until_ready();
     assert_eq!(rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe").trim(), "/usr/local/bin/teleport");

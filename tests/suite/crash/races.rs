@@ -66,7 +66,10 @@ fn runs_that_start_at_the_same_instant_end_one_after_the_other_on_a_whole_host()
         // A version that was rolled back is refused; else the next run gets there.
         let ran = run(&cell, "update", 0);
         let then = is_whole(&cell);
-        assert!(then == wanted || ran.said.contains("refused"), "round {round}: {found}, then {then}: {ran:#?}");
+        assert!(
+            then == wanted || ran.said.contains("is not tried again yet"),
+            "round {round}: {found}, then {then}: {ran:#?}"
+        );
     }
 }
 
@@ -98,7 +101,7 @@ fn a_journal_whose_writer_breaks_is_finished_by_whoever_finds_it() {
         });
         let ran = run(&cell, if boot { "recover --boot" } else { "recover" }, 0);
         assert!(ran.said.contains("/opt/other could not recover"), "{body}: {ran:#?}");
-        assert!(ran.said.contains("the interrupted run is undone"), "{body}: {ran:#?}");
+        assert!(ran.said.contains("the interrupted run has been undone"), "{body}: {ran:#?}");
         assert_eq!(std::fs::read_to_string(cell.path("/var/calls")).unwrap(), "called\n", "{body}");
         cell.start_agent().unwrap();
         assert_eq!(is_whole(&cell), "1.0.0", "{body}");
@@ -405,7 +408,7 @@ fn a_rollback_from_a_session_of_the_agent_outlives_it_whatever_its_control_group
     let said = || std::fs::read_to_string(cell.path("/var/said")).unwrap_or_default();
     until(SOON, || said().contains("-> 1.0.0 (oss): done") && !cell.path(JOURNAL).exists())
         .unwrap_or_else(|_| panic!("{}", said()));
-    assert!(said().contains("session of its own"), "{}", said());
+    assert!(said().contains("in a separate session"), "{}", said());
     assert_eq!(is_whole(&cell), "1.0.0");
 }
 
@@ -447,7 +450,7 @@ fn an_agent_that_has_its_data_elsewhere_is_not_moved_before_the_operator_says_so
         let agent = cell.agent();
         for line in ["rollback", "verify"] {
             let ran = run(&cell, line, 1);
-            assert!(ran.said.contains("has its data in /srv/data"), "{line}: {ran:#?}");
+            assert!(ran.said.contains("uses the data directory /srv/data"), "{line}: {ran:#?}");
         }
         assert_eq!((whole::link(&cell).as_deref(), cell.agent()), (Some("2.0.0"), agent));
     }

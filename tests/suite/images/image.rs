@@ -566,7 +566,7 @@ fn after_a_recursive_chown_or_chmod_one_advice_leaves_nothing_to_others() {
         image.run(&["verify"]).fails(1, "2.0.0 can be changed by users other than root");
         // Nobody but the operator knows whether the copy of a database may be trusted; all else is right.
         let ran = image.run(&["verify", "--repair"]).fails(1, "this database backup may have been changed");
-        assert!(ran.stderr.contains("1.0.0: others could change it"), "{ran:#?}");
+        assert!(ran.stderr.contains("1.0.0: users other than root could change this version"), "{ran:#?}");
         shell(ran.stderr.rsplit('`').nth(1).unwrap());
         image.run(&["verify"]).ok();
         // Whoever had the program open writes to what is no longer it.

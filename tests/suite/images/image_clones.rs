@@ -208,7 +208,7 @@ fn assert_two_hosts(foundry: &Foundry, layer: &Path, user_data: &str) {
     }
     let [left, right] = clones.each_ref().map(|bed| bed.sh("journalctl --no-pager -u teleport-update"));
     for (name, journal) in [("left", left), ("right", right)] {
-        assert_eq!(journal.contains("is a copy of another"), had_id(layer), "{name}: {journal}");
+        assert_eq!(journal.contains("is a clone of another"), had_id(layer), "{name}: {journal}");
     }
 }
 
@@ -328,7 +328,10 @@ fn of_a_builder_that_ran_the_agent_nothing_is_left_after_the_lines_of_the_guide(
         until_running(bed, "1.1.0");
         until_timer_ran(bed);
         let journal = bed.sh("journalctl --no-pager -u teleport-update");
-        assert!(journal.contains("is a copy of another") && !journal.contains("identity came along"), "{journal}");
+        assert!(
+            journal.contains("is a clone of another") && !journal.contains("has the same agent identity"),
+            "{journal}"
+        );
     }
     let [one, other] = clones.each_ref().map(identity);
     assert!(one.iter().zip(&other).all(|(one, other)| one.1 != other.1), "{one:?} {other:?}");
@@ -408,14 +411,14 @@ fn a_copy_of_a_host_that_kept_everything_is_told_about_its_agents_identity() {
     assert_eq!(rig.cluster.requests_to("find")[0].parameter("update_id"), None, "another host's id was shown");
     let told = rig.updater(&["update"]).ok();
     assert!(
-        told.stderr.contains("is a copy of another") && told.stderr.contains("/var/lib/teleport/host_uuid"),
+        told.stderr.contains("is a clone of another") && told.stderr.contains("/var/lib/teleport/host_uuid"),
         "{told:#?}"
     );
     let new = setting(&rig.bed, "update_id");
     assert!(new != id && new.len() == 36, "{new}");
     assert_eq!(rig.cluster.requests_to("find")[1].parameter("update_id"), Some(new.as_str()));
     let silent = rig.updater(&["update"]).ok();
-    assert!(!silent.stderr.contains("copy") && setting(&rig.bed, "update_id") == new, "{silent:#?}");
+    assert!(!silent.stderr.contains("clone") && setting(&rig.bed, "update_id") == new, "{silent:#?}");
 }
 
 #[test]

@@ -289,7 +289,7 @@ fn containers_of_the_dockerfile_follow_the_cluster_each_as_itself() {
     again.until_running("1.1.0");
     again.until("a run", || again.log().contains("nothing to do"));
     assert_eq!(again.update_id(), id);
-    assert!(!again.log().contains("copy"), "{}", again.log());
+    assert!(!again.log().contains("clone"), "{}", again.log());
     // Without its agent a container ends, for its engine to start it again.
     two.exec(&["sh", "-c", "kill -9 $(cat /run/teleport.pid)"]);
     let mut two = two;

@@ -489,7 +489,7 @@ fn the_updater_updates_itself_and_the_package_stands_by() {
     let log = rig.bed.sh("journalctl -u teleport-update -o cat");
     assert!(
         log.contains(
-            "broke (exit status 70); this one recovers and does the work (/usr/lib/teleport-update/teleport-update)"
+            "ended unexpectedly (exit status 70); /usr/lib/teleport-update/teleport-update continues in its place"
         ),
         "{log}"
     );
