@@ -174,9 +174,10 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
         // The new version has been found healthy by then: it is not given up for a signal or for what goes by.
         let is_for_the_left = matches!(step, Step::Describe { .. } | Step::Install { .. });
         if site.signals.cancelled() && !is_for_the_left {
+            let restored = if index == 0 { "" } else { "everything was restored; " };
             return Err(plain(
                 Error::new(Code::Interrupted, format!("interrupted before the step \"{}\"", step.describe()))
-                    .advise("everything was restored; run the command again"),
+                    .advise(format!("{restored}run the command again")),
             ));
         }
         if index >= announced {

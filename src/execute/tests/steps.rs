@@ -81,7 +81,7 @@ fn each_kind_of_name_is_put_in_place_of_each_other_and_undone_or_recovered_to_wh
             assert_eq!(look(&place.path).unwrap(), place.now, "{}", place.path.display());
         }
     });
-    assert!(undone.recovery.is_none() && !undone.blame && undone.error.what == "as asked");
+    assert!(undone.recovery.is_none() && !undone.blame && undone.begun && undone.error.what == "as asked");
     assert_eq!(bed.tree(), before);
     assert_eq!(inodes(), same_files);
 
@@ -148,7 +148,7 @@ fn a_signal_ends_the_run_before_its_next_step() {
     bed.signals.raise(15);
     let steps = plan(vec![bed.switch()]);
     let undone = run(&bed.site(), &steps, "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
-    assert_eq!(undone.error.code, Code::Interrupted);
+    assert_eq!((undone.error.code, undone.begun), (Code::Interrupted, false));
     assert_eq!(bed.tree(), before);
 }
 
