@@ -4,6 +4,7 @@
 
 #[allow(dead_code, reason = "only the definition is used, not its values")]
 #[path = "../src/cli.rs"]
+#[allow(unreachable_pub, reason = "it is the program's face")]
 mod cli;
 mod man;
 

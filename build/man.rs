@@ -5,7 +5,7 @@ use std::io::{Result, Write};
 use clap::Command;
 
 /// Renders `command`: section 8 (what root runs), one page, a section a command.
-pub fn render(command: &Command, page: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn render(command: &Command, page: &mut Vec<u8>) -> Result<()> {
     let man = clap_mangen::Man::new(command.clone()).section("8").manual("System Administration");
     man.render_title(page)?;
     man.render_name_section(page)?;

@@ -16,7 +16,7 @@ const EXCERPT: usize = 60;
 /// `deadline` bounds everything, retries included; `None` leaves the client's own limits.
 /// Errors: [`Code::Network`] when there is no answer, [`Code::ClusterAnswer`] or [`Code::EditionUnknown`] when it is
 /// no usable one, [`Code::Interrupted`].
-pub fn find(
+pub(crate) fn find(
     client: &Client,
     proxy: &ProxyAddr,
     question: &Question,

@@ -1,7 +1,7 @@
 //! Who names the wanted version: the find question, both dialects of its answer, one [`protocol::find::Directive`] (SPEC §3).
 
-pub mod find;
-pub mod proxy_addr;
+pub(crate) mod find;
+pub(crate) mod proxy_addr;
 
-pub use find::find;
+pub(crate) use find::find;
 pub use proxy_addr::ProxyAddr;

@@ -19,7 +19,7 @@ use protocol::{Arch, Edition, Revision};
 const MAX_PEM: u64 = 1024 * 1024;
 
 /// The client for this run: persisted settings, with the environment's on top.
-pub fn client(context: &Context, spec: &Spec) -> Result<Client> {
+pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     let insecure = context.global.insecure || spec.insecure;
     if insecure {
         context.report.warn("TLS certificates are not verified (--insecure)");
@@ -57,7 +57,7 @@ pub fn client(context: &Context, spec: &Spec) -> Result<Client> {
 }
 
 /// The bounds of a download.
-pub fn limits(spec: &Spec) -> Limits {
+pub(crate) fn limits(spec: &Spec) -> Limits {
     Limits {
         run: spec.network.deadline,
         min_speed: spec.network.min_speed,
@@ -77,7 +77,12 @@ fn authorization(userinfo: &str) -> String {
 }
 
 /// Asks the cluster that `spec` names.
-pub fn directive(context: &Context, spec: &Spec, client: &Client, deadline: Option<Duration>) -> Result<Directive> {
+pub(crate) fn directive(
+    context: &Context,
+    spec: &Spec,
+    client: &Client,
+    deadline: Option<Duration>,
+) -> Result<Directive> {
     let proxy: ProxyAddr = proxy(spec)?.parse()?;
     let host_uuid = host_uuid(context)?;
     let update_id = identity::shown(context, spec, host_uuid.as_deref());
@@ -86,7 +91,7 @@ pub fn directive(context: &Context, spec: &Spec, client: &Client, deadline: Opti
 }
 
 /// The proxy address, or the error that says how to give one.
-pub fn proxy(spec: &Spec) -> Result<&str> {
+pub(crate) fn proxy(spec: &Spec) -> Result<&str> {
     spec.proxy.as_deref().ok_or_else(|| {
         Error::new(Code::ProxyMissing, "no cluster address is known")
             .advise("run `teleport-update enable --proxy ADDR`, or set teleport.proxy_server in /etc/teleport.yaml")
@@ -95,7 +100,7 @@ pub fn proxy(spec: &Spec) -> Result<&str> {
 
 /// The revision that the directive means: no edition in the answer means the installed one (SPEC §1). FIPS is left by a word
 /// of this host's operator alone (`said`, of `--edition`), whatever the cluster answers, and entered by it too.
-pub fn revision(directive: &Directive, active: Option<&Revision>, said: Option<Edition>) -> Result<Revision> {
+pub(crate) fn revision(directive: &Directive, active: Option<&Revision>, said: Option<Edition>) -> Result<Revision> {
     let installed = active.map(|active| active.edition);
     let edition = match (said, installed) {
         (Some(Edition::EnterpriseFips), _) | (None, Some(Edition::EnterpriseFips)) => Some(Edition::EnterpriseFips),
@@ -109,13 +114,13 @@ pub fn revision(directive: &Directive, active: Option<&Revision>, said: Option<E
 }
 
 /// The agent's host UUID, if it ever joined.
-pub fn host_uuid(context: &Context) -> Result<Option<String>> {
+pub(crate) fn host_uuid(context: &Context) -> Result<Option<String>> {
     // Only root may read the agent's directory; without it the question is asked without the id.
     mark::agent_uuid(&context.data_dir()?)
 }
 
 /// Where archives come from.
-pub fn base_url(context: &Context, spec: &Spec) -> Result<BaseUrl> {
+pub(crate) fn base_url(context: &Context, spec: &Spec) -> Result<BaseUrl> {
     let insecure = context.global.insecure || spec.insecure;
     match &spec.base_url {
         Some(url) => {
@@ -128,7 +133,7 @@ pub fn base_url(context: &Context, spec: &Spec) -> Result<BaseUrl> {
 }
 
 /// The architecture that archives must be for: the image's own, or this machine's.
-pub fn arch(context: &Context) -> Arch {
+pub(crate) fn arch(context: &Context) -> Arch {
     if context.layout.is_image() { image_arch(context).unwrap_or(Arch::NATIVE) } else { Arch::NATIVE }
 }
 
@@ -145,7 +150,7 @@ fn image_arch(context: &Context) -> Option<Arch> {
 }
 
 /// A file of certificates or a key, by content.
-pub fn pem(path: &std::path::Path) -> Result<String> {
+pub(crate) fn pem(path: &std::path::Path) -> Result<String> {
     let bytes = durable::read_limited(path, MAX_PEM)?
         .ok_or_else(|| Error::new(Code::Usage, format!("{} does not exist", path.display())))?;
     String::from_utf8(bytes).map_err(|_| Error::new(Code::Usage, format!("{} is not PEM text", path.display())))

@@ -15,7 +15,7 @@ const LIMIT: u64 = 100;
 const LONG: SignedDuration = SignedDuration::from_hours(1);
 
 /// Since when the run that holds the lock now is waited for.
-pub fn since(context: &Context) -> Option<Timestamp> {
+pub(crate) fn since(context: &Context) -> Option<Timestamp> {
     let text = durable::read_limited(&context.layout.versions.join(FILE), LIMIT).ok()??;
     let text = String::from_utf8_lossy(&text).into_owned();
     let (pid, time) = text.trim_end().split_once(' ')?;
@@ -24,12 +24,12 @@ pub fn since(context: &Context) -> Option<Timestamp> {
 }
 
 /// Whether `since` is so long ago that nobody can mean it.
-pub fn is_long(context: &Context, since: Timestamp) -> bool {
+pub(crate) fn is_long(context: &Context, since: Timestamp) -> bool {
     context.host.now().duration_since(since) >= LONG
 }
 
 /// Notes that the lock was not to be had; `error` then tells since when, if that is long.
-pub fn note(context: &Context, error: Error) -> Error {
+pub(crate) fn note(context: &Context, error: Error) -> Error {
     let Ok(Some(holder)) = lock::run_of(&context.lock_path()) else { return error };
     match since(context) {
         Some(since) if is_long(context, since) => {
@@ -50,7 +50,7 @@ pub fn note(context: &Context, error: Error) -> Error {
 }
 
 /// The lock was to be had.
-pub fn over(context: &Context) {
+pub(crate) fn over(context: &Context) {
     let file = context.layout.versions.join(FILE);
     if durable::exists(&file).unwrap_or(false) {
         let _ = durable::remove_file(&file);

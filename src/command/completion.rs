@@ -15,7 +15,7 @@ macro_rules! rendered {
 }
 
 /// Prints the completion script for `shell`.
-pub fn run(shell: Shell) -> Result<u8> {
+pub(crate) fn run(shell: Shell) -> Result<u8> {
     print(match shell {
         Shell::Bash => rendered!("bash"),
         Shell::Elvish => rendered!("elvish"),
@@ -26,7 +26,7 @@ pub fn run(shell: Shell) -> Result<u8> {
 }
 
 /// Prints the manual page.
-pub fn man() -> Result<u8> {
+pub(crate) fn man() -> Result<u8> {
     print(rendered!("man"))
 }
 

@@ -25,7 +25,12 @@ const MAX_ENVIRONMENT: u64 = 64 * 1024;
 /// those of its unit or command. Words do not count against an operator's own in `spec.data_dir`.
 ///
 /// Errors: `io`; the service manager does not answer; the agent's own configuration cannot be read.
-pub fn other(context: &Context, updates: &Updates, state: &AgentState, data_dir: &Path) -> Result<Option<PathBuf>> {
+pub(super) fn other(
+    context: &Context,
+    updates: &Updates,
+    state: &AgentState,
+    data_dir: &Path,
+) -> Result<Option<PathBuf>> {
     let mut named = Vec::new();
     let mut runs = false;
     for agent in context.stop_proof()?.agents()? {
@@ -47,7 +52,7 @@ pub fn other(context: &Context, updates: &Updates, state: &AgentState, data_dir:
 }
 
 /// Errors: `other_data_dir` if `plan` saves or restores a database and the agent has its own in `other`.
-pub fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Result<()> {
+pub(super) fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Result<()> {
     let needs_it = |step: &Step| matches!(step, Step::Snapshot { .. } | Step::Restore { .. });
     match other.filter(|_| plan.switch.iter().any(needs_it)) {
         None => Ok(()),
@@ -60,7 +65,7 @@ pub fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Result<()> 
 }
 
 /// The contradiction in words.
-pub fn told(other: &Path, data_dir: &Path) -> String {
+pub(super) fn told(other: &Path, data_dir: &Path) -> String {
     format!("the agent uses the data directory {}, but teleport-update expects {}", other.display(), data_dir.display())
 }
 

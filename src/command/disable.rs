@@ -4,7 +4,7 @@ use super::{Context, recover};
 use crate::report::Result;
 
 /// Stops updating.
-pub fn run(context: &mut Context) -> Result<u8> {
+pub(crate) fn run(context: &mut Context) -> Result<u8> {
     if !context.open()?.spec().enabled && !recover::is_needed(context) {
         context.report.info("updates are already disabled");
         return Ok(0);

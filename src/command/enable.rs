@@ -20,7 +20,7 @@ const DEFAULT: &str = "default";
 const ALL: &str = "all";
 
 /// Runs the command.
-pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, args: &Install) -> Result<u8> {
     let status = install(context, args, Kind::Enable)?;
     if let Some(why) = survey::silent_timer(context) {
         context.report.warn(&why);
@@ -30,7 +30,7 @@ pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
 
 /// Which of the two commands that install now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// `enable`.
     Enable,
     /// `pin`.
@@ -40,7 +40,7 @@ pub enum Kind {
 /// What `enable` and `pin` share: the settings from flags, files and environment, the target, the errand.
 ///
 /// Errors: `overtaken` where another command, or a hand, came later and said otherwise.
-pub fn install(context: &mut Context, args: &Install, kind: Kind) -> Result<u8> {
+pub(crate) fn install(context: &mut Context, args: &Install, kind: Kind) -> Result<u8> {
     let mut first = None;
     errand::rounds(context, |context, fetched| {
         let updates = context.open()?;
@@ -150,7 +150,7 @@ fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revisi
 /// Judges the values that can be judged by their words alone, before anything else is done.
 ///
 /// Errors: [`Code::Usage`].
-pub fn check_words(args: &Install) -> Result<()> {
+pub(crate) fn check_words(args: &Install) -> Result<()> {
     fn check<T: std::str::FromStr<Err = ParseError>>(flag: &str, value: Option<&String>) -> Result<()> {
         match value.filter(|value| !value.is_empty()).map(|value| value.parse::<T>()) {
             Some(Err(error)) => Err(Error { code: Code::Usage, ..Error::from(error).during(flag) }),

@@ -30,7 +30,7 @@ const ROUNDS: u32 = 4;
 /// What a command decides from, and others may change as long as the lock is not held: an operator's command, another run, a
 /// hand in an editor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Basis {
+pub(crate) struct Basis {
     spec: Spec,
     credentials: Credentials,
     /// There was a file with settings: without one they are what the links say.
@@ -41,7 +41,7 @@ impl Basis {
     /// Of the settings as they were read.
     ///
     /// Errors: `permission`, `io`.
-    pub fn of(context: &Context, updates: &Updates) -> Result<Self> {
+    pub(crate) fn of(context: &Context, updates: &Updates) -> Result<Self> {
         let credentials = Credentials::known(&context.layout.versions)?;
         let written = durable::exists(&context.layout.config_file())?;
         Ok(Self { spec: updates.spec().clone(), credentials, written })
@@ -51,7 +51,7 @@ impl Basis {
     /// later word counts, and who came earlier is told.
     ///
     /// Errors: `overtaken`.
-    pub fn refuse_contested(&self, now: &Self, wanted: &Spec, credentials: Option<&Credentials>) -> Result<()> {
+    pub(crate) fn refuse_contested(&self, now: &Self, wanted: &Spec, credentials: Option<&Credentials>) -> Result<()> {
         let mut names = now.spec.contested(&self.spec, wanted);
         let is_other = |credentials: &Credentials| *credentials != now.credentials;
         if self.credentials != now.credentials && credentials.is_some_and(is_other) {
@@ -69,13 +69,13 @@ impl Basis {
     }
 
     /// Whether the settings have gone since: another run has uninstalled.
-    pub fn is_gone(&self, context: &Context) -> Result<bool> {
+    pub(crate) fn is_gone(&self, context: &Context) -> Result<bool> {
         Ok(self.written && !durable::exists(&context.layout.config_file())?)
     }
 }
 
 /// What a command wants.
-pub struct Errand<'a> {
+pub(crate) struct Errand<'a> {
     /// The command's name, for the lock and the journal.
     pub command: &'static str,
     /// The revision to be reached.
@@ -104,7 +104,7 @@ pub struct Errand<'a> {
 /// downloaded as long as it is what is asked for. Returns the exit status.
 ///
 /// Errors: `overtaken` after four rounds.
-pub fn rounds(
+pub(crate) fn rounds(
     context: &mut Context,
     mut round: impl FnMut(&mut Context, &mut Fetched) -> Result<Option<u8>>,
 ) -> Result<u8> {
@@ -121,7 +121,7 @@ pub fn rounds(
 
 /// Carries `errand` out. Returns the exit status; `None` if what it was decided from has changed: nothing was done, and it is to
 /// be decided anew.
-pub fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mut Fetched) -> Result<Option<u8>> {
+pub(crate) fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mut Fetched) -> Result<Option<u8>> {
     if let Some(status) = leave_session(context)? {
         return Ok(Some(status));
     }
@@ -170,12 +170,12 @@ struct Order {
 }
 
 /// A version that was downloaded and is to be installed, what it was asked for under, and the lock of its download.
-pub type Fetched = Option<(Staged, Terms, Download)>;
+pub(crate) type Fetched = Option<(Staged, Terms, Download)>;
 
 /// What is downloaded, and all that has a say in how: from where, past whom, signed by whom. What was fetched under other terms
 /// is not what the settings ask for.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Terms {
+pub(crate) struct Terms {
     revision: Revision,
     dir: String,
     arch: Arch,
@@ -238,12 +238,12 @@ fn announced(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Optio
 }
 
 /// For a command that nothing makes superfluous.
-pub fn never(_: &Updates) -> Option<String> {
+pub(crate) fn never(_: &Updates) -> Option<String> {
     None
 }
 
 /// What `plan` shows and [`carry_out`] runs: the same value from the same facts.
-pub fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Planned> {
+pub(crate) fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Planned> {
     let facts = facts(context, updates, errand)?;
     let is_delayed = |delay: &Refusal| delay.revision == errand.target && delay.digest.is_some();
     let announced = if !errand.insist && errand.in_window && facts.delayed.iter().any(is_delayed) {
@@ -275,7 +275,7 @@ fn facts(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Fa
 }
 
 /// The result of planning.
-pub enum Planned {
+pub(crate) enum Planned {
     /// Nothing to do now, and why.
     Rest(String),
     /// This, from these facts.
@@ -631,7 +631,7 @@ fn preflight(context: &Context) -> Result<()> {
 }
 
 /// A command that will stop the agent must not die with it: it moves on into a unit of its own (SPEC §5).
-pub fn leave_session(context: &Context) -> Result<Option<u8>> {
+pub(crate) fn leave_session(context: &Context) -> Result<Option<u8>> {
     if context.layout.is_image() {
         return Ok(None);
     }

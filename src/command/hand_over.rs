@@ -17,15 +17,15 @@ use crate::report::Result;
 use crate::store::manifest::Manifest;
 
 /// Set in the child: it never hands over again.
-pub const GUARD: &str = "TELEPORT_UPDATE_REEXEC";
+pub(crate) const GUARD: &str = "TELEPORT_UPDATE_REEXEC";
 /// The parent's pid, in a child that recovers under its parent's lock.
-pub const LOCKED: &str = "TELEPORT_UPDATE_LOCKED";
+pub(crate) const LOCKED: &str = "TELEPORT_UPDATE_LOCKED";
 /// Exit statuses that stand whatever else the child said: done, usage, `--err-if-should-update-now`, another run's lock.
 const FINAL: [i32; 4] = [0, 2, 3, 75];
 /// A failure that the child understood: it stands if the child said which.
 const FAILED: i32 = 1;
 /// An updater that failed so often is passed over until it is another file.
-pub const MAX_FAILURES: u32 = 3;
+pub(crate) const MAX_FAILURES: u32 = 3;
 /// Until an updater gives its first sign of life: it does so before it reads anything. A program of 4 MB on a loaded host.
 const FIRST_SIGN: Duration = Duration::from_secs(30);
 /// Without a sign of life: the longest that honest work can be silent is a large database on a slow disk.
@@ -40,7 +40,7 @@ const FIRST_SIGN_OF_READER: Duration = Duration::from_secs(10);
 const STATUS: Duration = Duration::from_secs(15);
 
 /// Runs the command in the active version's updater. `None`: it runs here.
-pub fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
+pub(crate) fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
     let is_own =
         matches!(cli.command, Command::Recover(_) | Command::Version(_) | Command::Completion { .. } | Command::Man);
     // An image's binaries may be for another machine.

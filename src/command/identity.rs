@@ -8,7 +8,7 @@ use crate::report::Result;
 
 /// The id shown to the cluster: none in an image, none while `updates.yaml` still has another host's. `host_uuid` is the
 /// agent's.
-pub fn shown(context: &Context, spec: &Spec, host_uuid: Option<&str>) -> Option<String> {
+pub(crate) fn shown(context: &Context, spec: &Spec, host_uuid: Option<&str>) -> Option<String> {
     if context.layout.is_image() || recorded(spec).is_of_another(&HostMark::of_this_host(host_uuid)) {
         return None;
     }
@@ -16,7 +16,7 @@ pub fn shown(context: &Context, spec: &Spec, host_uuid: Option<&str>) -> Option<
 }
 
 /// Whether `updates.yaml` lacks an id or mark of this host; see [`settled`].
-pub fn is_due(context: &Context, spec: &Spec) -> Result<bool> {
+pub(crate) fn is_due(context: &Context, spec: &Spec) -> Result<bool> {
     if context.layout.is_image() {
         return Ok(false);
     }
@@ -25,7 +25,7 @@ pub fn is_due(context: &Context, spec: &Spec) -> Result<bool> {
 }
 
 /// The settings with an id and a mark that are this host's; `None` if they are already. Says when a copy is found.
-pub fn settled(context: &Context, spec: &Spec) -> Result<Option<Spec>> {
+pub(crate) fn settled(context: &Context, spec: &Spec) -> Result<Option<Spec>> {
     if !is_due(context, spec)? {
         return Ok(None);
     }

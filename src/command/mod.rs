@@ -1,30 +1,30 @@
 //! One file a command: facts → plan → execute → report. What several commands share stands in [`errand`] (the whole
 //! walk), [`survey`] (the facts) and [`ask`] (the cluster).
 
-pub mod ask;
-pub mod awaited;
-pub mod completion;
+pub(crate) mod ask;
+pub(crate) mod awaited;
+pub(crate) mod completion;
 mod data_dir;
-pub mod disable;
-pub mod enable;
-pub mod errand;
-pub mod hand_over;
-pub mod identity;
+pub(crate) mod disable;
+pub(crate) mod enable;
+pub(crate) mod errand;
+pub(crate) mod hand_over;
+pub(crate) mod identity;
 #[cfg(test)]
 mod model;
-pub mod pin;
-pub mod plan;
-pub mod record;
-pub mod recover;
-pub mod rollback;
-pub mod status;
-pub mod stranger;
-pub mod survey;
-pub mod uninstall;
-pub mod update;
-pub mod verify;
-pub mod version;
-pub mod watch;
+pub(crate) mod pin;
+pub(crate) mod plan;
+pub(crate) mod record;
+pub(crate) mod recover;
+pub(crate) mod rollback;
+pub(crate) mod status;
+pub(crate) mod stranger;
+pub(crate) mod survey;
+pub(crate) mod uninstall;
+pub(crate) mod update;
+pub(crate) mod verify;
+pub(crate) mod version;
+pub(crate) mod watch;
 mod way_back;
 
 use std::cell::{Cell, RefCell};

@@ -7,20 +7,20 @@ use crate::report::Result;
 use protocol::Version;
 
 /// Runs `pin`: installs the version now and stays on it.
-pub fn run(context: &mut Context, args: &Install) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, args: &Install) -> Result<u8> {
     enable::install(context, args, enable::Kind::Pin)
 }
 
 /// A pinned host that goes back to `version` is pinned to that from now on: settings that name the version that was left would
 /// lead there again with the next `enable`.
-pub fn follow(spec: &mut Spec, version: &Version) {
+pub(crate) fn follow(spec: &mut Spec, version: &Version) {
     if spec.pinned {
         spec.pinned_version = Some(version.clone());
     }
 }
 
 /// Runs `unpin`.
-pub fn unpin(context: &mut Context) -> Result<u8> {
+pub(crate) fn unpin(context: &mut Context) -> Result<u8> {
     let updates = context.open()?;
     if !updates.spec().pinned && !recover::is_needed(context) {
         context.report.info("no version is pinned");

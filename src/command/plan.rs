@@ -11,7 +11,7 @@ use crate::release;
 use crate::report::{Code, Error, Result};
 
 /// Runs the command.
-pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     recover::warn_if_pending(context);
     let updates = context.open()?;
     let spec = updates.spec();

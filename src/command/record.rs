@@ -27,7 +27,7 @@ const MAX_BUSY_RUNS: u32 = 3;
 const MAX_BUSY_TIME: SignedDuration = SignedDuration::from_hours(6);
 
 /// Whether enough runs have failed because the database was in use.
-pub fn is_busy_too_long(status: &Status, now: Timestamp) -> bool {
+pub(crate) fn is_busy_too_long(status: &Status, now: Timestamp) -> bool {
     status
         .database_busy
         .as_ref()
@@ -44,7 +44,7 @@ fn count_busy(status: &mut Status, now: Timestamp) {
 const FAILED_UPDATERS: usize = 4;
 
 /// The configuration after a commit.
-pub fn settled(
+pub(crate) fn settled(
     updates: &mut Updates,
     plan: &Plan,
     change: &dyn Fn(&mut Spec),
@@ -128,7 +128,7 @@ pub fn settled(
 
 /// A run that was undone: what the journal tells of it.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// When the run began: the same failure is recorded once.
     pub began: Timestamp,
     /// The plan.
@@ -149,7 +149,7 @@ pub struct Failure {
 
 impl Failure {
     /// Reads it from the journal.
-    pub fn of(journal: &Journal) -> Result<Self> {
+    pub(crate) fn of(journal: &Journal) -> Result<Self> {
         let opening = journal.opening()?;
         let (code, reason, blame) = journal.undo_reason().unwrap_or(("interrupted", "the run was interrupted", false));
         let switched = journal.records().iter().any(|record| match record {
@@ -169,7 +169,7 @@ impl Failure {
     }
 
     /// Writes it down: the result, the refusal with its growing wait, the loop guard's count.
-    pub fn record(&self, updates: &mut Updates, versions: &std::path::Path, now: Timestamp) {
+    pub(crate) fn record(&self, updates: &mut Updates, versions: &std::path::Path, now: Timestamp) {
         let mut status = updates.status().clone();
         let run = self.began.to_string();
         // An undo that was itself cut short writes the same failure again.
@@ -221,7 +221,7 @@ impl Failure {
 }
 
 /// Notes that what `revision` wrote before it failed is kept in `place`.
-pub fn add_failed_rows(status: &mut Status, revision: &Revision, place: &std::path::Path) {
+pub(crate) fn add_failed_rows(status: &mut Status, revision: &Revision, place: &std::path::Path) {
     let path = place.display().to_string();
     status.failed_rows.retain(|rows| rows.path != path);
     status.failed_rows.push(FailedRows { revision: revision.clone(), path });
@@ -240,7 +240,7 @@ fn note_failed_rows(status: &mut Status, revision: &Revision, version_dir: &std:
 }
 
 /// What the rules know of a refusal that is written down.
-pub fn refusal(refused: &Refused) -> Refusal {
+pub(crate) fn refusal(refused: &Refused) -> Refusal {
     Refusal {
         revision: refused.revision.clone(),
         retry_at: refused.retry_at,
@@ -251,7 +251,7 @@ pub fn refusal(refused: &Refused) -> Refusal {
 }
 
 /// Refuses `revision` from now on, with a wait that grows with each failure.
-pub fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code: &str, now: Timestamp) {
+pub(crate) fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code: &str, now: Timestamp) {
     let earlier = status.refused.iter().find(|refused| refused.revision == *revision).map(refusal);
     let refusal = decide::refuse(earlier.as_ref(), revision, reason, now);
     status.refused.retain(|refused| refused.revision != *revision);
@@ -268,7 +268,7 @@ pub fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code:
 
 /// A run to `revision` failed at its cost, by no fault of a version that ran: the timer waits with the next one, each time
 /// longer. `digest`: what was announced for the archive, where it was downloaded; another one ends the wait.
-pub fn add_delay(
+pub(crate) fn add_delay(
     status: &mut Status,
     revision: &Revision,
     reason: &str,
@@ -291,7 +291,7 @@ pub fn add_delay(
 }
 
 /// Notes that a version was left, or with an operator's word forgets what was left before.
-pub fn note_left(status: &mut Status, from: Option<&Revision>, insists: bool, now: Timestamp) {
+pub(crate) fn note_left(status: &mut Status, from: Option<&Revision>, insists: bool, now: Timestamp) {
     if insists {
         status.left.clear();
     } else if let Some(from) = from {
@@ -302,7 +302,7 @@ pub fn note_left(status: &mut Status, from: Option<&Revision>, insists: bool, no
 }
 
 /// Counts a failure of the updater whose file has the digest `sha256`.
-pub fn updater_failed(updates: &mut Updates, sha256: Digest) {
+pub(crate) fn updater_failed(updates: &mut Updates, sha256: Digest) {
     let mut status = updates.status().clone();
     let known = status.failed_updaters.iter().position(|failed| failed.sha256 == sha256);
     let count = known.map_or(0, |place| status.failed_updaters.remove(place).count).saturating_add(1);
@@ -314,7 +314,7 @@ pub fn updater_failed(updates: &mut Updates, sha256: Digest) {
 }
 
 /// A failure before any switch: only the result is written.
-pub fn failed(updates: &mut Updates, error: &Error, to: Option<&Revision>, now: Timestamp) {
+pub(crate) fn failed(updates: &mut Updates, error: &Error, to: Option<&Revision>, now: Timestamp) {
     let mut status = updates.status().clone();
     status.last_result = Some(LastResult {
         time: now,

@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 const BOOT_LIMIT: Duration = Duration::from_secs(45);
 
 /// Runs the command.
-pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, args: &Recover) -> Result<u8> {
     if !durable::is_dir(&context.layout.versions)? {
         return Ok(0);
     }
@@ -53,7 +53,7 @@ pub fn run(context: &mut Context, args: &Recover) -> Result<u8> {
 
 /// Removes what runs that died have left where no journal tells of it. Called under the lock with no journal open. What
 /// cannot be removed is in nobody's way but the disk's: it is told, and the run goes on.
-pub fn sweep(context: &Context) {
+pub(crate) fn sweep(context: &Context) {
     let versions = &context.layout.versions;
     let tell = |swept: Result<()>| {
         if let Err(error) = swept {
@@ -81,19 +81,19 @@ pub fn sweep(context: &Context) {
 }
 
 /// Whether a run was interrupted.
-pub fn is_needed(context: &Context) -> bool {
+pub(crate) fn is_needed(context: &Context) -> bool {
     recovery::is_pending(&context.layout.versions)
 }
 
 /// Read-only commands only tell of it.
-pub fn warn_if_pending(context: &Context) {
+pub(crate) fn warn_if_pending(context: &Context) {
     if is_needed(context) {
         context.report.warn("a run was interrupted: run `teleport-update recover` to finish or undo it");
     }
 }
 
 /// Recovers if a run was interrupted; called under the lock.
-pub fn pending(context: &mut Context, boot: bool) -> Result<()> {
+pub(crate) fn pending(context: &mut Context, boot: bool) -> Result<()> {
     // One that is not understood here may be by its writer, which looks itself.
     if let Ok(Some(journal)) = Journal::open(&context.layout.versions, &context.layout.root) {
         recovery::check_is_last(&journal, &context.layout)?;
@@ -160,7 +160,7 @@ fn keep_edits(context: &Context) -> Result<()> {
 }
 
 /// Writes down in `updates.yaml` what the journal tells of a run that was undone.
-pub fn write_failure(context: &Context, journal: &Journal) {
+pub(crate) fn write_failure(context: &Context, journal: &Journal) {
     let written = Failure::of(journal).and_then(|failure| {
         let mut updates = Updates::read(&context.layout.config_file())?;
         failure.record(&mut updates, &context.layout.versions, context.host.now());

@@ -9,7 +9,7 @@ use crate::report::{Code, Error, Result};
 use protocol::Revision;
 
 /// Runs the command.
-pub fn run(context: &mut Context) -> Result<u8> {
+pub(crate) fn run(context: &mut Context) -> Result<u8> {
     // The version that the operator wants to be rid of, and where he goes: what a run that was at work makes active is another.
     let mut meant: Option<(Option<Revision>, Revision)> = None;
     errand::rounds(context, |context, fetched| {

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(800);
 const UPDATE_DUE: u8 = 3;
 
 /// Runs the command.
-pub fn run(context: &mut Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let (updates, is_readable) = match context.open() {
         Ok(updates) => (updates, true),
         // What may not be read is null.
@@ -297,7 +297,7 @@ fn version_in(context: &Context, dir: &str) -> Option<String> {
 }
 
 /// YAML of a value whose strings are all quoted as JSON does, which is YAML too.
-pub fn yaml(value: &Value) -> String {
+pub(crate) fn yaml(value: &Value) -> String {
     fn write(value: &Value, indent: usize, out: &mut String) {
         let pad = "  ".repeat(indent);
         match value {

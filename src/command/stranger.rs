@@ -17,7 +17,7 @@ use protocol::{Edition, Revision};
 /// The agents beside `active`: the one that stands where the agent's link goes, and the running one (`main_pid`).
 ///
 /// Each that is none of our versions is run once, as nobody, for at most `wait`.
-pub fn strangers(
+pub(crate) fn strangers(
     context: &Context,
     names: &[Name],
     active: Option<&Revision>,

@@ -33,7 +33,7 @@ const UNIT_DIRS: [&str; 4] =
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
+pub(crate) enum Depth {
     /// What every move needs.
     Move,
     /// Also what `enable` and `pin` take over: packages, the Go updater, closed directories.
@@ -43,7 +43,7 @@ pub enum Depth {
 }
 
 /// The facts of now.
-pub fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option<SnapshotId>) -> Result<Facts> {
+pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option<SnapshotId>) -> Result<Facts> {
     let layout = &context.layout;
     let (spec, status) = (updates.spec(), updates.status());
     let now = context.host.now();
@@ -131,12 +131,12 @@ fn has_database(layout: &Layout, data_dir: &Path) -> Result<bool> {
 }
 
 /// The versions on disk, for callers that need no more.
-pub fn installed_now(context: &Context, updates: &Updates) -> Result<Vec<Installed>> {
+pub(crate) fn installed_now(context: &Context, updates: &Updates) -> Result<Vec<Installed>> {
     installed(context, updates, context.host.now(), None)
 }
 
 /// The directory name that holds `revision`.
-pub fn dir_of(context: &Context, revision: &Revision) -> Result<String> {
+pub(crate) fn dir_of(context: &Context, revision: &Revision) -> Result<String> {
     let plain = revision.version.to_string();
     let other = format!("{plain}_{}", revision.edition);
     Ok(if durable::is_dir(&context.layout.versions.join(&other))? { other } else { plain })
@@ -146,7 +146,7 @@ pub fn dir_of(context: &Context, revision: &Revision) -> Result<String> {
 /// own link may be with a newer version. Where the edition cannot be told from the version itself it is left open.
 ///
 /// Errors: `permission`, `io` where a link or the version cannot be looked at: another version could be taken for active.
-pub fn linked(context: &Context) -> Result<Option<(Version, Option<Edition>)>> {
+pub(crate) fn linked(context: &Context) -> Result<Option<(Version, Option<Edition>)>> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
     let dir_of = |path: &Path| -> Result<Option<String>> {
@@ -177,7 +177,7 @@ pub fn linked(context: &Context) -> Result<Option<(Version, Option<Edition>)>> {
 }
 
 /// What stands where the agent's link goes and is none of ours, as a clause; none where it cannot be seen. For a message.
-pub fn replaced(context: &Context) -> Option<String> {
+pub(crate) fn replaced(context: &Context) -> Option<String> {
     let path = context.layout.link_dir.join("teleport");
     let shown = context.layout.inside(&path).display().to_string();
     let versions = context.layout.inside(&context.layout.versions);
@@ -195,7 +195,7 @@ pub fn replaced(context: &Context) -> Option<String> {
 /// was put back. With links that disagree, or an open journal, the file counts.
 ///
 /// Returns what the file says, where that is something else. Errors: as [`linked`].
-pub fn believe_links(context: &Context, updates: &mut Updates) -> Result<Option<Version>> {
+pub(crate) fn believe_links(context: &Context, updates: &mut Updates) -> Result<Option<Version>> {
     let mut spec = updates.spec().clone();
     let Some((version, edition)) = linked(context)?.filter(|_| !super::recover::is_needed(context)) else {
         return Ok(None);
@@ -213,7 +213,7 @@ pub fn believe_links(context: &Context, updates: &mut Updates) -> Result<Option<
 }
 
 /// The active revision; where `updates.yaml` names no edition, the one on disk.
-pub fn active(updates: &Updates, installed: &[Installed]) -> Option<Revision> {
+pub(crate) fn active(updates: &Updates, installed: &[Installed]) -> Option<Revision> {
     let spec = updates.spec();
     spec.active().or_else(|| {
         let version = spec.active_version.as_ref()?;
@@ -222,7 +222,7 @@ pub fn active(updates: &Updates, installed: &[Installed]) -> Option<Revision> {
 }
 
 /// The edition that a version's manifest names; `None` where it is missing or damaged. Errors: `permission`, `io`.
-pub fn edition_of(version_dir: &Path) -> Result<Option<Edition>> {
+pub(crate) fn edition_of(version_dir: &Path) -> Result<Option<Edition>> {
     Ok(seen(Manifest::read(version_dir))?.map(|manifest| manifest.edition))
 }
 
@@ -305,7 +305,7 @@ fn installed(
 }
 
 /// `<VERSION>` or `<VERSION>_<edition>`; anything else is not ours to touch.
-pub fn parse_dir(name: &str) -> Option<(Version, Option<Edition>)> {
+pub(crate) fn parse_dir(name: &str) -> Option<(Version, Option<Edition>)> {
     let (version, edition) = match name.split_once('_') {
         Some((version, edition)) => (version, Some(edition.parse().ok()?)),
         None => (name, None),
@@ -535,7 +535,7 @@ fn taken_over(layout: &Layout, inside: &Path) -> PathBuf {
 
 /// True for what carries the Go updater's own mark, and for a link that was made to enable such a file. In an image its
 /// target is a path inside. Errors: `permission`, `io`.
-pub fn is_foreign(layout: &Layout, path: &Path) -> Result<bool> {
+pub(crate) fn is_foreign(layout: &Layout, path: &Path) -> Result<bool> {
     Ok(unit_text(&layout.behind(path))?.is_some_and(|text| text.starts_with(FOREIGN_MARK)))
 }
 
@@ -549,7 +549,7 @@ fn foreign_timer(context: &Context) -> String {
 
 /// Why updates do not come by themselves on this running host, and what to do; none where the timer is as it should be,
 /// and where nothing is known of it.
-pub fn silent_timer(context: &Context) -> Option<String> {
+pub(crate) fn silent_timer(context: &Context) -> Option<String> {
     if context.layout.is_image() || !machine::is_systemd_booted() {
         return None;
     }
@@ -608,7 +608,7 @@ fn moved_links(context: &Context, versions: &Path) -> Result<Vec<(PathBuf, Node)
 }
 
 /// Links of ours in the usual link directory, where the settings name another one: nothing but `uninstall` looks there.
-pub fn links_in_usual_dir(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
+pub(crate) fn links_in_usual_dir(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
     let usual = Layout::new(&layout.root, layout.suffix.as_deref(), None)?.link_dir;
     let versions = layout.inside(&layout.versions);
@@ -624,7 +624,7 @@ fn links_into(dir: &Path, versions: &Path) -> Result<Vec<(PathBuf, Node)>> {
 /// are, and the program that they start. A unit that starts something else, a wrapper say, is the operator's business.
 ///
 /// Errors: `permission`, `io`.
-pub fn starts_elsewhere(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
+pub(crate) fn starts_elsewhere(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
     let dirs = UNIT_DIRS.map(|dir| layout.followed(Path::new(dir)));

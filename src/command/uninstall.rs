@@ -12,7 +12,7 @@ use crate::plan::{self, Node, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Runs the command.
-pub fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     if !durable::is_dir(&context.layout.versions)? {
         context.report.notice("nothing is installed");
         return Ok(0);

@@ -23,7 +23,7 @@ use protocol::Revision;
 const STALE_AFTER_SECONDS: u32 = 5;
 
 /// Runs the command.
-pub fn run(context: &mut Context, args: &Update) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, args: &Update) -> Result<u8> {
     let mut has_waited = false;
     errand::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched))
 }
@@ -219,7 +219,7 @@ fn wait_for_turn(
 }
 
 /// A cluster that does not answer is written down once, not every ten minutes.
-pub fn note(context: &Context, command: &str, error: &crate::report::Error) {
+pub(crate) fn note(context: &Context, command: &str, error: &crate::report::Error) {
     if error.code == Code::Interrupted {
         return;
     }

@@ -22,7 +22,7 @@ const NO_WAY_BACK: &str = "this host cannot downgrade to that version until the 
                            replaced by another one (that makes a new database backup)";
 
 /// Takes the versions from others, for `--repair`: what is in them is then looked at like any other damage.
-pub fn close(context: &Context) -> Result<()> {
+pub(crate) fn close(context: &Context) -> Result<()> {
     let closed = trust::close_versions(&context.layout)?;
     for path in &closed {
         context.report.warn(&format!(
@@ -40,7 +40,7 @@ pub fn close(context: &Context) -> Result<()> {
 }
 
 /// Says what is left to do where others could write the program that the agent was started from.
-pub fn warn_of_running(context: &Context, version_dir: &Path) {
+pub(crate) fn warn_of_running(context: &Context, version_dir: &Path) {
     if !context.layout.is_image() {
         let unit = &context.layout.unit;
         context.report.warn(&format!(
@@ -68,7 +68,7 @@ fn tell_others(context: &Context, updates: &Updates) -> Result<()> {
 }
 
 /// Runs the command.
-pub fn run(context: &mut Context, args: &Verify) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, args: &Verify) -> Result<u8> {
     recover::warn_if_pending(context);
     let status = errand::rounds(context, |context, fetched| check(context, args, fetched))?;
     if !args.repair {

@@ -9,7 +9,7 @@ use crate::cli::{OutputFormat, Version};
 use crate::report::{IoContext, Result};
 
 /// Prints the version.
-pub fn run(args: &Version) -> Result<u8> {
+pub(crate) fn run(args: &Version) -> Result<u8> {
     let version = env!("CARGO_PKG_VERSION");
     let text = match args.format {
         OutputFormat::Json => format!("{}\n", json!({ "version": version, "protocol": PROTOCOL })),
@@ -20,7 +20,7 @@ pub fn run(args: &Version) -> Result<u8> {
 }
 
 /// Writes to standard output; that nobody reads it is no failure.
-pub fn print(bytes: &[u8]) -> Result<u8> {
+pub(crate) fn print(bytes: &[u8]) -> Result<u8> {
     match std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(0),
         other => other.map(|()| 0).at("cannot write to", "standard output"),

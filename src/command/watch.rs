@@ -24,14 +24,14 @@ use crate::store::publish;
 use protocol::Revision;
 
 /// The name of the run back, for the lock and the journal.
-pub const COMMAND: &str = "watch";
+pub(crate) const COMMAND: &str = "watch";
 /// How long after its watch a version that fell in it may still be left, if the run back failed: some tries of the timer. Later
 /// too much was done on the host since.
 const BACK_WITHIN: SignedDuration = SignedDuration::from_hours(1);
 
 /// Watches the version that was committed: for `left`, or for as long as is configured (what follows a commit, such as
 /// the removal of a package, can take longer than the watch and must not use it up). Returns the exit status.
-pub fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) -> Result<u8> {
     let updates = context.open()?;
     let site = context.site(&updates, false)?;
     let left = left.unwrap_or(updates.spec().watch);
@@ -57,7 +57,7 @@ pub fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) -> Resu
 }
 
 /// A watch that was cut short is gone on with by the next run, for what is left of it. `Some`: it led back, with this status.
-pub fn resume(context: &mut Context, updates: &Updates) -> Result<Option<u8>> {
+pub(crate) fn resume(context: &mut Context, updates: &Updates) -> Result<Option<u8>> {
     let Some(watch) = updates.status().watch.clone() else {
         return Ok(None);
     };

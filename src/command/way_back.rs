@@ -12,7 +12,7 @@ use crate::plan::{self, Node, Plan, Step};
 use crate::report::{Code, Error, Result};
 
 /// Goes back from the version that `watch` is over. Always an error, but where another run has taken over.
-pub fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
+pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     if let Some(status) = errand::leave_session(context)? {
         return Ok(status);
     }

@@ -1,14 +1,15 @@
 //! `updates.yaml`, `.credentials` and `teleport.yaml`: what a file may say, as validated settings (SPEC §2).
 //! Nothing here decides what to do with a setting.
 
-pub mod agent;
-pub mod credentials;
-pub mod go_updater;
-pub mod status;
-pub mod updates;
+pub(crate) mod agent;
+pub(crate) mod credentials;
+pub(crate) mod go_updater;
+pub(crate) mod status;
+pub(crate) mod updates;
 
 pub use agent::AgentConfig;
-pub use credentials::Credentials;
+pub(crate) use credentials::Credentials;
 pub use go_updater::GoUpdater;
-pub use status::{LastResult, Outcome, Status};
+pub(crate) use status::Status;
+pub use status::{LastResult, Outcome};
 pub use updates::{Spec, Updates};

@@ -15,7 +15,7 @@ use crate::yaml::view::{View, read_document};
 use protocol::{Digest, Edition, Version};
 
 /// The snapshot's database file.
-pub const DATABASE_FILE: &str = "sqlite.db";
+pub(crate) const DATABASE_FILE: &str = "sqlite.db";
 /// The snapshot's description; written last, so that its presence means the copy is complete (RFD 0169 "Downgrades").
 pub const DESCRIPTION_FILE: &str = "backup.yaml";
 /// `version` of `backup.yaml` (RFD 0169).
@@ -246,7 +246,7 @@ pub fn validity(backup: &Backup, expect: &Expect<'_>) -> Result<()> {
 /// Whether the snapshot's bytes are what its description says, and a good database; reads the whole file.
 ///
 /// Errors: `backup_missing`, `backup_invalid`; `permission`, `io`.
-pub fn check_bytes(snapshot_dir: &Path, backup: &Backup) -> Result<()> {
+pub(crate) fn check_bytes(snapshot_dir: &Path, backup: &Backup) -> Result<()> {
     let Content::Database { size, sha256 } = &backup.content else { return Ok(()) };
     let file = snapshot_dir.join(DATABASE_FILE);
     if !durable::exists(&file)? {

@@ -13,12 +13,12 @@ use crate::report::{IoContext, Result};
 const CHUNK: usize = 256 * 1024;
 
 /// The digest and size in bytes of `path`.
-pub fn of_file(path: &Path) -> Result<(Digest, u64)> {
+pub(super) fn of_file(path: &Path) -> Result<(Digest, u64)> {
     File::open(path).and_then(|mut file| copy(&mut file, &mut io::sink())).at("cannot read", path)
 }
 
 /// Copies all of `from` and tells digest and size of what passed.
-pub fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<(Digest, u64)> {
+pub(super) fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<(Digest, u64)> {
     let mut hash = Sha256::new();
     let mut chunk = vec![0; CHUNK];
     let mut size = 0;

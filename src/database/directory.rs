@@ -22,17 +22,17 @@ const MAX_ASIDE: usize = 3;
 const MODE: u32 = 0o700;
 
 /// The snapshot of the version in `version_dir`.
-pub fn of(version_dir: &Path) -> PathBuf {
+pub(crate) fn of(version_dir: &Path) -> PathBuf {
     version_dir.join(NAME)
 }
 
 /// Where a new snapshot is made before [`install`].
-pub fn new_in(version_dir: &Path) -> PathBuf {
+pub(crate) fn new_in(version_dir: &Path) -> PathBuf {
     version_dir.join(NEW_NAME)
 }
 
 /// What a version in `version_dir` has put aside, the oldest first.
-pub fn asides(version_dir: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn asides(version_dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(numbered(version_dir)?.into_iter().map(|(_, path)| path).collect())
 }
 
@@ -56,7 +56,7 @@ fn numbered(version_dir: &Path) -> Result<Vec<(u32, PathBuf)>> {
 
 /// Moves the snapshot `dir` (on the same file system) to where it is never restored from, beside what is there from
 /// earlier runs; of more than three the oldest goes. An earlier one that is the very file goes too: it says no more.
-pub fn set_aside(version_dir: &Path, dir: &Path) -> Result<PathBuf> {
+pub(crate) fn set_aside(version_dir: &Path, dir: &Path) -> Result<PathBuf> {
     let earlier = numbered(version_dir)?;
     // Of a run that was cut short while it described the snapshot: nobody looks into it again.
     let _ = durable::sweep_temps(dir);
@@ -75,7 +75,7 @@ pub fn set_aside(version_dir: &Path, dir: &Path) -> Result<PathBuf> {
 }
 
 /// Makes `dir` empty, mode 0700, whatever a run before left there.
-pub fn make_fresh(dir: &Path) -> Result<()> {
+pub(crate) fn make_fresh(dir: &Path) -> Result<()> {
     durable::remove_tree(dir)?;
     durable::create_dir_all(dir)?;
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(MODE)).at("cannot set the mode of", dir)
@@ -84,7 +84,7 @@ pub fn make_fresh(dir: &Path) -> Result<()> {
 /// Puts the complete snapshot `new_dir` (on the same file system) in the place of the version's present one, which is
 /// removed. Repeated after a failure it goes on; after a crash either the old or the new one is there, [`sweep`] takes away
 /// the rest.
-pub fn install(version_dir: &Path, new_dir: &Path) -> Result<()> {
+pub(crate) fn install(version_dir: &Path, new_dir: &Path) -> Result<()> {
     let (place, old) = (of(version_dir), version_dir.join(OLD_NAME));
     // An exchange of the two names would be one step, and a second one would take it back.
     if !durable::exists(new_dir)? && durable::exists(&place)? {
@@ -103,7 +103,7 @@ pub fn install(version_dir: &Path, new_dir: &Path) -> Result<()> {
 
 /// Removes what an interrupted run left, and puts a snapshot back that was just being replaced. Not while a run is
 /// making a snapshot.
-pub fn sweep(version_dir: &Path) -> Result<()> {
+pub(crate) fn sweep(version_dir: &Path) -> Result<()> {
     let old = version_dir.join(OLD_NAME);
     if durable::exists(&old)? && !durable::exists(&of(version_dir))? {
         durable::rename(&old, &of(version_dir))?;

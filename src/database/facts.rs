@@ -9,7 +9,7 @@ use crate::report::{Code, Error, Result};
 /// Whether `db` can be replaced by rename: it is not mounted by itself, as a container's single file can be.
 ///
 /// Errors: `database_invalid` if it is a mount point.
-pub fn check_replaceable(db: &Path) -> Result<()> {
+pub(crate) fn check_replaceable(db: &Path) -> Result<()> {
     let path = sqlite::live_path(db)?;
     // What cannot be asked is found when it is renamed.
     let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();

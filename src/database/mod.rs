@@ -3,31 +3,31 @@
 //! A snapshot is a directory with `sqlite.db` and `backup.yaml`, replaced as a whole. Nothing here decides whether a
 //! version may be activated, starts or stops the agent, or moves links.
 
-pub mod backup;
+pub(crate) mod backup;
 mod digest;
-pub mod directory;
-pub mod evidence;
+pub(crate) mod directory;
+pub(crate) mod evidence;
 mod facts;
 mod hold;
 mod raw;
-pub mod restore;
-pub mod snapshot;
+pub(crate) mod restore;
+pub(crate) mod snapshot;
 mod snapshot_id;
 mod sqlite;
 mod stamp;
 mod stopped;
 
-pub use backup::{Backup, Content};
-pub use facts::check_replaceable;
-pub use hold::Hold;
-pub use raw::room_for_copy;
+pub(crate) use backup::{Backup, Content};
+pub(crate) use facts::check_replaceable;
+pub(crate) use hold::Hold;
+pub(crate) use raw::room_for_copy;
 pub use snapshot::{Pace, Subject, snapshot_online};
 pub use snapshot_id::SnapshotId;
-pub use stamp::{Stamp, check_left, is_unwritten};
-pub use stopped::{AtRest, describe_taken, has_log, link_ahead, snapshot_stopped, take_stopped, unlink_shared};
+pub(crate) use stamp::{Stamp, check_left, is_unwritten};
+pub(crate) use stopped::{AtRest, describe_taken, has_log, link_ahead, snapshot_stopped, take_stopped, unlink_shared};
 
 /// Whether the single file `db`, which nobody uses, is a good database; reads it whole.
-pub fn is_whole(db: &std::path::Path) -> bool {
+pub(crate) fn is_whole(db: &std::path::Path) -> bool {
     sqlite::check_at_rest(db).is_ok()
 }
 

@@ -51,7 +51,7 @@ pub(super) fn is_hollow(path: &Path, bytes: u64) -> bool {
 }
 
 /// Bytes that a snapshot of `db` can take on the disk.
-pub fn room_for_copy(db: &Path) -> u64 {
+pub(crate) fn room_for_copy(db: &Path) -> u64 {
     // An estimate: what cannot be looked at fails where it is copied.
     let Ok(db) = sqlite::live_path(db) else { return 0 };
     let of = |suffix| {

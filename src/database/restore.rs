@@ -27,7 +27,7 @@ const MAX_LABEL: usize = 1024;
 
 /// A snapshot that lies ready beside the live database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
+pub(crate) struct Prepared {
     db: PathBuf,
     file: PathBuf,
     absent: bool,
@@ -35,18 +35,18 @@ pub struct Prepared {
 
 impl Prepared {
     /// The prepared file, for the journal. Errors: `permission`, `io`.
-    pub fn stamp(&self) -> Result<Option<Stamp>> {
+    pub(crate) fn stamp(&self) -> Result<Option<Stamp>> {
         Stamp::of(&self.file)
     }
 
     /// Whether it is the file of the snapshot in `snapshot_dir` itself: after the swap there is no other copy.
-    pub fn is_second_name_of(&self, snapshot_dir: &Path) -> bool {
+    pub(crate) fn is_second_name_of(&self, snapshot_dir: &Path) -> bool {
         let file = FileId::of(&self.file);
         file.is_some() && file == FileId::of(snapshot_dir.join(DATABASE_FILE))
     }
 
     /// Whether the prepared file is a good database; reads it whole. Errors: `backup_invalid`; `permission`, `io`.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         sqlite::acting(&self.file, sqlite::check_at_rest).map_err(|error| match error.code {
             Code::DatabaseInvalid => invalid(&format!("is no longer a valid SQLite database: {}", error.what)),
             _ => error,
@@ -63,7 +63,7 @@ impl Prepared {
 ///
 /// Errors: `backup_missing`, `backup_invalid`, `no_space` (see [`prepare_by_link`]), `permission`, `io`; nothing is
 /// left then.
-pub fn prepare(snapshot_dir: &Path, db: &Path, trusted: Option<SnapshotId>) -> Result<Prepared> {
+pub(crate) fn prepare(snapshot_dir: &Path, db: &Path, trusted: Option<SnapshotId>) -> Result<Prepared> {
     make(snapshot_dir, db, trusted, copy_out)
 }
 
@@ -71,7 +71,7 @@ pub fn prepare(snapshot_dir: &Path, db: &Path, trusted: Option<SnapshotId>) -> R
 ///
 /// After the swap the live database *is* the snapshot's file, so the caller removes that snapshot directory, whose
 /// digest will not hold any more. Errors: as [`prepare`]; `io` if the two are on different file systems.
-pub fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<SnapshotId>) -> Result<Prepared> {
+pub(crate) fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<SnapshotId>) -> Result<Prepared> {
     make(snapshot_dir, db, trusted, |source, target| {
         // What has no digest to compare need not be read: it may be what cannot be.
         let described = match trusted {
@@ -120,7 +120,7 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
 /// the database it leaves is already snapshotted; `look` proves both once more, as late as possible.
 ///
 /// Errors: those of `look`; `database_busy` if a log turns up behind the rename; `backup_missing`, `permission`, `io`.
-pub fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Result<()> {
+pub(crate) fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Result<()> {
     if prepared.absent {
         look()?;
         if durable::exists(&prepared.file)? {
@@ -144,7 +144,7 @@ pub fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Result<()> 
 }
 
 /// Swaps in what [`prepare`] left beside `db` for a restore; true if there was something. As [`commit`].
-pub fn swap(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
+pub(crate) fn swap(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
     let db = sqlite::live_path(db)?;
     let file = prepared_path(&db);
     match durable::exists(&file)? {
@@ -154,7 +154,7 @@ pub fn swap(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
 }
 
 /// Removes the live database, of which `prepare` has left an empty file: the restore of "no database". As [`swap`].
-pub fn swap_absent(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
+pub(crate) fn swap_absent(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
     let db = sqlite::live_path(db)?;
     let file = prepared_path(&db);
     let is_there = durable::exists(&file)?;
@@ -195,7 +195,7 @@ fn remove_database(db: &Path) -> Result<()> {
 
 /// Puts the log that is kept in `snapshot_dir` back beside the live database `db`, which was not replaced and is still the
 /// file of `left`: a swap that was cut short has taken it away.
-pub fn return_log(snapshot_dir: &Path, db: &Path, left: Option<Stamp>) -> Result<()> {
+pub(crate) fn return_log(snapshot_dir: &Path, db: &Path, left: Option<Stamp>) -> Result<()> {
     let db = sqlite::live_path(db)?;
     let kept = snapshot_dir.join(DATABASE_FILE);
     // With rows of later in the file the log does not fit it any more.
@@ -235,17 +235,17 @@ fn logs_of(file: &Path) -> Result<Vec<(PathBuf, &'static str)>> {
 }
 
 /// Whether the restore that was prepared beside `db` has not happened.
-pub fn is_prepared(db: &Path) -> Result<bool> {
+pub(crate) fn is_prepared(db: &Path) -> Result<bool> {
     durable::exists(&prepared_path(&sqlite::live_path(db)?))
 }
 
 /// Whether this run's own snapshot still lies ready for an undo: its swap has not happened.
-pub fn is_undo_prepared(db: &Path) -> Result<bool> {
+pub(crate) fn is_undo_prepared(db: &Path) -> Result<bool> {
     durable::exists(&undo_path(&sqlite::live_path(db)?))
 }
 
 /// Removes what [`prepare`] left beside `db`, if anything.
-pub fn discard(db: &Path) -> Result<()> {
+pub(crate) fn discard(db: &Path) -> Result<()> {
     let db = sqlite::live_path(db)?;
     let undo = undo_path(&db);
     for log in sqlite::LOGS {
@@ -256,7 +256,7 @@ pub fn discard(db: &Path) -> Result<()> {
 }
 
 /// Where a snapshot lies ready for the restore of `db`.
-pub fn prepared_path(db: &Path) -> PathBuf {
+pub(crate) fn prepared_path(db: &Path) -> PathBuf {
     let name = db.file_name().unwrap_or_default().to_string_lossy();
     durable::parent(db).join(format!(".{name}.teleport-update"))
 }

@@ -7,7 +7,7 @@ use protocol::Digest;
 use serde::{Deserialize, Serialize};
 
 /// What there is instead of a database.
-pub const ABSENT: &str = "absent";
+pub(super) const ABSENT: &str = "absent";
 /// What there is instead of a digest.
 const LINKED: &str = "linked";
 

@@ -22,15 +22,15 @@ use crate::report::{Code, Error, IoContext, Result};
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
 /// Names of the files that belong to a database file.
-pub const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
+pub(super) const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// Those of them that can hold rows.
-pub const LOGS: [&str; 2] = ["-wal", "-journal"];
+pub(super) const LOGS: [&str; 2] = ["-wal", "-journal"];
 
 /// The database's own path: SQLite names its sidecars after the link's target, and a rename must not replace a link. A link
 /// that others than root can make is not followed.
 ///
 /// Errors: `io` where it cannot be told what it leads to.
-pub fn live_path(db: &Path) -> Result<PathBuf> {
+pub(super) fn live_path(db: &Path) -> Result<PathBuf> {
     match Acting::beside(db) {
         Ok(acting) if !acting.is_foreign() => durable::real(db),
         Err(error) if error.code != Code::Permission => Err(error),
@@ -42,7 +42,7 @@ pub fn live_path(db: &Path) -> Result<PathBuf> {
 /// the file has with them.
 ///
 /// Errors: those of `work`; `permission` if that is not to be told.
-pub fn acting<T>(db: &Path, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+pub(super) fn acting<T>(db: &Path, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     let acting = opened_up(db)?;
     let here = acting.path(db);
     acting.act(|| work(&here))
@@ -52,14 +52,14 @@ pub fn acting<T>(db: &Path, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> 
 /// else neither this nor his agent could work with it.
 ///
 /// Errors: `permission` if that is not to be told.
-pub fn opened_up(db: &Path) -> Result<Acting> {
+pub(super) fn opened_up(db: &Path) -> Result<Acting> {
     let acting = Acting::beside(db)?;
     acting.open_up(&["", "-wal", "-shm", "-journal"].map(|suffix| beside(db, suffix)));
     Ok(acting)
 }
 
 /// What stands at `path`; a link counts as what it is where others than root can make one.
-pub fn look(path: &Path) -> std::io::Result<Metadata> {
+pub(super) fn look(path: &Path) -> std::io::Result<Metadata> {
     match Acting::beside(path) {
         Ok(acting) if !acting.is_foreign() => std::fs::metadata(path),
         _ => std::fs::symlink_metadata(path),
@@ -68,12 +68,12 @@ pub fn look(path: &Path) -> std::io::Result<Metadata> {
 
 /// Opens `path` for reading, with the rights of whose directory it is in; a link that others can make is not followed, and
 /// a pipe in its place is not waited for.
-pub fn open(path: &Path) -> std::io::Result<File> {
+pub(super) fn open(path: &Path) -> std::io::Result<File> {
     Acting::beside(path).map_err(|error| std::io::Error::other(error.what))?.open(path)
 }
 
 /// `path` with `suffix` behind its name.
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
@@ -83,7 +83,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// done its work (sqlite.org, `PRAGMA journal_mode`, PERSIST).
 ///
 /// Errors: `permission`, `io`.
-pub fn log_size(file: &Path) -> Result<u64> {
+pub(super) fn log_size(file: &Path) -> Result<u64> {
     let (size, is_file) = match look(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         other => other.at("cannot look at", file).map(|meta| (meta.len(), meta.is_file()))?,
@@ -102,7 +102,7 @@ pub fn log_size(file: &Path) -> Result<u64> {
 /// Reading alone would not do: a hot journal must be rolled back and a log without its index be recovered, which is
 /// what the agent would do at its next start. As root, SQLite gives new sidecars the owner of the database. SQLite opens
 /// files by their names whenever it likes: all use of the connection, its end too, is within [`acting`].
-pub fn open_live(db: &Path, wait: Duration) -> Result<Connection> {
+pub(super) fn open_live(db: &Path, wait: Duration) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect(db, db, flags)?;
     let set = connection.busy_timeout(wait).and_then(|()| connection.execute_batch("PRAGMA trusted_schema = OFF"));
@@ -111,7 +111,7 @@ pub fn open_live(db: &Path, wait: Duration) -> Result<Connection> {
 }
 
 /// Opens a single-file database that nobody else uses, without locks and without making sidecars.
-pub fn open_at_rest(db: &Path) -> Result<Connection> {
+pub(super) fn open_at_rest(db: &Path) -> Result<Connection> {
     let path = std::path::absolute(db).unwrap_or_else(|_| db.to_owned());
     let uri = format!("file:{}?immutable=1", percent_encode(path.as_os_str().as_bytes(), ESCAPED));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
@@ -167,7 +167,7 @@ unsafe extern "C" fn as_it_is(_: *mut ffi::sqlite3_vfs, name: *const c_char, roo
 }
 
 /// `PRAGMA quick_check`: `database_invalid` with the first complaint unless it is `ok`.
-pub fn quick_check(connection: &Connection, db: &Path) -> Result<()> {
+pub(super) fn quick_check(connection: &Connection, db: &Path) -> Result<()> {
     let verdict: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(|error| explain(error, "cannot check", db))?;
@@ -179,17 +179,17 @@ pub fn quick_check(connection: &Connection, db: &Path) -> Result<()> {
 }
 
 /// Whether a single file that nobody uses is a good database: `database_invalid` if not.
-pub fn check_at_rest(db: &Path) -> Result<()> {
+pub(super) fn check_at_rest(db: &Path) -> Result<()> {
     quick_check(&open_at_rest(db)?, db)
 }
 
 /// True if waiting may help.
-pub fn is_busy(error: &rusqlite::Error) -> bool {
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 /// Turns an SQLite error into ours; `action` is a clause such as "cannot open".
-pub fn explain(error: rusqlite::Error, action: &str, db: &Path) -> Error {
+pub(super) fn explain(error: rusqlite::Error, action: &str, db: &Path) -> Error {
     let (code, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             (Code::DatabaseBusy, "another program has locked the database; run the command again when it has finished")
@@ -206,6 +206,6 @@ pub fn explain(error: rusqlite::Error, action: &str, db: &Path) -> Error {
 }
 
 /// SQLite's refusal, for calls that report a lock held by another in another way.
-pub fn busy() -> rusqlite::Error {
+pub(super) fn busy() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
 }

@@ -44,7 +44,7 @@ impl Stamp {
 /// and without a log but the one that is kept there.
 ///
 /// Errors: `database_busy`; `permission`, `io`.
-pub fn check_left(db: &Path, left: Option<Stamp>, snapshot_dir: &Path) -> Result<()> {
+pub(crate) fn check_left(db: &Path, left: Option<Stamp>, snapshot_dir: &Path) -> Result<()> {
     let path = sqlite::live_path(db)?;
     let kept = snapshot_dir.join(super::backup::DATABASE_FILE);
     let mut untouched = Stamp::of(&path)? == left;
@@ -62,7 +62,7 @@ pub(super) fn used(db: &Path) -> Error {
 }
 
 /// Whether `db` is the file of `stamp` with nothing written to it or beside it.
-pub fn is_unwritten(db: &Path, stamp: Option<Stamp>) -> Result<bool> {
+pub(crate) fn is_unwritten(db: &Path, stamp: Option<Stamp>) -> Result<bool> {
     let path = sqlite::live_path(db)?;
     let logs = sqlite::LOGS.iter().map(|suffix| sqlite::log_size(&sqlite::beside(&path, suffix)));
     let logs = logs.sum::<Result<u64>>()?;

@@ -25,7 +25,7 @@ use crate::report::{Code, Error, IoContext, Result};
 
 /// What the caller is about to do with a database at rest.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct AtRest {
+pub(crate) struct AtRest {
     /// The live file will be replaced by rename before anything writes to it: it may be linked in place of copied.
     pub will_be_replaced: bool,
     /// A failed run is being undone: a database that cannot be opened is kept with its log, marked `failed`.
@@ -34,7 +34,7 @@ pub struct AtRest {
 
 /// What [`take_stopped`] has taken, for the journal.
 #[derive(Debug)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// What it holds.
     pub id: SnapshotId,
     /// The live file when it was at rest; none if there was none.
@@ -51,7 +51,7 @@ pub struct Taken {
 /// complete.
 ///
 /// Errors: `no_space`, `read_only`, which are better found before the agent is stopped; `permission`, `io`.
-pub fn link_ahead(db: &Path, dir: &Path) -> Result<bool> {
+pub(crate) fn link_ahead(db: &Path, dir: &Path) -> Result<bool> {
     let db = sqlite::live_path(db)?;
     directory::make_fresh(dir)?;
     if Owner::of(&db)?.is_none() {
@@ -74,7 +74,7 @@ pub fn link_ahead(db: &Path, dir: &Path) -> Result<bool> {
 ///
 /// Errors: `database_busy` if another program still has it, `database_invalid` if it cannot be opened (unless
 /// `even_if_damaged`: then its log is kept beside it), `interrupted`, `no_space`, `permission`, `io`.
-pub fn take_stopped(
+pub(crate) fn take_stopped(
     db: &Path,
     dir: &Path,
     subject: &Subject<'_>,
@@ -115,7 +115,7 @@ pub fn take_stopped(
 /// when it was taken, is described as one of a version that failed; the second value is what is wrong with it.
 ///
 /// Errors: `backup_missing` if nothing was taken; `no_space`, `permission`, `io`.
-pub fn describe_taken(dir: &Path, subject: &Subject<'_>) -> Result<(Backup, Option<Error>)> {
+pub(crate) fn describe_taken(dir: &Path, subject: &Subject<'_>) -> Result<(Backup, Option<Error>)> {
     let copy = dir.join(DATABASE_FILE);
     if !durable::exists(&copy)? {
         let absent = Backup::read(dir)?.ok_or_else(|| missing(&dir.join(DESCRIPTION_FILE)))?;
@@ -143,7 +143,7 @@ pub fn describe_taken(dir: &Path, subject: &Subject<'_>) -> Result<(Backup, Opti
 ///
 /// Errors: `database_busy` if another program still has it, `database_invalid` if it is damaged (unless
 /// [`AtRest::even_if_damaged`]), `interrupted`, `no_space`, `permission`, `io`.
-pub fn snapshot_stopped(
+pub(crate) fn snapshot_stopped(
     db: &Path,
     dir: &Path,
     subject: &Subject<'_>,
@@ -233,7 +233,7 @@ fn settle_acting(here: &Path, db: &Path, clock: &Clock<'_>, check: impl Fn(&Conn
 }
 
 /// Removes the names in `dir` of what the live database `db` consists of.
-pub fn unlink_shared(dir: &Path, db: &Path) -> Result<()> {
+pub(crate) fn unlink_shared(dir: &Path, db: &Path) -> Result<()> {
     let (copy, db) = (dir.join(DATABASE_FILE), sqlite::live_path(db)?);
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let name = sqlite::beside(&copy, suffix);
@@ -246,7 +246,7 @@ pub fn unlink_shared(dir: &Path, db: &Path) -> Result<()> {
 }
 
 /// Whether a log or journal may hold rows; what cannot be looked at may.
-pub fn has_log(db: &Path) -> bool {
+pub(crate) fn has_log(db: &Path) -> bool {
     sqlite::LOGS.iter().any(|suffix| sqlite::log_size(&sqlite::beside(db, suffix)).map_or(true, |size| size > 0))
 }
 

@@ -1,16 +1,16 @@
 //! The one way to change the host: run a plan's steps under the journal, undo them in reverse if one fails, finish
 //! them after the commit, and do either from the journal alone after a crash.
 
-pub mod journal;
+pub(crate) mod journal;
 mod left;
-pub mod prepare;
-pub mod recovery;
-pub mod room;
-pub mod site;
+pub(crate) mod prepare;
+pub(crate) mod recovery;
+pub(crate) mod room;
+pub(crate) mod site;
 mod steps;
 #[cfg(test)]
 mod tests;
-pub mod unmanaged;
+pub(crate) mod unmanaged;
 
 use crate::database::SnapshotId;
 use std::os::unix::fs::MetadataExt;
@@ -24,10 +24,10 @@ use crate::plan::{Direction, Plan, Step, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::store::publish;
 use journal::{Journal, Note, Opening, Record, Writer};
-pub use site::Site;
+pub(crate) use site::Site;
 
 /// The configuration that the commit will put in place.
-pub const NEXT_CONFIG: &str = ".updates.yaml.next";
+pub(crate) const NEXT_CONFIG: &str = ".updates.yaml.next";
 /// Proxy passwords and mirror tokens, in the versions directory.
 const CREDENTIALS: &str = ".credentials";
 /// Those that the commit will put in place; empty if none are kept.
@@ -36,7 +36,7 @@ const NEXT_CREDENTIALS: &str = ".credentials.next";
 /// What the commit puts in place, beside what the steps did. They are one change: a password belongs to the address that
 /// stands in the settings, and is never sent to another.
 #[derive(Debug, Default)]
-pub struct Next {
+pub(crate) struct Next {
     /// `updates.yaml`, whole.
     pub config: Option<String>,
     /// `.credentials`, whole; empty if none are kept.
@@ -47,14 +47,14 @@ pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// How an executed plan ended; an undone or broken one is an error.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// Something after the commit failed: the new version stays, the command fails.
     pub after: Option<Error>,
 }
 
 /// A failure before the commit; everything is as it was, or `recovery` says that it is not yet.
 #[derive(Debug)]
-pub struct Undone {
+pub(crate) struct Undone {
     /// What failed.
     pub error: Error,
     /// The new version itself is to blame (it did not become healthy).
@@ -70,7 +70,7 @@ pub struct Undone {
 ///
 /// # Errors
 /// [`Undone`]: a step failed and everything before it was undone.
-pub fn run(
+pub(crate) fn run(
     site: &Site<'_>,
     plan: &Plan,
     command: &str,
@@ -142,7 +142,7 @@ pub fn run(
 ///
 /// # Errors
 /// Nothing has changed, or the next run finishes it.
-pub fn settle(site: &Site<'_>, command: &str, next: Next) -> Result<()> {
+pub(crate) fn settle(site: &Site<'_>, command: &str, next: Next) -> Result<()> {
     let mut next = Some(next);
     let run =
         run(site, &Plan::none(Direction::Same), command, &mut |_| Ok(next.take().unwrap_or_default()), &mut |_| {});

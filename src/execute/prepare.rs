@@ -22,7 +22,7 @@ use protocol::{Arch, Revision};
 const HOSTS_FAULT: &str = "the cause is this host, not the release; the next run tries again";
 
 /// What the preparation needs besides the site.
-pub struct Supply<'a> {
+pub(crate) struct Supply<'a> {
     /// For the archive; made only if something is to be downloaded.
     pub client: &'a Client,
     /// Where archives are.
@@ -43,7 +43,7 @@ pub struct Supply<'a> {
 
 /// A version that was downloaded and checked, and is not installed yet; removed when it is dropped.
 #[derive(Debug)]
-pub struct Staged {
+pub(crate) struct Staged {
     dir: String,
     staging: PathBuf,
     manifest: Manifest,
@@ -51,7 +51,7 @@ pub struct Staged {
 
 impl Staged {
     /// Makes it an installed version. Called under the lock.
-    pub fn publish(self, site: &Site<'_>) -> Result<()> {
+    pub(crate) fn publish(self, site: &Site<'_>) -> Result<()> {
         publish::publish(&self.staging, &site.version_dir(&self.dir), &self.manifest)
     }
 }
@@ -65,7 +65,7 @@ impl Drop for Staged {
 
 /// A download that came to nothing.
 #[derive(Debug)]
-pub struct Failed {
+pub(crate) struct Failed {
     /// Why.
     pub error: Error,
     /// Some of the archive had come: the next try costs as much.
@@ -73,7 +73,7 @@ pub struct Failed {
 }
 
 /// Runs the plan's preparing steps but a download, if there is room for the whole plan.
-pub fn run(site: &Site<'_>, plan: &Plan) -> Result<()> {
+pub(crate) fn run(site: &Site<'_>, plan: &Plan) -> Result<()> {
     room::check(site, plan, None)?;
     for step in &plan.prepare {
         super::steps::perform(site, plan, step)?;
@@ -83,7 +83,7 @@ pub fn run(site: &Site<'_>, plan: &Plan) -> Result<()> {
 }
 
 /// Downloads the version that the plan fetches into a staging directory, if there is room for the whole plan.
-pub fn download(
+pub(crate) fn download(
     site: &Site<'_>,
     plan: &Plan,
     revision: &Revision,

@@ -11,7 +11,7 @@ use crate::report::{Code, Error, Result};
 
 /// What recovery did.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Recovered {
+pub(crate) enum Recovered {
     /// There was nothing to recover.
     Nothing,
     /// The run was finished: it had been committed.
@@ -21,7 +21,7 @@ pub enum Recovered {
 }
 
 /// Whether a run was interrupted.
-pub fn is_pending(versions: &Path) -> bool {
+pub(crate) fn is_pending(versions: &Path) -> bool {
     journal::is_open(versions)
 }
 
@@ -30,7 +30,7 @@ pub fn is_pending(versions: &Path) -> bool {
 /// there, or nothing.
 ///
 /// Errors: `journal_unknown` if something else is there; `io`.
-pub fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
+pub(crate) fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
     if journal.is_closed() || (!journal.is_committed() && journal.to_undo().is_empty()) {
         return Ok(());
     }
@@ -74,7 +74,7 @@ pub fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
 ///
 /// # Errors
 /// The journal is not understood, or a step cannot be undone yet: the journal stays, the next run goes on.
-pub fn run(site: &Site<'_>, mut journal: Journal, regret: &mut dyn FnMut(&Journal)) -> Result<Recovered> {
+pub(crate) fn run(site: &Site<'_>, mut journal: Journal, regret: &mut dyn FnMut(&Journal)) -> Result<Recovered> {
     if journal.is_closed() {
         journal.close()?;
         return Ok(Recovered::Nothing);

@@ -28,7 +28,7 @@ struct Need {
 /// Checks that `plan` fits. `version`: the bytes of a version that is still to be unpacked.
 ///
 /// Errors: [`Code::NoSpace`].
-pub fn check(site: &Site<'_>, plan: &Plan, version: Option<u64>) -> Result<()> {
+pub(crate) fn check(site: &Site<'_>, plan: &Plan, version: Option<u64>) -> Result<()> {
     check_for(site, plan, version, database::room_for_copy(&site.database()))
 }
 

@@ -26,14 +26,14 @@ pub(super) fn remember(versions: &Path, plan: &Plan) -> Result<()> {
 }
 
 /// The plan that `remember` noted; `None` where there is no way back.
-pub fn noted(versions: &Path) -> Result<Option<Plan>> {
+pub(crate) fn noted(versions: &Path) -> Result<Option<Plan>> {
     let file = versions.join(UNMANAGED).join(PLAN);
     let text = durable::read_limited(&file, MAX_PLAN)?;
     Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
 }
 
 /// Removes what was kept. Not copies that a package's removal needs: one that was cut short has the only good ones there.
-pub fn forget(versions: &Path) -> Result<()> {
+pub(crate) fn forget(versions: &Path) -> Result<()> {
     let kept = versions.join(UNMANAGED);
     if !durable::exists(&kept)? {
         return Ok(());

@@ -24,11 +24,11 @@ const OWN_FILE: u32 = 0o600;
 /// How often something is kept that its owner put in the place of what belongs there: nobody else needs it.
 const MAX_ASIDE: u32 = 99;
 /// Below it this process's descriptors are names (proc_pid_fd(5)).
-pub const HANDLES: &str = "/proc/self/fd";
+pub(crate) const HANDLES: &str = "/proc/self/fd";
 
 /// Whose rights are used for the files of a directory.
 #[derive(Debug, Clone)]
-pub struct Acting(Option<Theirs>);
+pub(crate) struct Acting(Option<Theirs>);
 
 /// Another user's rights, and his directory.
 #[derive(Debug, Clone)]
@@ -51,12 +51,12 @@ struct Place {
 
 impl Acting {
     /// With root's own rights, where nobody else can change anything.
-    pub const SELF: Self = Self(None);
+    pub(crate) const SELF: Self = Self(None);
 
     /// For `file` and what is beside it. Ours, where nobody else can change its directory, or any above it.
     ///
     /// Errors: `permission` where others may write to a directory that is root's: on whose behalf is not to be told.
-    pub fn beside(file: &Path) -> Result<Self> {
+    pub(crate) fn beside(file: &Path) -> Result<Self> {
         // Whoever is not root has no right to lend.
         if !machine::is_root() {
             return Ok(Self(None));
@@ -83,12 +83,12 @@ impl Acting {
     }
 
     /// True if this is another user's directory.
-    pub fn is_foreign(&self) -> bool {
+    pub(crate) fn is_foreign(&self) -> bool {
         self.0.is_some()
     }
 
     /// The name by which `file` is reached with these rights: below its directory as that is open here, while this value lives.
-    pub fn path(&self, file: &Path) -> PathBuf {
+    pub(crate) fn path(&self, file: &Path) -> PathBuf {
         match (self.place(), file.file_name()) {
             (Some(place), Some(name)) if durable::parent(file) == place.dir => place.name().join(name),
             _ => file.to_owned(),
@@ -98,7 +98,7 @@ impl Acting {
     /// Does `work` with these rights; of this thread alone, and nothing that `work` starts may run on.
     ///
     /// Errors: those of `work`; `permission` if the rights cannot be taken on.
-    pub fn act<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn act<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let _acting = match &self.0 {
             None => None,
             Some(theirs) => Some(Rights::lent(theirs).at("cannot act as the owner of", "the agent's files")?),
@@ -111,7 +111,7 @@ impl Acting {
     /// is in the way. With his where root has none (NFS).
     ///
     /// Errors: those of `work`; `permission` as of [`Self::act`].
-    pub fn names<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
+    pub(crate) fn names<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
         match self.place().map(|_| work()) {
             None => self.act(work),
             Some(Err(error)) if error.code == Code::Permission => self.act(work),
@@ -122,7 +122,7 @@ impl Acting {
     /// Removes `file`. A directory that others put in its place is kept beside it.
     ///
     /// Errors: `permission`, `io`.
-    pub fn remove(&self, file: &Path) -> Result<()> {
+    pub(crate) fn remove(&self, file: &Path) -> Result<()> {
         let here = self.path(file);
         self.names(|| match self.is_foreign() && std::fs::symlink_metadata(&here).is_ok_and(|meta| meta.is_dir()) {
             true => set_aside(&here),
@@ -131,7 +131,7 @@ impl Acting {
     }
 
     /// Makes `file`, theirs from the beginning. Errors: `permission`, `no_space`, `io`.
-    pub fn create_new(&self, file: &Path, mode: u32) -> Result<File> {
+    pub(crate) fn create_new(&self, file: &Path, mode: u32) -> Result<File> {
         let made = self.names(|| durable::create_new(&self.path(file), mode).at("cannot make", file))?;
         if let Some(theirs) = &self.0
             && made.metadata().at("cannot look at", file)?.uid() != theirs.uid
@@ -142,7 +142,7 @@ impl Acting {
     }
 
     /// Opens `file` for reading. A link that others can make is not followed, and a pipe in its place is not waited for.
-    pub fn open(&self, file: &Path) -> io::Result<File> {
+    pub(crate) fn open(&self, file: &Path) -> io::Result<File> {
         let reading = |flags: OFlags, path: &Path| {
             let flags = i32::try_from((flags | OFlags::NONBLOCK).bits()).unwrap_or_default();
             File::options().read(true).custom_flags(flags).open(path)
@@ -162,7 +162,7 @@ impl Acting {
 
     /// Gives the owner back what he has taken from himself: the permissions without which neither he nor his agent could work
     /// with `files` and in their directory. What cannot be given back fails where it is used.
-    pub fn open_up(&self, files: &[PathBuf]) {
+    pub(crate) fn open_up(&self, files: &[PathBuf]) {
         let Some(place) = self.place() else { return };
         let own: Vec<OwnedFd> = files.iter().filter_map(|file| self.own(file).ok().flatten()).collect();
         let parts = place.his.iter().map(|dir| (dir, OWN_DIRECTORY)).chain(own.iter().map(|file| (file, OWN_FILE)));
@@ -180,7 +180,7 @@ impl Acting {
     /// directories above it likewise.
     ///
     /// Errors: `permission`, `io`.
-    pub fn make_dir(dir: &Path) -> Result<()> {
+    pub(crate) fn make_dir(dir: &Path) -> Result<()> {
         // A link would lead where its owner says.
         if std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir()) || !Self::beside(dir)?.is_foreign() {
             return Ok(());
@@ -209,7 +209,7 @@ impl Acting {
     /// Gives `file`, which must be theirs already, the group `gid` and the permissions `mode`.
     ///
     /// Errors: `permission`, `io`.
-    pub fn give(&self, file: &Path, uid: u32, gid: u32, mode: u32) -> Result<()> {
+    pub(crate) fn give(&self, file: &Path, uid: u32, gid: u32, mode: u32) -> Result<()> {
         let opened = self.open(file).at("cannot open", file)?;
         let meta = opened.metadata().at("cannot look at", file)?;
         let theirs = self.0.as_ref().is_none_or(|theirs| meta.uid() == theirs.uid && uid == theirs.uid);
@@ -224,7 +224,7 @@ impl Acting {
 
     /// Gives the file `from`, of theirs or ours, the further name `to` in a directory of `of_target`'s. A link is not
     /// followed, nor is another's file linked.
-    pub fn link(&self, from: &Path, to: &Path, of_target: &Self) -> Result<io::Result<()>> {
+    pub(crate) fn link(&self, from: &Path, to: &Path, of_target: &Self) -> Result<io::Result<()>> {
         if !self.is_foreign() && !of_target.is_foreign() {
             return Ok(std::fs::hard_link(from, to));
         }
@@ -372,7 +372,7 @@ fn fs_gid(gid: u32) -> u32 {
 }
 
 /// What a name in a directory leads to, unless others decide that: then the name.
-pub fn own_path(root: &Path, inside: &Path) -> PathBuf {
+pub(crate) fn own_path(root: &Path, inside: &Path) -> PathBuf {
     let is_image = root != Path::new("/");
     let mut ours = true;
     super::layout::follow_while(root, inside, &mut |path| {

@@ -17,7 +17,7 @@ const RIGHTS: ABI = ABI::V6;
 
 /// What of the cage holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cage {
+pub(crate) struct Cage {
     /// Why Landlock is not (wholly) in force; `None`: it is.
     pub landlock: Option<String>,
     /// Why seccomp is not in force; `None`: it is.
@@ -26,7 +26,7 @@ pub struct Cage {
 
 impl Cage {
     /// For the debug log: a line for each part that does not hold.
-    pub fn gaps(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn gaps(&self) -> impl Iterator<Item = String> {
         let gap = |part: &str, why: &Option<String>| {
             why.as_ref().map(|why| format!("{part} does not fully restrict the unpacking thread: {why}"))
         };
@@ -36,7 +36,7 @@ impl Cage {
 
 /// Shuts the calling thread in: from now on it can read and write files and folders below `dir` alone, by any path and
 /// any handle that it has yet to open, and can start threads but no program.
-pub fn enter(dir: impl AsFd) -> Cage {
+pub(crate) fn enter(dir: impl AsFd) -> Cage {
     let landlock = match restrict_files(dir) {
         Ok(RulesetStatus::FullyEnforced) => None,
         Ok(RulesetStatus::PartiallyEnforced) => Some("this kernel supports only an older version".to_owned()),

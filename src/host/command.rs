@@ -23,7 +23,7 @@ use crate::host::signal::Signals;
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Bytes kept of each output stream; the rest is read and dropped, so that the program never blocks on us.
-pub const OUTPUT_LIMIT: usize = 64 * 1024;
+pub(crate) const OUTPUT_LIMIT: usize = 64 * 1024;
 /// Time for a program without a time-out of its own: long for a loaded host, short for a person waiting.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between SIGTERM and SIGKILL: enough to remove temporary files.
@@ -47,7 +47,7 @@ const TOOLS: [&str; 6] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/
 
 /// A program to be run.
 #[derive(Debug, Clone)]
-pub struct Command {
+pub(crate) struct Command {
     program: PathBuf,
     args: Vec<OsString>,
     env: BTreeMap<OsString, OsString>,
@@ -58,7 +58,7 @@ pub struct Command {
 
 /// How long another updater is let go on.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub(crate) struct Patience {
     /// Until its first sign of life.
     pub first: Duration,
     /// Without a sign of life.
@@ -71,7 +71,7 @@ pub struct Patience {
 
 /// How another updater ended.
 #[derive(Debug)]
-pub struct Heard {
+pub(crate) struct Heard {
     /// Exit status or signal; `None` if not even SIGKILL ended it.
     pub status: Option<ExitStatus>,
     /// It said how it ended.
@@ -82,7 +82,7 @@ pub struct Heard {
 
 /// What a program that ended by itself left behind.
 #[derive(Debug, Clone)]
-pub struct Output {
+pub(crate) struct Output {
     /// Exit status or signal.
     pub status: ExitStatus,
     /// Standard output, at most [`OUTPUT_LIMIT`] bytes.
@@ -95,7 +95,7 @@ pub struct Output {
 
 impl Command {
     /// `program` is a path, or a name looked for in the system's directories; 60 s unless told otherwise.
-    pub fn new(program: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
             program: PathBuf::from(program.as_ref()),
             args: Vec::new(),
@@ -108,28 +108,28 @@ impl Command {
 
     /// Adds one argument.
     #[must_use]
-    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self
     }
 
     /// Adds arguments.
     #[must_use]
-    pub fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+    pub(crate) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
     /// Sets a variable beside PATH, LANG and LC_ALL, which are all that the program gets otherwise.
     #[must_use]
-    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.insert(name.as_ref().to_owned(), value.as_ref().to_owned());
         self
     }
 
     /// How long the program may run before it and its group are ended.
     #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
+    pub(crate) fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
@@ -138,14 +138,14 @@ impl Command {
     /// may be closed to `nobody`, only the file itself must be executable. Without root, or where there is no such id
     /// (a rootless container), it runs as the caller.
     #[must_use]
-    pub fn unprivileged(mut self) -> Self {
+    pub(crate) fn unprivileged(mut self) -> Self {
         self.unprivileged = true;
         self
     }
 
     /// Sends its output to /dev/null: what it leaves running must not die of SIGPIPE when we close our end.
     #[must_use]
-    pub fn detached(mut self) -> Self {
+    pub(crate) fn detached(mut self) -> Self {
         self.detached = true;
         self
     }
@@ -153,13 +153,13 @@ impl Command {
     /// Runs the program to its end. Processes that it leaves running, even with its output open, are not waited for.
     ///
     /// Errors ([`Code::Io`]): it cannot be started, or the time-out passed; both name the command.
-    pub fn run(&self) -> Result<Output> {
+    pub(crate) fn run(&self) -> Result<Output> {
         self.run_judged()?
     }
 
     /// The same, and tells whose fault it is that there is no output: by an outer error this host could not start it
     /// (processes, memory, descriptors, policies), by an inner one the file is no program here, or did not end in time.
-    pub fn run_judged(&self) -> Result<Result<Output>> {
+    pub(crate) fn run_judged(&self) -> Result<Result<Output>> {
         let line = self.line();
         let stream = || if self.detached { Stdio::null() } else { Stdio::piped() };
         let (mut command, _kept_open) = self.prepare()?;
@@ -201,7 +201,7 @@ impl Command {
     /// After `limit` it is told to end, and ended.
     ///
     /// Errors ([`Code::Io`]): it cannot be started, or the time passed.
-    pub fn run_attached_within(&self, limit: Duration, signals: &Signals) -> Result<ExitStatus> {
+    pub(crate) fn run_attached_within(&self, limit: Duration, signals: &Signals) -> Result<ExitStatus> {
         let ended = self.supervise(signals, false, Some(Instant::now() + limit))?;
         let late = || format!("`{}` did not end within {} s and was stopped", self.line(), limit.as_secs());
         ended.ok_or_else(|| Error::new(Code::Io, late()))
@@ -211,7 +211,7 @@ impl Command {
     /// that goes on for too long after a signal to us.
     ///
     /// Errors ([`Code::Io`]): it cannot be started.
-    pub fn run_heard(&self, signals: &Signals, patience: Patience) -> Result<Heard> {
+    pub(crate) fn run_heard(&self, signals: &Signals, patience: Patience) -> Result<Heard> {
         let line = self.line();
         let (listen, speak) = std::io::pipe().at("cannot make a pipe for", &line)?;
         let (mut command, _kept_open) = self.prepare()?;
@@ -269,7 +269,7 @@ impl Command {
     }
 
     /// The same, but SIGTERM and SIGHUP are ours alone: the program goes on without us, and the answer is `None`.
-    pub fn run_apart(&self, signals: &Signals) -> Result<Option<ExitStatus>> {
+    pub(crate) fn run_apart(&self, signals: &Signals) -> Result<Option<ExitStatus>> {
         self.supervise(signals, true, None)
     }
 
@@ -301,7 +301,7 @@ impl Command {
     }
 
     /// The command line as a person would write it, for messages; not quoted for a shell.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let mut line = self.program.to_string_lossy().into_owned();
         for arg in &self.args {
             line.push(' ');
@@ -349,22 +349,22 @@ impl Command {
 
 impl Output {
     /// True when the program ended with status 0.
-    pub fn success(&self) -> bool {
+    pub(crate) fn success(&self) -> bool {
         self.status.success()
     }
 
     /// Standard output as text; what is not UTF-8 is replaced.
-    pub fn stdout_text(&self) -> String {
+    pub(crate) fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
     /// Standard error as text; what is not UTF-8 is replaced.
-    pub fn stderr_text(&self) -> String {
+    pub(crate) fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
     /// Itself if the status is 0, else an error with `code`, the command and its last words.
-    pub fn or_fail(self, code: Code) -> Result<Self> {
+    pub(crate) fn or_fail(self, code: Code) -> Result<Self> {
         if self.success() {
             return Ok(self);
         }
@@ -530,7 +530,7 @@ fn become_nobody(descriptor: i32) -> io::Result<()> {
 }
 
 /// True when `name` is in root's usual PATH.
-pub fn is_installed(name: &str) -> bool {
+pub(crate) fn is_installed(name: &str) -> bool {
     PATH.split(':').any(|dir| Path::new(dir).join(name).is_file())
 }
 

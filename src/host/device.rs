@@ -9,21 +9,21 @@ use rustix::io::Errno;
 
 /// A file system's own number. On some (btrfs) `stat` tells another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Device {
+pub(crate) struct Device {
     major: u32,
     minor: u32,
 }
 
 impl Device {
     /// Of "MAJOR:MINOR" with numbers of that base.
-    pub fn parse(text: &str, base: u32) -> Option<Self> {
+    pub(crate) fn parse(text: &str, base: u32) -> Option<Self> {
         let (major, minor) = text.split_once(':')?;
         let number = |text| u32::from_str_radix(text, base).ok();
         Some(Self { major: number(major)?, minor: number(minor)? })
     }
 
     /// That of what is at `path`, a link not followed; `None` if there is nothing, or the kernel does not list its mount.
-    pub fn of(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn of(path: &Path) -> io::Result<Option<Self>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match rustix::fs::open(path, flags, Mode::empty()) {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),

@@ -19,21 +19,21 @@ const MAX_ATTRIBUTES: usize = 64 * 1024;
 /// The kernel's own digest of an inode and its attributes: a copy is another inode, and gets another.
 const OF_THE_INODE: &CStr = c"security.evm";
 /// Ordinary files of ours, whatever the umask is.
-pub const FILE_MODE: u32 = 0o644;
+pub(crate) const FILE_MODE: u32 = 0o644;
 /// Ordinary directories of ours, whatever the umask is.
-pub const DIR_MODE: u32 = 0o755;
+pub(crate) const DIR_MODE: u32 = 0o755;
 /// Prefix of temporary names; what carries it and was left by a crash is garbage.
-pub const TEMP_PREFIX: &str = ".teleport-update-tmp-";
+pub(crate) const TEMP_PREFIX: &str = ".teleport-update-tmp-";
 /// Names of one kind that may be taken by what cannot be removed, before it is an error.
 const MAX_LEFT_OVERS: usize = 100;
 
 /// Syncs a directory, so that names made, moved or removed in it are durable.
-pub fn sync_dir(dir: &Path) -> Result<()> {
+pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).at("cannot sync directory", dir)
 }
 
 /// The directory that `path` is in.
-pub fn parent(path: &Path) -> &Path {
+pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("/"),
@@ -41,13 +41,13 @@ pub fn parent(path: &Path) -> &Path {
 }
 
 /// A temporary name beside `path`, different for each process.
-pub fn temp_beside(path: &Path) -> PathBuf {
+pub(crate) fn temp_beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     parent(path).join(format!("{TEMP_PREFIX}{}-{name}", std::process::id()))
 }
 
 /// Replaces `path` with `bytes`: temporary file, fsync, rename, fsync of the directory.
-pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+pub(crate) fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let temp = temp_beside(path);
     write_synced(&temp, bytes, mode)?;
     rename(&temp, path).inspect_err(|_| {
@@ -57,7 +57,7 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
 
 /// Writes and syncs `path` itself, replacing a left-over of the same name; its name is durable only after
 /// [`sync_dir`] or [`rename`].
-pub fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+pub(crate) fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let written = remove_if_there(path).and_then(|()| {
         let mut file = create_new(path, mode)?;
         file.write_all(bytes)?;
@@ -69,14 +69,14 @@ pub fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
 }
 
 /// Creates a new file for writing with exactly `mode`; fails if the name is taken, and follows no link.
-pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.set_permissions(std::fs::Permissions::from_mode(mode))?;
     Ok(file)
 }
 
 /// Renames within one file system and syncs the directories concerned.
-pub fn rename(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     rustix::fs::rename(from, to).at("cannot rename to", to)?;
     sync_dir(parent(to))?;
     if parent(from) != parent(to) {
@@ -87,7 +87,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
 
 /// Renames the directory `from` within one file system and syncs the directories concerned; false where it has no other
 /// name to get: an overlay cannot rename what lies in a lower layer of it (an image's).
-pub fn rename_dir(from: &Path, to: &Path) -> Result<bool> {
+pub(crate) fn rename_dir(from: &Path, to: &Path) -> Result<bool> {
     match rustix::fs::rename(from, to) {
         Err(rustix::io::Errno::XDEV) => return Ok(false),
         other => other.at("cannot rename to", to)?,
@@ -100,7 +100,7 @@ pub fn rename_dir(from: &Path, to: &Path) -> Result<bool> {
 }
 
 /// Renames without ever replacing something, and syncs the directories concerned.
-pub fn rename_new(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn rename_new(from: &Path, to: &Path) -> Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if std::fs::symlink_metadata(to).is_err() => {
             rustix::fs::rename(from, to).at("cannot rename to", to)?;
@@ -115,7 +115,7 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Makes `link` point to `target` by rename, so that there is never a moment without it.
-pub fn symlink(target: &Path, link: &Path) -> Result<()> {
+pub(crate) fn symlink(target: &Path, link: &Path) -> Result<()> {
     let temp = temp_beside(link);
     let made = remove_if_there(&temp).and_then(|()| std::os::unix::fs::symlink(target, &temp));
     made.at("cannot make link", link)?;
@@ -125,7 +125,7 @@ pub fn symlink(target: &Path, link: &Path) -> Result<()> {
 }
 
 /// Whether [`symlink`] could make `link` now: the same error, and nothing is left.
-pub fn try_symlink(target: &Path, link: &Path) -> Result<()> {
+pub(crate) fn try_symlink(target: &Path, link: &Path) -> Result<()> {
     let temp = temp_beside(link);
     let made = remove_if_there(&temp)
         .and_then(|()| std::os::unix::fs::symlink(target, &temp))
@@ -134,7 +134,7 @@ pub fn try_symlink(target: &Path, link: &Path) -> Result<()> {
 }
 
 /// Whether something stands at `path`, a link to nothing included. What cannot be looked at is an error, and not gone.
-pub fn exists(path: &Path) -> Result<bool> {
+pub(crate) fn exists(path: &Path) -> Result<bool> {
     match std::fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
@@ -143,7 +143,7 @@ pub fn exists(path: &Path) -> Result<bool> {
 }
 
 /// Whether a directory is there, links followed. What cannot be looked at is an error.
-pub fn is_dir(path: &Path) -> Result<bool> {
+pub(crate) fn is_dir(path: &Path) -> Result<bool> {
     match std::fs::metadata(path) {
         Ok(meta) => Ok(meta.is_dir()),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
@@ -152,7 +152,7 @@ pub fn is_dir(path: &Path) -> Result<bool> {
 }
 
 /// Where the link at `path` leads; `None` where nothing or no link is. What cannot be read is an error.
-pub fn link_at(path: &Path) -> Result<Option<PathBuf>> {
+pub(crate) fn link_at(path: &Path) -> Result<Option<PathBuf>> {
     use io::ErrorKind::{InvalidInput, NotADirectory, NotFound};
     match std::fs::read_link(path) {
         Ok(target) => Ok(Some(target)),
@@ -162,7 +162,7 @@ pub fn link_at(path: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// What is in the directory `dir`; nothing if that is not there. One entry that cannot be read is an error, and not absent.
-pub fn entries(dir: &Path) -> Result<Vec<DirEntry>> {
+pub(crate) fn entries(dir: &Path) -> Result<Vec<DirEntry>> {
     match std::fs::read_dir(dir) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
         entries => entries.and_then(Iterator::collect).at("cannot read", dir),
@@ -171,7 +171,7 @@ pub fn entries(dir: &Path) -> Result<Vec<DirEntry>> {
 
 /// The links in `dir` and their targets, by name; none if it is not there. One that could not be read would be left where
 /// it leads, or taken for nothing.
-pub fn links_in(dir: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+pub(crate) fn links_in(dir: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut found = Vec::new();
     for entry in entries(dir)? {
         let path = entry.path();
@@ -183,7 +183,7 @@ pub fn links_in(dir: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
 }
 
 /// `path` with every link followed; itself where nothing is, or where whoever is not root may not look.
-pub fn real(path: &Path) -> Result<PathBuf> {
+pub(crate) fn real(path: &Path) -> Result<PathBuf> {
     match std::fs::canonicalize(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(path.to_owned())
@@ -194,7 +194,7 @@ pub fn real(path: &Path) -> Result<PathBuf> {
 }
 
 /// Removes a file or link and syncs its directory; nothing there is fine.
-pub fn remove_file(path: &Path) -> Result<()> {
+pub(crate) fn remove_file(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Ok(()) => sync_dir(parent(path)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
@@ -204,7 +204,7 @@ pub fn remove_file(path: &Path) -> Result<()> {
 
 /// Removes a tree of ours and syncs its directory; nothing there is fine. Links in it are removed, not followed, and it
 /// may be deeper than descriptors or a path would reach.
-pub fn remove_tree(path: &Path) -> Result<()> {
+pub(crate) fn remove_tree(path: &Path) -> Result<()> {
     match removal::remove(path) {
         Ok(()) => sync_dir(parent(path)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
@@ -215,7 +215,7 @@ pub fn remove_tree(path: &Path) -> Result<()> {
 /// `path` itself, free for something new, or where what is left there cannot be removed, a free name beside it.
 ///
 /// Errors: those of the last removal, when even the hundredth name is not free.
-pub fn free_name(path: &Path) -> Result<PathBuf> {
+pub(crate) fn free_name(path: &Path) -> Result<PathBuf> {
     let mut name = path.to_owned();
     for number in 2.. {
         match remove_tree(&name) {
@@ -228,7 +228,7 @@ pub fn free_name(path: &Path) -> Result<PathBuf> {
 }
 
 /// Removes temporary files and links of ours from `dir`, all that can be; nobody else may be writing there.
-pub fn sweep_temps(dir: &Path) -> Result<()> {
+pub(crate) fn sweep_temps(dir: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other.at("cannot read", dir)?,
@@ -238,7 +238,7 @@ pub fn sweep_temps(dir: &Path) -> Result<()> {
 }
 
 /// Removes what is `unwanted` of a directory's entries, all that can be; the error is the first one.
-pub fn remove_entries(dir: &Path, entries: ReadDir, unwanted: impl Fn(&DirEntry) -> bool) -> Result<()> {
+pub(crate) fn remove_entries(dir: &Path, entries: ReadDir, unwanted: impl Fn(&DirEntry) -> bool) -> Result<()> {
     let mut outcome = Ok(());
     for entry in entries {
         let entry = entry.at("cannot read", dir)?;
@@ -250,12 +250,12 @@ pub fn remove_entries(dir: &Path, entries: ReadDir, unwanted: impl Fn(&DirEntry)
 }
 
 /// Makes a directory and its parents with mode 0755 whatever the umask is, and syncs each parent that changed.
-pub fn create_dir_all(path: &Path) -> Result<()> {
+pub(crate) fn create_dir_all(path: &Path) -> Result<()> {
     create_dir(path, DIR_MODE)
 }
 
 /// As [`create_dir_all`], but what is made at `path` itself has `mode`.
-pub fn create_dir(path: &Path, mode: u32) -> Result<()> {
+pub(crate) fn create_dir(path: &Path, mode: u32) -> Result<()> {
     if path.is_dir() {
         return Ok(());
     }
@@ -277,7 +277,7 @@ pub fn create_dir(path: &Path, mode: u32) -> Result<()> {
 /// Copies a file's bytes into a new file with exactly `mode`, and syncs it.
 ///
 /// Returns the number of bytes copied.
-pub fn copy_synced(from: &Path, to: &Path, mode: u32) -> Result<u64> {
+pub(crate) fn copy_synced(from: &Path, to: &Path, mode: u32) -> Result<u64> {
     let mut source = File::open(from).at("cannot read", from)?;
     let copied = create_new(to, mode).and_then(|mut file| {
         let bytes = io::copy(&mut source, &mut file)?;
@@ -293,7 +293,7 @@ pub fn copy_synced(from: &Path, to: &Path, mode: u32) -> Result<u64> {
 /// capabilities, ACL, label). Nothing is replaced by less than that.
 ///
 /// Errors: also where the file system of `to` cannot hold one of them.
-pub fn copy_exact(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copy_exact(from: &Path, to: &Path) -> Result<()> {
     let temp = temp_beside(to);
     remove_file(&temp)?;
     let meta = std::fs::symlink_metadata(from).at("cannot read", from)?;
@@ -364,7 +364,7 @@ fn copy_attribute(from: &Path, to: &Path, name: &CStr) -> Result<()> {
 }
 
 /// Reads a whole file of at most `limit` bytes; `None` if it is not there.
-pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     read(path, limit, rustix::fs::OFlags::empty())
 }
 
@@ -392,20 +392,20 @@ fn read(path: &Path, limit: u64, flags: rustix::fs::OFlags) -> Result<Option<Vec
 }
 
 /// Syncs a file that others wrote.
-pub fn sync_file(path: &Path) -> Result<()> {
+pub(crate) fn sync_file(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).at("cannot sync", path)
 }
 
 /// Has the kernel begin to write `length` bytes of `file` from `offset` on, and does not wait: less is left for its sync,
 /// which alone makes them durable and tells of failures.
-pub fn start_writeback(file: &File, offset: u64, length: u64) {
+pub(crate) fn start_writeback(file: &File, offset: u64, length: u64) {
     let (Ok(offset), Ok(length)) = (offset.try_into(), length.try_into()) else { return };
     // SAFETY: a call on an open descriptor that touches no memory of ours. Where it fails the sync does all the work.
     let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
 /// Gives `path` (not followed) to `uid` and `gid`.
-pub fn chown(path: &Path, uid: u32, gid: u32) -> Result<()> {
+pub(crate) fn chown(path: &Path, uid: u32, gid: u32) -> Result<()> {
     rustix::fs::chownat(
         CWD,
         path,

@@ -32,7 +32,7 @@ const BUFFER: usize = 4096;
 
 /// What is listened for.
 #[derive(Debug, Default)]
-pub struct Events {
+pub(crate) struct Events {
     inotify: Option<OwnedFd>,
     /// By what the kernel knows a watch.
     watches: BTreeMap<PathBuf, i32>,
@@ -46,14 +46,14 @@ pub struct Events {
 
 impl Events {
     /// Nothing is listened for yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         Self { inotify, ..Self::default() }
     }
 
     /// Listens for what happens to the name of `path` in its directory; one that is not there (yet) is left out. To be
     /// called before each look: a directory that was made anew is found again.
-    pub fn listen_to_name(&mut self, path: &Path) {
+    pub(crate) fn listen_to_name(&mut self, path: &Path) {
         if let (Some(dir), Some(name)) = (path.parent(), path.file_name()) {
             self.names.insert(name.to_owned());
             self.watch(dir, NAMES);
@@ -61,12 +61,12 @@ impl Events {
     }
 
     /// Listens for executions of the program at `path` and their ends.
-    pub fn listen_to_use(&mut self, path: &Path) {
+    pub(crate) fn listen_to_use(&mut self, path: &Path) {
         self.watch(path, USE);
     }
 
     /// Listens for the ends of these processes, and of no others any more.
-    pub fn listen_to_ends(&mut self, processes: &BTreeSet<ProcessId>) {
+    pub(crate) fn listen_to_ends(&mut self, processes: &BTreeSet<ProcessId>) {
         self.processes.retain(|id, _| processes.contains(id));
         for id in processes {
             if !self.processes.contains_key(id) {
@@ -80,12 +80,12 @@ impl Events {
     }
 
     /// False if a process that is listened to could end unheard.
-    pub fn hears_ends(&self) -> bool {
+    pub(crate) fn hears_ends(&self) -> bool {
         self.processes.values().all(Option::is_some)
     }
 
     /// Waits at most `timeout`; true if something was heard. A signal to us ends the wait as well.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
+    pub(crate) fn wait(&mut self, timeout: Duration) -> bool {
         if std::mem::take(&mut self.missed) {
             return true;
         }
@@ -143,7 +143,7 @@ impl Events {
 }
 
 /// Waits for `duration`, or until a signal to us.
-pub fn pause(duration: Duration) {
+pub(crate) fn pause(duration: Duration) {
     let _ = poll(&mut [], Timespec::try_from(duration).ok().as_ref());
 }
 

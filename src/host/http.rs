@@ -20,11 +20,11 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::host::Host;
 use crate::report::{Code, Error, Result};
-pub use route::Proxies;
+pub(crate) use route::Proxies;
 use trust::Places;
 
 /// Most bytes of a small answer (SPEC §3): a find answer has a few hundred.
-pub const SMALL_BODY: u64 = 1 << 20;
+pub(crate) const SMALL_BODY: u64 = 1 << 20;
 /// Most redirects followed (SPEC §3).
 const MAX_REDIRECTS: usize = 3;
 /// How often a wait looks whether it was cancelled: an operator's Ctrl-C should feel immediate.
@@ -34,7 +34,7 @@ const USER_AGENT: &str = concat!("teleport-update/", env!("CARGO_PKG_VERSION"));
 
 /// How to reach servers. Filled from the environment, the command line and `updates.yaml`.
 #[derive(Debug, Clone, Default)]
-pub struct HttpSettings {
+pub(crate) struct HttpSettings {
     /// Further trusted roots (`--ca-file`), one or more PEM certificates, by content.
     pub ca_pem: Option<String>,
     /// `SSL_CERT_FILE`: replaces the system's roots.
@@ -55,7 +55,7 @@ pub struct HttpSettings {
 
 impl HttpSettings {
     /// Proxies and roots as the environment names them.
-    pub fn from_env(host: &Host) -> Self {
+    pub(crate) fn from_env(host: &Host) -> Self {
         Self {
             cert_file: host.var("SSL_CERT_FILE").map(PathBuf::from),
             cert_dirs: host.var("SSL_CERT_DIR").map(|dirs| std::env::split_paths(dirs).collect()).unwrap_or_default(),
@@ -67,7 +67,7 @@ impl HttpSettings {
 
 /// An `Authorization` header for one mirror, sent to its own origin and below its own path only.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub(crate) struct Credentials {
     /// The mirror's base URL.
     pub base_url: String,
     /// The header's value: `Bearer …` or `Basic …`.
@@ -92,7 +92,7 @@ impl Credentials {
 
 /// Longest times of the phases of a request.
 #[derive(Debug, Clone)]
-pub struct Timeouts {
+pub(crate) struct Timeouts {
     /// Looking up the name.
     pub resolve: Duration,
     /// Connecting, TLS and HTTP proxy included.
@@ -124,7 +124,7 @@ impl Default for Timeouts {
 
 /// When a request is tried again: connection errors, 5xx, 429.
 #[derive(Debug, Clone)]
-pub struct Retry {
+pub(crate) struct Retry {
     /// Tries in all, at least 1.
     pub tries: u32,
     /// The first wait; it doubles.
@@ -149,7 +149,7 @@ impl Default for Retry {
 
 /// A request without a body.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub(crate) struct Ask {
     /// The whole URL, query included.
     pub url: String,
     /// HEAD in place of GET.
@@ -162,18 +162,18 @@ pub struct Ask {
 
 impl Ask {
     /// A plain GET.
-    pub fn get(url: impl Into<String>) -> Self {
+    pub(crate) fn get(url: impl Into<String>) -> Self {
         Self { url: url.into(), head: false, headers: Vec::new(), deadline: None }
     }
 
     /// A plain HEAD.
-    pub fn head(url: impl Into<String>) -> Self {
+    pub(crate) fn head(url: impl Into<String>) -> Self {
         Self { head: true, ..Self::get(url) }
     }
 
     /// With a longest time for everything.
     #[must_use]
-    pub fn within(mut self, deadline: Option<Duration>) -> Self {
+    pub(crate) fn within(mut self, deadline: Option<Duration>) -> Self {
         self.deadline = deadline;
         self
     }
@@ -181,7 +181,7 @@ impl Ask {
 
 /// A whole small answer, of any status that a further try would not change.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// HTTP status.
     pub status: u16,
     /// At most [`SMALL_BODY`] bytes.
@@ -189,7 +189,7 @@ pub struct Answer {
 }
 
 /// An answer whose body is still to be read.
-pub struct Stream {
+pub(crate) struct Stream {
     /// HTTP status.
     pub status: u16,
     /// Header fields.
@@ -200,19 +200,19 @@ pub struct Stream {
 
 impl Stream {
     /// A header field that is text.
-    pub fn field(&self, name: header::HeaderName) -> Option<&str> {
+    pub(crate) fn field(&self, name: header::HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// `Content-Length`, bytes.
-    pub fn length(&self) -> Option<u64> {
+    pub(crate) fn length(&self) -> Option<u64> {
         self.field(header::CONTENT_LENGTH).and_then(|text| text.trim().parse().ok())
     }
 }
 
 /// Asks servers. Cheap to make and to clone: roots are loaded with the first request.
 #[derive(Clone)]
-pub struct Client {
+pub(crate) struct Client {
     inner: Arc<Inner>,
 }
 
@@ -245,7 +245,7 @@ impl Client {
     /// Checks the settings; touches neither network nor the system's roots.
     ///
     /// Errors: [`Code::ConfigInvalid`] for a proxy address or `ca_pem` that cannot be used.
-    pub fn new(settings: &HttpSettings) -> Result<Self> {
+    pub(crate) fn new(settings: &HttpSettings) -> Result<Self> {
         settings.proxies.check()?;
         let own_roots = settings.ca_pem.as_deref().map_or(Ok(Vec::new()), trust::certificates)?;
         let (agent, thorough) = (OnceLock::new(), OnceLock::new());
@@ -253,7 +253,7 @@ impl Client {
     }
 
     /// Whether `--insecure` holds.
-    pub fn is_insecure(&self) -> bool {
+    pub(crate) fn is_insecure(&self) -> bool {
         self.inner.settings.insecure
     }
 
@@ -261,7 +261,7 @@ impl Client {
     ///
     /// Errors: [`Code::Network`] when the tries are used up, the answer is too large or is a refused redirect;
     /// [`Code::Interrupted`].
-    pub fn ask(&self, ask: &Ask, cancelled: &dyn Fn() -> bool) -> Result<Answer> {
+    pub(crate) fn ask(&self, ask: &Ask, cancelled: &dyn Fn() -> bool) -> Result<Answer> {
         let ask = ask.clone().within(ask.deadline.or(Some(self.inner.settings.timeouts.question)));
         self.with_retries(&ask, cancelled, |stream, url| {
             let mut body = Vec::new();
@@ -282,7 +282,7 @@ impl Client {
     }
 
     /// Asks and gives the answer as soon as its header is there. Errors: as [`Client::ask`].
-    pub fn open(&self, ask: &Ask, cancelled: &dyn Fn() -> bool) -> Result<Stream> {
+    pub(crate) fn open(&self, ask: &Ask, cancelled: &dyn Fn() -> bool) -> Result<Stream> {
         self.with_retries(ask, cancelled, |stream, _| Ok(stream))
     }
 
@@ -534,7 +534,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Waits in short slices. Errors: [`Code::Interrupted`].
-pub fn pause(wait: Duration, cancelled: &dyn Fn() -> bool) -> Result<()> {
+pub(crate) fn pause(wait: Duration, cancelled: &dyn Fn() -> bool) -> Result<()> {
     let end = Instant::now() + wait;
     loop {
         if cancelled() {
@@ -576,12 +576,12 @@ fn join(base: &Uri, location: &str) -> Option<String> {
 }
 
 /// A URL as errors and logs show it: without userinfo and query.
-pub fn shown(url: &str) -> String {
+pub(crate) fn shown(url: &str) -> String {
     redact(url.split(['?', '#']).next().unwrap_or_default())
 }
 
 /// Text with the userinfo of every URL in it replaced.
-pub fn redact(text: &str) -> String {
+pub(crate) fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     // Proxies may be given without a scheme.

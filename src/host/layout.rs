@@ -8,7 +8,7 @@ use super::{acting, machine};
 use crate::report::{Code, Error, Result};
 
 /// The agent's data directory unless `teleport.yaml` says otherwise, as seen from inside the root.
-pub const DEFAULT_DATA_DIR: &str = "/var/lib/teleport";
+pub(crate) const DEFAULT_DATA_DIR: &str = "/var/lib/teleport";
 /// Links followed before a path counts as a loop (the kernel's own limit).
 const MAX_LINKS: usize = 40;
 
@@ -178,7 +178,7 @@ impl Layout {
 }
 
 /// The name `inside` below `root`: its directory with all links followed, and its last part as it is.
-pub fn name(root: &Path, inside: &Path) -> PathBuf {
+pub(crate) fn name(root: &Path, inside: &Path) -> PathBuf {
     match (inside.parent(), inside.file_name()) {
         (Some(parent), Some(name)) => followed(root, parent).join(name),
         _ => followed(root, inside),
@@ -187,12 +187,12 @@ pub fn name(root: &Path, inside: &Path) -> PathBuf {
 
 /// What `inside` leads to, with every link followed as if `root` were `/`, so that no link of an image leads out of it.
 /// What does not exist is taken as it is.
-pub fn followed(root: &Path, inside: &Path) -> PathBuf {
+pub(crate) fn followed(root: &Path, inside: &Path) -> PathBuf {
     walk(root, inside, &mut |_| {})
 }
 
 /// As [`followed`]; `meet` is called with everything on the way: directories, links, and what is there at the end.
-pub fn walk(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path)) -> PathBuf {
+pub(crate) fn walk(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path)) -> PathBuf {
     follow_while(root, inside, &mut |path| {
         meet(path);
         true
@@ -200,7 +200,7 @@ pub fn walk(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path)) -> PathBuf 
 }
 
 /// As [`walk`]; a link for which `meet` says no is taken as it is.
-pub fn follow_while(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path) -> bool) -> PathBuf {
+pub(crate) fn follow_while(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path) -> bool) -> PathBuf {
     let parts = |path: &Path| -> Vec<OsString> {
         path.components()
             .filter_map(|part| match part {

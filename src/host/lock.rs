@@ -67,7 +67,7 @@ impl Lock {
 
 /// A download at work: without the lock, and alone for its version. What it stages is not swept.
 #[derive(Debug)]
-pub struct Download {
+pub(crate) struct Download {
     _file: File,
     path: PathBuf,
 }
@@ -76,7 +76,7 @@ impl Download {
     /// Begins one for the version in `dir`, under the lock at `lock`. `None`: another run downloaded it, which was waited for.
     ///
     /// Errors: [`Code::LockHeld`] if that takes longer than `wait`; [`Code::Interrupted`] as soon as `cancelled` says so.
-    pub fn begin(lock: &Path, dir: &str, wait: Duration, cancelled: &dyn Fn() -> bool) -> Result<Option<Self>> {
+    pub(crate) fn begin(lock: &Path, dir: &str, wait: Duration, cancelled: &dyn Fn() -> bool) -> Result<Option<Self>> {
         let path = lock.join(format!("{DOWNLOAD_PREFIX}{dir}"));
         let deadline = Instant::now() + wait;
         let mut waited = false;
@@ -114,7 +114,7 @@ impl Drop for Download {
 /// The directories of versions that are being downloaded. What a download that died has left in the lock goes.
 ///
 /// Errors: `permission`, `io`: what is being downloaded could be taken for left over.
-pub fn downloads(lock: &Path) -> Result<Vec<String>> {
+pub(crate) fn downloads(lock: &Path) -> Result<Vec<String>> {
     let is_live = |path: &Path| match File::open(path).map(|file| (file.try_lock(), file)) {
         Ok((Ok(()), _file)) => {
             let _ = std::fs::remove_file(path);
@@ -139,7 +139,7 @@ pub fn downloads(lock: &Path) -> Result<Vec<String>> {
 /// it. Of what others than the owner can open nobody counts as its holder.
 ///
 /// Errors: the kernel's lists cannot be read.
-pub fn holder(path: &Path) -> io::Result<Option<u32>> {
+pub(crate) fn holder(path: &Path) -> io::Result<Option<u32>> {
     let file = match std::fs::symlink_metadata(path) {
         Err(error) if is_absent(&error) => return Ok(None),
         found => found?,
@@ -157,7 +157,7 @@ pub fn holder(path: &Path) -> io::Result<Option<u32>> {
 }
 
 /// The process of the run that holds the lock at `path`, or that began before the lock was removed.
-pub fn run_of(path: &Path) -> io::Result<Option<u32>> {
+pub(crate) fn run_of(path: &Path) -> io::Result<Option<u32>> {
     match holder(path)? {
         None if is_made_anew(path)? => run_without(path),
         holder => Ok(holder),
@@ -206,7 +206,7 @@ fn run_without(path: &Path) -> io::Result<Option<u32>> {
 }
 
 /// True when our parent process holds the lock at `path`; `claimed` is the pid that it says it has.
-pub fn is_held_by_parent(path: &Path, claimed: &str) -> bool {
+pub(crate) fn is_held_by_parent(path: &Path, claimed: &str) -> bool {
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs());
     parent.is_some_and(|pid| pid.to_string() == claimed && run_of(path).is_ok_and(|holder| holder == Some(pid)))
 }

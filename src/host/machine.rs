@@ -10,7 +10,7 @@ use crate::report::{IoContext, Result};
 
 /// How the file system below a path is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Mount {
+pub(crate) struct Mount {
     /// Nothing can be written there.
     pub read_only: bool,
     /// Nothing can be executed there.
@@ -18,12 +18,12 @@ pub struct Mount {
 }
 
 /// True when systemd is PID 1, by systemd's own test, sd_booted(3).
-pub fn is_systemd_booted() -> bool {
+pub(crate) fn is_systemd_booted() -> bool {
     Path::new("/run/systemd/system").is_dir()
 }
 
 /// True while systemd shuts the host down or reboots it: services are stopped and cannot be started, whoever asks.
-pub fn is_going_down() -> bool {
+pub(crate) fn is_going_down() -> bool {
     is_systemd_booted()
         && Command::new("systemctl")
             .arg("is-system-running")
@@ -33,14 +33,14 @@ pub fn is_going_down() -> bool {
 
 /// True when our unit has made `/usr` read-only to us: in a name space of mounts that is not PID 1's. What must change
 /// files of the distribution (its package manager) can't be done here, but outside of the unit it could.
-pub fn is_confined() -> bool {
+pub(crate) fn is_confined() -> bool {
     let space = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
     let apart = matches!((space("self"), space("1")), (Some(own), Some(first)) if own != first);
     is_systemd_booted() && apart && mount(Path::new("/usr")).is_ok_and(|mount| mount.read_only)
 }
 
 /// What to do about a file system that is read-only.
-pub fn read_only_advice() -> &'static str {
+pub(crate) fn read_only_advice() -> &'static str {
     if is_confined() {
         "run `teleport-update enable` by hand, which allows teleport-update.service to write there; if that is not \
          enough, add the directory to ReadWritePaths= (`systemctl edit teleport-update.service`)"
@@ -50,20 +50,20 @@ pub fn read_only_advice() -> &'static str {
 }
 
 /// True when we act as root.
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// Bytes that can still be written below `path`, or below its nearest ancestor that exists. What the file system
 /// reserves for root is not counted.
-pub fn free_bytes(path: &Path) -> Result<u64> {
+pub(crate) fn free_bytes(path: &Path) -> Result<u64> {
     let path = nearest_existing(path);
     let found = rustix::fs::statvfs(&path).at("cannot read the free space of", &path)?;
     Ok(free_of(&found))
 }
 
 /// The same for the file system of an open file.
-pub fn free_bytes_of(file: &std::fs::File) -> std::io::Result<u64> {
+pub(crate) fn free_bytes_of(file: &std::fs::File) -> std::io::Result<u64> {
     Ok(free_of(&rustix::fs::fstatvfs(file)?))
 }
 
@@ -73,25 +73,25 @@ fn free_of(found: &StatVfs) -> u64 {
 }
 
 /// Inodes that can still be made there; `None` where the file system has no fixed number of them.
-pub fn free_inodes(path: &Path) -> Result<Option<u64>> {
+pub(crate) fn free_inodes(path: &Path) -> Result<Option<u64>> {
     let path = nearest_existing(path);
     let found = rustix::fs::statvfs(&path).at("cannot read the free inodes of", &path)?;
     Ok((found.f_files > 0).then_some(found.f_favail))
 }
 
 /// The device of `path`, or of its nearest ancestor that exists: equal for two paths of one file system.
-pub fn device(path: &Path) -> Result<u64> {
+pub(crate) fn device(path: &Path) -> Result<u64> {
     let path = nearest_existing(path);
     Ok(std::fs::metadata(&path).at("cannot look at", &path)?.dev())
 }
 
 /// True when `a` and `b`, or their nearest ancestors that exist, are on one file system.
-pub fn same_file_system(a: &Path, b: &Path) -> Result<bool> {
+pub(crate) fn same_file_system(a: &Path, b: &Path) -> Result<bool> {
     Ok(device(a)? == device(b)?)
 }
 
 /// How the file system of `path`, or of its nearest ancestor that exists, is mounted.
-pub fn mount(path: &Path) -> Result<Mount> {
+pub(crate) fn mount(path: &Path) -> Result<Mount> {
     let path = nearest_existing(path);
     let flags = rustix::fs::statvfs(&path).at("cannot read the mount flags of", &path)?.f_flag;
     Ok(Mount {
@@ -101,7 +101,7 @@ pub fn mount(path: &Path) -> Result<Mount> {
 }
 
 /// The kernel's id of this boot; `None` where `/proc` does not tell.
-pub fn boot_id() -> Option<String> {
+pub(crate) fn boot_id() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
 }

@@ -31,14 +31,14 @@ const AGENT: &str = "agent";
 
 /// Named digests of what identifies a host. As text: `machine:0123456789abcdef hardware:…`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HostMark(BTreeMap<String, String>);
+pub(crate) struct HostMark(BTreeMap<String, String>);
 
 impl HostMark {
     /// The running host's mark; `agent` is the agent's `host_uuid`, if there is one.
     ///
     /// Without a machine id nothing else is looked at: that is a container, which keeps its state in a volume and may wake up
     /// with it elsewhere, as the same host.
-    pub fn of_this_host(agent: Option<&str>) -> Self {
+    pub(crate) fn of_this_host(agent: Option<&str>) -> Self {
         let machine = id_in(MACHINE.1).filter(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let others = OTHERS.into_iter().filter(|_| machine.is_some()).map(|(kind, file)| (kind, id_in(file)));
         let others: Vec<_> = others.collect();
@@ -47,25 +47,25 @@ impl HostMark {
     }
 
     /// Reads what [`HostMark`] displays as; words of another form are left out.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let words = text.split_whitespace().filter_map(|word| word.split_once(':'));
         Self(words.map(|(kind, digest)| (kind.to_owned(), digest.to_owned())).collect())
     }
 
     /// Whether `self` is recorded of another host than `now`: something that both know differs. What only one of them
     /// knows says nothing (cloud-init was installed later; only root may read the hardware's id).
-    pub fn is_of_another(&self, now: &Self) -> bool {
+    pub(crate) fn is_of_another(&self, now: &Self) -> bool {
         let kinds = [MACHINE.0, OTHERS[0].0, OTHERS[1].0];
         kinds.into_iter().any(|kind| matches!((self.0.get(kind), now.0.get(kind)), (Some(a), Some(b)) if a != b))
     }
 
     /// Whether both know the agent's `host_uuid`, and it is the same.
-    pub fn has_the_agent_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_the_agent_of(&self, other: &Self) -> bool {
         self.0.get(AGENT).is_some_and(|agent| other.0.get(AGENT) == Some(agent))
     }
 
     /// `self` with what `now` knows; what it does not know stays.
-    pub fn refreshed(&self, now: &Self) -> Self {
+    pub(crate) fn refreshed(&self, now: &Self) -> Self {
         Self(self.0.iter().chain(&now.0).map(|(kind, digest)| (kind.clone(), digest.clone())).collect())
     }
 }
@@ -83,7 +83,7 @@ impl fmt::Display for HostMark {
 /// is read with his rights.
 ///
 /// Errors: `io` where it cannot be read now: a snapshot would be taken for any host's.
-pub fn agent_uuid(data_dir: &Path) -> Result<Option<String>> {
+pub(crate) fn agent_uuid(data_dir: &Path) -> Result<Option<String>> {
     let file = data_dir.join("host_uuid");
     let bytes = match Acting::beside(&file).and_then(|acting| read_id(&acting, &file)) {
         Err(error) if error.code == Code::Permission => None,

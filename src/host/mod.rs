@@ -1,31 +1,31 @@
 //! The only room with system calls: durable files, lock, processes, packages, labels, clock.
 
-pub mod acting;
-pub mod cage;
-pub mod command;
-pub mod device;
-pub mod durable;
-pub mod events;
-pub mod http;
-pub mod layout;
-pub mod lock;
-pub mod machine;
-pub mod manager;
-pub mod mark;
-pub mod package;
-pub mod process;
+pub(crate) mod acting;
+pub(crate) mod cage;
+pub(crate) mod command;
+pub(crate) mod device;
+pub(crate) mod durable;
+pub(crate) mod events;
+pub(crate) mod http;
+pub(crate) mod layout;
+pub(crate) mod lock;
+pub(crate) mod machine;
+pub(crate) mod manager;
+pub(crate) mod mark;
+pub(crate) mod package;
+pub(crate) mod process;
 pub mod pulse;
 mod removal;
-pub mod selinux;
-pub mod session;
+pub(crate) mod selinux;
+pub(crate) mod session;
 pub mod signal;
-pub mod systemctl;
-pub mod trust;
+pub(crate) mod systemctl;
+pub(crate) mod trust;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub use layout::Layout;
+pub(crate) use layout::Layout;
 
 /// Everything of the surrounding system that is not a file: arguments, environment, clock. No other place reads them.
 #[derive(Debug, Clone)]

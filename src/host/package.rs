@@ -9,17 +9,17 @@ mod kept;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use busy::Wait;
+pub(crate) use busy::Wait;
 use busy::Waiting;
 use kept::Kept;
-pub use kept::restore as restore_kept;
+pub(crate) use kept::restore as restore_kept;
 
 use super::command::{Command, Output, is_installed};
 use super::{durable, layout};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Every name that a Teleport agent's package has had.
-pub const NAMES: [&str; 3] = ["teleport", "teleport-ent", "teleport-ent-fips"];
+pub(crate) const NAMES: [&str; 3] = ["teleport", "teleport-ent", "teleport-ent-fips"];
 /// A purge with maintainer scripts that stop a service.
 const PURGE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maintainer scripts and status files are read up to this size, in bytes.
@@ -31,7 +31,7 @@ const DPKG_DATABASE: &str = "/var/lib/dpkg";
 
 /// Who installed a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manager {
+pub(crate) enum Manager {
     /// Debian, Ubuntu.
     Dpkg,
     /// Red Hat, SUSE, Amazon.
@@ -40,7 +40,7 @@ pub enum Manager {
 
 /// How much of a package is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// All of it.
     Installed,
     /// Removed but for its configuration files: a later `apt purge` would delete them.
@@ -51,7 +51,7 @@ pub enum State {
 
 /// An installed package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
+pub(crate) struct Package {
     /// One of [`NAMES`].
     pub name: String,
     /// The package's version, with the distribution's revision.
@@ -66,7 +66,7 @@ pub struct Package {
 
 /// What a purge must not touch, and where it keeps copies meanwhile.
 #[derive(Debug, Clone, Copy)]
-pub struct Keep<'a> {
+pub(crate) struct Keep<'a> {
     /// Files that survive byte for byte, with owner and mode (`/etc/teleport.yaml`), as real paths.
     pub files: &'a [PathBuf],
     /// Directories that nothing is removed from (the data directory), as real paths.
@@ -80,7 +80,7 @@ pub struct Keep<'a> {
 /// The Teleport packages on the host, or in the image at `root`. Needs no lock and no root.
 ///
 /// Errors ([`Code::PackageFailed`]): the database cannot be read, or an image has such a package and this host no dpkg.
-pub fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
+pub(crate) fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
     let mut found = installed_dpkg(root)?;
     found.extend(installed_rpm(root)?);
     Ok(found)
@@ -94,7 +94,7 @@ pub fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
 ///
 /// Errors ([`Code::PackageFailed`]): another package depends on it, files of it are in `keep.dirs`, or the package
 /// manager failed.
-pub fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, wait: Wait<'_>) -> Result<()> {
+pub(crate) fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, wait: Wait<'_>) -> Result<()> {
     // A purge that was cut short has the only good copies.
     restore_kept(keep.copies)?;
     let tool = match package.manager {

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
-pub use files::{Open, Watched, open_files, running_below, running_file, with_open};
-pub use rights::{Access, Reach, may_see_all};
+pub(crate) use files::{Open, Watched, open_files, running_below, running_file, with_open};
+pub(crate) use rights::{Access, Reach, may_see_all};
 
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -31,7 +31,7 @@ const DATABASE_SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// Bit of a kernel thread in the flags of `/proc/PID/stat`, PF_KTHREAD.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// The first process, which every `/proc` lists unless it hides what is others' (`hidepid=2`).
-pub const FIRST: u32 = 1;
+pub(crate) const FIRST: u32 = 1;
 
 /// The kernel's USER_HZ, part of its ABI and 100 on every architecture we have.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -75,7 +75,7 @@ impl FileId {
 /// What the kernel knows of a file that some process has open. Its file system is not asked: one whose server does not answer
 /// (NFS, FUSE) holds whoever asks for ever. Older kernels ask all the same: before Linux 4.20 FUSE, before 4.11 all (statx(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub(crate) struct Known {
     /// The file.
     pub id: FileId,
     /// Kind and permissions.
@@ -86,7 +86,7 @@ impl Known {
     /// The file that a link of `/proc/PID` leads to.
     ///
     /// Errors: there is none any more, or it may not be looked at.
-    pub fn of(link: &Path) -> io::Result<Self> {
+    pub(crate) fn of(link: &Path) -> io::Result<Self> {
         let mask = StatxFlags::INO | StatxFlags::MODE;
         match rustix::fs::statx(rustix::fs::CWD, link, AtFlags::STATX_DONT_SYNC, mask) {
             Ok(known) => {
@@ -253,7 +253,7 @@ impl Reaper {
 /// Every living process but ours. Where `/proc` does not list those of others, the first one stands for them, hidden.
 ///
 /// Errors: `io` if the list or one of them cannot be looked at: nobody may be taken for gone then.
-pub fn all() -> Result<Vec<Process>> {
+pub(crate) fn all() -> Result<Vec<Process>> {
     let own = std::process::id();
     let mut pids: Vec<u32> = Vec::new();
     for entry in std::fs::read_dir("/proc").at("cannot look at", "/proc")? {
@@ -276,7 +276,7 @@ pub fn all() -> Result<Vec<Process>> {
 /// The environment that `process` was started with, as `NAME=VALUE`; none if it is gone or may not be looked at.
 ///
 /// Errors: `io`.
-pub fn environment(process: &Process) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn environment(process: &Process) -> Result<Vec<Vec<u8>>> {
     let place = format!("/proc/{}/environ", process.pid);
     let text = match std::fs::read(&place) {
         Err(error) if is_denied(&error) => None,
@@ -286,13 +286,13 @@ pub fn environment(process: &Process) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Our parent, and the first process of our session; 0 for one outside of our name space. Errors: `io`.
-pub fn parent_and_session() -> Result<[u32; 2]> {
+pub(crate) fn parent_and_session() -> Result<[u32; 2]> {
     let stat = std::fs::read("/proc/self/stat").at("cannot read", "/proc/self/stat")?;
     Ok(parse_parent_and_session(&stat))
 }
 
 /// How long the process has been running; `None` if it is gone. Errors: `io`.
-pub fn age(pid: u32) -> Result<Option<std::time::Duration>> {
+pub(crate) fn age(pid: u32) -> Result<Option<std::time::Duration>> {
     let text = std::fs::read_to_string("/proc/uptime").at("cannot read", "/proc/uptime")?;
     let uptime = text.split_ascii_whitespace().next().and_then(|seconds| seconds.parse::<f64>().ok());
     let started = Process::by_pid(pid)?.map(|process| process.start_time as f64 / TICKS_PER_SECOND);
@@ -301,7 +301,7 @@ pub fn age(pid: u32) -> Result<Option<std::time::Duration>> {
 }
 
 /// The text of `/proc/<pid>/cgroup`; `None` if the process is gone, or may not be looked at. Errors: `io`.
-pub fn cgroup(pid: u32) -> Result<Option<String>> {
+pub(crate) fn cgroup(pid: u32) -> Result<Option<String>> {
     let place = format!("/proc/{pid}/cgroup");
     match std::fs::read(&place) {
         Err(error) if is_denied(&error) => Ok(None),
@@ -311,7 +311,7 @@ pub fn cgroup(pid: u32) -> Result<Option<String>> {
 }
 
 /// The process number in a pid file; `None` if there is no such file, or no number in it. Errors: `permission`, `io`.
-pub fn pid_in_file(path: &Path) -> Result<Option<u32>> {
+pub(crate) fn pid_in_file(path: &Path) -> Result<Option<u32>> {
     let bytes = super::durable::read_limited(path, 64)?;
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     Ok(text.and_then(|text| text.trim().parse().ok()).filter(|pid| *pid > 0))

@@ -21,7 +21,7 @@ struct Step {
 /// Removes `path`, a file, a link (not followed) or a whole tree. Names are not yet durable.
 ///
 /// Errors: those of the first part that cannot be removed; [`io::ErrorKind::NotFound`] if nothing is there.
-pub fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove(path: &Path) -> io::Result<()> {
     let name = path.file_name().ok_or(Errno::INVAL)?;
     let mut wanted = Some(CString::new(name.as_bytes())?);
     let mut here = open_dir(CWD, super::durable::parent(path), OFlags::empty())?;

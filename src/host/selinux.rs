@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 /// The attribute that holds a file's label.
-pub const LABEL: &str = "security.selinux";
+pub(crate) const LABEL: &str = "security.selinux";
 /// Longest label, bytes: more than policies have.
 const MAX_LABEL: usize = 1024;
 /// The updater's own domain, into which init starts it.
@@ -20,7 +20,7 @@ const KNOWN: &str = "/sys/fs/selinux/context";
 /// The context to ask for before an untrusted program is run; `None` unless we are in the updater's own domain.
 ///
 /// Run by hand the updater has the domain of its caller, and the check too.
-pub fn check_context() -> Option<String> {
+pub(crate) fn check_context() -> Option<String> {
     let own = std::fs::read_to_string("/proc/thread-self/attr/current").ok()?;
     with_type(own.trim_end_matches(['\0', '\n']), UPDATER, CHECK)
 }
@@ -28,7 +28,7 @@ pub fn check_context() -> Option<String> {
 /// Asks the kernel to run the next program of this process in `context`. Between fork and exec: allocates nothing.
 ///
 /// Errors: the policy refuses, and then the program must not run.
-pub fn set_exec_context(context: &str) -> io::Result<()> {
+pub(crate) fn set_exec_context(context: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open("/proc/self/attr/exec")?.write_all(context.as_bytes())
 }
 
@@ -37,7 +37,7 @@ pub fn set_exec_context(context: &str) -> io::Result<()> {
 ///
 /// The policy could do that by name, and then every directory of that name, whoever's it is, would be ours. In the
 /// updater's own domain it does, and there `restorecon` cannot be run.
-pub fn awaits_label(state: &Path) -> bool {
+pub(crate) fn awaits_label(state: &Path) -> bool {
     let Some(wanted) = read(state).and_then(|label| with_type(&label, DATA.1, DATA.0)) else { return false };
     check_context().is_none() && is_known(&wanted)
 }

@@ -10,7 +10,7 @@ use crate::report::{Code, Error, Result};
 /// True when `cgroup_text` (`/proc/PID/cgroup`, of cgroup v1, v2 or both) says that a process is in `unit`, and so ends
 /// when `unit` is stopped. `manager` is the same text of PID 1: a container's unit of that name is below another one's
 /// group, and nobody's but the container's.
-pub fn inside_unit(unit: &str, manager: &str, cgroup_text: &str) -> bool {
+pub(crate) fn inside_unit(unit: &str, manager: &str, cgroup_text: &str) -> bool {
     let top_of = |hierarchy: &str| groups(manager).find(|(known, _)| *known == hierarchy).map_or("", |(_, path)| path);
     groups(cgroup_text).any(|(hierarchy, path)| {
         let top = top_of(hierarchy).trim_end_matches("init.scope").trim_end_matches('/');
@@ -29,7 +29,7 @@ fn groups(text: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// The innermost unit in `cgroup_text`, for messages.
-pub fn unit_of(cgroup_text: &str) -> Option<&str> {
+pub(crate) fn unit_of(cgroup_text: &str) -> Option<&str> {
     const KINDS: [&str; 3] = [".service", ".scope", ".slice"];
     KINDS.iter().find_map(|kind| {
         groups(cgroup_text).flat_map(|(_, path)| path.rsplit('/')).find(|component| component.ends_with(kind))
@@ -43,7 +43,7 @@ pub fn unit_of(cgroup_text: &str) -> Option<&str> {
 /// The new process must call [`Signals::ignore_hangup`] before it stops the agent.
 ///
 /// Errors ([`Code::ServiceFailed`]): no transient scope can be made here.
-pub fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
+pub(crate) fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
     let stay = |error: Error| {
         Error::new(
             Code::ServiceFailed,
@@ -67,13 +67,13 @@ pub fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<Option<
 /// The same where there is no systemd: a session of its own is all that there is.
 ///
 /// Errors ([`Code::Io`]): it cannot be started.
-pub fn go_apart(argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
+pub(crate) fn go_apart(argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
     let (program, args) = argv.split_first().ok_or_else(|| Error::new(Code::Io, "nothing to be run again"))?;
     Command::new(program).args(args).run_apart(signals)
 }
 
 /// The logind session (`session-….scope`) in `cgroup_text`, if a process is in one: pam_systemd puts it there.
-pub fn login_of(cgroup_text: &str) -> Option<&str> {
+pub(crate) fn login_of(cgroup_text: &str) -> Option<&str> {
     let is_login = |part: &&str| part.starts_with("session-") && part.ends_with(".scope");
     groups(cgroup_text).flat_map(|(_, path)| path.split('/')).find(is_login)
 }

@@ -30,7 +30,7 @@ const PROPERTIES: [&str; 14] = [
 
 /// The service manager of the running host, or the unit files of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Systemctl {
+pub(crate) struct Systemctl {
     /// `--root`: only [`Systemctl::enable`] and [`Systemctl::disable`] work there.
     pub root: Option<PathBuf>,
 }
@@ -114,24 +114,24 @@ impl UnitState {
 
 impl Systemctl {
     /// The running host's manager.
-    pub fn host() -> Self {
+    pub(crate) fn host() -> Self {
         Self::default()
     }
 
     /// The unit files of the image at `root`.
-    pub fn image(root: &Path) -> Self {
+    pub(crate) fn image(root: &Path) -> Self {
         Self { root: Some(root.to_owned()) }
     }
 
     /// The unit's present state. A unit that is not there has `load_state` `not-found`.
-    pub fn show(&self, unit: &str) -> Result<UnitState> {
+    pub(crate) fn show(&self, unit: &str) -> Result<UnitState> {
         let properties = PROPERTIES.iter().flat_map(|property| ["-p", property]);
         let output = run(self.command("show").args(properties).arg(unit))?;
         Ok(parse_show(&output.stdout_text()))
     }
 
     /// What the unit's main process is started with; empty for a unit that is not there.
-    pub fn start_line(&self, unit: &str) -> Result<StartLine> {
+    pub(crate) fn start_line(&self, unit: &str) -> Result<StartLine> {
         let properties = ["-p", "ExecStart", "-p", "Environment", "-p", "EnvironmentFiles"];
         let output = run(self.command("show").args(properties).arg(unit))?;
         Ok(parse_start_line(&output.stdout_text()))
@@ -139,42 +139,42 @@ impl Systemctl {
 
     /// Queues the start and returns: waiting for it (`Type=notify`) would spend the deadline of the health check, which
     /// watches the unit anyway, and could deadlock when we run at boot as a part of the same transaction.
-    pub fn start(&self, unit: &str) -> Result<()> {
+    pub(crate) fn start(&self, unit: &str) -> Result<()> {
         run(self.command("start").args(["--no-block", unit])).map(drop)
     }
 
     /// Stops and waits, at most 120 s.
-    pub fn stop(&self, unit: &str) -> Result<()> {
+    pub(crate) fn stop(&self, unit: &str) -> Result<()> {
         run(self.command("stop").arg(unit).timeout(STOP_TIMEOUT)).map(drop)
     }
 
     /// Runs the unit's ExecReload= and waits.
-    pub fn reload(&self, unit: &str) -> Result<()> {
+    pub(crate) fn reload(&self, unit: &str) -> Result<()> {
         run(self.command("reload").arg(unit)).map(drop)
     }
 
     /// Queues a restart and returns, for the reasons of [`Systemctl::start`].
-    pub fn restart(&self, unit: &str) -> Result<()> {
+    pub(crate) fn restart(&self, unit: &str) -> Result<()> {
         run(self.command("restart").args(["--no-block", unit])).map(drop)
     }
 
     /// Has the manager read all unit files again.
-    pub fn daemon_reload(&self) -> Result<()> {
+    pub(crate) fn daemon_reload(&self) -> Result<()> {
         run(self.command("daemon-reload")).map(drop)
     }
 
     /// Enables the unit for the next boot; does not start it.
-    pub fn enable(&self, unit: &str) -> Result<()> {
+    pub(crate) fn enable(&self, unit: &str) -> Result<()> {
         run(self.command("enable").arg(unit)).map(drop)
     }
 
     /// Disables the unit for the next boot; does not stop it.
-    pub fn disable(&self, unit: &str) -> Result<()> {
+    pub(crate) fn disable(&self, unit: &str) -> Result<()> {
         run(self.command("disable").arg(unit)).map(drop)
     }
 
     /// Forgets failures and the start limit of the unit; a unit without any is fine.
-    pub fn reset_failed(&self, unit: &str) -> Result<()> {
+    pub(crate) fn reset_failed(&self, unit: &str) -> Result<()> {
         run(self.command("reset-failed").arg(unit)).map(drop)
     }
 

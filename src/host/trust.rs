@@ -35,7 +35,7 @@ const SNAPSHOT: &str = "backup";
 /// would lead out of the image.
 ///
 /// Errors: `permission` with all that is another's and the commands that mend it; `path_taken` for a link; `io`.
-pub fn check_versions(layout: &Layout) -> Result<()> {
+pub(crate) fn check_versions(layout: &Layout) -> Result<()> {
     let mut way: Vec<PathBuf> = Vec::new();
     layout::walk(&layout.root, layout.versions_inside(), &mut |path| way.push(path.to_owned()));
     let records: Vec<PathBuf> = RECORDS.iter().map(|name| layout.versions.join(name)).collect();
@@ -52,7 +52,7 @@ pub fn check_versions(layout: &Layout) -> Result<()> {
 /// Makes sure that the versions and the snapshots of their databases are nobody else's: root works in there by name.
 ///
 /// Errors: `permission` with the first that is another's; `io`.
-pub fn check_installed(layout: &Layout) -> Result<()> {
+pub(crate) fn check_installed(layout: &Layout) -> Result<()> {
     let others = open_versions(layout)?;
     let Some((path, meta)) = others.first() else { return Ok(()) };
     Err(refused(path, meta, others.len() - 1)
@@ -62,7 +62,7 @@ pub fn check_installed(layout: &Layout) -> Result<()> {
 /// The directories of versions and of their snapshots that others own or may write to.
 ///
 /// Errors: `permission`, `io`.
-pub fn open_versions(layout: &Layout) -> Result<Vec<(PathBuf, Metadata)>> {
+pub(crate) fn open_versions(layout: &Layout) -> Result<Vec<(PathBuf, Metadata)>> {
     others(&installed(layout)?)
 }
 
@@ -70,7 +70,7 @@ pub fn open_versions(layout: &Layout) -> Result<Vec<(PathBuf, Metadata)>> {
 /// another's as before: each look at it tells.
 ///
 /// Returns those that were another's. Errors: `permission`, `io`.
-pub fn close_versions(layout: &Layout) -> Result<Vec<PathBuf>> {
+pub(crate) fn close_versions(layout: &Layout) -> Result<Vec<PathBuf>> {
     let mut closed = Vec::new();
     // A version's directory first: from then on nobody exchanges what is in it.
     for path in installed(layout)? {
@@ -86,7 +86,7 @@ pub fn close_versions(layout: &Layout) -> Result<Vec<PathBuf>> {
 /// link is followed. Whoever has it open has no more than that: each use of it asks for the rights anew.
 ///
 /// Errors: `permission`, `io`; also for what is no directory.
-pub fn close(path: &Path) -> Result<()> {
+pub(crate) fn close(path: &Path) -> Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let take = || {
         let dir = rustix::fs::open(path, flags, Mode::empty())?;
@@ -113,7 +113,7 @@ fn installed(layout: &Layout) -> Result<Vec<PathBuf>> {
 /// link on the way counts as much as what it leads to. What does not exist yet is nobody's.
 ///
 /// Errors: `permission` with the directory and its owner; `io`.
-pub fn check_way(layout: &Layout, inside: &Path) -> Result<()> {
+pub(crate) fn check_way(layout: &Layout, inside: &Path) -> Result<()> {
     let mut met: Vec<PathBuf> = Vec::new();
     layout::walk(&layout.root, inside, &mut |path| met.push(path.to_owned()));
     met.iter().try_for_each(|path| check_entry(path))
@@ -123,7 +123,7 @@ pub fn check_way(layout: &Layout, inside: &Path) -> Result<()> {
 /// own or may write to.
 ///
 /// Errors: `permission`, `io`.
-pub fn strangers(dir: &Path) -> Result<Vec<(PathBuf, Metadata)>> {
+pub(crate) fn strangers(dir: &Path) -> Result<Vec<(PathBuf, Metadata)>> {
     let top = ROOT.get().map_or(Path::new("/"), PathBuf::as_path);
     let mut found = Vec::new();
     for part in dir.ancestors().take_while(|part| part.starts_with(top) || !dir.starts_with(top)) {
@@ -138,13 +138,13 @@ pub fn strangers(dir: &Path) -> Result<Vec<(PathBuf, Metadata)>> {
 }
 
 /// Says where the root is that this process works in: who owns what is above an image is its builder's business.
-pub fn set_root(root: &Path) {
+pub(crate) fn set_root(root: &Path) {
     // The first one counts; there is one command line.
     let _ = ROOT.set(root.to_owned());
 }
 
 /// Whether nobody but root (or whoever runs this) decides what `path` is; also where nothing is there.
-pub fn is_ours_alone(path: &Path) -> bool {
+pub(crate) fn is_ours_alone(path: &Path) -> bool {
     match std::fs::symlink_metadata(path) {
         Ok(meta) => is_ours(path, &meta),
         // What cannot be looked at may be another's.
@@ -156,7 +156,7 @@ pub fn is_ours_alone(path: &Path) -> bool {
 /// directory `named` in it: root, whoever runs this, or whose that directory is.
 ///
 /// Errors: `permission` with the file or directory and its owner; `io`.
-pub fn check_naming(file: &Path, named: &Path) -> Result<()> {
+pub(crate) fn check_naming(file: &Path, named: &Path) -> Result<()> {
     let owner =
         if durable::exists(named)? { Some(std::fs::metadata(named).at("cannot look at", named)?) } else { None };
     let is_theirs = |meta: &Metadata| {
@@ -221,7 +221,7 @@ fn is_ours(path: &Path, meta: &Metadata) -> bool {
 }
 
 /// Whether only root and whoever runs this can write to the file or directory `path`, or add to it. A link is not.
-pub fn is_closed(path: &Path, meta: &Metadata) -> bool {
+pub(crate) fn is_closed(path: &Path, meta: &Metadata) -> bool {
     is_owned(meta) && !is_writable(path, meta)
 }
 

@@ -6,7 +6,7 @@ use super::{Database, Direction, Facts, Node, Part, Placement, Plan, ServiceActi
 /// `done` has replaced no agent, or kept no database.
 ///
 /// Our unit stays where none stood: the one that started the agent went with its package.
-pub fn back(facts: &Facts, done: &Plan) -> Option<Plan> {
+pub(crate) fn back(facts: &Facts, done: &Plan) -> Option<Plan> {
     let (fallen, from) = (done.to_dir.clone()?, done.snapshot_dir()?.to_owned());
     let agent = done.switch.iter().find_map(|step| match step {
         Step::Switch { place, .. } => Some(turned(place)),

@@ -26,11 +26,11 @@ const PROMPT_RETURNS: u32 = 4;
 /// Longest time for which a return to a version that was left is held.
 const MAX_HOLD: SignedDuration = SignedDuration::from_hours(24);
 /// For so long it counts that a version was left, hours: longer than the longest hold.
-pub const LEFT_WINDOW_HOURS: i64 = 48;
+pub(crate) const LEFT_WINDOW_HOURS: i64 = 48;
 
 /// What the cluster asks for and how it was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub(crate) struct Ask {
     /// The revision that the cluster names.
     pub wanted: Revision,
     /// The cluster's window is open, or the command ignores it.
@@ -43,7 +43,7 @@ pub struct Ask {
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// Go on towards it.
     Go,
     /// Nothing to do, and why (exit 0).
@@ -53,7 +53,7 @@ pub enum Decision {
 }
 
 /// Decides on `ask`.
-pub fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decision {
+pub(crate) fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decision {
     // What is there already is not undercut by being put right.
     if let Some(floor) = min_version
         && ask.wanted.version.precedes(floor)
@@ -103,7 +103,7 @@ fn wait(facts: &Facts, ask: &Ask) -> Option<String> {
 /// Until when a return to `wanted` waits: whoever asks two proxies that answer unlike is told to go to and fro for ever. The
 /// first four are made at once; each further one within [`LEFT_WINDOW_HOURS`] waits longer. `left`: what was left and when, the
 /// last at the end.
-pub fn held_until(
+pub(crate) fn held_until(
     left: &[(Revision, Timestamp)],
     active: Option<&Revision>,
     now: Timestamp,
@@ -131,7 +131,7 @@ pub fn held_until(
 
 /// The wait after the `count`th run to a target that failed with `code`, or `None`: what costs nothing is tried again by the
 /// timer as it comes.
-pub fn delay_after(code: &str, count: u32) -> SignedDuration {
+pub(crate) fn delay_after(code: &str, count: u32) -> SignedDuration {
     const RELEASE: [Code; 6] = [
         Code::ChecksumMismatch,
         Code::SignatureInvalid,
@@ -154,14 +154,14 @@ pub fn delay_after(code: &str, count: u32) -> SignedDuration {
 
 /// Whether `refusal` holds at `now`. A failure that lies further in the future than its wait is long was dated by a clock
 /// that has been set back since: without this a version could be refused for years.
-pub fn is_waiting(refusal: &Refusal, now: Timestamp) -> bool {
+pub(crate) fn is_waiting(refusal: &Refusal, now: Timestamp) -> bool {
     let left = refusal.retry_at.duration_since(now);
     let wait = wait_after(refusal.count);
     left.is_positive() && left.saturating_sub(wait) <= wait
 }
 
 /// The refusal that follows a failure of `revision` at `now`, given an earlier one.
-pub fn refuse(earlier: Option<&Refusal>, revision: &Revision, reason: &str, now: Timestamp) -> Refusal {
+pub(crate) fn refuse(earlier: Option<&Refusal>, revision: &Revision, reason: &str, now: Timestamp) -> Refusal {
     let count = earlier.map_or(0, |earlier| earlier.count).saturating_add(1);
     Refusal {
         revision: revision.clone(),
@@ -173,7 +173,7 @@ pub fn refuse(earlier: Option<&Refusal>, revision: &Revision, reason: &str, now:
 }
 
 /// The wait after the `count`th failure: doubled each time, from an hour to a week.
-pub fn wait_after(count: u32) -> SignedDuration {
+pub(crate) fn wait_after(count: u32) -> SignedDuration {
     let doubled = FIRST_WAIT_MINUTES.saturating_mul(1 << count.saturating_sub(1).min(20));
     SignedDuration::from_mins(doubled.min(MAX_WAIT_MINUTES))
 }

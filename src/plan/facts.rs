@@ -9,7 +9,7 @@ use protocol::Revision;
 
 /// The whole picture of a host that a decision needs; no handle, no path is looked at after it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// The time of the survey.
     pub now: Timestamp,
     /// The versions directory, as programs on the host see it.
@@ -75,7 +75,7 @@ pub struct Facts {
 
 /// A version on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub(crate) struct Installed {
     /// What it is.
     pub revision: Revision,
     /// Its directory's name.
@@ -102,7 +102,7 @@ pub struct Installed {
 
 /// A version's snapshot, judged for a restore now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Snapshot {
+pub(crate) enum Snapshot {
     /// There is none, or it may not be used; the reason as code and text.
     Unusable(crate::report::Error),
     /// It can be restored.
@@ -113,7 +113,7 @@ pub enum Snapshot {
 
 /// A name in the link directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
+pub(crate) struct Name {
     /// File name.
     pub name: String,
     /// What stands there.
@@ -124,7 +124,7 @@ pub struct Name {
 
 /// The unit file: where it is and how it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnitFact {
+pub(crate) struct UnitFact {
     /// Real path.
     pub path: PathBuf,
     /// The same as a program on the host sees it.
@@ -141,7 +141,7 @@ pub struct UnitFact {
 
 /// The agent as it is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Agent {
+pub(crate) struct Agent {
     /// A process is there.
     pub running: bool,
     /// It starts at boot.
@@ -156,7 +156,7 @@ pub struct Agent {
 
 /// A `teleport` that is not the active version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stranger {
+pub(crate) struct Stranger {
     /// Where it is, for people.
     pub path: PathBuf,
     /// What it says that it is; `None` where it tells nothing.
@@ -167,7 +167,7 @@ pub struct Stranger {
 
 /// A version that is not tried again before `retry_at`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     /// Which.
     pub revision: Revision,
     /// Next try.
@@ -186,7 +186,7 @@ const LINKED: [&str; 5] = ["teleport", "tsh", "tctl", "tbot", "fdpass-teleport"]
 
 /// Whether the executable `name` of an archive is to be linked, under the selection `components` (the known ones if empty);
 /// an updater's link has rules of its own (SPEC §5).
-pub fn is_linked(components: &[String], name: &str) -> bool {
+pub(crate) fn is_linked(components: &[String], name: &str) -> bool {
     match components {
         [] => LINKED.contains(&name),
         _ => components.iter().any(|component| component == name),
@@ -194,25 +194,25 @@ pub fn is_linked(components: &[String], name: &str) -> bool {
 }
 
 /// Whether a version that was unpacked with the selection `has` (`None`: all) lacks something of `wanted` (all if empty).
-pub fn lacks(has: Option<&[String]>, wanted: &[String]) -> bool {
+pub(crate) fn lacks(has: Option<&[String]>, wanted: &[String]) -> bool {
     has.is_some_and(|has| wanted.is_empty() || wanted.iter().any(|name| !has.contains(name)))
 }
 
 impl Facts {
     /// The newest agent that is newer than the active version: the database is its.
-    pub fn ran(&self) -> Option<&Revision> {
+    pub(crate) fn ran(&self) -> Option<&Revision> {
         let told = self.strangers.iter().filter_map(|stranger| stranger.revision.as_ref());
         let newest = told.max_by(|a, b| a.version.cmp(&b.version))?;
         self.active.as_ref().is_none_or(|active| active.version.precedes(&newest.version)).then_some(newest)
     }
 
     /// The agent that stands where the agent's link goes and is none of our versions.
-    pub fn stranger_in_place(&self) -> Option<&Stranger> {
+    pub(crate) fn stranger_in_place(&self) -> Option<&Stranger> {
         self.strangers.iter().find(|stranger| stranger.in_place)
     }
 
     /// Whether `node` is something that we neither made nor may make anew.
-    pub fn is_foreign(&self, node: &Node) -> bool {
+    pub(crate) fn is_foreign(&self, node: &Node) -> bool {
         match node {
             Node::Absent | Node::Text(_) => false,
             Node::Link(target) => self.dir_of_link(target).is_none(),
@@ -221,13 +221,13 @@ impl Facts {
     }
 
     /// The installed version that is `revision`.
-    pub fn find(&self, revision: &Revision) -> Option<&Installed> {
+    pub(crate) fn find(&self, revision: &Revision) -> Option<&Installed> {
         self.installed.iter().find(|installed| &installed.revision == revision)
     }
 
     /// The directory for `revision`: its present one, else `<VERSION>`, else `<VERSION>_<edition>` where another
     /// edition has that name (SPEC §1).
-    pub fn dir_for(&self, revision: &Revision) -> String {
+    pub(crate) fn dir_for(&self, revision: &Revision) -> String {
         if let Some(installed) = self.find(revision) {
             return installed.dir.clone();
         }
@@ -240,29 +240,29 @@ impl Facts {
     }
 
     /// What stands under `name` in the link directory.
-    pub fn node(&self, name: &str) -> Node {
+    pub(crate) fn node(&self, name: &str) -> Node {
         self.names.iter().find(|known| known.name == name).map_or(Node::Absent, |known| known.node.clone())
     }
 
     /// The link target of `file` (`bin/…`) in the version directory `dir`.
-    pub fn target(&self, dir: &str, file: &str) -> PathBuf {
+    pub(crate) fn target(&self, dir: &str, file: &str) -> PathBuf {
         self.versions.join(dir).join(file)
     }
 
     /// Every link of ours, whatever it leads to.
-    pub fn links(&self) -> impl Iterator<Item = &Node> {
+    pub(crate) fn links(&self) -> impl Iterator<Item = &Node> {
         let names = self.names.iter().map(|name| &name.node);
         names.chain([&self.unit.node]).chain(self.enablement.iter().map(|(_, node)| node))
     }
 
     /// The directory name that a link of ours leads to.
-    pub fn dir_of_link(&self, target: &Path) -> Option<String> {
+    pub(crate) fn dir_of_link(&self, target: &Path) -> Option<String> {
         let rest = target.strip_prefix(&self.versions).ok()?;
         Some(rest.components().next()?.as_os_str().to_string_lossy().into_owned())
     }
 
     /// The directory that the `teleport` link leads to.
-    pub fn linked_dir(&self) -> Option<String> {
+    pub(crate) fn linked_dir(&self) -> Option<String> {
         match self.node("teleport") {
             Node::Link(target) => self.dir_of_link(&target),
             _ => None,
@@ -271,12 +271,12 @@ impl Facts {
 }
 
 /// Whether a name is this program's.
-pub fn is_updater_name(name: &str) -> bool {
+pub(crate) fn is_updater_name(name: &str) -> bool {
     name == "teleport-update" || name == "teleport-updater"
 }
 
 /// The part that a binary's name plays.
-pub fn part_of(name: &str) -> Part {
+pub(crate) fn part_of(name: &str) -> Part {
     match name {
         "teleport" => Part::Agent,
         _ if is_updater_name(name) => Part::Updater,

@@ -2,10 +2,10 @@
 //! `execute`.
 
 mod back;
-pub mod decide;
-pub mod facts;
-pub mod retention;
-pub mod step;
+pub(crate) mod decide;
+pub(crate) mod facts;
+pub(crate) mod retention;
+pub(crate) mod step;
 #[cfg(test)]
 mod tests;
 
@@ -14,29 +14,30 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use back::back;
-pub use facts::{Facts, Snapshot, Stranger};
-pub use step::{Named, Node, Part, Placement, Step};
+pub(crate) use back::back;
+pub(crate) use facts::{Facts, Snapshot, Stranger};
+pub use step::Step;
+pub(crate) use step::{Named, Node, Part, Placement};
 
 use crate::report::{Code, Error, Result};
 use facts::{Installed, Name, is_linked, is_updater_name, lacks, part_of};
 use protocol::Revision;
 
 /// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
-pub const UNMANAGED: &str = ".unmanaged";
+pub(crate) const UNMANAGED: &str = ".unmanaged";
 /// Where what the Go updater left is kept until `uninstall` (SPEC §5).
-pub const TAKEN_OVER: &str = ".taken-over";
+pub(crate) const TAKEN_OVER: &str = ".taken-over";
 /// Names assumed for a version that is not unpacked yet.
 const USUAL_BINARIES: [&str; 4] = ["teleport", "tsh", "tctl", "tbot"];
 
 /// The Go updater's timer, which has the same name as the package's.
-pub const FOREIGN_TIMER: &str = "teleport-update.timer";
+pub(crate) const FOREIGN_TIMER: &str = "teleport-update.timer";
 
 /// What each file begins with that we write into the directories of units, and by which it is known to be ours.
-pub const OWN_MARK: &str = "# Written by `teleport-update enable`";
+pub(crate) const OWN_MARK: &str = "# Written by `teleport-update enable`";
 
 /// The unit's place in a version.
-pub const UNIT: &str = "etc/systemd/teleport.service";
+pub(crate) const UNIT: &str = "etc/systemd/teleport.service";
 
 /// The direction of a move (SPEC §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +83,7 @@ pub enum ServiceAction {
 
 /// What of others a run may put ours in the place of (SPEC §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Over {
+pub(crate) enum Over {
     /// Nothing but an agent that says it is no newer than what takes its place: the timer's run.
     Told,
     /// What stands where links go: an operator's command.
@@ -93,7 +94,7 @@ pub enum Over {
 
 /// What shall be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// The revision.
     pub revision: Revision,
     /// URL of its archive.
@@ -245,7 +246,7 @@ impl Plan {
 ///
 /// # Errors
 /// The target's snapshot is needed for a downgrade and cannot be used (`backup_*`).
-pub fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
+pub(crate) fn move_to(facts: &Facts, target: &Target) -> Result<Plan> {
     let to = &target.revision;
     let to_dir = facts.dir_for(to);
     refuse_strangers(facts, to, target.over)?;
@@ -500,7 +501,7 @@ fn is_installable(unit: &str) -> bool {
 
 /// The plan that removes links, units and versions; the agent's configuration and data stay. `set_back`: where what was
 /// set aside goes, and where it is kept.
-pub fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
+pub(crate) fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
     let mut switch = vec![hold(facts)];
     if facts.agent.running {
         switch.push(Step::Stop);
@@ -751,7 +752,7 @@ fn is_unit_itself(path: &Path) -> bool {
 }
 
 /// Links to a version's own unit that systemd would load in place of the file with the paths of this installation.
-pub fn masking_links(facts: &Facts) -> impl Iterator<Item = &PathBuf> {
+pub(crate) fn masking_links(facts: &Facts) -> impl Iterator<Item = &PathBuf> {
     let leads_to_version = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
     facts
         .enablement

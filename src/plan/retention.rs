@@ -10,7 +10,7 @@ const KEPT_FOR_OTHERS: usize = 2;
 
 /// The directories to be removed once `to` (in `to_dir`) is active. If it is `watched`, the version left stays whatever
 /// `keep` says: with `keep: 1` it goes only after the watch, by [`after_watch`].
-pub fn retire(facts: &Facts, to: &Revision, to_dir: &str, watched: bool) -> Vec<String> {
+pub(crate) fn retire(facts: &Facts, to: &Revision, to_dir: &str, watched: bool) -> Vec<String> {
     let last_working = facts.active.as_ref().filter(|active| *active != to).or(facts.previous.as_ref());
     // A version still to be downloaded counts already, so that a plan tells what its run will do.
     let coming = u32::from(facts.installed.iter().all(|installed| installed.dir != to_dir));
@@ -21,7 +21,7 @@ pub fn retire(facts: &Facts, to: &Revision, to_dir: &str, watched: bool) -> Vec<
 }
 
 /// The directories to be removed when the active version has stood its watch.
-pub fn after_watch(facts: &Facts) -> Vec<String> {
+pub(crate) fn after_watch(facts: &Facts) -> Vec<String> {
     let (Some(active), Some(linked)) = (&facts.active, facts.linked_dir()) else {
         return Vec::new();
     };

@@ -27,7 +27,7 @@ const MAX_LOADER: u64 = 4096;
 /// Checks that every executable in `bin_dir` is for `arch`. Scripts are fine, but not as `teleport`.
 ///
 /// Errors: [`Code::WrongArchitecture`], [`Code::ArchiveInvalid`] for what is no program at all.
-pub fn check_executables(bin_dir: &Path, arch: Arch) -> Result<()> {
+pub(crate) fn check_executables(bin_dir: &Path, arch: Arch) -> Result<()> {
     for entry in std::fs::read_dir(bin_dir).at("cannot read", bin_dir)? {
         let path = entry.at("cannot read", bin_dir)?.path();
         let mut head = Vec::with_capacity(ELF_HEAD);
@@ -65,7 +65,7 @@ fn check_head(name: &str, head: &[u8], arch: Arch) -> Result<()> {
 
 /// The loader that the ELF file `program` names (`/lib64/ld-linux-x86-64.so.2`), if this host has none there. Run without
 /// it the kernel says "No such file or directory", and means the loader. `None` as well for what cannot be read.
-pub fn missing_loader(program: &Path) -> Option<PathBuf> {
+pub(crate) fn missing_loader(program: &Path) -> Option<PathBuf> {
     loader(&File::open(program).ok()?).filter(|loader| !loader.exists())
 }
 
@@ -92,7 +92,7 @@ fn loader(file: &File) -> Option<PathBuf> {
 }
 
 /// What `teleport version` printed, if it is that.
-pub fn told(stdout: &str) -> Option<Revision> {
+pub(crate) fn told(stdout: &str) -> Option<Revision> {
     let line = stdout.lines().find(|line| line.starts_with("Teleport "))?;
     let edition = match (line.contains(" Enterprise "), line.contains("boringcrypto")) {
         (_, true) => Edition::EnterpriseFips,
@@ -111,7 +111,7 @@ fn printed(line: &str) -> Option<&str> {
 /// Checks what `teleport version` printed: `Teleport v15.1.1 git:…` or `Teleport Enterprise v15.1.1 git:…`.
 ///
 /// Errors: [`Code::VersionMismatch`].
-pub fn check_version_output(stdout: &str, wanted: &Version) -> Result<()> {
+pub(crate) fn check_version_output(stdout: &str, wanted: &Version) -> Result<()> {
     let line = stdout.lines().find(|line| line.starts_with("Teleport ")).unwrap_or_default();
     match printed(line).map(str::parse::<Version>) {
         Some(Ok(version)) if version == *wanted => Ok(()),
@@ -133,7 +133,7 @@ pub fn check_version_output(stdout: &str, wanted: &Version) -> Result<()> {
 /// with Go's own FIPS module leaves in the program.
 ///
 /// Errors: [`Code::VersionMismatch`], those of reading.
-pub fn check_edition_output(stdout: &str, edition: Edition, file: &Path) -> Result<()> {
+pub(crate) fn check_edition_output(stdout: &str, edition: Edition, file: &Path) -> Result<()> {
     let found = match told(stdout).map_or(Edition::Oss, |revision| revision.edition) {
         Edition::Enterprise
             if edition == Edition::EnterpriseFips && has_fips_module(file).at("cannot read", file)? =>

@@ -1,20 +1,21 @@
 //! Naming, fetching, verifying, unpacking: bytes in, a staged version out (SPEC §4).
 
 mod archive_path;
-pub mod check;
+pub(crate) mod check;
 mod fetch;
 #[doc(hidden)]
-pub mod fuzz;
+pub(crate) mod fuzz;
 mod gunzip;
 mod place;
-pub mod signature;
-pub mod source;
-pub mod space;
-pub mod stage;
+pub(crate) mod signature;
+pub(crate) mod source;
+pub(crate) mod space;
+pub(crate) mod stage;
 mod tree;
 mod unpack;
 mod writer;
 
 pub use signature::PublicKey;
 pub use source::BaseUrl;
-pub use stage::{Limits, StageRequest, announced_digest, archive_size, stage};
+pub use stage::Limits;
+pub(crate) use stage::{StageRequest, announced_digest, archive_size, stage};

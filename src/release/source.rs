@@ -12,7 +12,7 @@ use ureq::http::Uri;
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Where Teleport's releases are (SPEC §4).
-pub const DEFAULT_BASE_URL: &str = "https://cdn.teleport.dev";
+pub(crate) const DEFAULT_BASE_URL: &str = "https://cdn.teleport.dev";
 /// Write permission of group and others.
 const OTHERS_WRITE: u32 = 0o022;
 /// In such a directory nobody can replace what is another's.

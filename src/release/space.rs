@@ -1,7 +1,7 @@
 //! How much room a new version needs, before its first byte is fetched (SPEC §4, space). Pure.
 
 /// Left free beside everything, bytes: the agent goes on writing meanwhile.
-pub const RESERVE: u64 = 64 << 20;
+pub(crate) const RESERVE: u64 = 64 << 20;
 /// How much larger than the active version the next one may be, percent.
 const GROWTH_PERCENT: u64 = 10;
 /// Unpacked size by archive size: releases of 2023 to 2026 are 2.6 to 4.3 times as large unpacked.
@@ -13,7 +13,7 @@ const UNKNOWN: u64 = 1 << 30;
 ///
 /// `archive`: its Content-Length, bytes; `active`: size of the active version, bytes. The archive itself is never
 /// stored. What is known of this host's edition counts more than a ratio, unless the archive alone is larger.
-pub fn version(archive: Option<u64>, active: Option<u64>) -> u64 {
+pub(crate) fn version(archive: Option<u64>, active: Option<u64>) -> u64 {
     match (archive, active) {
         (archive, Some(active)) => {
             (active.saturating_add(active / 100 * GROWTH_PERCENT)).max(archive.unwrap_or(0).saturating_mul(2))

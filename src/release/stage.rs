@@ -27,7 +27,7 @@ const SIZE_WAIT: Duration = Duration::from_secs(10);
 
 /// What to stage, from where, and how much of it at most.
 #[derive(Clone)]
-pub struct StageRequest<'a> {
+pub(crate) struct StageRequest<'a> {
     /// Asks the servers.
     pub client: &'a Client,
     /// Where archives are.
@@ -96,7 +96,7 @@ impl Default for Limits {
 
 /// How far it is; told about ten times a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Bytes of the archive read.
     pub bytes_done: u64,
     /// Bytes of the archive, if the server told.
@@ -105,7 +105,7 @@ pub struct Progress {
 
 /// A staged version: complete, checked and synced, but without its marker.
 #[derive(Debug)]
-pub struct Staged {
+pub(crate) struct Staged {
     /// Its manifest, also written into it.
     pub manifest: Manifest,
     /// What was left out and could be missed, for the debug log.
@@ -119,7 +119,7 @@ pub struct Staged {
 /// Errors: [`Code::ArchiveMissing`], [`Code::ChecksumInvalid`], [`Code::ChecksumMismatch`], [`Code::SignatureInvalid`],
 /// [`Code::ArchiveInvalid`], [`Code::ArchiveHostile`], [`Code::WrongArchitecture`], [`Code::DownloadStalled`],
 /// [`Code::Network`], [`Code::Interrupted`], and those of writing.
-pub fn stage(
+pub(crate) fn stage(
     request: &StageRequest<'_>,
     progress: &mut dyn FnMut(Progress),
     cancelled: &dyn Fn() -> bool,
@@ -154,7 +154,7 @@ pub fn stage(
 }
 
 /// The archive's size in bytes for an estimate; `None` when it cannot be learned.
-pub fn archive_size(
+pub(crate) fn archive_size(
     client: &Client,
     base: &BaseUrl,
     revision: &Revision,
@@ -167,7 +167,7 @@ pub fn archive_size(
 }
 
 /// The digest that is announced for an archive now; `None` when it cannot be learned.
-pub fn announced_digest(
+pub(crate) fn announced_digest(
     client: &Client,
     base: &BaseUrl,
     revision: &Revision,

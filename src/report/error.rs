@@ -6,7 +6,7 @@ use std::path::Path;
 use protocol::{Kind, ParseError};
 
 /// Shorthand used everywhere in this crate.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure as it is told to the operator (SPEC §5, exit status).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl From<ParseError> for Error {
 }
 
 /// Attaches the action and the path to an I/O error.
-pub trait IoContext<T> {
+pub(crate) trait IoContext<T> {
     /// Turns an I/O error into [`Error`]; `action` is a clause such as "cannot write".
     fn at(self, action: &str, path: impl AsRef<Path>) -> Result<T>;
 }

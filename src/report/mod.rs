@@ -1,8 +1,9 @@
 //! What a person or a machine is told: errors and their codes, status, progress, logs.
 
-pub mod error;
-pub mod log;
-pub mod progress;
+pub(crate) mod error;
+pub(crate) mod log;
+pub(crate) mod progress;
 
-pub use error::{Code, Error, IoContext, Result};
+pub use error::{Code, Error};
+pub(crate) use error::{IoContext, Result};
 pub use log::{Format, Report};

@@ -17,7 +17,7 @@ const USUAL: u16 = 80;
 
 /// The progress of one download.
 #[derive(Debug)]
-pub struct Bar {
+pub(crate) struct Bar {
     bar: Option<ProgressBar>,
     colour: bool,
     last_step: u64,
@@ -25,7 +25,7 @@ pub struct Bar {
 
 impl Bar {
     /// A bar; `terminal` decides whether it is drawn.
-    pub fn new(terminal: bool, colour: bool) -> Self {
+    pub(crate) fn new(terminal: bool, colour: bool) -> Self {
         let bar = terminal.then(|| {
             let bar = ProgressBar::no_length();
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ));
@@ -35,7 +35,7 @@ impl Bar {
     }
 
     /// Moves the bar. Returns the line to be logged, if one is due.
-    pub fn update(&mut self, done: u64, total: Option<u64>) -> Option<String> {
+    pub(crate) fn update(&mut self, done: u64, total: Option<u64>) -> Option<String> {
         if let Some(bar) = &self.bar {
             if bar.length() != total || done == 0 {
                 let paint = if self.colour { ".cyan" } else { "" };
@@ -68,7 +68,7 @@ impl Bar {
     }
 
     /// Takes it off the screen.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }

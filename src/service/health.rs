@@ -45,7 +45,7 @@ const UNIT_SHORTEST: Duration = Duration::from_millis(50);
 
 /// Whom to look at.
 #[derive(Debug, Clone)]
-pub struct Probe<'a> {
+pub(crate) struct Probe<'a> {
     /// What runs the agent.
     pub service: &'a Service,
     /// The new version's `teleport`, in the versions directory.
@@ -64,7 +64,7 @@ pub struct Probe<'a> {
 ///
 /// Errors: [`Code::Interrupted`] when `cancelled` says so; [`Code::Damaged`] when the new binary is not there;
 /// [`Code::Permission`] when it cannot be seen what the main process runs.
-pub fn observe(
+pub(crate) fn observe(
     probe: &Probe<'_>,
     settings: HealthSettings,
     served_before: bool,
@@ -81,7 +81,7 @@ pub fn observe(
 /// Watches a version that was found healthy for another `settings.watch`; needs no lock (SPEC §6).
 ///
 /// Errors as for [`observe`].
-pub fn watch(probe: &Probe<'_>, settings: HealthSettings, cancelled: &dyn Fn() -> bool) -> Result<Verdict> {
+pub(crate) fn watch(probe: &Probe<'_>, settings: HealthSettings, cancelled: &dyn Fn() -> bool) -> Result<Verdict> {
     let mut watcher = Watcher::new(settings.watch);
     follow(probe, &WATCHING, cancelled, |sample| match watcher.feed(sample) {
         Some(verdict) => ControlFlow::Break(verdict),

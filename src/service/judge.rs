@@ -54,7 +54,7 @@ impl Default for HealthSettings {
 
 /// What was seen at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Time since the service action.
     pub at: Duration,
     /// The main process: the pid file's if it runs the new binary, else the unit's.
@@ -71,7 +71,7 @@ pub struct Sample {
 
 /// The main process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Main {
+pub(crate) struct Main {
     /// Which.
     pub id: ProcessId,
     /// It runs the new version's binary.
@@ -80,7 +80,7 @@ pub struct Main {
 
 /// The unit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct UnitSample {
+pub(crate) struct UnitSample {
     /// Given up by the manager, with its reason.
     pub failed: Option<String>,
     /// Ended, and waiting for its next start.
@@ -97,7 +97,7 @@ pub struct UnitSample {
 
 /// The end of a judgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The new version works.
     Healthy {
         /// Time since the service action.
@@ -117,7 +117,7 @@ pub enum Verdict {
 
 /// The state of a judgement.
 #[derive(Debug, Clone)]
-pub struct Judge {
+pub(crate) struct Judge {
     settings: HealthSettings,
     baseline_failing: bool,
     readiness_served: bool,
@@ -136,7 +136,7 @@ pub struct Judge {
 impl Judge {
     /// `served_before`: the agent answered on its readiness socket before the update, so it must again.
     /// `baseline_failing`: the agent was failing before the update.
-    pub fn new(settings: HealthSettings, served_before: bool, baseline_failing: bool) -> Self {
+    pub(crate) fn new(settings: HealthSettings, served_before: bool, baseline_failing: bool) -> Self {
         Self {
             settings,
             baseline_failing,
@@ -152,7 +152,7 @@ impl Judge {
     }
 
     /// Takes the next sample (in order of time); `None` = go on.
-    pub fn feed(&mut self, sample: &Sample) -> Option<Verdict> {
+    pub(crate) fn feed(&mut self, sample: &Sample) -> Option<Verdict> {
         self.remember(sample);
         if let Some(reason) = self.failure(sample) {
             return Some(match self.baseline_failing {
@@ -275,7 +275,7 @@ impl Judge {
     }
 
     /// The earliest time after `at`, the last sample's, at which there can be a verdict if nothing happens until then.
-    pub fn due(&self, at: Duration) -> Duration {
+    pub(crate) fn due(&self, at: Duration) -> Duration {
         let HealthSettings { stable, without_readiness, deadline, .. } = self.settings;
         let standing = self.standing.map(|(_, since)| since);
         let times = [

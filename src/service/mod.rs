@@ -1,24 +1,24 @@
 //! What runs the agent: systemd, plain commands (OpenRC, containers), or nobody we know. Stopping is proven, never
 //! believed; whether a version is healthy is judged in [`health`].
 
-pub mod commands;
+pub(crate) mod commands;
 mod family;
-pub mod health;
-pub mod judge;
-pub mod readiness;
+pub(crate) mod health;
+pub(crate) mod judge;
+pub(crate) mod readiness;
 mod sampler;
-pub mod stopped;
-pub mod systemd;
-pub mod watch;
+pub(crate) mod stopped;
+pub(crate) mod systemd;
+pub(crate) mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-pub use commands::Commands;
-pub use judge::{HealthSettings, Verdict};
-pub use stopped::StopProof;
-pub use systemd::Systemd;
+pub(crate) use commands::Commands;
+pub(crate) use judge::{HealthSettings, Verdict};
+pub(crate) use stopped::StopProof;
+pub(crate) use systemd::Systemd;
 
 use family::Family;
 

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 /// The socket's name in the data directory.
-pub const SOCKET: &str = "debug.sock";
+pub(crate) const SOCKET: &str = "debug.sock";
 /// For the whole question: the agent answers from memory, so longer means that it hangs.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// The answer is two fields; more is no answer of an agent.
@@ -21,7 +21,7 @@ const TEXT_LIMIT: usize = 300;
 
 /// What the agent says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Readiness {
+pub(crate) enum Readiness {
     /// Nobody serves the socket.
     NoSocket,
     /// Ready; `pid` where the agent tells it.
@@ -42,13 +42,13 @@ pub enum Readiness {
 
 impl Readiness {
     /// True when an agent answered the question, with yes or no.
-    pub fn is_served(&self) -> bool {
+    pub(crate) fn is_served(&self) -> bool {
         matches!(self, Self::Ready { .. } | Self::NotReady { .. })
     }
 }
 
 /// Asks the agent whose data directory is `data_dir`; takes at most about a second.
-pub fn ask(data_dir: &Path) -> Readiness {
+pub(crate) fn ask(data_dir: &Path) -> Readiness {
     let deadline = Instant::now() + TIMEOUT;
     let mut stream = match open(data_dir) {
         Ok(stream) => stream,

@@ -18,7 +18,7 @@ const NOT_READY_WAIT: Duration = Duration::from_secs(30);
 
 /// The state of a watch.
 #[derive(Debug, Clone)]
-pub struct Watcher {
+pub(crate) struct Watcher {
     length: Duration,
     first_restarts: Option<u32>,
     mains: BTreeSet<ProcessId>,
@@ -29,7 +29,7 @@ pub struct Watcher {
 
 impl Watcher {
     /// A watch of `length`.
-    pub fn new(length: Duration) -> Self {
+    pub(crate) fn new(length: Duration) -> Self {
         Self {
             length,
             first_restarts: None,
@@ -42,7 +42,7 @@ impl Watcher {
 
     /// Takes the next sample (in order of time); `None` = go on. `Healthy` at the end of the watch, if the agent runs and is
     /// ready then.
-    pub fn feed(&mut self, sample: &Sample) -> Option<Verdict> {
+    pub(crate) fn feed(&mut self, sample: &Sample) -> Option<Verdict> {
         self.remember(sample);
         if let Some(reason) = self.failure(sample) {
             return Some(Verdict::Failed { reason });
@@ -53,7 +53,7 @@ impl Watcher {
     }
 
     /// The earliest time after `at`, the last sample's, at which there can be a verdict if nothing happens until then.
-    pub fn due(&self, at: Duration) -> Duration {
+    pub(crate) fn due(&self, at: Duration) -> Duration {
         let down = self.down_since.map(|since| since + DOWN_WAIT);
         let not_ready = self.not_ready_since.map(|since| since + NOT_READY_WAIT);
         let end = (at < self.length).then_some(self.length);

@@ -17,7 +17,7 @@ use protocol::{Arch, Digest, Edition, Version};
 /// Its name in a version directory.
 pub const MANIFEST: &str = "manifest.json";
 /// The checksum marker's name: written last, makes the version an installed one.
-pub const MARKER: &str = "sha256";
+pub(crate) const MARKER: &str = "sha256";
 /// The format this program writes; a higher one is not understood.
 const FORMAT: u32 = 1;
 /// Most bytes of a manifest: ten thousand files at a few hundred bytes each.
@@ -241,7 +241,7 @@ impl Manifest {
 
 /// Whether others than root (or whoever runs this) own or may write to any part of a version: what ran from there need not
 /// be what was installed. Snapshots do not count. What cannot be seen is not known to be so.
-pub fn is_open(version_dir: &Path) -> bool {
+pub(crate) fn is_open(version_dir: &Path) -> bool {
     let is_others = |path: &Path| {
         std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_symlink() && !trust::is_closed(path, &meta))
     };
@@ -350,7 +350,7 @@ fn read_record(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 /// The digest in a version directory's marker; `None` without one.
 ///
 /// Errors: [`Code::Damaged`] when it is not 64 hex digits and a line end.
-pub fn read_marker(version_dir: &Path) -> Result<Option<Digest>> {
+pub(crate) fn read_marker(version_dir: &Path) -> Result<Option<Digest>> {
     let path = version_dir.join(MARKER);
     let Some(bytes) = read_record(&path, MAX_MARKER)? else { return Ok(None) };
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
@@ -361,7 +361,7 @@ pub fn read_marker(version_dir: &Path) -> Result<Option<Digest>> {
 }
 
 /// Writes the marker, durably. Only after everything else in the directory, and the directory itself, is durable.
-pub fn write_marker(version_dir: &Path, archive: Digest) -> Result<()> {
+pub(crate) fn write_marker(version_dir: &Path, archive: Digest) -> Result<()> {
     durable::write(&version_dir.join(MARKER), format!("{archive}\n").as_bytes(), FILE_MODE)
 }
 

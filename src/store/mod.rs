@@ -1,4 +1,4 @@
 //! The versions directory: manifests and publishing.
 
-pub mod manifest;
-pub mod publish;
+pub(crate) mod manifest;
+pub(crate) mod publish;

@@ -8,11 +8,11 @@ use crate::host::{durable, lock, trust};
 use crate::report::{IoContext, Result};
 
 /// The lock, in the versions directory (SPEC §1).
-pub const LOCK: &str = ".lock";
+pub(crate) const LOCK: &str = ".lock";
 /// Prefix of directories being filled; what carries it and is not ours is garbage of a run that died.
-pub const STAGING_PREFIX: &str = ".staging-";
+pub(crate) const STAGING_PREFIX: &str = ".staging-";
 /// Prefix of directories being removed.
-pub const RETIRED_PREFIX: &str = ".retired-";
+pub(crate) const RETIRED_PREFIX: &str = ".retired-";
 
 /// Publishes `staging` as `version_dir`. Everything in `staging` has been synced, the manifest included.
 ///
@@ -20,7 +20,7 @@ pub const RETIRED_PREFIX: &str = ".retired-";
 /// manifest lists and it does not have just so, each by rename, and keeps its `backup/`; a file of others is never taken over,
 /// for whoever has it open goes on writing to it. The marker of another archive goes
 /// first, and the new one comes last.
-pub fn publish(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> {
+pub(crate) fn publish(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> {
     if durable::exists(version_dir)? {
         graft(staging, version_dir, manifest)?;
     } else {
@@ -72,7 +72,7 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
 }
 
 /// Removes a version: out of sight by one rename, so that a crash never leaves half of one under its name.
-pub fn retire(versions: &Path, dir: &str) -> Result<()> {
+pub(crate) fn retire(versions: &Path, dir: &str) -> Result<()> {
     let from = versions.join(dir);
     // What is left of a removal that was cut short goes in any case.
     let to = durable::free_name(&versions.join(format!("{RETIRED_PREFIX}{dir}")))?;
@@ -88,7 +88,7 @@ pub fn retire(versions: &Path, dir: &str) -> Result<()> {
 }
 
 /// Removes a version but for what `stays` of it. Without its marker it is not installed, whatever else is still there.
-pub fn strip(version_dir: &Path, stays: &[PathBuf]) -> Result<()> {
+pub(crate) fn strip(version_dir: &Path, stays: &[PathBuf]) -> Result<()> {
     durable::remove_file(&version_dir.join(manifest::MARKER))?;
     let entries = std::fs::read_dir(version_dir).at("cannot read", version_dir)?;
     durable::remove_entries(version_dir, entries, |entry| !stays.contains(&entry.path()))
@@ -96,7 +96,7 @@ pub fn strip(version_dir: &Path, stays: &[PathBuf]) -> Result<()> {
 
 /// Removes what runs that died have left: staged and half-removed versions, temporary files, all that can be removed.
 /// Called under the lock with no journal open.
-pub fn sweep(versions: &Path) -> Result<()> {
+pub(crate) fn sweep(versions: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(versions) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -107,12 +107,12 @@ pub fn sweep(versions: &Path) -> Result<()> {
 }
 
 /// Where a version for `dir` is staged: nothing is there. What cannot be removed of an earlier run keeps its name.
-pub fn staging(versions: &Path, dir: &str) -> Result<PathBuf> {
+pub(crate) fn staging(versions: &Path, dir: &str) -> Result<PathBuf> {
     durable::free_name(&versions.join(format!("{STAGING_PREFIX}{dir}")))
 }
 
 /// Whether [`sweep`] would find nothing; what cannot be read is not known to be so.
-pub fn is_swept(versions: &Path) -> bool {
+pub(crate) fn is_swept(versions: &Path) -> bool {
     let Ok(live) = lock::downloads(&versions.join(LOCK)) else { return false };
     std::fs::read_dir(versions).is_ok_and(|mut entries| {
         entries.all(|entry| entry.is_ok_and(|entry| !is_left_over(&entry.file_name().to_string_lossy(), &live)))

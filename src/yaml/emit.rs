@@ -8,7 +8,7 @@ const STEP: usize = 2;
 const LONG_KEY: usize = 120;
 
 /// The whole document, ending in a newline.
-pub fn document(root: &Node) -> String {
+pub(super) fn document(root: &Node) -> String {
     let mut out = String::new();
     if let Some(tag) = &root.tag {
         out = format!("--- {tag}\n");

@@ -3,10 +3,10 @@
 //! [`document`] holds a file as written: order, spelling, comments above keys and the keys of others survive a rewrite
 //! (SPEC §2). [`view`] turns parts of it into typed values and names file and line where it cannot.
 
-pub mod document;
+pub(crate) mod document;
 mod emit;
 mod parse;
-pub mod scalar;
-pub mod view;
+pub(crate) mod scalar;
+pub(crate) mod view;
 
 pub use document::{Node, Value};

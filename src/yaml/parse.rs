@@ -7,7 +7,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use super::document::{Fault, Node, Value};
 
 /// Largest source, bytes: hundreds of times a real configuration.
-pub const MAX_BYTES: usize = 1 << 20;
+pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Most nodes, aliases expanded: a bomb multiplies far beyond, a real file stays far below.
 const MAX_NODES: usize = 100_000;
 /// Most text in all scalars together, bytes: an alias may repeat a long text, a real file hardly does.
@@ -16,7 +16,7 @@ const MAX_TEXT: usize = 4 * MAX_BYTES;
 const MAX_DEPTH: usize = 64;
 
 /// Reads one document; `only` refuses a second one.
-pub fn document(source: &str, only: bool) -> Result<Node, Fault> {
+pub(super) fn document(source: &str, only: bool) -> Result<Node, Fault> {
     if source.len() > MAX_BYTES {
         return Err(Fault { line: 1, what: format!("larger than {MAX_BYTES} bytes") });
     }

@@ -12,7 +12,7 @@ use protocol::{Edition, Revision, Version};
 
 /// A part of a document that is perhaps there, and knows where it stands.
 #[derive(Debug, Clone)]
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     file: &'a Path,
     node: Option<&'a Node>,
     /// Where it is, or would be.
@@ -23,7 +23,7 @@ pub struct View<'a> {
 /// Reads and parses a file of at most 1 MiB; `None` if it is not there. `only` refuses further documents.
 ///
 /// Errors: `config_invalid` with the line; `permission` or `io` if it cannot be read.
-pub fn read_document(file: &Path, only: bool) -> Result<Option<Node>> {
+pub(crate) fn read_document(file: &Path, only: bool) -> Result<Option<Node>> {
     // One byte more than the parser takes, so that the parser tells of it.
     let Some(bytes) = durable::read_limited(file, super::parse::MAX_BYTES as u64 + 1)? else {
         return Ok(None);
@@ -38,12 +38,12 @@ pub fn read_document(file: &Path, only: bool) -> Result<Option<Node>> {
 
 impl<'a> View<'a> {
     /// The whole of a document that came from `file`.
-    pub fn new(file: &'a Path, root: &'a Node) -> Self {
+    pub(crate) fn new(file: &'a Path, root: &'a Node) -> Self {
         Self { file, node: Some(root), line: root.line, name: String::new() }
     }
 
     /// The part below `path` (keys with dots between); absent and null are the same.
-    pub fn at(&self, path: &str) -> Result<Self> {
+    pub(crate) fn at(&self, path: &str) -> Result<Self> {
         let mut here = self.clone();
         for key in path.split('.') {
             if let Some(node) = here.node
@@ -59,55 +59,55 @@ impl<'a> View<'a> {
     }
 
     /// True if there is a value.
-    pub fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         self.node.is_some()
     }
 
     /// An error at this place: the value is not `wanted`.
-    pub fn wrong(&self, wanted: &str) -> Error {
+    pub(crate) fn wrong(&self, wanted: &str) -> Error {
         let name = if self.name.is_empty() { "the document" } else { &self.name };
         Fault { line: self.line.max(1), what: format!("{name} is not {wanted}") }.in_file(self.file)
     }
 
     /// Any scalar's text.
-    pub fn text(&self) -> Result<Option<String>> {
+    pub(crate) fn text(&self) -> Result<Option<String>> {
         self.read("a text", |text| Some(text.to_owned()))
     }
 
     /// A text that is a path; empty is an error.
-    pub fn path(&self) -> Result<Option<PathBuf>> {
+    pub(crate) fn path(&self) -> Result<Option<PathBuf>> {
         self.read("a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))
     }
 
     /// A boolean as people and Go write them.
-    pub fn boolean(&self) -> Result<Option<bool>> {
+    pub(crate) fn boolean(&self) -> Result<Option<bool>> {
         self.read("true or false", scalar::boolean)
     }
 
     /// A whole number that fits `T`.
-    pub fn integer<T: TryFrom<u64>>(&self) -> Result<Option<T>> {
+    pub(crate) fn integer<T: TryFrom<u64>>(&self) -> Result<Option<T>> {
         self.read("a whole number in the allowed range", |text| {
             scalar::integer(text).and_then(|number| number.try_into().ok())
         })
     }
 
     /// A duration such as `90s`, `365d`, or plain seconds.
-    pub fn duration(&self) -> Result<Option<Duration>> {
+    pub(crate) fn duration(&self) -> Result<Option<Duration>> {
         self.read("a duration such as 90s or 365d", scalar::duration)
     }
 
     /// An RFC 3339 time.
-    pub fn time(&self) -> Result<Option<jiff::Timestamp>> {
+    pub(crate) fn time(&self) -> Result<Option<jiff::Timestamp>> {
         self.read("a time such as 2020-12-09T16:09:53+00:00", |text| text.parse().ok())
     }
 
     /// A version or edition.
-    pub fn parsed<T: FromStr>(&self, wanted: &str) -> Result<Option<T>> {
+    pub(crate) fn parsed<T: FromStr>(&self, wanted: &str) -> Result<Option<T>> {
         self.read(wanted, |text| text.parse().ok())
     }
 
     /// The `version` and `edition` below this place, if both are there.
-    pub fn revision(&self) -> Result<Option<Revision>> {
+    pub(crate) fn revision(&self) -> Result<Option<Revision>> {
         if !self.is_there() {
             return Ok(None);
         }
@@ -117,12 +117,12 @@ impl<'a> View<'a> {
     }
 
     /// A value that must be there, `wanted` naming it in the error.
-    pub fn needed<T>(&self, wanted: &str, value: Option<T>) -> Result<T> {
+    pub(crate) fn needed<T>(&self, wanted: &str, value: Option<T>) -> Result<T> {
         value.ok_or_else(|| self.wrong(wanted))
     }
 
     /// The items of a list; none if there is no list.
-    pub fn items(&self) -> Result<Vec<Self>> {
+    pub(crate) fn items(&self) -> Result<Vec<Self>> {
         let Some(node) = self.node else { return Ok(Vec::new()) };
         let items = node.items().ok_or_else(|| self.wrong("a list"))?;
         let item = |(index, node)| Self {
@@ -135,7 +135,7 @@ impl<'a> View<'a> {
     }
 
     /// The texts of a list; one text alone counts as a list of one.
-    pub fn texts(&self) -> Result<Vec<String>> {
+    pub(crate) fn texts(&self) -> Result<Vec<String>> {
         if let Some(text) = self.node.and_then(Node::as_str) {
             return Ok(vec![text.to_owned()]);
         }
@@ -150,7 +150,7 @@ impl<'a> View<'a> {
 }
 
 /// The mapping that [`View::revision`] reads.
-pub fn revision_node(revision: &Revision) -> Node {
+pub(crate) fn revision_node(revision: &Revision) -> Node {
     Node::mapping([
         ("version", Some(Node::text(revision.version.to_string()))),
         ("edition", Some(Node::text(revision.edition.as_str()))),

@@ -12,7 +12,7 @@ use crate::report::{Code, Error};
 
 impl Host {
     /// The facts under the settings `spec`; `every_byte`: the active version is hashed too.
-    pub fn facts(&self, spec: &Spec, trusted: Option<SnapshotId>, every_byte: bool) -> Facts {
+    pub(super) fn facts(&self, spec: &Spec, trusted: Option<SnapshotId>, every_byte: bool) -> Facts {
         let active = self.linked().and_then(|dir| self.versions.get(&dir)).map(|version| version.rev.revision());
         let active = active.or_else(|| spec.active());
         let installed: Vec<Installed> = self

@@ -13,17 +13,17 @@ use crate::plan::{Node, UNIT};
 use crate::report::{Code, Error};
 
 /// The versions directory, as the host sees it.
-pub const VERSIONS_DIR: &str = "/v";
+pub(super) const VERSIONS_DIR: &str = "/v";
 /// The link directory.
-pub const LINK_DIR: &str = "/bin";
+pub(super) const LINK_DIR: &str = "/bin";
 /// The unit file.
-pub const UNIT_FILE: &str = "/units/teleport.service";
+pub(super) const UNIT_FILE: &str = "/units/teleport.service";
 /// The link that enables it.
-pub const WANTS: &str = "/etc/systemd/system/multi-user.target.wants/teleport.service";
+pub(super) const WANTS: &str = "/etc/systemd/system/multi-user.target.wants/teleport.service";
 
 /// Why an act ended.
 #[derive(Debug, Clone)]
-pub enum Stop {
+pub(super) enum Stop {
     /// kill -9, or the power went.
     Killed,
     /// An error.
@@ -37,16 +37,16 @@ impl From<Error> for Stop {
 }
 
 /// What an act gives.
-pub type Act<T = ()> = Result<T, Stop>;
+pub(super) type Act<T = ()> = Result<T, Stop>;
 
 /// A failure.
-pub fn fails<T>(code: Code, what: &str) -> Act<T> {
+pub(super) fn fails<T>(code: Code, what: &str) -> Act<T> {
     Err(Stop::Failed(Error::new(code, what)))
 }
 
 /// A snapshot on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub(super) struct Kept {
     /// Its description.
     pub backup: Backup,
     /// The bytes.
@@ -59,7 +59,7 @@ pub struct Kept {
 
 /// A version on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub(super) struct Version {
     /// What it is.
     pub rev: Rev,
     /// How its agent behaves.
@@ -80,7 +80,7 @@ pub struct Version {
 
 /// What stands under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub(super) enum Entry {
     /// A link.
     Link(PathBuf),
     /// A file of somebody else, by number.
@@ -89,7 +89,7 @@ pub enum Entry {
 
 /// The host.
 #[derive(Debug, Clone)]
-pub struct Host {
+pub(super) struct Host {
     /// Its clock.
     pub now: Timestamp,
     /// Versions by directory.
@@ -132,7 +132,7 @@ pub struct Host {
 
 impl Host {
     /// A host without anything of ours.
-    pub fn new(journal_dir: &Path, systemd: bool, plain: bool) -> Self {
+    pub(super) fn new(journal_dir: &Path, systemd: bool, plain: bool) -> Self {
         let mut host = Self {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             versions: BTreeMap::new(),
@@ -168,7 +168,7 @@ impl Host {
     }
 
     /// One mutation: the fuse may end here.
-    pub fn tick(&mut self) -> Act {
+    pub(super) fn tick(&mut self) -> Act {
         self.ticks += 1;
         match &mut self.fuse {
             Some(0) => Err(Stop::Killed),
@@ -181,13 +181,13 @@ impl Host {
     }
 
     /// The directory that a link leads to.
-    pub fn dir_of(target: &Path) -> Option<String> {
+    pub(super) fn dir_of(target: &Path) -> Option<String> {
         let rest = target.strip_prefix(VERSIONS_DIR).ok()?;
         Some(rest.components().next()?.as_os_str().to_string_lossy().into_owned())
     }
 
     /// The directory that the name at `path` leads to.
-    pub fn link_dir_of(&self, path: &Path) -> Option<String> {
+    pub(super) fn link_dir_of(&self, path: &Path) -> Option<String> {
         match self.files.get(path)? {
             Entry::Link(target) => Self::dir_of(target),
             Entry::Foreign(_) => None,
@@ -195,27 +195,27 @@ impl Host {
     }
 
     /// The directory that the agent's link leads to.
-    pub fn linked(&self) -> Option<String> {
+    pub(super) fn linked(&self) -> Option<String> {
         self.link_dir_of(&Path::new(LINK_DIR).join("teleport"))
     }
 
     /// The revision that the agent's link leads to.
-    pub fn active(&self) -> Option<Rev> {
+    pub(super) fn active(&self) -> Option<Rev> {
         Some(self.versions.get(&self.linked()?)?.rev)
     }
 
     /// The agent starts at boot.
-    pub fn enabled(&self) -> bool {
+    pub(super) fn enabled(&self) -> bool {
         self.files.contains_key(Path::new(WANTS))
     }
 
     /// The directory that holds `rev`.
-    pub fn dir(&self, rev: Rev) -> Option<&String> {
+    pub(super) fn dir(&self, rev: Rev) -> Option<&String> {
         self.versions.iter().find(|(_, version)| version.rev == rev).map(|(dir, _)| dir)
     }
 
     /// Starts the agent as its link says.
-    pub fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         let Some(dir) = self.linked() else { return };
         self.process = None;
         self.failed = !self.lives(&dir);
@@ -225,7 +225,7 @@ impl Host {
     }
 
     /// SIGHUP: the new version starts as a child; if it dies the parent lives on.
-    pub fn reload(&mut self) {
+    pub(super) fn reload(&mut self) {
         let Some(dir) = self.linked() else { return };
         if self.lives(&dir) {
             self.process = Some(dir);
@@ -233,7 +233,7 @@ impl Host {
     }
 
     /// The power came back: the agent starts if it is to.
-    pub fn power_on(&mut self) {
+    pub(super) fn power_on(&mut self) {
         self.process = None;
         self.failed = false;
         self.loaded = self.files.get(Path::new(UNIT_FILE)).cloned();
@@ -258,7 +258,7 @@ impl Host {
     }
 
     /// A copy of the live database as `rev` leaves it.
-    pub fn copy(&self, rev: Rev, proxy: &str, failed: bool) -> Kept {
+    pub(super) fn copy(&self, rev: Rev, proxy: &str, failed: bool) -> Kept {
         let revision = rev.revision();
         let content = match &self.database {
             Some(database) => Content::Database { size: Some(1), sha256: Some(identity(database)) },
@@ -278,12 +278,12 @@ impl Host {
 }
 
 /// The unit's link target in a version.
-pub fn unit_of(dir: &str) -> PathBuf {
+pub(super) fn unit_of(dir: &str) -> PathBuf {
     Path::new(VERSIONS_DIR).join(dir).join(UNIT)
 }
 
 /// As a plan names what stands there.
-pub fn node_of(entry: Option<&Entry>, name: &str) -> Node {
+pub(super) fn node_of(entry: Option<&Entry>, name: &str) -> Node {
     match entry {
         None => Node::Absent,
         Some(Entry::Link(target)) => Node::Link(target.clone()),

@@ -7,7 +7,7 @@ use crate::execute::journal::{self, Journal, Record};
 
 impl Host {
     /// Appends a record; the fuse may end before it, in the middle of it, or behind it.
-    pub fn append(&mut self, journal: &mut Journal, record: Record) -> Act {
+    pub(super) fn append(&mut self, journal: &mut Journal, record: Record) -> Act {
         self.tick()?;
         let path = self.journal_dir.join(journal::NAME);
         let torn = (self.fuse == Some(0)).then(|| end_of(&path));
@@ -38,6 +38,6 @@ fn tear(path: &std::path::Path, from: u64, seed: u32) {
 }
 
 /// True for a kill.
-pub fn is_kill(stop: &Stop) -> bool {
+pub(super) fn is_kill(stop: &Stop) -> bool {
     matches!(stop, Stop::Killed)
 }

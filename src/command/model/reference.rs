@@ -12,7 +12,7 @@ const WATCH: i64 = 60;
 
 /// What a version's files are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whole {
+pub(super) enum Whole {
     /// All as installed.
     Yes,
     /// A look at names and sizes shows that they are not.
@@ -23,7 +23,7 @@ pub enum Whole {
 
 /// A snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snap {
+pub(super) struct Snap {
     /// What it holds; `None`: that there was no database.
     pub database: Option<Database>,
     /// When it was taken, seconds since 1970.
@@ -40,7 +40,7 @@ pub struct Snap {
 
 /// A version on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub(super) struct Kept {
     /// Its files.
     pub whole: Whole,
     /// How its agent behaves.
@@ -51,7 +51,7 @@ pub struct Kept {
 
 /// A version that is watched after its commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
+pub(super) struct Watched {
     /// It.
     pub rev: Rev,
     /// The one before.
@@ -62,7 +62,7 @@ pub struct Watched {
 
 /// Why a command did not do what it should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
+pub(super) enum Why {
     /// Below the local floor.
     Floor,
     /// No snapshot.
@@ -83,7 +83,7 @@ pub enum Why {
 
 /// How a command ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub(super) enum Answer {
     /// Exit 0, whether something was done or not.
     Fine,
     /// Exit 1 for one of these reasons.
@@ -92,7 +92,7 @@ pub enum Answer {
 
 /// A state on the way of a command, as a kill may leave it once it is recovered.
 #[derive(Debug, Clone)]
-pub struct Mark {
+pub(super) struct Mark {
     /// The command whose run it belongs to.
     pub command: &'static str,
     /// Where in the run.
@@ -103,7 +103,7 @@ pub struct Mark {
 
 /// Where in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     /// Nothing but a download has happened.
     Before,
     /// The run was committed.
@@ -116,7 +116,7 @@ pub enum Stage {
 
 /// What a run is asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub(super) struct Asked {
     /// The command.
     pub command: &'static str,
     /// The target.
@@ -137,7 +137,7 @@ pub struct Asked {
 
 /// What a commit changes in the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub(super) enum Change {
     /// Nothing.
     None,
     /// `enabled: true`.
@@ -148,7 +148,7 @@ pub enum Change {
 
 /// The state of a host as SPEC speaks of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference {
+pub(super) struct Reference {
     /// The clock, seconds since 1970.
     pub now: i64,
     /// What the links lead to.
@@ -198,11 +198,11 @@ pub struct Reference {
 }
 
 /// A mark, which holds a state, which holds no marks.
-pub type MarkBox = std::rc::Rc<MarkEq>;
+pub(super) type MarkBox = std::rc::Rc<MarkEq>;
 
 /// Marks never make states differ.
 #[derive(Debug)]
-pub struct MarkEq(pub Mark);
+pub(super) struct MarkEq(pub Mark);
 
 impl PartialEq for MarkEq {
     fn eq(&self, _: &Self) -> bool {
@@ -217,7 +217,7 @@ fn fails(why: Why) -> Answer {
 }
 
 /// The wait after the `count`th failure, seconds: an hour, doubled each time, a week at most.
-pub fn wait(count: u32) -> i64 {
+pub(super) fn wait(count: u32) -> i64 {
     let mut wait = 3600;
     for _ in 1..count.min(20) {
         wait *= 2;
@@ -227,7 +227,7 @@ pub fn wait(count: u32) -> i64 {
 
 impl Reference {
     /// `update`.
-    pub fn update(&mut self, now: bool) -> Answer {
+    pub(super) fn update(&mut self, now: bool) -> Answer {
         if !self.enabled {
             return Answer::Fine;
         }
@@ -248,7 +248,7 @@ impl Reference {
     }
 
     /// `enable`.
-    pub fn enable(&mut self) -> Answer {
+    pub(super) fn enable(&mut self) -> Answer {
         let enterprise = self.active.map_or(self.wanted.enterprise, |active| active.enterprise);
         let target = self.pinned.map_or(self.wanted, |at| Rev { at, enterprise });
         let asked = self.asked("enable", target);
@@ -256,7 +256,7 @@ impl Reference {
     }
 
     /// `pin`.
-    pub fn pin(&mut self, rev: Option<Rev>) -> Answer {
+    pub(super) fn pin(&mut self, rev: Option<Rev>) -> Answer {
         let Some(active) = self.active else { return fails(Why::NothingActive) };
         let target = rev.map_or(active, |rev| Rev { enterprise: active.enterprise, ..rev });
         let asked = self.asked("pin", target);
@@ -264,7 +264,7 @@ impl Reference {
     }
 
     /// `rollback`.
-    pub fn rollback(&mut self) -> Answer {
+    pub(super) fn rollback(&mut self) -> Answer {
         match self.previous.filter(|previous| !self.refused.contains_key(previous)) {
             None => fails(Why::NoPrevious),
             Some(previous) => {
@@ -275,7 +275,7 @@ impl Reference {
     }
 
     /// `verify --repair`.
-    pub fn repair(&mut self) -> Answer {
+    pub(super) fn repair(&mut self) -> Answer {
         let Some(active) = self.active else { return fails(Why::NothingActive) };
         if !self.links_lost && self.kept[&active].whole == Whole::Yes {
             return Answer::Fine;
@@ -285,7 +285,7 @@ impl Reference {
     }
 
     /// `uninstall --force`.
-    pub fn uninstall(&mut self) -> Answer {
+    pub(super) fn uninstall(&mut self) -> Answer {
         self.mark("uninstall", Stage::Before);
         self.active = None;
         self.kept.clear();
@@ -307,7 +307,7 @@ impl Reference {
     }
 
     /// Somebody starts the agent.
-    pub fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         if let Some(active) = self.active {
             self.running = self.comes_up(active);
             self.failed = !self.running;
@@ -315,7 +315,7 @@ impl Reference {
     }
 
     /// The power came back.
-    pub fn boot(&mut self) {
+    pub(super) fn boot(&mut self) {
         self.running = false;
         self.failed = false;
         if self.systemd
@@ -328,14 +328,14 @@ impl Reference {
     }
 
     /// A watch ends when another run was at work; the run back itself is tried again.
-    pub fn overtakes_watch(&mut self, command: &str) {
+    pub(super) fn overtakes_watch(&mut self, command: &str) {
         if command != "watch" {
             self.watched = None;
         }
     }
 
     /// An interrupted run of `target` has been undone.
-    pub fn undone(&mut self, target: Rev, touched: bool) {
+    pub(super) fn undone(&mut self, target: Rev, touched: bool) {
         if !touched {
             return;
         }

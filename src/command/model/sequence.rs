@@ -15,7 +15,7 @@ use crate::report::Code;
 
 /// What happens.
 #[derive(Debug, Clone)]
-pub enum Op {
+pub(super) enum Op {
     /// The cluster names a revision, whose archive can be downloaded.
     Publish(Rev),
     /// An archive is taken away again.
@@ -41,7 +41,7 @@ pub enum Op {
 /// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they are the program's own commands")]
-pub enum Command {
+pub(super) enum Command {
     Update,
     UpdateNow,
     Enable,
@@ -57,7 +57,7 @@ pub enum Command {
 /// An edit.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "they are the settings' own names")]
-pub enum Edit {
+pub(super) enum Edit {
     Keep(u32),
     MinVersion(Option<usize>),
     MaxAge(i64),
@@ -66,7 +66,7 @@ pub enum Edit {
 
 /// A damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Damage {
+pub(super) enum Damage {
     /// A file has another size.
     Size,
     /// A file has other bytes of the same size.
@@ -86,7 +86,7 @@ pub enum Damage {
 /// What an operator does with systemctl, or the agent by itself.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "they are systemctl's own words")]
-pub enum Service {
+pub(super) enum Service {
     Enable,
     Start,
     Stop,
@@ -94,7 +94,7 @@ pub enum Service {
 }
 
 /// Host and reference side by side.
-pub struct World {
+pub(super) struct World {
     host: Host,
     reference: Reference,
     pending: Option<Pending>,
@@ -118,7 +118,7 @@ struct Pending {
 
 impl World {
     /// A host; `natures` say how each release behaves.
-    pub fn new(systemd: bool, plain: bool, natures: &[Nature]) -> Self {
+    pub(super) fn new(systemd: bool, plain: bool, natures: &[Nature]) -> Self {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
         let host = Host::new(dir.path(), systemd, plain);
@@ -129,7 +129,7 @@ impl World {
     }
 
     /// Lets `op` happen.
-    pub fn step(&mut self, op: &Op) -> Result<(), TestCaseError> {
+    pub(super) fn step(&mut self, op: &Op) -> Result<(), TestCaseError> {
         match op {
             Op::Publish(rev) => {
                 let nature = self.natures[rev];
@@ -594,7 +594,7 @@ impl World {
     }
 
     /// Recovers and compares, at the end of a sequence.
-    pub fn finish(&mut self) -> Result<(), TestCaseError> {
+    pub(super) fn finish(&mut self) -> Result<(), TestCaseError> {
         self.run(Command::Recover, None)
     }
 }

@@ -10,7 +10,7 @@ use crate::report::Code;
 
 impl Host {
     /// Does `step`.
-    pub fn perform(&mut self, plan: &Plan, step: &Step, proxy: &str) -> Act<Note> {
+    pub(super) fn perform(&mut self, plan: &Plan, step: &Step, proxy: &str) -> Act<Note> {
         match step {
             Step::Hold { .. } => {}
             Step::Fetch { revision, dir, .. } => self.fetch(Rev::of(revision), dir)?,
@@ -69,7 +69,7 @@ impl Host {
     }
 
     /// Undoes `step`, which was begun and perhaps done.
-    pub fn undo(&mut self, step: &Step, journal: &mut Journal, boot: bool) -> Act {
+    pub(super) fn undo(&mut self, step: &Step, journal: &mut Journal, boot: bool) -> Act {
         match step {
             Step::Hold { running } => {
                 self.loaded = self.files.get(Path::new(UNIT_FILE)).cloned();
@@ -221,7 +221,7 @@ impl Host {
     }
 
     /// Writes the descriptions of what failed versions left to where the record looks for them.
-    pub fn show_evidence(&self) {
+    pub(super) fn show_evidence(&self) {
         for (dir, version) in &self.versions {
             for (name, kept) in [("backup", &version.backup), ("backup-failed", &version.evidence)] {
                 let place = self.journal_dir.join(dir).join(name);
@@ -239,12 +239,12 @@ impl Host {
     }
 
     /// What a start finds: the version that the agent's link leads to.
-    pub fn nature(&self) -> Option<Nature> {
+    pub(super) fn nature(&self) -> Option<Nature> {
         Some(self.versions.get(&self.linked()?)?.nature)
     }
 
     /// Everything in `.unmanaged` goes.
-    pub fn remove_unmanaged(&mut self) {
+    pub(super) fn remove_unmanaged(&mut self) {
         self.unmanaged = None;
         let unmanaged = Path::new(VERSIONS_DIR).join(UNMANAGED);
         self.files.retain(|path, _| !path.starts_with(&unmanaged));

@@ -20,7 +20,7 @@ use protocol::Revision;
 
 /// What a command did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Did {
+pub(super) enum Did {
     /// Nothing, for a reason that is no error.
     Rested,
     /// What it should.
@@ -28,7 +28,7 @@ pub enum Did {
 }
 
 /// A run towards a revision.
-pub struct Errand<'a> {
+pub(super) struct Errand<'a> {
     /// The command.
     pub command: &'static str,
     /// The revision.
@@ -49,7 +49,7 @@ pub struct Errand<'a> {
 
 impl<'a> Errand<'a> {
     /// Towards `target`, insisting, as operators do.
-    pub fn new(command: &'static str, target: Revision, change: &'a dyn Fn(&mut Spec)) -> Self {
+    pub(super) fn new(command: &'static str, target: Revision, change: &'a dyn Fn(&mut Spec)) -> Self {
         let (refuse_left, trusted) = (false, None);
         Self { command, target, in_window: true, insist: true, every_byte: false, change, refuse_left, trusted }
     }
@@ -57,7 +57,7 @@ impl<'a> Errand<'a> {
 
 impl Host {
     /// `update`.
-    pub fn update(&mut self, now: bool) -> Act<Did> {
+    pub(super) fn update(&mut self, now: bool) -> Act<Did> {
         self.recover(false)?;
         if !self.updates.spec().enabled {
             return Ok(Did::Rested);
@@ -82,7 +82,7 @@ impl Host {
     }
 
     /// `enable`.
-    pub fn enable(&mut self) -> Act<Did> {
+    pub(super) fn enable(&mut self) -> Act<Did> {
         self.recover(false)?;
         let pinned = self.updates.spec().pinned_version.clone().filter(|_| self.updates.spec().pinned);
         let wanted = self.wanted.revision();
@@ -92,7 +92,7 @@ impl Host {
     }
 
     /// `pin`, to `rev` or the present version.
-    pub fn pin(&mut self, rev: Option<Rev>) -> Act<Did> {
+    pub(super) fn pin(&mut self, rev: Option<Rev>) -> Act<Did> {
         self.recover(false)?;
         let Some(active) = self.active() else {
             return fails(Code::EditionUnknown, "nothing is installed");
@@ -113,7 +113,7 @@ impl Host {
     }
 
     /// `unpin` and `disable`.
-    pub fn settings(&mut self, change: &dyn Fn(&mut Spec)) -> Act<Did> {
+    pub(super) fn settings(&mut self, change: &dyn Fn(&mut Spec)) -> Act<Did> {
         self.recover(false)?;
         let mut spec = self.updates.spec().clone();
         change(&mut spec);
@@ -123,7 +123,7 @@ impl Host {
     }
 
     /// `rollback`.
-    pub fn rollback(&mut self) -> Act<Did> {
+    pub(super) fn rollback(&mut self) -> Act<Did> {
         self.recover(false)?;
         let status = self.updates.status();
         let is_refused = |previous: &Revision| status.refused.iter().any(|refused| refused.revision == *previous);
@@ -136,7 +136,7 @@ impl Host {
     }
 
     /// `verify --repair`.
-    pub fn repair(&mut self) -> Act<Did> {
+    pub(super) fn repair(&mut self) -> Act<Did> {
         self.recover(false)?;
         let Some(active) = self.active() else {
             return fails(Code::Damaged, "no version is active");
@@ -157,7 +157,7 @@ impl Host {
     }
 
     /// `uninstall --force`.
-    pub fn uninstall(&mut self) -> Act<Did> {
+    pub(super) fn uninstall(&mut self) -> Act<Did> {
         self.recover(false)?;
         let facts = self.facts(&self.updates.spec().clone(), None, false);
         let plan = plan::uninstall(&facts, &[]);
@@ -166,7 +166,7 @@ impl Host {
     }
 
     /// Finishes or undoes what was interrupted.
-    pub fn recover(&mut self, boot: bool) -> Act {
+    pub(super) fn recover(&mut self, boot: bool) -> Act {
         let opened = Journal::open(&self.journal_dir, std::path::Path::new("/"))?;
         if let Some(mut journal) = opened {
             let plan = journal.opening()?.plan.clone();
@@ -443,12 +443,12 @@ impl Host {
     }
 
     /// Sets the clock.
-    pub fn step_clock(&mut self, seconds: i64) {
+    pub(super) fn step_clock(&mut self, seconds: i64) {
         self.now = self.now.saturating_add(SignedDuration::from_secs(seconds)).unwrap();
     }
 
     /// Removes a link that the version in use needs.
-    pub fn lose_link(&mut self, name: &str) {
+    pub(super) fn lose_link(&mut self, name: &str) {
         let path = std::path::Path::new(LINK_DIR).join(name);
         if matches!(self.files.get(&path), Some(Entry::Link(_))) {
             self.files.remove(&path);

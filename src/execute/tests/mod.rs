@@ -26,7 +26,7 @@ use protocol::{Edition, Revision};
 const EVIDENCE_BESIDE_SNAPSHOT: &str = "backup-failed";
 
 /// An image with versions 1.0.0 and 2.0.0 of which the first is linked.
-pub struct Bed {
+pub(super) struct Bed {
     dir: tempfile::TempDir,
     host: Host,
     layout: Layout,
@@ -35,7 +35,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let host = Host::current();
         let layout = Layout::new(dir.path(), None, None).unwrap();
@@ -50,7 +50,7 @@ impl Bed {
         bed
     }
 
-    pub fn site(&self) -> Site<'_> {
+    pub(super) fn site(&self) -> Site<'_> {
         Site {
             host: &self.host,
             layout: &self.layout,

@@ -13,7 +13,7 @@ use crate::report::{Code, Error, Result};
 
 /// Proxy settings, from the environment or from what `enable` persisted.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Proxies {
+pub(crate) struct Proxies {
     /// `https_proxy`: for `https://` targets.
     pub https: Option<String>,
     /// `http_proxy`: for `http://` targets.
@@ -38,7 +38,7 @@ impl fmt::Debug for Proxies {
 
 impl Proxies {
     /// The settings of the environment; lower-case names win over upper-case ones, as in curl.
-    pub fn from_env(host: &Host) -> Self {
+    pub(crate) fn from_env(host: &Host) -> Self {
         let var = |name: &str| host.var(name).or_else(|| host.var(&name.to_uppercase())).map(str::to_owned);
         Self { https: var("https_proxy"), http: var("http_proxy"), all: var("all_proxy"), none: var("no_proxy") }
     }

@@ -26,7 +26,7 @@ const THEIR_NAMES: [&str; 4] = ["yum", "dnf", "zyp", "packagekit"];
 
 /// How long another package manager is waited for, and who is told that we do.
 #[derive(Clone, Copy)]
-pub struct Wait<'a> {
+pub(crate) struct Wait<'a> {
     /// At most so long.
     pub longest: Duration,
     /// Told once, in words for a person.
@@ -49,7 +49,7 @@ pub(super) struct Waiting<'a> {
 
 impl Waiting<'_> {
     /// Sleeps a little; false when the time is up. `who` is said the first time.
-    pub fn goes_on(&mut self, who: &str) -> bool {
+    pub(super) fn goes_on(&mut self, who: &str) -> bool {
         let now = Instant::now();
         if now >= self.deadline {
             return false;
@@ -66,7 +66,7 @@ impl Waiting<'_> {
     /// Until nobody is at work on the rpm database at `database` below `root`.
     ///
     /// Errors ([`Code::PackageFailed`]): somebody still is when the time is up.
-    pub fn for_rpm(&mut self, root: Option<&Path>, database: &str) -> Result<()> {
+    pub(super) fn for_rpm(&mut self, root: Option<&Path>, database: &str) -> Result<()> {
         while let Some(who) = rpm_holder(root, database) {
             if !self.goes_on(&who) {
                 return Err(Error::new(Code::PackageFailed, who).advise(TRY_AGAIN));

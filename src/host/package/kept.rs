@@ -20,7 +20,7 @@ const RPM_COPY: &str = ".rpmsave";
 
 /// The copies of one purge.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Kept {
+pub(super) struct Kept {
     dir: PathBuf,
     files: Vec<KeptFile>,
 }
@@ -41,7 +41,7 @@ struct KeptFile {
 }
 
 /// Puts back what a purge that was cut short had kept in `copies`, and removes the copies; nothing there is fine.
-pub fn restore(copies: &Path) -> Result<()> {
+pub(crate) fn restore(copies: &Path) -> Result<()> {
     let index = copies.join(INDEX);
     if let Some(bytes) = durable::read_limited(&index, SIZE_LIMIT)? {
         let kept: Kept = serde_json::from_slice(&bytes)
@@ -53,7 +53,7 @@ pub fn restore(copies: &Path) -> Result<()> {
 
 impl Kept {
     /// Copies those of `files` that are there to `dir`, durably.
-    pub fn save(files: &[PathBuf], dir: &Path) -> Result<Self> {
+    pub(super) fn save(files: &[PathBuf], dir: &Path) -> Result<Self> {
         durable::create_dir_all(dir)?;
         let mut kept = Self { dir: dir.to_owned(), files: Vec::new() };
         for (number, path) in files.iter().enumerate() {
@@ -88,12 +88,12 @@ impl Kept {
     }
 
     /// Removes the files that were copied.
-    pub fn remove_originals(&self) -> Result<()> {
+    pub(super) fn remove_originals(&self) -> Result<()> {
         self.files.iter().try_for_each(|file| durable::remove_file(&file.path))
     }
 
     /// Puts back each file that is gone or is not as it was.
-    pub fn put_back(&self) -> Result<()> {
+    pub(super) fn put_back(&self) -> Result<()> {
         self.files.iter().try_for_each(|file| file.put_back(&self.dir))
     }
 }

@@ -16,7 +16,7 @@ use crate::report::{Code, IoContext, Result};
 
 /// The processes that have a database open.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Open {
+pub(crate) struct Open {
     /// These have it.
     pub by: Vec<Process>,
     /// Of these it cannot be seen, though their programs can.
@@ -28,7 +28,7 @@ const WATCHED: usize = 16 * 1024;
 
 /// A process of which only what it has open for writing counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
+pub(crate) struct Watched {
     /// The process.
     pub process: Process,
     /// Whose limit what is read of it counts against.
@@ -39,7 +39,7 @@ pub struct Watched {
 /// that have it open for writing, as far as that can be seen soon.
 ///
 /// Errors: `io`, `permission`.
-pub fn with_open(able: &[Process], watched: &[Watched], database: &Path) -> Result<Open> {
+pub(crate) fn with_open(able: &[Process], watched: &[Watched], database: &Path) -> Result<Open> {
     let database = std::path::absolute(database).at("cannot look at", database)?;
     let names = DATABASE_SUFFIXES.map(|suffix| with_suffix(&database, suffix));
     let mut files = BTreeSet::new();
@@ -80,7 +80,7 @@ pub(super) fn database_file(path: &Path) -> Result<Option<Metadata>> {
 /// gone, or where that may not be seen.
 ///
 /// Errors: `io`.
-pub fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, Option<FileId>)>> {
+pub(crate) fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, Option<FileId>)>> {
     let mut found = Vec::new();
     for link in descriptors(process.pid, usize::MAX)?.unwrap_or_default() {
         if let Some(target) = target_of(&link)?.filter(|target| target.ends_with(end)) {
@@ -95,7 +95,7 @@ pub fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, Option<
 /// `<dir>/*/bin/<file_name>` under another name.
 ///
 /// Errors: `io`, `permission`.
-pub fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Result<Vec<Process>> {
+pub(crate) fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Result<Vec<Process>> {
     let mut files = BTreeSet::new();
     for entry in if_there(std::fs::read_dir(dir), dir)?.into_iter().flatten() {
         let entry = entry.at("cannot read", dir)?;
@@ -121,7 +121,7 @@ pub fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Result<Vec
 /// Those of `all` that run the file at `path`, or ran it before it was replaced there.
 ///
 /// Errors: `io`, `permission`.
-pub fn running_file(all: &[Process], path: &Path) -> Result<Vec<Process>> {
+pub(crate) fn running_file(all: &[Process], path: &Path) -> Result<Vec<Process>> {
     let file = FileId::find(path)?;
     let mut found = Vec::new();
     for process in all {

@@ -182,7 +182,7 @@ impl Process {
 
 /// True when we have the capabilities to see what every process runs and has open. What is hidden nevertheless is so by
 /// a guard (a security module, an endpoint protection that shields itself), or is outside of our user name space.
-pub fn may_see_all() -> bool {
+pub(crate) fn may_see_all() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     effective

@@ -20,7 +20,7 @@ use crate::reload::{self, Successor};
 
 /// What wakes the agent.
 #[derive(Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// SIGHUP.
     Reload,
     /// SIGTERM or SIGINT.
@@ -32,7 +32,7 @@ pub enum Event {
 }
 
 /// Runs `start` to its end.
-pub fn run(program: &str, identity: &Identity, arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(program: &str, identity: &Identity, arguments: &Arguments) -> ExitCode {
     if identity.behaviour == Behaviour::ExitAtOnce {
         eprintln!("ERROR: this version exits at once");
         return ExitCode::FAILURE;

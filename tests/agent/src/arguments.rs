@@ -7,7 +7,7 @@ const DATA_DIR: &str = "/var/lib/teleport";
 
 /// What `start` was told.
 #[derive(Debug)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The words as given, for the child of a reload.
     pub words: Vec<String>,
     /// Where to write the process id; nowhere if absent.
@@ -21,7 +21,7 @@ impl Arguments {
     ///
     /// # Errors
     /// A configuration that cannot be read.
-    pub fn parse(words: &[String]) -> Result<Self, String> {
+    pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let data_dir = match (flag(words, &["--data-dir"]), flag(words, &["--config", "-c"])) {
             (Some(data_dir), _) => PathBuf::from(data_dir),
             (None, Some(config)) => {
@@ -35,12 +35,12 @@ impl Arguments {
     }
 
     /// The agent's database below the data directory.
-    pub fn database(&self) -> PathBuf {
+    pub(crate) fn database(&self) -> PathBuf {
         self.data_dir.join("proc/sqlite.db")
     }
 
     /// The path of the debug socket.
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.data_dir.join("debug.sock")
     }
 }

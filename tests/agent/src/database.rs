@@ -26,7 +26,7 @@ const SPOILT_SCHEMA: i64 = 999;
 ///
 /// # Errors
 /// What SQLite says, or that the database is newer than this version.
-pub fn open(path: &Path, identity: &Identity) -> Result<Connection, String> {
+pub(crate) fn open(path: &Path, identity: &Identity) -> Result<Connection, String> {
     let directory = path.parent().expect("the database has a directory");
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| error.to_string())?;
     let mut connection = connect(path).map_err(|error| error.to_string())?;
@@ -43,7 +43,7 @@ pub fn open(path: &Path, identity: &Identity) -> Result<Connection, String> {
 ///
 /// # Errors
 /// What SQLite says.
-pub fn spoil_schema(connection: &Connection) -> Result<(), String> {
+pub(crate) fn spoil_schema(connection: &Connection) -> Result<(), String> {
     connection
         .execute_batch(&format!("DROP TABLE rows; PRAGMA user_version = {SPOILT_SCHEMA};"))
         .map_err(|error| error.to_string())
@@ -53,7 +53,7 @@ pub fn spoil_schema(connection: &Connection) -> Result<(), String> {
 ///
 /// # Errors
 /// What the file system says.
-pub fn spoil_file(connection: Connection, path: &Path) -> std::io::Result<()> {
+pub(crate) fn spoil_file(connection: Connection, path: &Path) -> std::io::Result<()> {
     let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
     drop(connection);
     OpenOptions::new().write(true).open(path)?.write_all_at(&[0xA5; 4096], 0)
@@ -63,14 +63,14 @@ pub fn spoil_file(connection: Connection, path: &Path) -> std::io::Result<()> {
 ///
 /// A row's id is the time, in microseconds: no two acknowledged rows are alike, also where a restore took ids back.
 #[derive(Debug)]
-pub struct Writer {
+pub(crate) struct Writer {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Writer {
     /// Starts the thread with a connection of its own.
-    pub fn start(database: &Path, acked: &Path, identity: &Identity) -> Self {
+    pub(crate) fn start(database: &Path, acked: &Path, identity: &Identity) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, database, identity) = (Arc::clone(&stop), database.to_owned(), identity.clone());
         let acked = OpenOptions::new().append(true).create(true).open(acked).expect("acked.log can be opened");
@@ -83,7 +83,7 @@ impl Writer {
     }
 
     /// Ends after the transaction at hand.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.join();
     }

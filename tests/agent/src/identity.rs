@@ -12,7 +12,7 @@ const TAIL: u64 = 4096;
 
 /// Who this program says it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// Plain semver, without `v`.
     pub version: String,
     /// `oss`, `enterprise` or `enterprise-fips`.
@@ -31,7 +31,7 @@ pub struct Identity {
 
 /// How the thread that inserts rows does so; both zero: as fast as it can, a transaction a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pace {
+pub(crate) struct Pace {
     /// Rest between two transactions.
     pub rest: Duration,
     /// How long a transaction is kept open; a row for each millisecond.
@@ -40,7 +40,7 @@ pub struct Pace {
 
 /// How an agent (mis)behaves; in the trailer in kebab case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Behaviour {
+pub(crate) enum Behaviour {
     /// Starts, is ready, reloads, ends on SIGTERM.
     Healthy,
     /// Exits 1 right at the start.
@@ -77,7 +77,7 @@ pub enum Behaviour {
 
 impl Identity {
     /// Reads the trailer of `/proc/self/exe`; version 0.0.0, healthy, schema 1 if there is none.
-    pub fn of_this_program() -> Self {
+    pub(crate) fn of_this_program() -> Self {
         Self::parse(&tail_of_this_program().unwrap_or_default()).unwrap_or_else(|error| {
             eprintln!("ERROR: bad trailer: {error}");
             Self::plain()
@@ -88,7 +88,7 @@ impl Identity {
     ///
     /// # Errors
     /// A trailer that is not JSON, or names an unknown behaviour.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let Some(line) = last_line(bytes) else { return Ok(Self::plain()) };
         let json: serde_json::Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         let plain = Self::plain();
@@ -105,7 +105,7 @@ impl Identity {
     }
 
     /// Whether a thread inserts rows without pause.
-    pub fn writes(&self) -> bool {
+    pub(crate) fn writes(&self) -> bool {
         self.writes || self.behaviour == Behaviour::WritesHard
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// What the file system says.
-pub fn write(path: &Path) -> std::io::Result<()> {
+pub(crate) fn write(path: &Path) -> std::io::Result<()> {
     let pid = std::process::id();
     let temporary = path.with_extension(format!("{pid}.tmp"));
     fs::write(&temporary, format!("{pid}\n"))?;
@@ -15,7 +15,7 @@ pub fn write(path: &Path) -> std::io::Result<()> {
 }
 
 /// Removes `path` if it names this process.
-pub fn remove_own(path: &Path) {
+pub(crate) fn remove_own(path: &Path) {
     let own = fs::read_to_string(path).is_ok_and(|text| text.trim() == std::process::id().to_string());
     if own {
         let _ = fs::remove_file(path);

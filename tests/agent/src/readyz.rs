@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The served socket.
 #[derive(Debug)]
-pub struct Readyz {
+pub(crate) struct Readyz {
     path: PathBuf,
     inode: u64,
 }
@@ -24,7 +24,7 @@ impl Readyz {
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn serve(path: &Path, ready: &Arc<AtomicBool>) -> std::io::Result<Self> {
+    pub(crate) fn serve(path: &Path, ready: &Arc<AtomicBool>) -> std::io::Result<Self> {
         let temporary = path.with_extension(std::process::id().to_string());
         let _ = fs::remove_file(&temporary);
         let listener = UnixListener::bind(&temporary)?;
@@ -42,12 +42,12 @@ impl Readyz {
     }
 
     /// Whether the path still leads to this socket.
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode)
     }
 
     /// Removes the socket if it is still this one.
-    pub fn remove_own(&self) {
+    pub(crate) fn remove_own(&self) {
         if self.is_current() {
             let _ = fs::remove_file(&self.path);
         }

@@ -16,7 +16,7 @@ const READY: &[u8] = b"ready";
 
 /// The child of a reload, until it is ready or dead.
 #[derive(Debug)]
-pub struct Successor {
+pub(crate) struct Successor {
     child: Child,
     number: u64,
 }
@@ -26,7 +26,7 @@ impl Successor {
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn start(program: &str, words: &[String], number: u64, events: Sender<Event>) -> std::io::Result<Self> {
+    pub(crate) fn start(program: &str, words: &[String], number: u64, events: Sender<Event>) -> std::io::Result<Self> {
         let (mut ours, theirs) = UnixStream::pair()?;
         let child = Command::new(program)
             .args(words)
@@ -42,19 +42,19 @@ impl Successor {
     }
 
     /// Tells the successor of a first reload from that of a second.
-    pub fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// Ends and reaps it.
-    pub fn end(mut self) {
+    pub(crate) fn end(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 /// Tells the parent, if this process is the child of a reload.
-pub fn tell_parent() {
+pub(crate) fn tell_parent() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }

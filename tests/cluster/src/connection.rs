@@ -13,7 +13,7 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    pub fn new(tcp: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<Self> {
+    pub(crate) fn new(tcp: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<Self> {
         tcp.set_nodelay(true)?;
         Ok(match tls {
             Some(config) => {
@@ -25,7 +25,7 @@ impl Connection {
     }
 
     /// The end as a polite server makes it.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         if let Self::Tls(stream) = self {
             stream.conn.send_close_notify();
             let _ = stream.flush();
@@ -34,13 +34,13 @@ impl Connection {
     }
 
     /// The end as a broken network makes it: what was sent arrives, then nothing, not even TLS's good-bye.
-    pub fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         let _ = self.flush();
         let _ = self.tcp().shutdown(Shutdown::Both);
     }
 
     /// Waits until the client leaves (or says something, which here is the same).
-    pub fn wait_for_client(&mut self) {
+    pub(crate) fn wait_for_client(&mut self) {
         let _ = self.flush();
         let _ = self.tcp().set_read_timeout(None);
         let _ = self.tcp().peek(&mut [0]);

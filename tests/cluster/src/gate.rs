@@ -26,18 +26,18 @@ pub(crate) struct Pass {
 }
 
 impl Gate {
-    pub fn pass(self: &Arc<Self>) -> Pass {
+    pub(crate) fn pass(self: &Arc<Self>) -> Pass {
         Pass { gate: Arc::clone(self), opened: self.state().opened }
     }
 
     /// Lets go on what stands at it.
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.state().opened += 1;
         self.changed.notify_all();
     }
 
     /// Waits until an answer stands at it; false if none does within `timeout`.
-    pub fn is_held_within(&self, timeout: Duration) -> bool {
+    pub(crate) fn is_held_within(&self, timeout: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.state(), timeout, |state| state.held == 0);
         waited.is_ok_and(|(state, _)| state.held > 0)
     }
@@ -49,7 +49,7 @@ impl Gate {
 
 impl Pass {
     /// Stands at the gate until it is opened.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut state = self.gate.state();
         state.held += 1;
         self.gate.changed.notify_all();

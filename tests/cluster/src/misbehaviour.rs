@@ -75,7 +75,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    pub fn new(path: &str, how: Misbehaviour, times: Option<u64>) -> Self {
+    pub(crate) fn new(path: &str, how: Misbehaviour, times: Option<u64>) -> Self {
         let left = match how {
             Misbehaviour::ConnectionRefusedFor(count) => Some(count),
             _ => times,
@@ -84,11 +84,11 @@ impl Rule {
     }
 
     /// Whether it applies to a connection rather than a request.
-    pub fn is_of_connection(&self) -> bool {
+    pub(crate) fn is_of_connection(&self) -> bool {
         matches!(self.how, Misbehaviour::ConnectionRefusedFor(_) | Misbehaviour::BadTls)
     }
 
-    pub fn matches(&self, path: &str) -> bool {
+    pub(crate) fn matches(&self, path: &str) -> bool {
         match self.path.strip_suffix('$') {
             Some(end) => path.ends_with(end),
             None => path.contains(&self.path),
@@ -96,7 +96,7 @@ impl Rule {
     }
 
     /// Counts one use; false if used up.
-    pub fn take(&mut self) -> bool {
+    pub(crate) fn take(&mut self) -> bool {
         match &mut self.left {
             Some(0) => return false,
             Some(left) => *left -= 1,

@@ -50,32 +50,32 @@ pub(crate) enum After {
 }
 
 impl Reply {
-    pub fn new(status: u16, kind: &str, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn new(status: u16, kind: &str, body: impl Into<Vec<u8>>) -> Self {
         let body: Vec<u8> = body.into();
         let length = body.len() as u64;
         let headers = vec![("Content-Type", kind.to_owned())];
         Self { status, headers, body: Box::new(io::Cursor::new(body)), length, offset: 0, shape: Shape::default() }
     }
 
-    pub fn json(body: &serde_json::Value) -> Self {
+    pub(crate) fn json(body: &serde_json::Value) -> Self {
         Self::new(200, "application/json", body.to_string())
     }
 
-    pub fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Self::new(status, "text/plain", body)
     }
 
-    pub fn html() -> Self {
+    pub(crate) fn html() -> Self {
         Self::new(200, "text/html; charset=utf-8", "<!DOCTYPE html><html><body>Welcome</body></html>\n")
     }
 
-    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
     /// Sends it; `head` leaves the body out.
-    pub fn send(mut self, to: &mut Connection, head: bool) -> io::Result<After> {
+    pub(crate) fn send(mut self, to: &mut Connection, head: bool) -> io::Result<After> {
         let Shape { chunked, no_length, length_error, gzip, huge_headers, .. } = self.shape;
         let chunked = chunked || gzip;
         let mut text = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));

@@ -323,21 +323,21 @@ impl Default for State {
 }
 
 impl Shared {
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
 
-    pub fn behave(&self) {
+    pub(crate) fn behave(&self) {
         self.state().rules.clear();
         self.gate.open();
     }
 
-    pub fn set_directive(&self, find: Find) {
+    pub(crate) fn set_directive(&self, find: Find) {
         let mut state = self.state();
         state.previous = state.directive.replace(find);
     }
 
-    pub fn add_rule(&self, rule: Rule) {
+    pub(crate) fn add_rule(&self, rule: Rule) {
         self.state().rules.push(rule);
     }
 

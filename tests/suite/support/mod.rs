@@ -1,10 +1,10 @@
 //! What black-box tests share: the real binary, a test cluster on loopback, an image to bake into, and a bed to live in.
 
-pub mod beds;
-pub mod go;
-pub mod life;
-pub mod package;
-pub mod repository;
+pub(crate) mod beds;
+pub(crate) mod go;
+pub(crate) mod life;
+pub(crate) mod package;
+pub(crate) mod repository;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ use test_cluster::server::Cluster;
 use beds::Bed;
 
 /// The updater under test: static, as it is delivered.
-pub fn updater() -> PathBuf {
+pub(crate) fn updater() -> PathBuf {
     match std::env::var_os("TEST_UPDATER") {
         Some(path) => path.into(),
         None => env!("CARGO_BIN_EXE_teleport-update").into(),
@@ -25,11 +25,11 @@ pub fn updater() -> PathBuf {
 }
 
 /// Health and watch settings that give a verdict in a second or two.
-pub const FAST: &str = "  watch: 1s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 8s\n";
+pub(crate) const FAST: &str = "  watch: 1s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 8s\n";
 
 /// What a command left: status, and both streams as text.
 #[derive(Debug)]
-pub struct Ran {
+pub(crate) struct Ran {
     /// Exit status; -1 for a signal.
     pub status: i32,
     /// Standard output.
@@ -40,21 +40,21 @@ pub struct Ran {
 
 impl Ran {
     /// What `output` tells.
-    pub fn of(output: &Output) -> Self {
+    pub(crate) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self { status: output.status.code().unwrap_or(-1), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
     /// The same, after making sure that it ended with 0.
     #[track_caller]
-    pub fn ok(self) -> Self {
+    pub(crate) fn ok(self) -> Self {
         assert_eq!(self.status, 0, "{self:#?}");
         self
     }
 
     /// The same, after making sure that it ended with `status` and says `what` on standard error.
     #[track_caller]
-    pub fn fails(self, status: i32, what: &str) -> Self {
+    pub(crate) fn fails(self, status: i32, what: &str) -> Self {
         assert_eq!(self.status, status, "{self:#?}");
         assert!(self.stderr.contains(what), "{what:?} is not in {self:#?}");
         self
@@ -62,7 +62,7 @@ impl Ran {
 
     /// The `error_code` of the last line of a run with `--log-format json`.
     #[track_caller]
-    pub fn error_code(&self) -> String {
+    pub(crate) fn error_code(&self) -> String {
         let last = self.stderr.lines().last().unwrap_or_default();
         let line: Value = serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {self:#?}"));
         line["error_code"].as_str().unwrap_or_default().to_owned()
@@ -70,13 +70,13 @@ impl Ran {
 
     /// Standard output as JSON.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 }
 
 /// An image below a temporary directory (`--root`), and a cluster for it. Runs in parallel with everything.
-pub struct Image {
+pub(crate) struct Image {
     dir: tempfile::TempDir,
     /// The cluster.
     pub cluster: Cluster,
@@ -84,7 +84,7 @@ pub struct Image {
 
 impl Image {
     /// An empty image; the cluster names `version`, whose archive is published.
-    pub fn new(version: &str) -> Self {
+    pub(crate) fn new(version: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("root/etc")).unwrap();
         std::fs::create_dir_all(dir.path().join("cluster")).unwrap();
@@ -95,22 +95,22 @@ impl Image {
     }
 
     /// The image's root.
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().join("root")
     }
 
     /// A path in the image.
-    pub fn path(&self, inside: &str) -> PathBuf {
+    pub(crate) fn path(&self, inside: &str) -> PathBuf {
         self.root().join(inside.trim_start_matches('/'))
     }
 
     /// The versions directory.
-    pub fn versions(&self) -> PathBuf {
+    pub(crate) fn versions(&self) -> PathBuf {
         self.path("/var/lib/teleport/versions")
     }
 
     /// Runs the updater with `--root` below a shell's `limit` (`umask 077`, `ulimit -v 300000`).
-    pub fn run_below(&self, limit: &str, args: &[&str]) -> Ran {
+    pub(crate) fn run_below(&self, limit: &str, args: &[&str]) -> Ran {
         let output = Command::new("/bin/sh")
             .env_clear()
             .args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")])
@@ -124,7 +124,7 @@ impl Image {
     }
 
     /// Runs the updater with `--root` and no environment but `env`.
-    pub fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
+    pub(crate) fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
         let output = Command::new(updater())
             .env_clear()
             .envs(env.iter().copied())
@@ -137,12 +137,12 @@ impl Image {
     }
 
     /// Runs the updater with `--root`.
-    pub fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
         self.run_with(args, &[])
     }
 
     /// The arguments of an `enable` against this cluster.
-    pub fn enable_args(&self) -> Vec<String> {
+    pub(crate) fn enable_args(&self) -> Vec<String> {
         let ca = self.cluster.ca_file().display().to_string();
         ["enable", "--proxy", &self.cluster.addr(), "--base-url", &self.cluster.base_url(), "--ca-file", &ca]
             .map(str::to_owned)
@@ -150,14 +150,14 @@ impl Image {
     }
 
     /// Enables, with further arguments.
-    pub fn enable(&self, more: &[&str]) -> Ran {
+    pub(crate) fn enable(&self, more: &[&str]) -> Ran {
         let args = self.enable_args();
         let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
         self.run(&args)
     }
 
     /// Enables with another base URL, with further arguments.
-    pub fn enable_from(&self, base_url: &str, more: &[&str]) -> Ran {
+    pub(crate) fn enable_from(&self, base_url: &str, more: &[&str]) -> Ran {
         let ca = self.cluster.ca_file().display().to_string();
         let addr = self.cluster.addr();
         let mut args = vec!["enable", "--proxy", &addr, "--base-url", base_url];
@@ -169,25 +169,25 @@ impl Image {
     }
 
     /// Publishes `version` and lets the cluster name it.
-    pub fn release(&self, version: &str) {
+    pub(crate) fn release(&self, version: &str) {
         self.cluster.publish(&Archive::simple(version));
         self.cluster.set_directive(Find::version(version));
     }
 
     /// Makes the installed version's binaries a few bytes long, for tests that copy the image many times and run none.
-    pub fn make_slim(&self, version: &str) {
+    pub(crate) fn make_slim(&self, version: &str) {
         for entry in std::fs::read_dir(self.versions().join(version).join("bin")).unwrap() {
             std::fs::write(entry.unwrap().path(), "slim").unwrap();
         }
     }
 
     /// `updates.yaml` as text.
-    pub fn config(&self) -> String {
+    pub(crate) fn config(&self) -> String {
         std::fs::read_to_string(self.versions().join("updates.yaml")).unwrap_or_default()
     }
 
     /// Writes `updates.yaml` anew, with these lines (indented by two) below `spec`.
-    pub fn settings(&self, spec: &str) {
+    pub(crate) fn settings(&self, spec: &str) {
         std::fs::create_dir_all(self.versions()).unwrap();
         let text = format!("version: v1\nkind: agent_versions\nspec:\n{spec}");
         std::fs::write(self.versions().join("updates.yaml"), text).unwrap();
@@ -195,13 +195,13 @@ impl Image {
 
     /// `last_result` of `status`.
     #[track_caller]
-    pub fn last_result(&self) -> Value {
+    pub(crate) fn last_result(&self) -> Value {
         self.run(&["status", "--format", "json"]).ok().json()["last_result"].clone()
     }
 
     /// [`Image::tree`] without what a failure may change: `status` in `updates.yaml`, and the holder named in the lock.
     #[track_caller]
-    pub fn tree_but_status(&self) -> Vec<String> {
+    pub(crate) fn tree_but_status(&self) -> Vec<String> {
         let config = self.config();
         let spec = config.split("\nstatus:").next().unwrap_or_default().to_owned();
         let mut tree: Vec<String> = self.tree();
@@ -211,19 +211,19 @@ impl Image {
     }
 
     /// Publishes `bytes` as the `oss` archive of `version`, with its true digest, and lets the cluster name it.
-    pub fn release_bytes(&self, version: &str, bytes: &[u8]) {
+    pub(crate) fn release_bytes(&self, version: &str, bytes: &[u8]) {
         self.cluster.publish_bytes(&format!("teleport-v{version}-linux-amd64-bin.tar.gz"), bytes);
         self.cluster.set_directive(Find::version(version));
     }
 
     /// Every path below the root with kind, mode, size, link target and digest: two equal lists are equal trees.
-    pub fn tree(&self) -> Vec<String> {
+    pub(crate) fn tree(&self) -> Vec<String> {
         tree(&self.root())
     }
 }
 
 /// Every path below `dir`, described.
-pub fn tree(dir: &Path) -> Vec<String> {
+pub(crate) fn tree(dir: &Path) -> Vec<String> {
     fn walk(top: &Path, dir: &Path, found: &mut Vec<String>) {
         use std::os::unix::fs::PermissionsExt;
         let mut entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -251,7 +251,7 @@ pub fn tree(dir: &Path) -> Vec<String> {
 
 /// A bed with the updater installed as the package does it, its own cluster, and (after [`Rig::start_agent`]) a running
 /// agent under real systemd.
-pub struct Rig {
+pub(crate) struct Rig {
     /// The bed.
     pub bed: Bed,
     /// The cluster.
@@ -261,12 +261,12 @@ pub struct Rig {
 
 impl Rig {
     /// `None`, saying why, where this machine cannot host a bed.
-    pub fn up(name: &str) -> Option<Self> {
+    pub(crate) fn up(name: &str) -> Option<Self> {
         Self::up_on("bookworm", name, &[])
     }
 
     /// Like [`Rig::up`], on a root of `root.sh`, with further arguments for `systemd-nspawn`.
-    pub fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
+    pub(crate) fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
         let rig = Self::bare_with(root, name, nspawn)?;
         let bed = &rig.bed;
         bed.put(updater(), "/usr/lib/teleport-update/teleport-update");
@@ -278,7 +278,7 @@ impl Rig {
     }
 
     /// The same without the updater, on a root of `root.sh`.
-    pub fn bare(root: &str, name: &str) -> Option<Self> {
+    pub(crate) fn bare(root: &str, name: &str) -> Option<Self> {
         Self::bare_with(root, name, &[])
     }
 
@@ -295,19 +295,19 @@ impl Rig {
     }
 
     /// Publishes `archive` and lets the cluster name it.
-    pub fn release(&self, archive: &Archive) {
+    pub(crate) fn release(&self, archive: &Archive) {
         self.cluster.publish(archive);
         self.cluster.set_directive(Find::version(archive.version()));
     }
 
     /// Runs the updater in a unit of its own.
-    pub fn updater(&self, args: &[&str]) -> Ran {
+    pub(crate) fn updater(&self, args: &[&str]) -> Ran {
         let args: Vec<&str> = ["teleport-update"].into_iter().chain(args.iter().copied()).collect();
         Ran::of(&self.bed.run(&args))
     }
 
     /// Enables against this rig's cluster, with further arguments.
-    pub fn enable(&self, more: &[&str]) -> Ran {
+    pub(crate) fn enable(&self, more: &[&str]) -> Ran {
         let (addr, base) = (self.cluster.addr(), self.cluster.base_url());
         let mut args = vec!["enable", "--proxy", &addr, "--base-url", &base, "--ca-file", "/root/ca.pem"];
         args.extend(more);
@@ -315,13 +315,13 @@ impl Rig {
     }
 
     /// Enables and starts the agent's unit and waits until it answers.
-    pub fn start_agent(&self) {
+    pub(crate) fn start_agent(&self) {
         self.bed.sh("systemctl daemon-reload; systemctl enable --now teleport");
         self.until_ready();
     }
 
     /// Waits until the agent answers that it is ready.
-    pub fn until_ready(&self) {
+    pub(crate) fn until_ready(&self) {
         self.bed.until(
             "test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid",
             std::time::Duration::from_secs(20),
@@ -330,23 +330,23 @@ impl Rig {
 
     /// `status` as JSON.
     #[track_caller]
-    pub fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         self.updater(&["status", "--format", "json"]).ok().json()
     }
 
     /// A path in the bed, as the host sees it.
-    pub fn path(&self, inside: &str) -> PathBuf {
+    pub(crate) fn path(&self, inside: &str) -> PathBuf {
         self.bed.root().join(inside.trim_start_matches('/'))
     }
 
     /// The answer to `sql` on the agent's database, a line a row.
-    pub fn sql(&self, sql: &str) -> Vec<String> {
+    pub(crate) fn sql(&self, sql: &str) -> Vec<String> {
         sql_of(&self.path("/var/lib/teleport/proc/sqlite.db"), sql)
     }
 }
 
 /// The answer to `sql` on the database at `path`, a line a row, values separated by `|`.
-pub fn sql_of(path: &Path, sql: &str) -> Vec<String> {
+pub(crate) fn sql_of(path: &Path, sql: &str) -> Vec<String> {
     let database = rusqlite::Connection::open(path).unwrap();
     let mut statement = database.prepare(sql).unwrap();
     let columns = statement.column_count();

@@ -8,17 +8,17 @@ use super::{Rig, updater};
 use protocol::Digest;
 
 /// The Debian package of `version`; `None`, saying why, where its tools are missing.
-pub fn deb(version: &str) -> Option<PathBuf> {
+pub(crate) fn deb(version: &str) -> Option<PathBuf> {
     Some(built(version)?.join(format!("teleport-update_{version}_amd64.deb")))
 }
 
 /// The rpm of `version`; `None`, saying why, where its tools are missing.
-pub fn rpm(version: &str) -> Option<PathBuf> {
+pub(crate) fn rpm(version: &str) -> Option<PathBuf> {
     Some(built(version)?.join(format!("teleport-update-{version}-1.x86_64.rpm")))
 }
 
 /// A directory with the packages of `version`, and SHA256SUMS. Its name tells from what they were built.
-pub fn built(version: &str) -> Option<PathBuf> {
+pub(crate) fn built(version: &str) -> Option<PathBuf> {
     for tool in ["dpkg-deb", "rpmbuild"] {
         if !Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success()) {
             eprintln!("skipped: {tool} is missing (make setup-packages)");
@@ -39,12 +39,12 @@ pub fn built(version: &str) -> Option<PathBuf> {
 }
 
 /// Runs `packaging/build.sh` for one binary (stripped: what a debugger wants would be most of the package).
-pub fn build(version: &str, binary: &Path, out: &Path) {
+pub(crate) fn build(version: &str, binary: &Path, out: &Path) {
     build_in(&std::env::temp_dir(), version, binary, out);
 }
 
 /// The same, with its temporary files in `work`.
-pub fn build_in(work: &Path, version: &str, binary: &Path, out: &Path) {
+pub(crate) fn build_in(work: &Path, version: &str, binary: &Path, out: &Path) {
     let stripped = tempfile::NamedTempFile::new().unwrap().into_temp_path();
     succeed(Command::new("strip").arg("-o").arg(&stripped).arg(binary));
     let mut named = std::ffi::OsString::from("amd64=");
@@ -76,7 +76,7 @@ fn succeed(command: &mut Command) {
 
 impl Rig {
     /// A bed on `root` with the package of `version` installed by dpkg.
-    pub fn with_deb(root: &str, name: &str, version: &str) -> Option<Self> {
+    pub(crate) fn with_deb(root: &str, name: &str, version: &str) -> Option<Self> {
         let deb = deb(version)?;
         let rig = Self::bare(root, name)?;
         install_deb(&rig.bed, &deb);
@@ -84,7 +84,7 @@ impl Rig {
     }
 
     /// A bed with rpm in which the package of `version` is installed by rpm.
-    pub fn with_rpm(name: &str, version: &str) -> Option<Self> {
+    pub(crate) fn with_rpm(name: &str, version: &str) -> Option<Self> {
         let rpm = rpm(version)?;
         let rig = Self::bare("bookworm-rpm", name)?;
         install_rpm(&rig.bed, &rpm);
@@ -93,20 +93,20 @@ impl Rig {
 }
 
 /// Installs, upgrades or downgrades.
-pub fn install_deb(bed: &Bed, deb: &Path) {
+pub(crate) fn install_deb(bed: &Bed, deb: &Path) {
     bed.put(deb, "/root/teleport-update.deb");
     bed.sh("DEBIAN_FRONTEND=noninteractive dpkg -i /root/teleport-update.deb </dev/null");
 }
 
 /// Installs, upgrades or downgrades.
-pub fn install_rpm(bed: &Bed, rpm: &Path) {
+pub(crate) fn install_rpm(bed: &Bed, rpm: &Path) {
     bed.put(rpm, "/root/teleport-update.rpm");
     // --nodeps: the bed's /bin/sh comes from dpkg.
     bed.sh("rpm -U --oldpackage --nodeps --force-debian /root/teleport-update.rpm </dev/null");
 }
 
 /// A flat apt repository with `deb` in it, in the bed at `/srv/apt`, and no other one known to its apt.
-pub fn with_repository(bed: &Bed, deb: &Path) {
+pub(crate) fn with_repository(bed: &Bed, deb: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let name = deb.file_name().unwrap();
     std::fs::copy(deb, dir.path().join(name)).unwrap();

@@ -14,7 +14,7 @@ fn put(path: &Path, bytes: impl AsRef<[u8]>, mode: u32) {
 }
 
 /// Builds any deb at `file`.
-pub fn deb(
+pub(crate) fn deb(
     file: &Path,
     name: &str,
     version: &str,
@@ -41,7 +41,7 @@ pub fn deb(
 }
 
 /// Builds any rpm in `dir`; `head` are further lines of its description.
-pub fn rpm(
+pub(crate) fn rpm(
     dir: &Path,
     name: &str,
     version: &str,
@@ -87,7 +87,7 @@ fn must(command: &mut Command) {
 }
 
 /// Makes `debs` the only repository of the bed's apt.
-pub fn apt_repository(bed: &Bed, debs: &[PathBuf]) {
+pub(crate) fn apt_repository(bed: &Bed, debs: &[PathBuf]) {
     let mut index = String::new();
     for deb in debs {
         let control = Command::new("dpkg-deb").arg("-f").arg(deb).output().unwrap();
@@ -105,7 +105,7 @@ pub fn apt_repository(bed: &Bed, debs: &[PathBuf]) {
 }
 
 /// Makes `rpms` the only repository of the bed's dnf.
-pub fn dnf_repository(bed: &Bed, rpms: &[PathBuf]) {
+pub(crate) fn dnf_repository(bed: &Bed, rpms: &[PathBuf]) {
     for rpm in rpms {
         bed.put(rpm, format!("/srv/yum/{}", rpm.file_name().unwrap().to_str().unwrap()));
     }
@@ -121,6 +121,6 @@ pub fn dnf_repository(bed: &Bed, rpms: &[PathBuf]) {
 }
 
 /// What scripts need on an rpm system, provided by nothing in this bed.
-pub fn shim(dir: &Path) -> PathBuf {
+pub(crate) fn shim(dir: &Path) -> PathBuf {
     rpm(dir, "bed-shim", "1", "Provides: /bin/sh\nProvides: systemd", &[], &[])
 }

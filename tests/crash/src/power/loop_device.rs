@@ -13,14 +13,14 @@ const CONFIGURE: Opcode = 0x4C0A;
 const ATTEMPTS: usize = 50;
 
 /// A loop device. The kernel gives it back when it is closed and no longer mounted, whatever becomes of this process.
-pub struct LoopDevice {
+pub(super) struct LoopDevice {
     path: PathBuf,
     _device: File,
 }
 
 impl LoopDevice {
     /// A device over `file`, of 512-byte sectors.
-    pub fn over(file: &File) -> io::Result<Self> {
+    pub(super) fn over(file: &File) -> io::Result<Self> {
         let control = File::options().read(true).write(true).open("/dev/loop-control")?;
         let mut last = io::Error::other("no loop device");
         for _ in 0..ATTEMPTS {
@@ -40,7 +40,7 @@ impl LoopDevice {
     }
 
     /// Its path below `/dev`.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }

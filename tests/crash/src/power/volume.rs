@@ -166,7 +166,7 @@ impl Drop for Volume {
 
 /// Gives this thread, and what it starts, mounts of its own: they end with it, even if it is killed, and nobody else
 /// on the machine can keep them busy.
-pub fn own_mounts() -> io::Result<()> {
+pub(super) fn own_mounts() -> io::Result<()> {
     // SAFETY: file descriptors stay shared; only mounts and the working directory become this thread's own.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
     let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -174,7 +174,7 @@ pub fn own_mounts() -> io::Result<()> {
 }
 
 /// Why no disk can be served and mounted here, if it cannot.
-pub fn cannot() -> Option<String> {
+pub(super) fn cannot() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root".to_owned());
     }

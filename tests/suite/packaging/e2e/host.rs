@@ -20,13 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What installs packages on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manager {
+pub(super) enum Manager {
     Apt,
     Dnf,
 }
 
 /// A host in its bed.
-pub struct Host {
+pub(super) struct Host {
     rig: Rig,
     manager: Manager,
     kind: &'static str,
@@ -39,7 +39,7 @@ pub struct Host {
 
 impl Host {
     /// A bed of this kind of root; `None`, saying why, where this machine can host none.
-    pub fn up(kind: &'static str, manager: Manager) -> Option<Self> {
+    pub(super) fn up(kind: &'static str, manager: Manager) -> Option<Self> {
         let built = |version| match manager {
             Manager::Apt => package::deb(version),
             Manager::Dnf => package::rpm(version),
@@ -48,7 +48,7 @@ impl Host {
     }
 
     /// The same with these packages (1.0.0 and 1.2.0), and archives of another architecture.
-    pub fn with(
+    pub(super) fn with(
         kind: &'static str,
         manager: Manager,
         packages: [PathBuf; 2],
@@ -59,7 +59,7 @@ impl Host {
     }
 
     /// From the package to the purge.
-    pub fn live(self) {
+    pub(super) fn live(self) {
         let mut matrix = Matrix::of(&self);
         matrix.cell("install", || self.install());
         matrix.cell("enable", || self.enable());

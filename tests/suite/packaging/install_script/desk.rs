@@ -13,9 +13,9 @@ use test_cluster::server::Cluster;
 use test_cluster::signature::Signer;
 
 /// Shells that the script is for, as far as this machine has them.
-pub const SHELLS: [&[&str]; 4] = [&["dash"], &["busybox", "ash"], &["mksh"], &["bash", "--posix"]];
+pub(super) const SHELLS: [&[&str]; 4] = [&["dash"], &["busybox", "ash"], &["mksh"], &["bash", "--posix"]];
 /// Ways to download over https with a look at the certificate.
-pub const FETCHERS: [&str; 5] = ["curl", "wget", "python3", "perl", "openssl"];
+pub(super) const FETCHERS: [&str; 5] = ["curl", "wget", "python3", "perl", "openssl"];
 /// What every system has.
 const BASIC: [&str; 20] = [
     "cat",
@@ -42,19 +42,19 @@ const BASIC: [&str; 20] = [
 /// Bytes that do not compress and do not fit into a small file system.
 const PAYLOAD: usize = 200_000;
 
-pub struct Desk {
+pub(super) struct Desk {
     dir: tempfile::TempDir,
     shell: &'static [&'static str],
     pub cluster: Cluster,
 }
 
 /// The script.
-pub fn script() -> PathBuf {
+pub(super) fn script() -> PathBuf {
     beds::checkout("packaging/install.sh")
 }
 
 /// Sends SIGINT to the child's process group.
-pub fn interrupt(child: &Child) {
+pub(super) fn interrupt(child: &Child) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process_group(pid, rustix::process::Signal::INT).unwrap();
 }
@@ -65,7 +65,7 @@ fn find(tool: &str) -> Option<PathBuf> {
 
 impl Desk {
     /// `None`, saying so, where this machine lacks the shell or the fetcher (`busybox`: its wget).
-    pub fn new(shell: &'static [&'static str], fetcher: &str) -> Option<Self> {
+    pub(super) fn new(shell: &'static [&'static str], fetcher: &str) -> Option<Self> {
         for tool in [shell[0], fetcher, "dpkg-deb"] {
             if find(tool).is_none() {
                 eprintln!("skipped: no {tool}");
@@ -113,34 +113,34 @@ impl Desk {
     }
 
     /// A path in the directory that the script is run in.
-    pub fn at(&self, name: &str) -> PathBuf {
+    pub(super) fn at(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    pub fn bin(&self, tool: &str) -> PathBuf {
+    pub(super) fn bin(&self, tool: &str) -> PathBuf {
         self.at("bin").join(tool)
     }
 
     /// Puts this machine's own `tool` on the PATH; false if it has none.
-    pub fn link(&self, tool: &str) -> bool {
+    pub(super) fn link(&self, tool: &str) -> bool {
         find(tool).is_some_and(|path| symlink(path, self.bin(tool)).is_ok())
     }
 
     /// Puts a program with this body on the PATH.
-    pub fn fake(&self, tool: &str, body: &str) {
+    pub(super) fn fake(&self, tool: &str, body: &str) {
         std::fs::remove_file(self.bin(tool)).ok();
         std::fs::write(self.bin(tool), format!("#!/bin/sh\n{body}\n")).unwrap();
         std::fs::set_permissions(self.bin(tool), PermissionsExt::from_mode(0o755)).unwrap();
     }
 
     /// A file of the operator's.
-    pub fn file(&self, name: &str, text: &str) -> String {
+    pub(super) fn file(&self, name: &str, text: &str) -> String {
         std::fs::write(self.at(name), text).unwrap();
         self.at(name).display().to_string()
     }
 
     /// Publishes packages of these versions, other architectures' and formats' names among them, with their SHA256SUMS.
-    pub fn publish(&self, versions: &[&str]) {
+    pub(super) fn publish(&self, versions: &[&str]) {
         let mut list = String::new();
         for version in versions {
             let deb = self.cluster.cdn().join(format!("teleport-update_{version}_amd64.deb"));
@@ -156,23 +156,23 @@ impl Desk {
     }
 
     /// Signs the present SHA256SUMS.
-    pub fn sign(&self, signer: &Signer) {
+    pub(super) fn sign(&self, signer: &Signer) {
         let list = std::fs::read(self.cluster.cdn().join("SHA256SUMS")).unwrap();
         let sum = protocol::Digest::of(&list).to_string();
         let bytes: Vec<u8> = (0..64).step_by(2).map(|at| u8::from_str_radix(&sum[at..at + 2], 16).unwrap()).collect();
         std::fs::write(self.cluster.cdn().join("SHA256SUMS.sig"), signer.sign(&bytes.try_into().unwrap())).unwrap();
     }
 
-    pub fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         self.cluster.base_url()
     }
 
-    pub fn ca(&self) -> String {
+    pub(super) fn ca(&self) -> String {
         self.cluster.ca_file().display().to_string()
     }
 
     /// dpkg-query answers that this version is installed.
-    pub fn pretend_installed(&self, version: &str) {
+    pub(super) fn pretend_installed(&self, version: &str) {
         self.fake(
             "dpkg-query",
             &format!(
@@ -190,7 +190,7 @@ impl Desk {
     }
 
     /// Runs the script against the server, without `enable`.
-    pub fn run(&self, more: &[&str]) -> Ran {
+    pub(super) fn run(&self, more: &[&str]) -> Ran {
         let (url, ca) = (self.url(), self.ca());
         let args: Vec<&str> =
             ["--url", &url, "--ca-file", &ca, "--no-enable"].into_iter().chain(more.iter().copied()).collect();
@@ -198,26 +198,26 @@ impl Desk {
     }
 
     /// Runs the script with these arguments alone.
-    pub fn run_with(&self, args: &[&str]) -> Ran {
+    pub(super) fn run_with(&self, args: &[&str]) -> Ran {
         Ran::of(&self.command(&script(), args).output().unwrap())
     }
 
     /// Runs another script, on a host that knows where its packages are even without arguments.
-    pub fn run_text(&self, text: &[u8], args: &[&str]) -> Ran {
+    pub(super) fn run_text(&self, text: &[u8], args: &[&str]) -> Ran {
         std::fs::write(self.at("cut.sh"), text).unwrap();
         let mut command = self.command(&self.at("cut.sh"), args);
         Ran::of(&command.env("TELEPORT_UPDATE_URL", self.cluster.cdn()).output().unwrap())
     }
 
     /// As [`Desk::run`], without waiting.
-    pub fn spawn(&self, more: &[&str]) -> Child {
+    pub(super) fn spawn(&self, more: &[&str]) -> Child {
         let (url, ca) = (self.url(), self.ca());
         let mut command = self.command(&script(), &["--url", &url, "--ca-file", &ca, "--no-enable"]);
         command.args(more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// Polls until `condition` holds.
-    pub fn until(&self, what: &str, condition: impl Fn() -> bool) {
+    pub(super) fn until(&self, what: &str, condition: impl Fn() -> bool) {
         let end = Instant::now() + Duration::from_secs(20);
         while !condition() {
             assert!(Instant::now() < end, "not in time: {what}");
@@ -226,18 +226,18 @@ impl Desk {
     }
 
     /// What dpkg was asked for: pairs of its first argument and the package's name.
-    pub fn installed(&self) -> Vec<String> {
+    pub(super) fn installed(&self) -> Vec<String> {
         let notes = std::fs::read_to_string(self.at("notes")).unwrap_or_default();
         notes.lines().map(str::to_owned).collect()
     }
 
     /// The bytes that dpkg was given last.
-    pub fn installed_bytes(&self) -> Vec<u8> {
+    pub(super) fn installed_bytes(&self) -> Vec<u8> {
         std::fs::read(self.at("given")).unwrap()
     }
 
     /// What is left in the directory for temporary files.
-    pub fn left(&self) -> Vec<String> {
+    pub(super) fn left(&self) -> Vec<String> {
         std::fs::read_dir(self.at("tmp"))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into())
@@ -245,7 +245,7 @@ impl Desk {
     }
 
     /// Makes the directory for temporary files smaller than a package; `None` where we may not.
-    pub fn small_tmp(&self) -> Option<Mounted> {
+    pub(super) fn small_tmp(&self) -> Option<Mounted> {
         let path = self.at("tmp");
         let made = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "toy"]).arg(&path).output().unwrap();
         if !made.status.success() {
@@ -257,7 +257,7 @@ impl Desk {
 }
 
 /// Unmounts when dropped.
-pub struct Mounted(PathBuf);
+pub(super) struct Mounted(PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-pub use crate::support::repository::{apt_repository, deb, dnf_repository, rpm, shim};
+pub(crate) use crate::support::repository::{apt_repository, deb, dnf_repository, rpm, shim};
 
 /// The agent's unit as the packages bring it.
-pub const UNIT: &str = "[Unit]\nDescription=Teleport Service\nAfter=network.target\n\n[Service]\nType=simple\nRestart=always\n\
+pub(crate) const UNIT: &str = "[Unit]\nDescription=Teleport Service\nAfter=network.target\n\n[Service]\nType=simple\nRestart=always\n\
     RestartSec=1\nEnvironmentFile=-/etc/default/teleport\n\
     ExecStart=/usr/local/bin/teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid\n\
     ExecReload=/bin/kill -HUP $MAINPID\nPIDFile=/run/teleport.pid\nLimitNOFILE=524288\n\n[Install]\n\
@@ -51,7 +51,7 @@ const WIPE: &str = "rm -f /etc/teleport.yaml\nrm -rf /var/lib/teleport\n";
 
 /// How a package is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub(crate) enum Layout {
     /// Binaries in `/usr/local/bin`, unit in `/lib/systemd/system`.
     Plain,
     /// As [`Layout::Plain`], with `/etc/teleport.yaml` as a configuration file of the package.
@@ -64,7 +64,7 @@ pub enum Layout {
 
 /// A toy package.
 #[derive(Debug, Clone)]
-pub struct Toy {
+pub(crate) struct Toy {
     pub name: &'static str,
     pub version: &'static str,
     pub layout: Layout,
@@ -79,7 +79,7 @@ pub struct Toy {
 }
 
 impl Toy {
-    pub fn new(name: &'static str, version: &'static str, layout: Layout) -> Self {
+    pub(crate) fn new(name: &'static str, version: &'static str, layout: Layout) -> Self {
         Self { name, version, layout, control: "", head: "", before: "", after: "" }
     }
 
@@ -107,7 +107,7 @@ impl Toy {
     }
 
     /// Builds the deb in `dir`.
-    pub fn deb(&self, dir: &Path) -> PathBuf {
+    pub(crate) fn deb(&self, dir: &Path) -> PathBuf {
         let file = dir.join(format!("{}_{}_all.deb", self.name, self.version));
         let mut scripts = vec![("preinst", format!("#!/bin/sh\nset -e\n{}", self.before))];
         if !self.after.is_empty() {
@@ -133,7 +133,7 @@ impl Toy {
     }
 
     /// Builds the rpm in `dir`.
-    pub fn rpm(&self, dir: &Path) -> PathBuf {
+    pub(crate) fn rpm(&self, dir: &Path) -> PathBuf {
         let mut scripts = vec![("pre", self.before.to_owned())];
         let last = |body: &str| format!("if [ \"$1\" = 0 ]; then\n{body}fi\n");
         if self.layout == Layout::Empty {
@@ -171,7 +171,7 @@ fn upgrader_files() -> Vec<(String, Vec<u8>, u32)> {
 
 const UPGRADER_STARTS: &str = "systemctl daemon-reload; systemctl enable --now teleport-upgrade.timer\n";
 
-pub fn upgrader_deb(dir: &Path) -> PathBuf {
+pub(crate) fn upgrader_deb(dir: &Path) -> PathBuf {
     let file = dir.join("teleport-ent-updater_17.0.0_all.deb");
     let scripts = [("postinst", format!("#!/bin/sh\nset -e\n{UPGRADER_STARTS}"))];
     deb(
@@ -186,7 +186,7 @@ pub fn upgrader_deb(dir: &Path) -> PathBuf {
     file
 }
 
-pub fn upgrader_rpm(dir: &Path) -> PathBuf {
+pub(crate) fn upgrader_rpm(dir: &Path) -> PathBuf {
     rpm(dir, "teleport-ent-updater", "17.0.0", "", &[("post", UPGRADER_STARTS.to_owned())], &upgrader_files())
 }
 
