@@ -156,7 +156,7 @@ enum Pass {
     /// What the errand was decided from is not so any more.
     Anew,
     /// It is over; this is the watch over the version that was committed.
-    Done(Option<Watch>),
+    Done(Option<Box<Watch>>),
     /// A version must be downloaded first, which keeps nobody out; then all is looked at again.
     Download(Box<Order>),
 }
@@ -359,7 +359,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) 
     for note in &plan.notes {
         context.report.warn(note);
     }
-    execute(context, errand, &plan).map(Pass::Done)
+    execute(context, errand, &plan).map(|watch| Pass::Done(watch.map(Box::new)))
 }
 
 /// A plan from facts that were not read would take away the links of files that are there.

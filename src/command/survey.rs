@@ -65,10 +65,7 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
     let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
     let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, wait)?;
     let foreign = !state.running && !state.unmanaged.is_empty();
-    let other_data_dir = match layout.is_image() {
-        true => None,
-        false => data_dir::other(context, updates, &state, &data_dir)?,
-    };
+    let other_data_dir = if layout.is_image() { None } else { data_dir::other(context, updates, &state, &data_dir)? };
     let in_use = if layout.is_image() { InUse::default() } else { in_use(&layout.versions, &installed, &data_dir)? };
     let adopt = depth == Depth::Adopt;
     let set_aside = if adopt { set_aside(context)? } else { Vec::new() };
@@ -107,9 +104,10 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
             Vec::new()
         },
         foreign_links: if adopt { foreign_links(context)? } else { Vec::new() },
-        foreign_timer: match masks && !layout.is_image() && machine::is_systemd_booted() {
-            true => Systemctl::host().show(&foreign_timer)?.is_active().then_some(foreign_timer),
-            false => None,
+        foreign_timer: if masks && !layout.is_image() && machine::is_systemd_booted() {
+            Systemctl::host().show(&foreign_timer)?.is_active().then_some(foreign_timer)
+        } else {
+            None
         },
         masked_timer: (masks && layout.suffix.is_none() && has_own_timer(context)?).then(|| FOREIGN_TIMER.to_owned()),
         set_aside,

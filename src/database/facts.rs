@@ -13,13 +13,11 @@ pub(crate) fn check_replaceable(db: &Path) -> Result<()> {
     let path = sqlite::live_path(db)?;
     // What cannot be asked is found when it is renamed.
     let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    match mounts.split(|byte| *byte == b'\n').any(|line| mounted_at(line).is_some_and(|place| place == path)) {
-        true => Err(Error::new(
-            Code::DatabaseInvalid,
-            format!("{} is a mount point and cannot be replaced", path.display()),
-        )
-        .advise("mount the directory instead of the file, then run the command again")),
-        false => Ok(()),
+    if mounts.split(|byte| *byte == b'\n').any(|line| mounted_at(line).is_some_and(|place| place == path)) {
+        Err(Error::new(Code::DatabaseInvalid, format!("{} is a mount point and cannot be replaced", path.display()))
+            .advise("mount the directory instead of the file, then run the command again"))
+    } else {
+        Ok(())
     }
 }
 

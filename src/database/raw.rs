@@ -69,14 +69,13 @@ pub(crate) fn room_for_copy(db: &Path) -> u64 {
 pub(super) fn keep(db: &Path, dir: &Path, subject: &Subject<'_>, clock: &Clock<'_>, why: Error) -> Result<Snapshot> {
     let passes = copy_files(db, dir, clock)?;
     let copy = dir.join(DATABASE_FILE);
-    let backup = match durable::exists(&copy)? {
-        true => describe(dir, subject, true)?,
+    let backup = if durable::exists(&copy)? {
+        describe(dir, subject, true)?
+    } else {
         // An undo leaves holes where they are, and takes away what has come in the place of no file.
-        false => {
-            let is_file = sqlite::look(db).is_ok_and(|meta| meta.is_file());
-            let content = if is_file { Content::Database { size: None, sha256: None } } else { Content::Absent };
-            write(dir, subject, content, true)?
-        }
+        let is_file = sqlite::look(db).is_ok_and(|meta| meta.is_file());
+        let content = if is_file { Content::Database { size: None, sha256: None } } else { Content::Absent };
+        write(dir, subject, content, true)?
     };
     Ok(Snapshot { backup, passes, moved: false, linked: false, raw: true, damage: Some(why) })
 }

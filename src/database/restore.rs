@@ -147,10 +147,7 @@ pub(crate) fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Resu
 pub(crate) fn swap(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
     let db = sqlite::live_path(db)?;
     let file = prepared_path(&db);
-    match durable::exists(&file)? {
-        true => replace(&db, &file, look).map(|()| true),
-        false => Ok(false),
-    }
+    if durable::exists(&file)? { replace(&db, &file, look).map(|()| true) } else { Ok(false) }
 }
 
 /// Removes the live database, of which `prepare` has left an empty file: the restore of "no database". As [`swap`].
@@ -208,13 +205,12 @@ pub(crate) fn return_log(snapshot_dir: &Path, db: &Path, left: Option<Stamp>) ->
             continue;
         }
         remove(&temp)?;
-        match FileId::find(&kept)? == FileId::find(&db)? {
-            true => link_out(&log, &temp)?,
-            false => {
-                copy_out(&log, &temp)?;
-                if let Some(owner) = Owner::of(&log)? {
-                    owner.give(&temp)?;
-                }
+        if FileId::find(&kept)? == FileId::find(&db)? {
+            link_out(&log, &temp)?
+        } else {
+            copy_out(&log, &temp)?;
+            if let Some(owner) = Owner::of(&log)? {
+                owner.give(&temp)?;
             }
         }
         rename(&temp, &place)?;

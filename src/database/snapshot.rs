@@ -241,9 +241,10 @@ impl<'a> Clock<'a> {
 
     /// Errors: `interrupted`.
     pub(super) fn check(&self, db: &Path) -> Result<()> {
-        match (self.cancelled)() {
-            true => Err(Error::new(Code::Interrupted, format!("interrupted while copying {}", db.display()))),
-            false => Ok(()),
+        if (self.cancelled)() {
+            Err(Error::new(Code::Interrupted, format!("interrupted while copying {}", db.display())))
+        } else {
+            Ok(())
         }
     }
 

@@ -122,9 +122,10 @@ pub(super) fn open_at_rest(db: &Path) -> Result<Connection> {
 
 /// Opens `name`, which stands for `db`.
 fn connect(name: &Path, db: &Path, flags: OpenFlags) -> Result<Connection> {
-    let opened = match db.starts_with(HANDLES) {
-        false => Connection::open_with_flags(name, flags),
-        true => Connection::open_with_flags_and_vfs(name, flags, by_handle()),
+    let opened = if db.starts_with(HANDLES) {
+        Connection::open_with_flags_and_vfs(name, flags, by_handle())
+    } else {
+        Connection::open_with_flags(name, flags)
     };
     opened.map_err(|error| explain(error, "cannot open", db))
 }

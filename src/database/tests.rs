@@ -447,10 +447,7 @@ fn a_database_taken_in_parts_has_every_row_and_is_the_live_file() {
             let agent = bed.agent(mode, 10);
             let (identity, backup, damage) = in_parts(&bed, || {
                 add(&agent, 90);
-                match parts.is_empty() || mode == "DELETE" {
-                    true => drop(agent),
-                    false => bed.crash_in_place(agent),
-                }
+                if parts.is_empty() || mode == "DELETE" { drop(agent) } else { bed.crash_in_place(agent) }
             });
             assert_eq!((identity, backup.failed, damage.is_none()), (SnapshotId::Linked, false, true));
             assert_eq!(bed.taken(), up_to(100), "{mode} {parts:?}");

@@ -76,12 +76,11 @@ pub(super) fn replace(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
         database::check_left(&db, standstill.left, &taken)
     };
     let swap = if is_absent { restore::swap_absent } else { restore::swap };
-    match swap(&db, &look)? {
-        true => Ok(()),
-        false => {
-            let what = format!("the copy that was prepared next to {} has disappeared", db.display());
-            Err(Error::new(Code::BackupMissing, what).advise("run the command again"))
-        }
+    if swap(&db, &look)? {
+        Ok(())
+    } else {
+        let what = format!("the copy that was prepared next to {} has disappeared", db.display());
+        Err(Error::new(Code::BackupMissing, what).advise("run the command again"))
     }
 }
 

@@ -185,9 +185,8 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
             let intents = (index..announced).map(|step| Record::Intent { step }).collect();
             journal.append_all(intents).map_err(plain)?;
         }
-        let performed = steps::perform(site, plan, step).or_else(|error| match is_for_the_left {
-            true if error.code == Code::Io => steps::perform(site, plan, step),
-            _ => Err(error),
+        let performed = steps::perform(site, plan, step).or_else(|error| {
+            if is_for_the_left && error.code == Code::Io { steps::perform(site, plan, step) } else { Err(error) }
         });
         if performed.is_ok() && !matches!(step, Step::Hold { .. }) {
             unsaid.push(step.describe());

@@ -263,10 +263,7 @@ fn retire(site: &Site<'_>, dir: &str) -> Result<()> {
         let what = "removing the database of a failed version, kept for 30 days";
         site.report.notice(&format!("{what}: {}", place.display()));
     }
-    match stays.is_empty() {
-        true => publish::retire(&site.layout.versions, dir),
-        false => publish::strip(&version_dir, &stays),
-    }
+    if stays.is_empty() { publish::retire(&site.layout.versions, dir) } else { publish::strip(&version_dir, &stays) }
 }
 
 /// Copies the database that is left beside the running agent. Its identity goes into the journal: undo asks for nothing
@@ -323,21 +320,22 @@ fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Result<()> {
         is_old |= agent.exe_id()?.is_some_and(|program| Some(program) != new);
     }
     // By then the link leads to the new version, on its own database.
-    match is_old {
-        false => Ok(()),
-        true => Err(Error::new(
+    if is_old {
+        return Err(Error::new(
             Code::AgentNotStopped,
             "the old version was started by something else while it was stopped for the update",
         )
-        .advise("find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again")),
+        .advise("find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again"));
     }
+    Ok(())
 }
 
 /// Of a version that could not start, because the old one was started in its place, nothing is told by that.
 fn not_blamed(site: &Site<'_>, plan: &Plan, error: Error) -> Error {
-    match error.code == Code::Unhealthy && plan.switch.contains(&Step::Stop) {
-        true => old_must_not_run(site, plan).err().unwrap_or(error),
-        false => error,
+    if error.code == Code::Unhealthy && plan.switch.contains(&Step::Stop) {
+        old_must_not_run(site, plan).err().unwrap_or(error)
+    } else {
+        error
     }
 }
 

@@ -124,9 +124,12 @@ impl Acting {
     /// Errors: `permission`, `io`.
     pub(crate) fn remove(&self, file: &Path) -> Result<()> {
         let here = self.path(file);
-        self.names(|| match self.is_foreign() && std::fs::symlink_metadata(&here).is_ok_and(|meta| meta.is_dir()) {
-            true => set_aside(&here),
-            false => durable::remove_file(&here),
+        self.names(|| {
+            if self.is_foreign() && std::fs::symlink_metadata(&here).is_ok_and(|meta| meta.is_dir()) {
+                set_aside(&here)
+            } else {
+                durable::remove_file(&here)
+            }
         })
     }
 
@@ -340,9 +343,10 @@ impl Rights {
         rustix::thread::set_thread_groups(&theirs.groups)?;
         fs_gid(gid);
         fs_uid(uid);
-        match (fs_uid(u32::MAX), fs_gid(u32::MAX)) == (uid, gid) {
-            true => Ok(lent),
-            false => Err(io::ErrorKind::PermissionDenied.into()),
+        if (fs_uid(u32::MAX), fs_gid(u32::MAX)) == (uid, gid) {
+            Ok(lent)
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
         }
     }
 }

@@ -312,10 +312,7 @@ impl Command {
 
     fn prepare(&self) -> Result<(std::process::Command, Option<File>)> {
         let drop_to_nobody = self.unprivileged && rustix::process::geteuid().is_root() && has_nobody();
-        let file = match drop_to_nobody {
-            true => Some(File::open(&self.program).at("cannot run", &self.program)?),
-            false => None,
-        };
+        let file = if drop_to_nobody { Some(File::open(&self.program).at("cannot run", &self.program)?) } else { None };
         let program = match &file {
             Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
             None => tool(&self.program, &TOOLS),

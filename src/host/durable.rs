@@ -297,11 +297,12 @@ pub(crate) fn copy_exact(from: &Path, to: &Path) -> Result<()> {
     let temp = temp_beside(to);
     remove_file(&temp)?;
     let meta = std::fs::symlink_metadata(from).at("cannot read", from)?;
-    let copied = match meta.is_symlink() {
-        true => std::fs::read_link(from)
+    let copied = if meta.is_symlink() {
+        std::fs::read_link(from)
             .at("cannot read", from)
-            .and_then(|target| std::os::unix::fs::symlink(target, &temp).at("cannot make link", to)),
-        false => copy_synced(from, &temp, meta.mode() & 0o7777).map(|_| ()),
+            .and_then(|target| std::os::unix::fs::symlink(target, &temp).at("cannot make link", to))
+    } else {
+        copy_synced(from, &temp, meta.mode() & 0o7777).map(|_| ())
     };
     copied.and_then(|()| copy_attributes(from, &meta, &temp)).and_then(|()| rename(&temp, to)).inspect_err(|_| {
         let _ = std::fs::remove_file(&temp);

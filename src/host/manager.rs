@@ -45,9 +45,10 @@ impl Manager {
         let user = base16ct::lower::encode_string(user.as_bytes());
         stream.write_all(format!("\0AUTH EXTERNAL {user}\r\nBEGIN\r\n").as_bytes())?;
         // Nothing is sent before the answer: what systemd has read together with BEGIN it looks at when more comes.
-        match line(&mut stream)?.starts_with(b"OK") {
-            true => Ok(Self(stream)),
-            false => Err(io::ErrorKind::PermissionDenied.into()),
+        if line(&mut stream)?.starts_with(b"OK") {
+            Ok(Self(stream))
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
         }
     }
 

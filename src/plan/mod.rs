@@ -729,9 +729,8 @@ fn enablement_placements<'a>(
     installed: Option<&Installed>,
 ) -> impl Iterator<Item = Placement> + 'a {
     let target = if facts.unit.linked { facts.target(to_dir, UNIT) } else { facts.unit.inside.clone() };
-    let now_of = move |path: &PathBuf| match facts.unit.linked || !is_unit_itself(path) {
-        true => Node::Link(target.clone()),
-        false => Node::Absent,
+    let now_of = move |path: &PathBuf| {
+        if facts.unit.linked || !is_unit_itself(path) { Node::Link(target.clone()) } else { Node::Absent }
     };
     let has_unit = installed.is_none_or(|installed| installed.unit.is_some());
     // One that leads to the unit's own place stays right.

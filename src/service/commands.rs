@@ -65,10 +65,7 @@ impl Commands {
             (Some(command), Some(_)) => shell(command).is_ok(),
             (None, Some(agent)) => signal(&agent, Signal::HUP).is_ok(),
         };
-        match done {
-            true => Ok(Reloaded::Reloaded),
-            false => self.restart().map(|()| Reloaded::Restarted),
-        }
+        if done { Ok(Reloaded::Reloaded) } else { self.restart().map(|()| Reloaded::Restarted) }
     }
 
     pub(super) fn restart(&self) -> Result<()> {
@@ -84,10 +81,11 @@ impl Commands {
 fn shell(line: &str) -> Result<()> {
     let output = Command::new("/bin/sh").args(["-c", line]).timeout(TIMEOUT).detached().run();
     let output = output.map_err(|error| Error { code: Code::ServiceFailed, ..error })?;
-    match output.success() {
-        true => Ok(()),
-        false => Err(Error::new(Code::ServiceFailed, format!("`{line}` failed: {}", output.status))
-            .advise("run it by hand to see why")),
+    if output.success() {
+        Ok(())
+    } else {
+        Err(Error::new(Code::ServiceFailed, format!("`{line}` failed: {}", output.status))
+            .advise("run it by hand to see why"))
     }
 }
 

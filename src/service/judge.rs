@@ -155,10 +155,7 @@ impl Judge {
     pub(crate) fn feed(&mut self, sample: &Sample) -> Option<Verdict> {
         self.remember(sample);
         if let Some(reason) = self.failure(sample) {
-            return Some(match self.baseline_failing {
-                true => Verdict::Unproven { reason },
-                false => Verdict::Failed { reason },
-            });
+            return Some(if self.baseline_failing { Verdict::Unproven { reason } } else { Verdict::Failed { reason } });
         }
         self.is_healthy(sample).then_some(Verdict::Healthy { after: sample.at })
     }

@@ -304,25 +304,27 @@ pub(super) fn apart(others: &[Process]) -> Error {
 }
 
 fn not_stopped(left: &[Process]) -> Error {
-    let what = match left.is_empty() {
-        true => "the agent is not stopped: its unit is still active".to_owned(),
-        false => format!("the agent is not stopped: {}", named(left)),
+    let what = if left.is_empty() {
+        "the agent is not stopped: its unit is still active".to_owned()
+    } else {
+        format!("the agent is not stopped: {}", named(left))
     };
     Error::new(Code::AgentNotStopped, what).advise("stop what is still running and try again")
 }
 
 /// What cannot be looked at is never taken for somebody else's.
 pub(super) fn hidden(process: &Process) -> Error {
-    let (why, how) = match process::may_see_all() {
-        true => (
+    let (why, how) = if process::may_see_all() {
+        (
             "a security module forbids it",
             "allow teleport-update in that module's policy (SELinux, AppArmor) to read /proc/PID/exe and /proc/PID/fd",
-        ),
-        false => (
+        )
+    } else {
+        (
             "CAP_SYS_PTRACE is missing in this unit or container",
             "start the container with this capability (`--cap-add=SYS_PTRACE`), or let the unit keep all \
-             capabilities of the container (\"Containers without CAP_SYS_PTRACE\" in docs/units.md of the project)",
-        ),
+         capabilities of the container (\"Containers without CAP_SYS_PTRACE\" in docs/units.md of the project)",
+        )
     };
     let process = named(std::slice::from_ref(process));
     let what = format!("cannot find out which program {process} runs or which files it has open: {why}");

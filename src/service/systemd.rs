@@ -68,10 +68,7 @@ impl Systemd {
         let _ = self.ctl.reset_failed(&self.unit);
         let unit = self.show()?;
         // A unit whose file vanished still runs, and can still be stopped.
-        match unit.is_inactive() {
-            true => Ok(()),
-            false => self.ctl.stop(&self.unit),
-        }
+        if unit.is_inactive() { Ok(()) } else { self.ctl.stop(&self.unit) }
     }
 
     pub(super) fn start(&self) -> Result<()> {

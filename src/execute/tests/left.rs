@@ -437,9 +437,10 @@ fn an_old_agent_that_was_started_in_the_standstill_is_not_the_new_versions_fault
             std::thread::yield_now();
         }
         let started = steps::perform(&site, &plan, &Step::Start);
-        match is_old {
-            true => assert_eq!(started.unwrap_err().code, Code::AgentNotStopped),
-            false => assert!(started.is_ok(), "it may have been started a little too early"),
+        if is_old {
+            assert_eq!(started.unwrap_err().code, Code::AgentNotStopped)
+        } else {
+            assert!(started.is_ok(), "it may have been started a little too early")
         }
         drop(agent);
     }
@@ -575,12 +576,11 @@ fn a_snapshot_that_the_disk_has_lost_is_done_without_only_where_nobody_can_have_
         durable::remove_tree(&bed.version("1.0.0").join("backup")).unwrap();
         let recovered = recovery::run(&bed.site(), bed.reopen().unwrap(), &mut |_| {});
         let link = std::fs::read_link(bed.agent()).unwrap();
-        match moved {
-            false => assert_eq!((recovered.unwrap(), link), (Recovered::Undone, bed.target("1.0.0"))),
-            true => {
-                let error = recovered.unwrap_err();
-                assert!(error.advice.unwrap().contains(".journal") && link == bed.target("2.0.0"), "{}", error.what);
-            }
+        if !moved {
+            assert_eq!((recovered.unwrap(), link), (Recovered::Undone, bed.target("1.0.0")))
+        } else {
+            let error = recovered.unwrap_err();
+            assert!(error.advice.unwrap().contains(".journal") && link == bed.target("2.0.0"), "{}", error.what);
         }
         assert_eq!(rows(&bed.db()), ["one", "migrated"], "it is what it was");
     }

@@ -61,14 +61,13 @@ impl Kept {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 other => other.at("cannot look at", path)?,
             };
-            let (copy, target) = match found.is_symlink() {
-                true => (None, Some(std::fs::read_link(path).at("cannot read", path)?)),
-                false => {
-                    let name = format!("{number}");
-                    // For root only: it may hold a join token.
-                    durable::copy_synced(path, &dir.join(&name), 0o600)?;
-                    (Some(name), None)
-                }
+            let (copy, target) = if found.is_symlink() {
+                (None, Some(std::fs::read_link(path).at("cannot read", path)?))
+            } else {
+                let name = format!("{number}");
+                // For root only: it may hold a join token.
+                durable::copy_synced(path, &dir.join(&name), 0o600)?;
+                (Some(name), None)
             };
             kept.files.push(KeptFile {
                 path: path.clone(),
@@ -125,9 +124,10 @@ impl KeptFile {
             durable::rename(&temp, &self.path)?;
         }
         let left = rpm_copy(&self.path);
-        match !self.had_rpm_copy && durable::read_limited(&left, SIZE_LIMIT).is_ok_and(|found| found == Some(bytes)) {
-            true => durable::remove_file(&left),
-            false => Ok(()),
+        if !self.had_rpm_copy && durable::read_limited(&left, SIZE_LIMIT).is_ok_and(|found| found == Some(bytes)) {
+            durable::remove_file(&left)
+        } else {
+            Ok(())
         }
     }
 

@@ -70,9 +70,10 @@ pub(super) fn database_file(path: &Path) -> Result<Option<Metadata>> {
         Ok(link) if link.is_symlink() && link.uid() == 0 => std::fs::metadata(path),
         found => found,
     };
-    match leads_nowhere(&looked) {
-        true => Ok(None),
-        false => looked.at("cannot look at", path).map(|found| Some(found).filter(Metadata::is_file)),
+    if leads_nowhere(&looked) {
+        Ok(None)
+    } else {
+        looked.at("cannot look at", path).map(|found| Some(found).filter(Metadata::is_file))
     }
 }
 

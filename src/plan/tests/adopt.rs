@@ -89,7 +89,9 @@ fn a_move_is_checked_first_and_a_version_in_its_place_is_not() {
 
 #[test]
 fn an_agent_that_nobody_can_control_runs_on_and_the_plan_says_so() {
-    let said = |change: fn(&mut Facts)| upgraded(change).notes.iter().any(|note| note.contains("runs on"));
+    let said = |change: fn(&mut Facts)| {
+        upgraded(change).notes.iter().any(|note| note.contains("keeps running the old version"))
+    };
     assert!(said(|facts| facts.agent.controllable = false));
     assert!(!said(|_| {}), "it is reloaded");
     assert!(!said(|facts| facts.agent.running = false), "there is none");

@@ -276,15 +276,16 @@ impl Flow {
 
     fn succeeds_with(&self, root: &Path, args: &[String]) -> Result<Output, String> {
         let output = self.run(root, args);
-        match output.status.success() {
-            true => Ok(output),
-            false => Err(format!(
+        if output.status.success() {
+            Ok(output)
+        } else {
+            Err(format!(
                 "{}: {}: {}{}",
                 args.join(" "),
                 output.status,
                 String::from_utf8_lossy(&output.stdout),
                 String::from_utf8_lossy(&output.stderr).trim_end()
-            )),
+            ))
         }
     }
 }
@@ -315,9 +316,10 @@ fn check_agent(root: &Path, version: &str) -> Result<(), String> {
     let output = Command::new(&binary).env_clear().arg("version").output();
     let output = output.map_err(|error| format!("{}: {error}", binary.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
-    match output.status.success() && said.contains(version) {
-        true => Ok(()),
-        false => Err(format!("{} is not {version}: {said}", binary.display())),
+    if output.status.success() && said.contains(version) {
+        Ok(())
+    } else {
+        Err(format!("{} is not {version}: {said}", binary.display()))
     }
 }
 

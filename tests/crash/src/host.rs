@@ -158,8 +158,9 @@ pub fn copy(root: &Path) -> TempDir {
 /// It cannot be copied.
 pub fn copy_to(root: &Path, to: &Path) -> io::Result<()> {
     let output = Command::new("cp").arg("-a").arg(root.join(".")).arg(to).output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
     }
 }

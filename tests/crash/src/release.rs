@@ -14,9 +14,10 @@ pub fn small_enterprise(version: &str) -> Archive {
 
 /// `name`: what its agent calls itself.
 fn with_small_programs(archive: Archive, name: &str) -> Archive {
-    let program = match cfg!(target_arch = "x86_64") {
-        true => saying(&format!("{name} v{}\n", archive.version())),
-        false => test_cluster::agent_program().to_vec(),
+    let program = if cfg!(target_arch = "x86_64") {
+        saying(&format!("{name} v{}\n", archive.version()))
+    } else {
+        test_cluster::agent_program().to_vec()
     };
     archive.agent(&program, "healthy", 1)
 }

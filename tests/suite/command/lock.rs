@@ -304,9 +304,10 @@ fn a_run_whose_lock_is_removed_or_moved_goes_on_alone() {
     for (moved, version) in [(false, "2.0.0"), (true, "3.0.0")] {
         image.release(version);
         let held = hold_all(&image);
-        match moved {
-            true => std::fs::rename(&lock, image.versions().join(".lock.old")).unwrap(),
-            false => std::fs::remove_dir_all(&lock).unwrap(),
+        if moved {
+            std::fs::rename(&lock, image.versions().join(".lock.old")).unwrap()
+        } else {
+            std::fs::remove_dir_all(&lock).unwrap()
         }
         image.run(&["update"]).fails(75, &format!("another run holds the lock (pid {}", std::process::id()));
         assert_eq!(image.run(&["status"]).ok().json()["update_in_progress"], true);

@@ -311,9 +311,12 @@ impl Life {
         let year = ["2001", "2199"][self.random.below(2)];
         if let Ok(text) = std::fs::read_to_string(&file) {
             self.say(format!("the snapshot of {} is from {year}", VERSIONS[at]));
-            let lines = text.lines().map(|line| match line.contains("creation_time:") {
-                true => format!("  creation_time: {year}-01-02T03:04:05+00:00"),
-                false => line.to_owned(),
+            let lines = text.lines().map(|line| {
+                if line.contains("creation_time:") {
+                    format!("  creation_time: {year}-01-02T03:04:05+00:00")
+                } else {
+                    line.to_owned()
+                }
             });
             std::fs::write(&file, lines.collect::<Vec<_>>().join("\n") + "\n").unwrap();
             self.account.snapshots.entry(at).and_modify(|snapshot| snapshot.1 = false);

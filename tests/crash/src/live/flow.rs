@@ -344,12 +344,11 @@ impl Flow {
         let acknowledged = rows::acknowledged(cell);
         let live = rows::live(cell)?;
         let goes_back = self.restores && found == Found::New;
-        let must: Vec<Row> = match goes_back {
-            true => {
-                let dir = self.new.unwrap_or(whole::UNMANAGED);
-                rows::in_file(&rows::snapshot(self.template.path(), dir))?.into_iter().collect()
-            }
-            false => before.to_vec(),
+        let must: Vec<Row> = if goes_back {
+            let dir = self.new.unwrap_or(whole::UNMANAGED);
+            rows::in_file(&rows::snapshot(self.template.path(), dir))?.into_iter().collect()
+        } else {
+            before.to_vec()
         };
         let lost: Vec<&Row> = must.iter().filter(|row| !live.contains(*row)).collect();
         if !lost.is_empty() {

@@ -150,10 +150,7 @@ fn recover(flow: &Flow, kind: Kind, left: Image, boot: bool, promised: Option<Fo
         |root| {
             let args = crate::host::words(if boot { "recover --boot" } else { "recover" });
             let output = flow.run(root, &args);
-            match output.status.success() {
-                true => Ok(()),
-                false => Err(format!("{args:?}: {output:?}")),
-            }
+            if output.status.success() { Ok(()) } else { Err(format!("{args:?}: {output:?}")) }
         },
         |root| flow.found(root),
     )

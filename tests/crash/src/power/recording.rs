@@ -66,9 +66,10 @@ impl Recording {
         std::fs::create_dir(volume.root()).and_then(|()| flow.copy_to(&volume.root())).map_err(failed)?;
         let prepared = volume.unmount().map_err(failed)?;
         let run = |root: &Path| {
-            let output = match busy {
-                true => beside_a_neighbour(root, || flow.run(root, &flow.args)).map_err(failed)?,
-                false => flow.run(root, &flow.args),
+            let output = if busy {
+                beside_a_neighbour(root, || flow.run(root, &flow.args)).map_err(failed)?
+            } else {
+                flow.run(root, &flow.args)
             };
             if output.status.success() { Ok(()) } else { Err(format!("{}: {}: {output:?}", flow.name, kind.name())) }
         };

@@ -29,9 +29,8 @@ pub fn fail(options: &Options, flow: &Flow) -> Row {
 /// A violation.
 pub fn at(flow: &Flow, number: usize, way: usize, boot: bool) -> Result<Found, String> {
     let root = flow.copy();
-    let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| match call.number == number {
-        true => fault(call, way),
-        false => Action::Pass,
+    let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| {
+        if call.number == number { fault(call, way) } else { Action::Pass }
     });
     check_after_error(flow, root.path(), &run, boot)
 }

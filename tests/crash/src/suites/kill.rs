@@ -35,9 +35,8 @@ pub fn is_commit(call: &Call) -> bool {
 /// A violation.
 pub fn at(flow: &Flow, number: usize, boot: bool) -> Result<Found, String> {
     let root = flow.copy();
-    let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| match call.number == number {
-        true => Action::Kill,
-        false => Action::Pass,
+    let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| {
+        if call.number == number { Action::Kill } else { Action::Pass }
     });
     if !run.what.is_empty() && run.traced.status.signal() != Some(libc::SIGKILL) {
         return Err(format!("{}: {}: it was not killed: {}", flow.name, run.what, run.traced.status));

@@ -77,9 +77,10 @@ impl Look {
         disturb(flow, root, args, Scope::Looks, |call| {
             let is_this = call.name == self.name && without(root, &call.subject) == self.subject;
             count += usize::from(is_this);
-            match is_this && count == self.nth {
-                true => Action::Fail(call.kind.errors()[way % call.kind.errors().len()]),
-                false => Action::Pass,
+            if is_this && count == self.nth {
+                Action::Fail(call.kind.errors()[way % call.kind.errors().len()])
+            } else {
+                Action::Pass
             }
         })
     }

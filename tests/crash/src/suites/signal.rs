@@ -24,9 +24,8 @@ pub fn interrupt(options: &Options, flow: &Flow) -> Row {
 pub fn at(flow: &Flow, number: usize) -> Result<Found, String> {
     let root = flow.copy();
     let signal = [libc::SIGTERM, libc::SIGINT][number % 2];
-    let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| match call.number == number {
-        true => Action::Signal(signal),
-        false => Action::Pass,
+    let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| {
+        if call.number == number { Action::Signal(signal) } else { Action::Pass }
     });
     let check = || {
         let found = match ended_well(flow, root.path(), &run.traced)? {

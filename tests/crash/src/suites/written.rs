@@ -39,9 +39,8 @@ pub fn write(options: &Options, flow: &Flow) -> Row {
 /// A violation.
 pub fn at(flow: &Flow, number: usize, damages: bool, boot: bool) -> Result<Found, String> {
     let root = flow.copy();
-    let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| match call.number == number {
-        true => Action::Kill,
-        false => Action::Pass,
+    let run = disturb(flow, root.path(), &flow.args, Scope::Changes, |call| {
+        if call.number == number { Action::Kill } else { Action::Pass }
     });
     let link = |root: &std::path::Path| std::fs::read_link(root.join("usr/local/bin/teleport")).ok();
     let is_switched = link(root.path()) != link(&flow.host.root());
