@@ -494,6 +494,7 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<Option
             }
         }
         Err(undone) => {
+            let recorded = undone.recorded;
             let error = match undone.recovery {
                 Some(recovery) => undone
                     .error
@@ -505,7 +506,7 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<Option
                     undone.error.during(format!("rolled back to {left}"))
                 }
             };
-            Err(error.recorded())
+            Err(if recorded { error.recorded() } else { error })
         }
     }
 }

@@ -61,6 +61,8 @@ pub(crate) struct Undone {
     pub blame: bool,
     /// A step was begun; else there was nothing to undo.
     pub begun: bool,
+    /// `regret` has written it down.
+    pub recorded: bool,
     /// The undo failed as well; the next run or boot goes on with it.
     pub recovery: Option<Error>,
 }
@@ -77,7 +79,7 @@ pub(crate) fn run(
     settle: &mut dyn FnMut(Option<SnapshotId>) -> Result<Next>,
     regret: &mut dyn FnMut(&Journal),
 ) -> Result<Finished, Undone> {
-    let plain = |error: Error| Undone { error, blame: false, begun: false, recovery: None };
+    let plain = |error: Error| Undone { error, blame: false, begun: false, recorded: false, recovery: None };
     // A mount point cannot be replaced, forwards or backwards.
     if plan.snapshot_dir().is_some() {
         database::check_replaceable(&site.database()).map_err(plain)?;
@@ -117,6 +119,7 @@ pub(crate) fn run(
         undone.recovery = undo(site, &mut journal, &undone.error, undone.blame).err();
         if undone.recovery.is_none() {
             regret(&journal);
+            undone.recorded = true;
             undone.recovery = journal.close().err();
         }
         return Err(undone);
@@ -165,7 +168,7 @@ fn write_next(site: &Site<'_>, next: &Next) -> Result<()> {
 }
 
 fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Undone> {
-    let plain = |error: Error| Undone { error, blame: false, begun: false, recovery: None };
+    let plain = |error: Error| Undone { error, blame: false, begun: false, recorded: false, recovery: None };
     let standstill = plan.standstill();
     let mut announced = 0;
     // A terminal that takes no lines must not keep the agent waiting.
@@ -201,7 +204,7 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
                 site.report.failed(&step.describe());
                 let blame =
                     error.code == Code::Unhealthy || (is_service_step(step) && error.code == Code::ServiceFailed);
-                return Err(Undone { error, blame, begun: true, recovery: None });
+                return Err(Undone { error, blame, begun: true, recorded: false, recovery: None });
             }
         }
     }

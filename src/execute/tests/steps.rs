@@ -148,8 +148,18 @@ fn a_signal_ends_the_run_before_its_next_step() {
     bed.signals.raise(15);
     let steps = plan(vec![bed.switch()]);
     let undone = run(&bed.site(), &steps, "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
-    assert_eq!((undone.error.code, undone.begun), (Code::Interrupted, false));
+    assert_eq!((undone.error.code, undone.begun, undone.recorded), (Code::Interrupted, false, true));
     assert_eq!(bed.tree(), before);
+}
+
+#[test]
+fn a_run_that_cannot_have_a_journal_leaves_its_failure_to_be_recorded() {
+    let bed = Bed::new();
+    durable::create_dir_all(&bed.layout.versions.join(journal::NAME).join("in its place")).unwrap();
+    let unwritten = &mut |_: &Journal| panic!("there is no journal");
+    let steps = plan(vec![bed.switch()]);
+    let undone = run(&bed.site(), &steps, "update", &mut |_| panic!("settled"), unwritten).unwrap_err();
+    assert_eq!((undone.begun, undone.recorded, undone.recovery.is_none()), (false, false, true));
 }
 
 #[test]

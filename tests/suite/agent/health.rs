@@ -351,7 +351,7 @@ fn a_refused_version_rests_for_a_growing_time_and_an_operator_can_insist() {
     assert_eq!(wait_in_minutes(&rig.status()), 60);
     let ran = rig.updater(&["update"]).ok();
     assert_eq!(ran.stderr.trim().lines().count(), 1, "{ran:#?}");
-    assert!(ran.stderr.contains("2.0.0") && ran.stderr.contains("was refused"), "{ran:#?}");
+    assert!(ran.stderr.contains("2.0.0") && ran.stderr.contains("is not tried again yet"), "{ran:#?}");
     assert!(rig.cluster.requests_to(".tar.gz").is_empty(), "nothing is downloaded");
     assert_eq!(rig.pid(), process);
     rig.updater(&["update", "--now"]).fails(1, "rolled back to 1.0.0");
