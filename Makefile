@@ -128,7 +128,7 @@ MODEL_CASES ?= 30000
 MODEL_SEEDS ?= 200
 .PHONY: model
 model: setup-build ## Model tests, whole: MODEL_CASES lives of the pure rules, MODEL_SEEDS of the real program
-	PROPTEST_CASES=$(MODEL_CASES) cargo test $(CARGO_FLAGS) --package teleport-update --lib command::model
+	PROPTEST_CASES=$(MODEL_CASES) cargo test $(CARGO_FLAGS) --package teleport-update --lib model::
 	MODEL_SEEDS=$(MODEL_SEEDS) cargo test $(CARGO_FLAGS) --package teleport-update --test suite crash::model::
 
 # Which modules are mutated, and what is asked about each mutant: the unit tests, the model among them.

@@ -9,18 +9,24 @@ pub mod cli;
 mod cluster;
 mod command;
 mod config;
+mod context;
 mod database;
 mod execute;
 mod host;
+mod inspect;
+#[cfg(test)]
+mod model;
 mod plan;
 mod release;
 mod report;
+mod run;
 mod service;
 mod store;
 #[doc(hidden)]
 pub mod testing;
 mod yaml;
 
-pub use command::{Context, run};
+pub use command::run;
+pub use context::Context;
 pub use host::{Host, pulse, signal};
 pub use report::{Format, Report};

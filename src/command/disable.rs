@@ -1,17 +1,19 @@
 //! `disable`: `enabled: false`, nothing else.
 
-use super::{Context, recover};
+use crate::context::Context;
+use crate::inspect;
 use crate::report::Result;
+use crate::run::recovery;
 
 /// Stops updating.
 pub(crate) fn run(context: &mut Context) -> Result<u8> {
-    if !context.open()?.spec().enabled && !recover::is_needed(context) {
+    if !inspect::open(context)?.spec().enabled && !context.is_interrupted() {
         context.report.info("updates are already disabled");
         return Ok(0);
     }
     let _lock = context.lock("disable")?;
-    recover::pending(context, false)?;
-    let mut updates = context.open()?;
+    recovery::pending(context, false)?;
+    let mut updates = inspect::open(context)?;
     let mut spec = updates.spec().clone();
     spec.enabled = false;
     updates.set_spec(&spec);

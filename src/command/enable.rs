@@ -1,17 +1,21 @@
 //! `enable`: installs now what the cluster names, then keeps it up to date (RFD 0169, 16 steps).
 
+use crate::run::record;
 use std::path::PathBuf;
 
-use super::errand::{self, Basis, Errand, Fetched};
-use super::survey::{self, Depth};
-use super::{Context, ask, identity, pin, update};
 use crate::cli::Install;
 use crate::cluster::ProxyAddr;
 use crate::config::{Credentials, GoUpdater, Spec, Updates};
+use crate::context::Context;
 use crate::host::{Layout, lock, machine};
+use crate::inspect::{self, Depth};
 use crate::plan::Over;
 use crate::release::{BaseUrl, PublicKey};
 use crate::report::{Code, Error, IoContext, Result};
+use crate::run::carry_out;
+use crate::run::change::{self, Basis, Errand, Fetched};
+use crate::run::cluster_client;
+use crate::run::identity;
 use protocol::{Edition, ParseError, Revision, Version};
 
 /// Word that forgets a setting.
@@ -22,7 +26,7 @@ const ALL: &str = "all";
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Install) -> Result<u8> {
     let status = install(context, args, Kind::Enable)?;
-    if let Some(why) = survey::silent_timer(context) {
+    if let Some(why) = inspect::silent_timer(context) {
         context.report.warn(&why);
     }
     Ok(status)
@@ -42,8 +46,8 @@ pub(crate) enum Kind {
 /// Errors: `overtaken` where another command, or a hand, came later and said otherwise.
 pub(crate) fn install(context: &mut Context, args: &Install, kind: Kind) -> Result<u8> {
     let mut first = None;
-    errand::rounds(context, |context, fetched| {
-        let updates = context.open()?;
+    change::rounds(context, |context, fetched| {
+        let updates = inspect::open(context)?;
         let known = match &first {
             Some(known) => known,
             None => first.insert(Basis::of(context, &updates)?),
@@ -77,13 +81,13 @@ fn once(
     let mut wanted = base.clone();
     let foreign = adopt_go_updater(context, &mut wanted)?;
     settings(context, &args, &mut wanted)?;
-    let installed = survey::installed_now(context, updates)?;
-    let active = survey::active(updates, &installed).or(foreign);
+    let installed = inspect::installed_now(context, updates)?;
+    let active = inspect::active(updates, &installed).or(foreign);
 
     let target = target(context, &args, &wanted, active.as_ref()).inspect_err(|error| {
         // A host that was never enabled stays untouched.
         if matches!(error.code, Code::Network | Code::ClusterAnswer) && updates.file().exists() {
-            update::note(context, command, error);
+            record::note(context, command, error);
         }
     })?;
     if let Some(floor) = wanted.min_version.as_ref().filter(|floor| target.version.precedes(floor)) {
@@ -108,10 +112,10 @@ fn once(
         Kind::Enable => wanted.enabled = true,
         Kind::Pin => wanted.pinned = true,
     }
-    pin::follow(&mut wanted, &target.version);
+    Spec::follow(&mut wanted, &target.version);
     first.refuse_contested(&basis, &wanted, context.credentials.as_ref())?;
     let change = |spec: &mut Spec| *spec = spec.changed(&base, &wanted);
-    errand::carry_out(
+    carry_out(
         context,
         &Errand {
             command,
@@ -121,7 +125,7 @@ fn once(
             depth: Depth::Adopt,
             over: if args.overwrite { Over::Newer } else { Over::Foreign },
             change: &change,
-            obsolete: &errand::never,
+            obsolete: &change::never,
             refuse_left: None,
             trusted_snapshot: None,
             basis: Some(basis),
@@ -139,12 +143,12 @@ fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revisi
     if let (Some(version), Some(edition)) = (&forced, edition.or(active.map(|active| active.edition))) {
         return Ok(Revision { version: version.clone(), edition });
     }
-    let client = ask::client(context, spec)?;
-    let mut directive = ask::directive(context, spec, &client, None)?;
+    let client = cluster_client::client(context, spec)?;
+    let mut directive = cluster_client::directive(context, spec, &client, None)?;
     if let Some(version) = forced {
         directive.version = version;
     }
-    ask::revision(&directive, active, edition)
+    cluster_client::revision(&directive, active, edition)
 }
 
 /// Judges the values that can be judged by their words alone, before anything else is done.
@@ -212,14 +216,14 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         spec.data_dir = (dir.as_os_str() != DEFAULT).then(|| dir.clone());
     }
     if let Some(file) = &args.ca_file {
-        spec.ca = Some(ask::pem(file)?);
+        spec.ca = Some(cluster_client::pem(file)?);
     } else if let Some(file) = context.host.var("SSL_CERT_FILE") {
         // What worked by hand works from the timer, which has no such variable; and what was given before goes on to.
-        let given = ask::pem(file.as_ref())?;
+        let given = cluster_client::pem(file.as_ref())?;
         spec.ca = Some(spec.ca.take().map_or(given.clone(), |known| with_more(&known, &given)));
     }
     if let Some(file) = &args.public_key {
-        let text = ask::pem(file)?;
+        let text = cluster_client::pem(file)?;
         text.parse::<PublicKey>().map_err(|error| error.during(file.display()))?;
         spec.public_key = Some(text);
     }

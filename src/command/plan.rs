@@ -1,19 +1,23 @@
 //! `plan`: what `update` would do now; changes nothing.
 
+use crate::inspect;
 use serde_json::{Value, json};
 
-use super::errand::{self, Errand, Planned};
-use super::survey::Depth;
-use super::{Context, ask, recover, version};
 use crate::cli::{OutputFormat, Plan as Args};
+use crate::command::version;
+use crate::context::Context;
+use crate::inspect::Depth;
 use crate::plan::{Database, Over, Plan, ServiceAction, Step};
 use crate::release;
 use crate::report::{Code, Error, Result};
+use crate::run::change::{self, Errand, Planned};
+use crate::run::cluster_client;
+use crate::run::recovery;
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
-    recover::warn_if_pending(context);
-    let updates = context.open()?;
+    recovery::warn_if_pending(context);
+    let updates = inspect::open(context)?;
     let spec = updates.spec();
     let rest = if !spec.enabled {
         Some("updates are disabled")
@@ -25,10 +29,10 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     if let Some(why) = rest {
         return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
     }
-    let client = ask::client(context, spec)?;
-    let directive = ask::directive(context, spec, &client, None)?;
+    let client = cluster_client::client(context, spec)?;
+    let directive = cluster_client::directive(context, spec, &client, None)?;
     let active = spec.active();
-    let target = ask::revision(&directive, active.as_ref(), None)?;
+    let target = cluster_client::revision(&directive, active.as_ref(), None)?;
     let errand = Errand {
         command: "update",
         target,
@@ -37,12 +41,12 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         depth: Depth::Move,
         over: Over::Told,
         change: &|_| {},
-        obsolete: &errand::never,
+        obsolete: &change::never,
         refuse_left: None,
         trusted_snapshot: None,
         basis: None,
     };
-    let planned = errand::planned(context, &updates, &errand)?;
+    let planned = change::planned(context, &updates, &errand)?;
     let mut plan = match planned {
         Planned::Rest(why) => {
             return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
@@ -54,9 +58,9 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
             let _ = url;
             *bytes = release::archive_size(
                 &client,
-                &ask::base_url(context, spec)?,
+                &cluster_client::base_url(context, spec)?,
                 &errand.target,
-                ask::arch(context),
+                cluster_client::arch(context),
                 &|| context.signals.cancelled(),
             );
         }

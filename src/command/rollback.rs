@@ -1,19 +1,21 @@
 //! `rollback`: back to the last working version; the one that is left is refused until told otherwise.
 
-use super::errand::{self, Basis, Errand, Fetched};
-use super::survey::Depth;
-use super::{Context, pin};
 use crate::config::Updates;
+use crate::context::Context;
+use crate::inspect;
+use crate::inspect::Depth;
 use crate::plan::Over;
 use crate::report::{Code, Error, Result};
+use crate::run::carry_out;
+use crate::run::change::{self, Basis, Errand, Fetched};
 use protocol::Revision;
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context) -> Result<u8> {
     // The version that the operator wants to be rid of, and where he goes: what a run that was at work makes active is another.
     let mut meant: Option<(Option<Revision>, Revision)> = None;
-    errand::rounds(context, |context, fetched| {
-        let updates = context.open()?;
+    change::rounds(context, |context, fetched| {
+        let updates = inspect::open(context)?;
         let active = updates.spec().active();
         let target = match &meant {
             None => previous(&updates)?,
@@ -56,7 +58,7 @@ fn go(context: &mut Context, updates: &Updates, target: Revision, fetched: &mut 
     if updates.spec().pinned && updates.spec().active().as_ref() != Some(&target) {
         context.report.notice(&format!("a version is pinned: after this rollback the pinned version is {version}"));
     }
-    errand::carry_out(
+    carry_out(
         context,
         &Errand {
             command: "rollback",
@@ -65,8 +67,8 @@ fn go(context: &mut Context, updates: &Updates, target: Revision, fetched: &mut 
             insist: true,
             depth: Depth::Move,
             over: Over::Told,
-            change: &|spec| pin::follow(spec, &version),
-            obsolete: &errand::never,
+            change: &|spec| spec.follow(&version),
+            obsolete: &change::never,
             refuse_left: Some("rolled back by the operator".into()),
             trusted_snapshot: None,
             basis,

@@ -7,15 +7,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::hand_over::MAX_FAILURES;
-use super::{Context, ask, awaited, recover, survey, version};
 use crate::cli::{OutputFormat, Status as Args};
+use crate::command::version;
 use crate::config::Updates;
 use crate::config::status::Status;
+use crate::context::Context;
+use crate::context::awaited;
 use crate::host::lock;
 use crate::host::process::Process;
+use crate::inspect;
 use crate::plan::decide::{self, Ask, Decision};
 use crate::report::{Code, Result};
+use crate::run::cluster_client;
+use crate::run::reexec::MAX_FAILURES;
 use crate::store::manifest::Manifest;
 use crate::store::publish;
 use protocol::Revision;
@@ -28,7 +32,7 @@ const UPDATE_DUE: u8 = 3;
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
-    let (updates, is_readable) = match context.open() {
+    let (updates, is_readable) = match inspect::open(context) {
         Ok(updates) => (updates, true),
         // What may not be read is null.
         Err(error) if error.code == Code::Permission => {
@@ -61,7 +65,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         OutputFormat::Json => format!("{status:#}\n"),
         OutputFormat::Yaml => yaml(&status),
         OutputFormat::Text => {
-            let silent = updates.spec().enabled.then(|| survey::silent_timer(context)).flatten();
+            let silent = updates.spec().enabled.then(|| inspect::silent_timer(context)).flatten();
             text(&status, silent.into_iter().chain(awaited(context)))
         }
     };
@@ -85,8 +89,8 @@ fn awaited(context: &Context) -> Option<String> {
 /// What the cluster wants, if it says so in time.
 fn directive(context: &Context, updates: &Updates) -> Option<Directive> {
     updates.spec().proxy.as_ref()?;
-    let asked = ask::client(context, updates.spec())
-        .and_then(|client| ask::directive(context, updates.spec(), &client, Some(PATIENCE)));
+    let asked = cluster_client::client(context, updates.spec())
+        .and_then(|client| cluster_client::directive(context, updates.spec(), &client, Some(PATIENCE)));
     match asked {
         Ok(directive) => Some(directive),
         Err(error) => {
@@ -102,14 +106,14 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
     if !spec.enabled || spec.pinned {
         return false;
     }
-    let facts = match survey::facts(context, updates, survey::Depth::Move, None) {
+    let facts = match inspect::facts(context, updates, inspect::Depth::Move, None) {
         Ok(facts) => facts,
         Err(error) => {
             context.report.warn(&format!("cannot find out whether an update is due: {error}"));
             return false;
         }
     };
-    let Ok(wanted) = ask::revision(directive, facts.active.as_ref(), None) else {
+    let Ok(wanted) = cluster_client::revision(directive, facts.active.as_ref(), None) else {
         return false;
     };
     let wish = Ask { wanted: wanted.clone(), in_window: directive.in_window, insist: false, announced: None };
@@ -120,14 +124,14 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
 fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -> Value {
     let (spec, status) = (updates.spec(), updates.status());
     // What may not be read is null, and what cannot be is told.
-    let installed = survey::installed_now(context, updates).unwrap_or_else(|error| {
+    let installed = inspect::installed_now(context, updates).unwrap_or_else(|error| {
         if error.code != Code::Permission {
             context.report.warn(&error.to_string());
         }
         Vec::new()
     });
-    let active = survey::active(updates, &installed);
-    let desired = directive.and_then(|directive| ask::revision(directive, active.as_ref(), None).ok());
+    let active = inspect::active(updates, &installed);
+    let desired = directive.and_then(|directive| cluster_client::revision(directive, active.as_ref(), None).ok());
     let edition = |revision: Option<&Revision>| json!(revision.map(|revision| revision.edition.as_str()));
     let number = |revision: Option<&Revision>| json!(revision.map(|revision| revision.version.to_string()));
     let mut object = Map::new();
@@ -238,9 +242,9 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     put("agent_running", json!(running.as_ref().map(|(running, _)| running)));
     put("agent_version_running", json!(running.and_then(|(_, version)| version)));
     put("agent_version_linked", json!(linked(context)));
-    put("agent_replaced_by", json!(active.as_ref().and_then(|_| survey::replaced(context))));
+    put("agent_replaced_by", json!(active.as_ref().and_then(|_| inspect::replaced(context))));
     put("watch_until", json!(status.watch.as_ref().map(|watch| watch.until.to_string())));
-    put("recovery_pending", json!(recover::is_needed(context)));
+    put("recovery_pending", json!(context.is_interrupted()));
     let run = lock::run_of(&context.lock_path()).ok();
     put("update_in_progress", json!(run.map(|run| run.is_some() || is_downloading(context))));
     put("lock_awaited_since", json!(awaited::since(context).map(|since| since.to_string())));

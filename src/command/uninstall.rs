@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::survey::{self, Depth};
-use super::{Context, recover};
 use crate::cli::Uninstall;
+use crate::context::Context;
 use crate::execute;
 use crate::host::durable;
+use crate::inspect::{self, Depth};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Node, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
+use crate::run::recovery;
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
@@ -18,11 +19,11 @@ pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
         return Ok(0);
     }
     let _lock = context.lock("uninstall")?;
-    recover::pending(context, false)?;
-    let updates = context.open()?;
-    recover::sweep(context);
-    let mut facts = survey::facts(context, &updates, Depth::Move, None)?;
-    facts.moved_links = survey::links_in_usual_dir(context)?;
+    recovery::pending(context, false)?;
+    let updates = inspect::open(context)?;
+    recovery::sweep(context);
+    let mut facts = inspect::facts(context, &updates, Depth::Move, None)?;
+    facts.moved_links = inspect::links_in_usual_dir(context)?;
     spare_foreign_units(context, &mut facts)?;
     let taken = context.layout.versions.join(TAKEN_OVER);
     if !is_anything_there(context, &facts, &taken)? {
@@ -56,7 +57,7 @@ pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
 /// What the Go updater has under the names of a suffixed installation's units is not ours to remove, be it that it was never
 /// taken over or that it has been given back.
 fn spare_foreign_units(context: &Context, facts: &mut Facts) -> Result<()> {
-    let foreign = |path: &Path| survey::is_foreign(&context.layout, path);
+    let foreign = |path: &Path| inspect::is_foreign(&context.layout, path);
     for (path, _, was) in &mut facts.own_units {
         if foreign(path)? {
             *was = Node::Absent;

@@ -1,20 +1,27 @@
 //! `update`: what the timer runs (RFD 0169, 15 steps). When there is nothing to do it is one HTTPS exchange.
 
+use crate::run::record;
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol::handover::PROTOCOL;
 
-use super::errand::{self, Basis, Errand, Fetched};
-use super::survey::Depth;
-use super::{Context, ask, identity, recover, survey, watch};
 use crate::cli::Update;
 use crate::config::Updates;
+use crate::context::Context;
 use crate::host::http;
+use crate::inspect;
+use crate::inspect::Depth;
 use crate::plan::facts::{is_linked, is_updater_name, lacks};
 use crate::plan::{Over, UNIT};
-use crate::report::{Code, Result};
+use crate::report::Result;
+use crate::run::carry_out;
+use crate::run::change::{self, Basis, Errand, Fetched};
+use crate::run::cluster_client;
+use crate::run::identity;
+use crate::run::recovery;
+use crate::run::watch;
 use crate::store::manifest::{self, Manifest};
 use protocol::Revision;
 
@@ -25,31 +32,31 @@ const STALE_AFTER_SECONDS: u32 = 5;
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Update) -> Result<u8> {
     let mut has_waited = false;
-    errand::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched))
+    change::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched))
 }
 
 /// One decision, and what comes of it; `None`: the settings it was made from have changed. A host waits for its turn once.
 fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &mut Fetched) -> Result<Option<u8>> {
-    let updates = context.open()?;
+    let updates = inspect::open(context)?;
     if !updates.spec().enabled {
         context.report.info("updates are disabled; run `teleport-update enable` to enable them");
         return Ok(Some(0));
     }
-    ask::proxy(updates.spec())?;
+    cluster_client::proxy(updates.spec())?;
     let updates = with_id(context, updates)?;
     if let Some(status) = watch::resume(context, &updates)? {
         return Ok(Some(status));
     }
     // Only a watch that ended here has changed the file.
-    let updates = if updates.status().watch.is_some() { context.open()? } else { updates };
+    let updates = if updates.status().watch.is_some() { inspect::open(context)? } else { updates };
     if updates.spec().pinned {
         context.report.info("a version is pinned: the cluster is not followed");
         return Ok(Some(0));
     }
-    let (target, in_window, jitter) = match wanted(context, &updates) {
+    let (target, in_window, jitter) = match cluster_client::wanted(context, &updates) {
         Ok(wanted) => wanted,
         Err(error) => {
-            note(context, "update", &error);
+            record::note(context, "update", &error);
             return Err(error.recorded());
         }
     };
@@ -69,7 +76,7 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         (target, updates)
     };
     let basis = Some(Basis::of(context, &updates)?);
-    errand::carry_out(
+    carry_out(
         context,
         &Errand {
             command: "update",
@@ -99,8 +106,8 @@ fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
         return Ok(updates);
     }
     let _lock = context.lock("update")?;
-    recover::pending(context, false)?;
-    let mut updates = context.open()?;
+    recovery::pending(context, false)?;
+    let mut updates = inspect::open(context)?;
     if let Some(spec) = identity::settled(context, updates.spec())? {
         let is_new = updates.spec().update_id != spec.update_id;
         updates.set_spec(&spec);
@@ -111,18 +118,6 @@ fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
         }
     }
     Ok(updates)
-}
-
-/// What the cluster wants now.
-fn wanted(context: &Context, updates: &Updates) -> Result<(Revision, bool, u32)> {
-    let client = ask::client(context, updates.spec())?;
-    let directive = ask::directive(context, updates.spec(), &client, None)?;
-    // Where updates.yaml names no edition (RFD 0169 has none), the one on disk is meant.
-    let active = match updates.spec().active() {
-        Some(active) => Some(active),
-        None => survey::active(updates, &survey::installed_now(context, updates)?),
-    };
-    Ok((ask::revision(&directive, active.as_ref(), None)?, directive.in_window, directive.jitter_seconds))
 }
 
 /// The target is active, its marker is there and our links lead to it: nothing else is looked at.
@@ -199,46 +194,21 @@ fn wait_for_turn(
     target: Revision,
     jitter: u32,
 ) -> Result<Option<(Revision, Updates)>> {
-    let id = ask::host_uuid(context)?.or(updates.spec().update_id.clone()).unwrap_or_default();
+    let id = context.host_uuid()?.or(updates.spec().update_id.clone()).unwrap_or_default();
     let seconds = protocol::turn::seconds(&id, &target, jitter);
     context.report.info(&format!("{target} is due; waiting {seconds} s (jitter, up to {jitter} s)"));
     http::pause(Duration::from_secs(seconds.into()), &|| context.signals.cancelled())?;
     if seconds <= STALE_AFTER_SECONDS {
         return Ok(Some((target, updates)));
     }
-    let updates = context.open()?;
+    let updates = inspect::open(context)?;
     if !updates.spec().enabled || updates.spec().pinned {
         context.report.info("updates were disabled or a version was pinned while this host was waiting; nothing to do");
         return Ok(None);
     }
-    let (target, in_window, _) = wanted(context, &updates)?;
+    let (target, in_window, _) = cluster_client::wanted(context, &updates)?;
     if !in_window {
         context.report.info("the cluster's update window closed while this host was waiting");
     }
     Ok(in_window.then_some((target, updates)))
-}
-
-/// A cluster that does not answer is written down once, not every ten minutes.
-pub(crate) fn note(context: &Context, command: &str, error: &crate::report::Error) {
-    if error.code == Code::Interrupted {
-        return;
-    }
-    let written = context.lock(command).and_then(|_lock| {
-        // Settings that were committed and are not in place yet must not look older than this note.
-        if recover::is_needed(context) {
-            return Ok(());
-        }
-        let mut updates = Updates::read(&context.layout.config_file())?;
-        let known = updates.status().last_result.as_ref().is_some_and(|last| {
-            last.error_code.as_deref() == Some(error.code.as_str()) && last.message.as_deref() == Some(&error.what)
-        });
-        if known {
-            return Ok(());
-        }
-        super::record::failed(&mut updates, error, None, context.host.now());
-        updates.write()
-    });
-    if let Err(error) = written {
-        context.report.debug(&error.to_string());
-    }
 }

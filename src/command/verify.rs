@@ -1,20 +1,23 @@
 //! `verify`: every file of the active version against its manifest, links, unit, snapshot; `--repair` puts it right.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::errand::{self, Basis, Errand, Fetched};
-use super::survey::{self, Depth};
-use super::{Context, data_dir, recover};
 use crate::cli::Verify;
 use crate::config::Updates;
+use crate::context::Context;
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::host::{durable, trust};
+use crate::inspect::data_dir;
+use crate::inspect::{self, Depth};
 use crate::plan::Step;
 use crate::plan::facts::lacks;
 use crate::plan::{self, Node, Over, Target};
 use crate::report::{Code, Error, Result};
+use crate::run::carry_out;
+use crate::run::change::{self, Basis, Errand, Fetched};
+use crate::run::recovery;
 use crate::store::manifest::{self, Manifest};
 
 /// What a copy of the database that is damaged means, and its end.
@@ -34,27 +37,15 @@ pub(crate) fn close(context: &Context) -> Result<()> {
     let is_active = |path: &PathBuf| program.starts_with(context.layout.inside(path));
     // Where more of it is another's, the repair says so.
     if let Some(active) = closed.iter().find(|path| is_active(path)).filter(|path| !manifest::is_open(path)) {
-        warn_of_running(context, active);
+        change::warn_of_running(context, active);
     }
     Ok(())
 }
 
-/// Says what is left to do where others could write the program that the agent was started from.
-pub(crate) fn warn_of_running(context: &Context, version_dir: &Path) {
-    if !context.layout.is_image() {
-        let unit = &context.layout.unit;
-        context.report.warn(&format!(
-            "users other than root could change {}, so the running agent may be a program that they changed: run \
-             `systemctl daemon-reload; systemctl restart {unit}`",
-            version_dir.display()
-        ));
-    }
-}
-
 /// Versions beside the active one that others could change: no damage, for no move uses them as they are.
 fn tell_others(context: &Context, updates: &Updates) -> Result<()> {
-    let installed = survey::installed_now(context, updates)?;
-    let active = survey::active(updates, &installed);
+    let installed = inspect::installed_now(context, updates)?;
+    let active = inspect::active(updates, &installed);
     for other in installed.iter().filter(|installed| Some(&installed.revision) != active.as_ref()) {
         let dir = context.layout.versions.join(&other.dir);
         if manifest::is_open(&dir) {
@@ -69,12 +60,12 @@ fn tell_others(context: &Context, updates: &Updates) -> Result<()> {
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Verify) -> Result<u8> {
-    recover::warn_if_pending(context);
-    let status = errand::rounds(context, |context, fetched| check(context, args, fetched))?;
+    recovery::warn_if_pending(context);
+    let status = change::rounds(context, |context, fetched| check(context, args, fetched))?;
     if !args.repair {
         return Ok(status);
     }
-    let updates = context.open()?;
+    let updates = inspect::open(context)?;
     if let Some(first) = differences(context, &updates)?.first() {
         return Err(Error::new(Code::Damaged, format!("still different after the repair: {first}")));
     }
@@ -89,11 +80,11 @@ pub(crate) fn run(context: &mut Context, args: &Verify) -> Result<u8> {
 
 /// Looks, and repairs what is active if that is wanted; `None`: another version or other settings came meanwhile.
 fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<Option<u8>> {
-    let updates = context.open()?;
+    let updates = inspect::open(context)?;
     let differences = differences(context, &updates)?;
     let copies = snapshots(context, &updates)?;
     // No damage, and not repaired: that is the operator's word.
-    if let Some(why) = survey::silent_timer(context).filter(|_| updates.spec().enabled) {
+    if let Some(why) = inspect::silent_timer(context).filter(|_| updates.spec().enabled) {
         context.report.warn(&why);
     }
     tell_others(context, &updates)?;
@@ -117,10 +108,10 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
             }
         }));
     }
-    let installed = survey::installed_now(context, &updates)?;
-    let target = survey::active(&updates, &installed).ok_or_else(nothing_active)?;
+    let installed = inspect::installed_now(context, &updates)?;
+    let target = inspect::active(&updates, &installed).ok_or_else(nothing_active)?;
     let basis = Some(Basis::of(context, &updates)?);
-    errand::carry_out(
+    carry_out(
         context,
         &Errand {
             command: "verify --repair",
@@ -130,7 +121,7 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
             depth: Depth::Repair,
             over: Over::Foreign,
             change: &|_| {},
-            obsolete: &errand::never,
+            obsolete: &change::never,
             refuse_left: None,
             trusted_snapshot: None,
             basis,
@@ -141,7 +132,7 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
 
 /// Everything but snapshots that differs, as lines.
 fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
-    let facts = survey::facts(context, updates, Depth::Move, None)?;
+    let facts = inspect::facts(context, updates, Depth::Move, None)?;
     let active = facts.active.clone().ok_or_else(nothing_active)?;
     let mut found = Vec::new();
     if context.misnamed {
@@ -193,7 +184,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     if let Some(other) = &facts.other_data_dir {
         found.push(data_dir::told(other, &context.data_dir()?));
     }
-    for (file, program) in survey::starts_elsewhere(context)? {
+    for (file, program) in inspect::starts_elsewhere(context)? {
         let links = context.layout.inside(&context.layout.link_dir);
         found.push(format!(
             "{} starts {}, but the links are in {}",
@@ -208,7 +199,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
 /// What is wrong with snapshots that are not what their descriptions say; they cannot be made again.
 fn snapshots(context: &Context, updates: &Updates) -> Result<Vec<Error>> {
     let mut found = Vec::new();
-    for installed in survey::installed_now(context, updates)? {
+    for installed in inspect::installed_now(context, updates)? {
         let snapshot = directory::of(&context.layout.versions.join(&installed.dir));
         let checked = Backup::read(&snapshot).and_then(|backup| match backup {
             // What a failed version left is kept as it is, perhaps damaged, and never restored.

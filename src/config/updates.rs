@@ -312,6 +312,14 @@ macro_rules! each_setting {
 }
 
 impl Spec {
+    /// A pinned host that goes back to `version` is pinned to that from now on: settings that name the version that was left would
+    /// lead there again with the next `enable`.
+    pub(crate) fn follow(&mut self, version: &Version) {
+        if self.pinned {
+            self.pinned_version = Some(version.clone());
+        }
+    }
+
     /// These settings with what `wanted` changes of `base`. What somebody else has changed here since `base` stays: it is the
     /// later word (SPEC §7).
     #[must_use]

@@ -1,5 +1,5 @@
 //! A model test on the real program: random lives of an image, with kills, damage and edits, against a small account of
-//! what must result. The pure rules have a larger one (`src/command/model`).
+//! what must result. The pure rules have a larger one (`src/model`).
 //!
 //! `MODEL_SEEDS` says how many lives are lived.
 

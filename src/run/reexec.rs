@@ -1,25 +1,26 @@
 //! Re-exec (SPEC §5): a command runs in the active version's updater, if that speaks our protocol, as a supervised
 //! child. If the child breaks, hangs or cannot be started, this one recovers and does the work itself.
 
+use crate::run::environment::GUARD;
+use crate::run::writes;
 use protocol::Digest;
 use protocol::handover::PROTOCOL;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Context, record, recover, survey};
 use crate::cli::{Cli, Command};
 use crate::config::Updates;
+use crate::context::Context;
 use crate::execute::digest_of;
 use crate::host::command::{Command as Program, Heard, Patience};
 use crate::host::trust;
+use crate::inspect;
 use crate::report::Result;
+use crate::run::record;
+use crate::run::recovery;
 use crate::store::manifest::Manifest;
 
-/// Set in the child: it never hands over again.
-pub(crate) const GUARD: &str = "TELEPORT_UPDATE_REEXEC";
-/// The parent's pid, in a child that recovers under its parent's lock.
-pub(crate) const LOCKED: &str = "TELEPORT_UPDATE_LOCKED";
 /// Exit statuses that stand whatever else the child said: done, usage, `--err-if-should-update-now`, another run's lock.
 const FINAL: [i32; 4] = [0, 2, 3, 75];
 /// A failure that the child understood: it stands if the child said which.
@@ -66,7 +67,7 @@ pub(crate) fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> 
     let goes_on = if is_stopped { String::new() } else { format!("; {own} continues in its place") };
     context.report.warn(&format!("the updater {path} {broke}{goes_on}"));
     let has_failed = !is_stopped || heard.is_ok_and(|heard| heard.gave_up.is_some());
-    if super::writes(&cli.command) {
+    if writes(&cli.command) {
         take_over(cli, context, has_failed.then_some(updater.as_path()))?;
     }
     Ok(is_stopped.then_some(1))
@@ -74,7 +75,7 @@ pub(crate) fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> 
 
 /// Recovers what the child left half done, and counts its failure, under the lock.
 fn take_over(cli: &Cli, context: &mut Context, failed: Option<&Path>) -> Result<()> {
-    let is_needed = recover::is_needed(context);
+    let is_needed = context.is_interrupted();
     let lock = context.lock(if matches!(cli.command, Command::Update(_)) { "update" } else { "recover" });
     let _lock = match lock {
         Ok(lock) => lock,
@@ -87,9 +88,9 @@ fn take_over(cli: &Cli, context: &mut Context, failed: Option<&Path>) -> Result<
     };
     // Who was told to end leaves the recovery to the next run.
     if !context.signals.cancelled() {
-        recover::pending(context, false)?;
+        recovery::pending(context, false)?;
     }
-    let counted = failed.filter(|_| !recover::is_needed(context)).map(|updater| {
+    let counted = failed.filter(|_| !context.is_interrupted()).map(|updater| {
         let sha256 = digest_of(updater)?;
         let mut updates = Updates::read(&context.layout.config_file())?;
         record::updater_failed(&mut updates, sha256);
@@ -105,7 +106,7 @@ fn take_over(cli: &Cli, context: &mut Context, failed: Option<&Path>) -> Result<
 fn patience(command: &Command) -> Patience {
     let (first, silence) = match command {
         Command::Status(_) => (FIRST_SIGN_OF_READER, STATUS),
-        command if super::writes(command) => (FIRST_SIGN, SILENCE),
+        command if writes(command) => (FIRST_SIGN, SILENCE),
         _ => (FIRST_SIGN_OF_READER, SILENCE),
     };
     Patience { first, silence, longest: LONGEST, stop: STOP }
@@ -135,7 +136,7 @@ fn how(heard: &Heard) -> String {
 fn active_updater(context: &Context) -> Option<PathBuf> {
     // What cannot be looked at leaves the work to this one, which says so.
     let mut updates = Updates::read(&context.layout.config_file()).ok()?;
-    survey::believe_links(context, &mut updates).ok()?;
+    inspect::believe_links(context, &mut updates).ok()?;
     let version = updates.spec().active_version.as_ref()?;
     let plain = version.to_string();
     let dirs = [updates.spec().active_edition.map(|edition| format!("{plain}_{edition}")), Some(plain.clone())];

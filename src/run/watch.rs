@@ -3,28 +3,29 @@
 //! It belongs to one commit, which the record in `updates.yaml` names. Everything that it does is done under the lock and only
 //! if that record still stands: what another run did since is not its to judge.
 
+use crate::run::record;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::errand::{self, Errand};
-use super::survey::{self, Depth};
-use super::{Context, pin, recover, way_back};
 use crate::config::Updates;
 use crate::config::status::Watch;
+use crate::context::Context;
 use crate::execute::unmanaged;
 use crate::host::{lock, machine};
+use crate::inspect::{self, Depth};
 use crate::plan::{Over, retention};
 use crate::report::{Code, Error, Result};
+use crate::run::change::{self, Errand};
+use crate::run::recovery;
+use crate::run::way_back;
 use crate::service::health::{self, Probe};
 use crate::service::{HealthSettings, Verdict};
 use crate::store::publish;
 use protocol::Revision;
 
-/// The name of the run back, for the lock and the journal.
-pub(crate) const COMMAND: &str = "watch";
 /// How long after its watch a version that fell in it may still be left, if the run back failed: some tries of the timer. Later
 /// too much was done on the host since.
 const BACK_WITHIN: SignedDuration = SignedDuration::from_hours(1);
@@ -32,14 +33,14 @@ const BACK_WITHIN: SignedDuration = SignedDuration::from_hours(1);
 /// Watches the version that was committed: for `left`, or for as long as is configured (what follows a commit, such as
 /// the removal of a package, can take longer than the watch and must not use it up). Returns the exit status.
 pub(crate) fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) -> Result<u8> {
-    let updates = context.open()?;
+    let updates = inspect::open(context)?;
     let site = context.site(&updates, false)?;
     let left = left.unwrap_or(updates.spec().watch);
     if left.is_zero() {
         return settle(context, watch, true);
     }
     context.report.info(&format!("{} is healthy; watching it for another {} s", watch.revision, left.as_secs()));
-    let binary = context.layout.versions.join(survey::dir_of(context, &watch.revision)?).join("bin/teleport");
+    let binary = context.layout.versions.join(inspect::dir_of(context, &watch.revision)?).join("bin/teleport");
     let data_dir = site.data_dir.clone();
     let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
     let settings = HealthSettings { watch: left, ..site.health };
@@ -108,8 +109,8 @@ fn settle(context: &mut Context, watch: &Watch, stood: bool) -> Result<u8> {
         Err(error) if error.code == Code::LockHeld => return Ok(0),
         lock => lock?,
     };
-    recover::pending(context, false)?;
-    let mut updates = context.open()?;
+    recovery::pending(context, false)?;
+    let mut updates = inspect::open(context)?;
     if !is_current(&updates, watch) {
         return Ok(0);
     }
@@ -122,7 +123,7 @@ fn settle(context: &mut Context, watch: &Watch, stood: bool) -> Result<u8> {
     updates.set_status(&status);
     updates.write()?;
     unmanaged::forget(&context.layout.versions)?;
-    let facts = survey::facts(context, &updates, Depth::Move, None)?;
+    let facts = inspect::facts(context, &updates, Depth::Move, None)?;
     if facts.keep == 1 {
         for dir in retention::after_watch(&facts) {
             match publish::retire(&context.layout.versions, &dir) {
@@ -146,16 +147,16 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     };
     let overtaken = Cell::new(false);
     // No setting has a say in where it goes: the watch does.
-    errand::carry_out(
+    change::carry_out(
         context,
         &Errand {
-            command: COMMAND,
+            command: record::WATCH,
             target: previous.clone(),
             in_window: true,
             insist: true,
             depth: Depth::Move,
             over: Over::Told,
-            change: &|spec| pin::follow(spec, &previous.version),
+            change: &|spec| spec.follow(&previous.version),
             obsolete: &|updates| {
                 let is_ours =
                     is_current(updates, &fallen) && updates.spec().active().as_ref() == Some(&fallen.revision);
@@ -181,12 +182,12 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
 
 /// Writes the fall down, so that a run back that fails is tried again. `None`: the watch is over by another run.
 fn note_fall(context: &mut Context, watch: &Watch, reason: &str) -> Result<Option<Watch>> {
-    let _lock = match context.lock(COMMAND) {
+    let _lock = match context.lock(record::WATCH) {
         Err(error) if error.code == Code::LockHeld => return Ok(None),
         lock => lock?,
     };
-    recover::pending(context, false)?;
-    let mut updates = context.open()?;
+    recovery::pending(context, false)?;
+    let mut updates = inspect::open(context)?;
     if !is_current(&updates, watch) || updates.spec().active().as_ref() != Some(&watch.revision) {
         return Ok(None);
     }

@@ -6,8 +6,6 @@ use jiff::SignedDuration;
 use super::host::{Act, Entry, Host, LINK_DIR, Stop, fails};
 use super::kill::is_kill;
 use super::world::{Nature, Rev};
-use crate::command::pin;
-use crate::command::record::{self, Failure};
 use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
 use crate::database::SnapshotId;
@@ -16,6 +14,7 @@ use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Database, Direction, Plan, Snapshot, Step, Target, retention};
 use crate::report::{Code, Error};
+use crate::run::record::{self, Failure};
 use protocol::Revision;
 
 /// What a command did.
@@ -131,7 +130,7 @@ impl Host {
             return fails(Code::NoPrevious, "there is no last working version");
         };
         let version = previous.version.clone();
-        let change = |spec: &mut Spec| pin::follow(spec, &version);
+        let change = |spec: &mut Spec| spec.follow(&version);
         self.carry_out(&Errand { refuse_left: true, ..Errand::new("rollback", previous, &change) })
     }
 
@@ -436,7 +435,7 @@ impl Host {
             return fails(Code::Unhealthy, "there is no version before it");
         };
         let version = previous.version.clone();
-        let change = |spec: &mut Spec| pin::follow(spec, &version);
+        let change = |spec: &mut Spec| spec.follow(&version);
         let errand = Errand { refuse_left: true, trusted: watch.snapshot, ..Errand::new("watch", previous, &change) };
         self.carry_out(&errand)?;
         Ok(true)

@@ -1,17 +1,20 @@
 //! Asking the cluster: what `updates.yaml`, the environment and the flags make of the question, and of the answer.
 
+use crate::config::Updates;
+use crate::inspect;
 use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine;
 
-use super::{Context, identity};
 use crate::cluster::{self, ProxyAddr};
 use crate::config::{Credentials, Spec};
+use crate::context::Context;
+use crate::host::durable;
 use crate::host::http::{self, Client, HttpSettings};
-use crate::host::{durable, mark};
 use crate::release::{BaseUrl, Limits};
 use crate::report::{Code, Error, Result};
+use crate::run::identity;
 use protocol::find::{Directive, Question};
 use protocol::{Arch, Edition, Revision};
 
@@ -84,7 +87,7 @@ pub(crate) fn directive(
     deadline: Option<Duration>,
 ) -> Result<Directive> {
     let proxy: ProxyAddr = proxy(spec)?.parse()?;
-    let host_uuid = host_uuid(context)?;
+    let host_uuid = context.host_uuid()?;
     let update_id = identity::shown(context, spec, host_uuid.as_deref());
     let question = Question { host: host_uuid, group: spec.group.clone(), update_id };
     cluster::find(client, &proxy, &question, deadline, &|| context.signals.cancelled())
@@ -111,12 +114,6 @@ pub(crate) fn revision(directive: &Directive, active: Option<&Revision>, said: O
             .advise("run `teleport-update enable --edition EDITION` (oss, enterprise or enterprise-fips)")
     })?;
     Ok(Revision { version: directive.version.clone(), edition })
-}
-
-/// The agent's host UUID, if it ever joined.
-pub(crate) fn host_uuid(context: &Context) -> Result<Option<String>> {
-    // Only root may read the agent's directory; without it the question is asked without the id.
-    mark::agent_uuid(&context.data_dir()?)
 }
 
 /// Where archives come from.
@@ -154,4 +151,16 @@ pub(crate) fn pem(path: &std::path::Path) -> Result<String> {
     let bytes = durable::read_limited(path, MAX_PEM)?
         .ok_or_else(|| Error::new(Code::Usage, format!("{} does not exist", path.display())))?;
     String::from_utf8(bytes).map_err(|_| Error::new(Code::Usage, format!("{} is not PEM text", path.display())))
+}
+
+/// What the cluster wants now.
+pub(crate) fn wanted(context: &Context, updates: &Updates) -> Result<(Revision, bool, u32)> {
+    let client = client(context, updates.spec())?;
+    let directive = directive(context, updates.spec(), &client, None)?;
+    // Where updates.yaml names no edition (RFD 0169 has none), the one on disk is meant.
+    let active = match updates.spec().active() {
+        Some(active) => Some(active),
+        None => inspect::active(updates, &inspect::installed_now(context, updates)?),
+    };
+    Ok((revision(&directive, active.as_ref(), None)?, directive.in_window, directive.jitter_seconds))
 }

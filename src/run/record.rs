@@ -1,18 +1,18 @@
 //! What is written down about a run: in `updates.yaml`, for the next run and for `status`.
 
+use crate::context::Context;
 use crate::database::SnapshotId;
+use crate::inspect::refusal;
 use protocol::Digest;
 use std::path::Path;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use super::watch;
 use crate::config::status::{Attempt, Busy, FailedRows, FailedUpdater, LastResult, Left, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
 use crate::database::{Backup, directory, evidence};
 use crate::execute::journal::{Journal, Record};
 use crate::host::machine;
-use crate::plan::facts::Refusal;
 use crate::plan::{Plan, Step, decide};
 use crate::report::{Code, Error, Result};
 use protocol::Revision;
@@ -21,25 +21,14 @@ use protocol::Revision;
 /// ever (SPEC §8, loop guard).
 const MAX_ATTEMPTS: u32 = 3;
 
-/// Runs that a database in use fails, and hours that it does so, before a move that keeps it goes on all the same: a
-/// backup job ends, a process that holds a lock for ever must not keep a host on its version (SPEC §6).
-const MAX_BUSY_RUNS: u32 = 3;
-const MAX_BUSY_TIME: SignedDuration = SignedDuration::from_hours(6);
-
-/// Whether enough runs have failed because the database was in use.
-pub(crate) fn is_busy_too_long(status: &Status, now: Timestamp) -> bool {
-    status
-        .database_busy
-        .as_ref()
-        .is_some_and(|busy| busy.count >= MAX_BUSY_RUNS && now.duration_since(busy.since) >= MAX_BUSY_TIME)
-}
-
 /// Counts a run that a database in use has failed. A first one that lies in the future was written by another clock.
 fn count_busy(status: &mut Status, now: Timestamp) {
     let earlier = status.database_busy.take().filter(|busy| busy.since <= now);
     let Busy { since, count } = earlier.unwrap_or(Busy { since: now, count: 0 });
     status.database_busy = Some(Busy { since, count: count.saturating_add(1) });
 }
+/// The name of the run back after a failed watch, for the lock and the journal.
+pub(crate) const WATCH: &str = "watch";
 /// How many updaters that failed are remembered: those of the versions that a host goes to and fro between.
 const FAILED_UPDATERS: usize = 4;
 
@@ -164,7 +153,7 @@ impl Failure {
             blame,
             switched,
             evidence: journal.has(&Record::Evidence),
-            leads_back: opening.command == watch::COMMAND,
+            leads_back: opening.command == WATCH,
         })
     }
 
@@ -237,17 +226,6 @@ fn note_failed_rows(status: &mut Status, revision: &Revision, version_dir: &std:
         |place: &std::path::PathBuf| Backup::read(place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
     let place = in_place.then(|| directory::of(version_dir));
     asides.into_iter().chain(place).filter(is_kept).for_each(|place| add_failed_rows(status, revision, &place));
-}
-
-/// What the rules know of a refusal that is written down.
-pub(crate) fn refusal(refused: &Refused) -> Refusal {
-    Refusal {
-        revision: refused.revision.clone(),
-        retry_at: refused.retry_at,
-        count: refused.count,
-        reason: refused.reason.clone(),
-        digest: refused.digest.clone(),
-    }
 }
 
 /// Refuses `revision` from now on, with a wait that grows with each failure.
@@ -326,6 +304,31 @@ pub(crate) fn failed(updates: &mut Updates, error: &Error, to: Option<&Revision>
         run: None,
     });
     updates.set_status(&status);
+}
+
+/// A cluster that does not answer is written down once, not every ten minutes.
+pub(crate) fn note(context: &Context, command: &str, error: &Error) {
+    if error.code == Code::Interrupted {
+        return;
+    }
+    let written = context.lock(command).and_then(|_lock| {
+        // Settings that were committed and are not in place yet must not look older than this note.
+        if context.is_interrupted() {
+            return Ok(());
+        }
+        let mut updates = Updates::read(&context.layout.config_file())?;
+        let known = updates.status().last_result.as_ref().is_some_and(|last| {
+            last.error_code.as_deref() == Some(error.code.as_str()) && last.message.as_deref() == Some(&error.what)
+        });
+        if known {
+            return Ok(());
+        }
+        failed(&mut updates, error, None, context.host.now());
+        updates.write()
+    });
+    if let Err(error) = written {
+        context.report.debug(&error.to_string());
+    }
 }
 
 #[cfg(test)]

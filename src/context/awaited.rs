@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Context;
+use crate::context::Context;
 use crate::host::{durable, lock};
 use crate::report::Error;
 use crate::yaml::scalar::time_text;

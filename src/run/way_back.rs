@@ -1,24 +1,27 @@
 //! A version that falls in its watch, and took the place of an agent that was none of ours: that one comes back.
 
-use super::survey::{self, Depth};
-use super::{Context, errand, record, recover};
 use crate::config::Updates;
 use crate::config::status::{LastResult, Outcome, Watch};
+use crate::context::Context;
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::execute::{self, Next, unmanaged};
 use crate::host::durable;
+use crate::inspect::{self, Depth};
 use crate::plan::{self, Node, Plan, Step};
 use crate::report::{Code, Error, Result};
+use crate::run::record;
+use crate::run::recovery;
+use crate::run::scope;
 
 /// Goes back from the version that `watch` is over. Always an error, but where another run has taken over.
 pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
-    if let Some(status) = errand::leave_session(context)? {
+    if let Some(status) = scope::leave(context)? {
         return Ok(status);
     }
     let _lock = context.lock("watch")?;
-    recover::pending(context, false)?;
-    let updates = context.open()?;
+    recovery::pending(context, false)?;
+    let updates = inspect::open(context)?;
     if updates.status().watch.as_ref() != Some(watch) {
         return Ok(0);
     }
@@ -26,10 +29,10 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
     let Some(done) = unmanaged::noted(&context.layout.versions)? else {
         return Err(Error::new(Code::Unhealthy, fell).advise("there is no earlier version to go back to"));
     };
-    recover::sweep(context);
+    recovery::sweep(context);
     check_whole(context, &done, watch)
         .map_err(|error| Error::new(Code::Unhealthy, format!("{fell}; cannot go back: {}", error.what)))?;
-    let facts = survey::facts(context, &updates, Depth::Move, None)?;
+    let facts = inspect::facts(context, &updates, Depth::Move, None)?;
     let Some(plan) = plan::back(&facts, &done) else {
         return Err(Error::new(Code::Unhealthy, fell).advise("there is no earlier version to go back to"));
     };
@@ -39,7 +42,7 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
         let updates = settled(context, watch, &fell)?;
         Ok(Next { config: Some(updates.render()), credentials: None })
     };
-    let ran = execute::run(&site, &plan, "watch", settle, &mut |journal| recover::write_failure(context, journal));
+    let ran = execute::run(&site, &plan, "watch", settle, &mut |journal| recovery::write_failure(context, journal));
     ran.map_err(|undone| match undone.recovery {
         Some(recovery) => {
             undone.error.during(&fell).advise(format!("the rollback failed as well: {recovery}")).recorded()
@@ -86,7 +89,7 @@ fn settled(context: &Context, watch: &Watch, reason: &str) -> Result<Updates> {
     (spec.active_version, spec.active_edition) = (None, None);
     status.watch = None;
     record::add_refusal(&mut status, &watch.revision, reason, "rolled_back", now);
-    let dir = survey::dir_of(context, &watch.revision)?;
+    let dir = inspect::dir_of(context, &watch.revision)?;
     record::add_failed_rows(&mut status, &watch.revision, &directory::of(&context.layout.versions.join(dir)));
     status.last_result = Some(LastResult {
         time: now,

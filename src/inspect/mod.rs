@@ -1,13 +1,18 @@
 //! Gathering the facts that a plan is made from. Reads only; works without root as far as files are readable.
 
+pub(crate) mod data_dir;
+mod stranger;
+
+use crate::config::status::Refused;
 use crate::database::SnapshotId;
+use crate::plan::facts::Refusal;
 use protocol::handover::PROTOCOL;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{Context, data_dir, stranger};
 use crate::config::{GoUpdater, Updates};
+use crate::context::Context;
 use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::{directory, evidence};
 use crate::host::process::Reach;
@@ -91,8 +96,8 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
             controllable: !foreign && service != Service::None,
         },
         strangers,
-        refused: status.refused.iter().map(super::record::refusal).collect(),
-        delayed: status.delayed.iter().map(super::record::refusal).collect(),
+        refused: status.refused.iter().map(refusal).collect(),
+        delayed: status.delayed.iter().map(refusal).collect(),
         left: status.left.iter().map(|left| (left.revision.clone(), left.time)).collect(),
         components: spec.components.clone(),
         keep: spec.keep,
@@ -189,13 +194,29 @@ pub(crate) fn replaced(context: &Context) -> Option<String> {
     }
 }
 
+/// `updates.yaml` with the version that the links lead to, and the layout with the link directory that it names.
+pub(crate) fn open(context: &mut Context) -> Result<Updates> {
+    let mut updates = Updates::read(&context.layout.config_file())?;
+    context.lay_out(updates.spec().path.as_deref())?;
+    context.data_dir.clone_from(&updates.spec().data_dir);
+    let told = believe_links(context, &mut updates)?;
+    if let (Some(told), Some(linked), false) = (&told, &updates.spec().active_version, context.misnamed) {
+        let file = updates.file().display();
+        context
+            .report
+            .warn(&format!("{file} says that {told} is active, but all links point to {linked}; using {linked}"));
+    }
+    context.misnamed = told.is_some();
+    Ok(updates)
+}
+
 /// Makes `updates` name the version that all links lead to: the file is a copy of that fact, and may be an old one that
 /// was put back. With links that disagree, or an open journal, the file counts.
 ///
 /// Returns what the file says, where that is something else. Errors: as [`linked`].
 pub(crate) fn believe_links(context: &Context, updates: &mut Updates) -> Result<Option<Version>> {
     let mut spec = updates.spec().clone();
-    let Some((version, edition)) = linked(context)?.filter(|_| !super::recover::is_needed(context)) else {
+    let Some((version, edition)) = linked(context)?.filter(|_| !context.is_interrupted()) else {
         return Ok(None);
     };
     let is_told =
@@ -217,6 +238,17 @@ pub(crate) fn active(updates: &Updates, installed: &[Installed]) -> Option<Revis
         let version = spec.active_version.as_ref()?;
         installed.iter().map(|installed| &installed.revision).find(|revision| revision.version == *version).cloned()
     })
+}
+
+/// What the rules know of a refusal that is written down.
+pub(crate) fn refusal(refused: &Refused) -> Refusal {
+    Refusal {
+        revision: refused.revision.clone(),
+        retry_at: refused.retry_at,
+        count: refused.count,
+        reason: refused.reason.clone(),
+        digest: refused.digest.clone(),
+    }
 }
 
 /// The edition that a version's manifest names; `None` where it is missing or damaged. Errors: `permission`, `io`.

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::Context;
 use crate::config::Updates;
 use crate::config::agent::AgentConfig;
+use crate::context::Context;
 use crate::host::durable;
 use crate::host::layout::DEFAULT_DATA_DIR;
 use crate::host::process::{self, FileId, Process};
@@ -52,7 +52,7 @@ pub(super) fn other(
 }
 
 /// Errors: `other_data_dir` if `plan` saves or restores a database and the agent has its own in `other`.
-pub(super) fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Result<()> {
+pub(crate) fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Result<()> {
     let needs_it = |step: &Step| matches!(step, Step::Snapshot { .. } | Step::Restore { .. });
     match other.filter(|_| plan.switch.iter().any(needs_it)) {
         None => Ok(()),
@@ -65,7 +65,7 @@ pub(super) fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Resu
 }
 
 /// The contradiction in words.
-pub(super) fn told(other: &Path, data_dir: &Path) -> String {
+pub(crate) fn told(other: &Path, data_dir: &Path) -> String {
     format!("the agent uses the data directory {}, but teleport-update expects {}", other.display(), data_dir.display())
 }
 

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Context, survey};
+use crate::context::Context;
 use crate::execute::prepare;
 use crate::host::command::Command;
 use crate::host::durable;
 use crate::host::process::{FileId, Process};
+use crate::inspect;
 use crate::plan::facts::Name;
 use crate::plan::{Node, Stranger};
 use crate::release::check;
@@ -66,10 +67,10 @@ fn running(context: &Context, process: &Process, wait: Duration) -> Result<Optio
     let revision = match exe.strip_prefix(&real) {
         Ok(inside) => {
             let dir = inside.components().next().and_then(|dir| dir.as_os_str().to_str());
-            let Some((dir, (version, edition))) = dir.and_then(|dir| Some((dir, survey::parse_dir(dir)?))) else {
+            let Some((dir, (version, edition))) = dir.and_then(|dir| Some((dir, inspect::parse_dir(dir)?))) else {
                 return Ok(None);
             };
-            let edition = survey::edition_of(&versions.join(dir))?.or(edition).unwrap_or(Edition::Oss);
+            let edition = inspect::edition_of(&versions.join(dir))?.or(edition).unwrap_or(Edition::Oss);
             Some(Revision { version, edition })
         }
         // Asked already where it stands.

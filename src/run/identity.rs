@@ -1,8 +1,8 @@
 //! `update_id`, this host's id towards the cluster: made here, and made anew where `updates.yaml` came with the copy of
 //! another host. Two hosts with one id would share one place in a rollout.
 
-use super::{Context, ask};
 use crate::config::Spec;
+use crate::context::Context;
 use crate::host::mark::HostMark;
 use crate::report::Result;
 
@@ -62,5 +62,5 @@ fn recorded(spec: &Spec) -> HostMark {
 }
 
 fn now(context: &Context) -> Result<HostMark> {
-    Ok(HostMark::of_this_host(ask::host_uuid(context)?.as_deref()))
+    Ok(HostMark::of_this_host(context.host_uuid()?.as_deref()))
 }

@@ -1,28 +1,31 @@
 //! The walk of every command that changes the installation: lock → recover → facts → plan → prepare → execute →
 //! record → watch. What differs between them is the target and what the commit changes in the settings.
 
-use super::survey::{self, Depth};
-use super::{Context, ask, data_dir, record, recover, watch};
 use crate::config::status::{Outcome, Watch};
 use crate::config::{Credentials, Spec, Updates};
+use crate::context::Context;
 use crate::database::SnapshotId;
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::execute::prepare::{self, Failed, Staged, Supply};
 use crate::execute::{self, Next, Site, room};
 use crate::host::lock::Download;
-use crate::host::{durable, machine, process, session};
+use crate::host::{durable, machine};
+use crate::inspect::data_dir;
+use crate::inspect::{self, Depth};
 use crate::plan::decide::{self, Ask, Decision};
 use crate::plan::facts::{Facts, Refusal};
 use crate::plan::{self, Database, Direction, Over, Plan, ServiceAction, Snapshot, Step, Target};
 use crate::release;
 use crate::report::{Code, Error, Result};
+use crate::run::cluster_client;
+use crate::run::record;
+use crate::run::recovery;
+use crate::run::scope;
 use crate::service::Service;
 use crate::store::manifest;
 use protocol::{Arch, Revision};
-
-/// Set in the transient unit: it is not left again.
-const SCOPE_GUARD: &str = "TELEPORT_UPDATE_SCOPE";
+use std::path::Path;
 
 /// How often a command decides anew because the settings were changed while it had no lock. Each time it may download.
 const ROUNDS: u32 = 4;
@@ -119,36 +122,44 @@ pub(crate) fn rounds(
     Err(Error::new(Code::Overtaken, what).advise("run the command again when nothing else is changing updates.yaml"))
 }
 
-/// Carries `errand` out. Returns the exit status; `None` if what it was decided from has changed: nothing was done, and it is to
-/// be decided anew.
-pub(crate) fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mut Fetched) -> Result<Option<u8>> {
-    if let Some(status) = leave_session(context)? {
-        return Ok(Some(status));
+/// How a change ended that was tried.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// What it was decided from has changed: nothing was done, and it is to be decided anew.
+    Anew,
+    /// It was done by this command in a session of its own, which ended with this status.
+    Elsewhere(u8),
+    /// It is done; with the watch over the version that was committed, if that is watched.
+    Done(Option<Box<Watch>>),
+}
+
+/// Carries `errand` out, and leaves the watch to the caller.
+pub(crate) fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mut Fetched) -> Result<Ended> {
+    if let Some(status) = scope::leave(context)? {
+        return Ok(Ended::Elsewhere(status));
     }
-    let watched = 'done: {
-        for _ in 0..ROUNDS {
-            let lock = context.lock(errand.command)?;
-            recover::pending(context, false)?;
-            let outcome = under_lock(context, errand, fetched);
-            if let Err(error) = &outcome {
-                note_failure(context, errand, error, None);
+    for _ in 0..ROUNDS {
+        let lock = context.lock(errand.command)?;
+        recovery::pending(context, false)?;
+        let outcome = under_lock(context, errand, fetched);
+        if let Err(error) = &outcome {
+            note_failure(context, errand, error, None);
+        }
+        match outcome? {
+            Pass::Done(watched) => {
+                *fetched = None;
+                return Ok(Ended::Done(watched));
             }
-            match outcome? {
-                Pass::Done(watched) => break 'done watched,
-                Pass::Anew => return Ok(None),
-                Pass::Download(order) => {
-                    drop(lock);
-                    // One of another kind holds the lock of its download.
-                    *fetched = None;
-                    *fetched = download(context, errand, *order)?;
-                }
+            Pass::Anew => return Ok(Ended::Anew),
+            Pass::Download(order) => {
+                drop(lock);
+                // One of another kind holds the lock of its download.
+                *fetched = None;
+                *fetched = download(context, errand, *order)?;
             }
         }
-        return Err(unreadable(context, errand, "it was downloaded several times, but never matched the settings"));
-    };
-    // The lock is free: an operator's command waits for no watch.
-    *fetched = None;
-    watched.map_or(Ok(0), |watched| watch::run(context, &watched, None)).map(Some)
+    }
+    Err(unreadable(context, errand, "it was downloaded several times, but never matched the settings"))
 }
 
 /// How far a run has come when the lock is given back.
@@ -193,7 +204,7 @@ impl Terms {
         Some(Self {
             revision: revision.clone(),
             dir: dir.to_owned(),
-            arch: ask::arch(context),
+            arch: cluster_client::arch(context),
             insecure: context.global.insecure || spec.insecure,
             spec: Spec { no_proxy, ..of_downloads },
         })
@@ -231,9 +242,9 @@ fn download(context: &mut Context, errand: &Errand<'_>, order: Order) -> Result<
 fn announced(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Option<String> {
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
-    let (client, base) = (ask::client(context, &spec).ok()?, ask::base_url(context, &spec).ok()?);
+    let (client, base) = (cluster_client::client(context, &spec).ok()?, cluster_client::base_url(context, &spec).ok()?);
     let cancelled = || context.signals.cancelled();
-    let digest = release::announced_digest(&client, &base, &errand.target, ask::arch(context), &cancelled)?;
+    let digest = release::announced_digest(&client, &base, &errand.target, cluster_client::arch(context), &cancelled)?;
     Some(digest.to_string())
 }
 
@@ -271,7 +282,7 @@ fn facts(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Fa
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
     updates.set_spec(&spec);
-    survey::facts(context, &updates, errand.depth, errand.trusted_snapshot)
+    inspect::facts(context, &updates, errand.depth, errand.trusted_snapshot)
 }
 
 /// The result of planning.
@@ -283,7 +294,7 @@ pub(crate) enum Planned {
 }
 
 fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) -> Result<Pass> {
-    let mut updates = context.open()?;
+    let mut updates = inspect::open(context)?;
     if let Some(why) = (errand.obsolete)(&updates) {
         context.report.info(&why);
         return Ok(Pass::Done(None));
@@ -298,7 +309,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) 
     (errand.change)(&mut spec);
     context.lay_out(spec.path.as_deref())?;
     context.data_dir.clone_from(&spec.data_dir);
-    recover::sweep(context);
+    recovery::sweep(context);
     let (mut plan, mut facts) = match planned(context, &updates, errand)? {
         Planned::Rest(why) => {
             context.report.info(&why);
@@ -314,7 +325,7 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) 
         if let Some((staged, _, _downloads)) = fits {
             let dir = context.layout.versions.join(facts.dir_for(&errand.target));
             if facts.active.as_ref() == Some(&errand.target) && manifest::is_open(&dir) {
-                super::verify::warn_of_running(context, &dir);
+                warn_of_running(context, &dir);
             }
             staged.publish(&context.site(&updates, false)?)?;
             plan.prepare.iter().for_each(|step| context.report.done(&step.describe()));
@@ -378,15 +389,15 @@ fn supplied<T>(
 ) -> Result<T> {
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
-    let client = ask::client(context, &spec)?;
-    let base = ask::base_url(context, &spec)?;
+    let client = cluster_client::client(context, &spec)?;
+    let base = cluster_client::base_url(context, &spec)?;
     let supply = Supply {
         client: &client,
         base: &base,
-        arch: ask::arch(context),
+        arch: cluster_client::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
         components: &spec.components,
-        limits: ask::limits(&spec),
+        limits: cluster_client::limits(&spec),
         version_wait: spec.health.version,
         active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
     };
@@ -397,7 +408,8 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
     refuse_moved(context, updates, facts)?;
     let mut spec = updates.spec().clone();
     (errand.change)(&mut spec);
-    let url = ask::base_url(context, &spec)?.join(&errand.target.archive_name(ask::arch(context)));
+    let url =
+        cluster_client::base_url(context, &spec)?.join(&errand.target.archive_name(cluster_client::arch(context)));
     let target = Target {
         revision: errand.target.clone(),
         url,
@@ -482,7 +494,7 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<Option
             }
             Ok(Next { config: Some(updates.render()), credentials: context.next_credentials()? })
         },
-        &mut |journal| recover::write_failure(context, journal),
+        &mut |journal| recovery::write_failure(context, journal),
     );
     match finished {
         Ok(finished) => {
@@ -572,7 +584,7 @@ fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) -> Result<(
              if your session goes through the agent, run all of this with one `systemd-run sh -c '…'`"
         )));
     }
-    match survey::starts_elsewhere(context)?.first() {
+    match inspect::starts_elsewhere(context)?.first() {
         Some((file, program)) if moved.is_some() => Err(Error::new(
             Code::PathTaken,
             format!(
@@ -631,39 +643,6 @@ fn preflight(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A command that will stop the agent must not die with it: it moves on into a unit of its own (SPEC §5).
-pub(crate) fn leave_session(context: &Context) -> Result<Option<u8>> {
-    if context.layout.is_image() {
-        return Ok(None);
-    }
-    if context.host.var(SCOPE_GUARD).is_some() {
-        // The terminal goes with the agent that carried it.
-        return context.signals.ignore_hangup().map(|()| None);
-    }
-    let groups = |pid| Ok::<_, Error>(process::cgroup(pid)?.unwrap_or_default());
-    let inside = session::inside_unit(&context.layout.unit, &groups(process::FIRST)?, &groups(std::process::id())?);
-    if !inside && !context.stop_proof()?.carries_us()? {
-        return Ok(None);
-    }
-    let mut argv: Vec<std::ffi::OsString> = vec!["/usr/bin/env".into(), format!("{SCOPE_GUARD}=1").into()];
-    argv.push(context.host.exe.clone().into());
-    argv.extend(context.host.args.iter().skip(1).map(Into::into));
-    const RESULT: &str = "`teleport-update status`";
-    let said = "this session runs under the agent, which will be stopped: continuing in a";
-    let ended = if machine::is_systemd_booted() {
-        context.report.notice(&format!("{said} transient systemd scope (see the result with {RESULT})"));
-        session::leave(&context.layout.unit, &argv, &context.signals)?
-    } else {
-        context.report.notice(&format!("{said} separate session (see the result with {RESULT})"));
-        session::go_apart(&argv, &context.signals)?
-    };
-    Ok(Some(match ended {
-        Some(status) => status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
-        // The agent was stopped and this session ends with it; how the run ends, `status` tells.
-        None => 0,
-    }))
-}
-
 /// A failure that no journal tells of (network, archive, refusal) is written down for `status`. Where one is open its
 /// recovery has the say: settings that it committed must not look older than this note.
 /// `cost`: an archive had come in part, and this digest was announced for it.
@@ -672,7 +651,7 @@ fn note_failure(context: &Context, errand: &Errand<'_>, error: &Error, cost: Opt
     let is_gone = errand.basis.as_ref().is_some_and(|basis| basis.is_gone(context).unwrap_or(true));
     if error.is_recorded()
         || is_gone
-        || recover::is_needed(context)
+        || context.is_interrupted()
         || matches!(error.code, Code::Interrupted | Code::ConfigInvalid | Code::LockHeld)
     {
         return;
@@ -695,5 +674,17 @@ fn note_failure(context: &Context, errand: &Errand<'_>, error: &Error, cost: Opt
     });
     if let Err(error) = written {
         context.report.debug(&error.to_string());
+    }
+}
+
+/// Says what is left to do where others could write the program that the agent was started from.
+pub(crate) fn warn_of_running(context: &Context, version_dir: &Path) {
+    if !context.layout.is_image() {
+        let unit = &context.layout.unit;
+        context.report.warn(&format!(
+            "users other than root could change {}, so the running agent may be a program that they changed: run \
+             `systemctl daemon-reload; systemctl restart {unit}`",
+            version_dir.display()
+        ));
     }
 }

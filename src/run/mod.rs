@@ -1,0 +1,39 @@
+//! A run that changes the host: what is shared by the commands that do so.
+
+pub(crate) mod change;
+pub(crate) mod cluster_client;
+pub(crate) mod environment;
+pub(crate) mod identity;
+pub(crate) mod record;
+pub(crate) mod recovery;
+pub(crate) mod reexec;
+pub(crate) mod scope;
+pub(crate) mod watch;
+mod way_back;
+
+use change::{Ended, Errand, Fetched};
+
+use crate::cli::Command;
+use crate::context::Context;
+use crate::report::Result;
+
+/// Whether a command may change the host; the others need no lock, and no right but to read.
+pub(crate) fn writes(command: &Command) -> bool {
+    match command {
+        Command::Verify(args) => args.repair,
+        Command::Status(_) | Command::Plan(_) => false,
+        Command::Completion { .. } | Command::Version(_) | Command::Man => false,
+        _ => true,
+    }
+}
+
+/// Carries `errand` out and watches the version that it commits: without the lock, for an operator's command waits for no watch.
+/// Returns the exit status; `None` if what it was decided from has changed: nothing was done, and it is to be decided anew.
+pub(crate) fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mut Fetched) -> Result<Option<u8>> {
+    Ok(match change::carry_out(context, errand, fetched)? {
+        Ended::Anew => None,
+        Ended::Elsewhere(status) => Some(status),
+        Ended::Done(None) => Some(0),
+        Ended::Done(Some(committed)) => Some(watch::run(context, &committed, None)?),
+    })
+}
