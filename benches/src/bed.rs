@@ -3,26 +3,14 @@
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::lab::Lab;
 use crate::run::output;
-
-/// A script of `tests/beds`.
-pub fn script(name: &str) -> Command {
-    let mut command = Command::new(checkout(&format!("tests/beds/{name}")));
-    // Should this process be killed, the next bed sweeps up its own.
-    command.env("BED_OWNER", std::process::id().to_string()).stdin(Stdio::null());
-    command
-}
-
-/// A file of the checkout that the bench is of.
-pub fn checkout(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
-}
+use crate::shell::{checkout, script};
 
 /// A running bed with the updater as its package leaves it. Dropping it takes it down.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ pub mod page;
 pub mod probe;
 pub mod run;
 pub mod server;
+pub mod shell;
 pub mod statistics;
 pub mod storm;
 pub mod svg;

@@ -16,7 +16,7 @@ use crate::config::{Credentials, Updates};
 use crate::execute::Site;
 use crate::host::lock::Lock;
 use crate::host::signal::Signals;
-use crate::host::{Host, Layout, command, durable, selinux, trust};
+use crate::host::{Host, Layout, command, durable, ownership, selinux, trust};
 use crate::report::{Code, Format, Report, Result};
 use crate::service::commands::Commands;
 use crate::service::{HealthSettings, Service, StopProof};
@@ -68,7 +68,7 @@ impl Context {
         let report = Report::new(&host, format, global.debug);
         let root = global.root.clone().unwrap_or_else(|| PathBuf::from("/"));
         let layout = Layout::new(&root, global.install_suffix.as_deref(), None)?;
-        trust::set_root(&layout.root);
+        ownership::set_root(&layout.root);
         Ok(Self {
             report,
             layout,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::snapshot_id::{ABSENT, SnapshotId};
 use super::{digest, sqlite};
-use crate::host::{durable, trust};
+use crate::host::{durable, ownership};
 use crate::report::{Code, Error, Result};
 use crate::yaml::Node;
 use crate::yaml::scalar::time_text;
@@ -107,7 +107,7 @@ impl Backup {
     pub fn is_open(snapshot_dir: &Path) -> bool {
         [snapshot_dir, &snapshot_dir.join(DESCRIPTION_FILE)]
             .iter()
-            .any(|path| std::fs::symlink_metadata(path).is_ok_and(|meta| !trust::is_closed(path, &meta)))
+            .any(|path| std::fs::symlink_metadata(path).is_ok_and(|meta| !ownership::is_closed(path, &meta)))
     }
 
     /// Whether `snapshot_dir` holds what a failed version wrote; one without a good description is nobody's evidence.

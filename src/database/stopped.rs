@@ -14,7 +14,7 @@ use protocol::Digest;
 
 use super::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE, missing};
 use super::hold::Hold;
-use super::snapshot::{Clock, Owner, Pace, Snapshot, Subject, absent, describe, lock_wait};
+use super::snapshot::{Clock, LOCK_WAIT, Owner, Pace, Snapshot, Subject, absent, describe};
 use super::snapshot_id::SnapshotId;
 use super::stamp::{self, Stamp};
 use super::{digest, directory, sqlite};
@@ -168,7 +168,7 @@ pub(crate) fn snapshot_stopped(
 fn write_out(db: &Path) {
     if has_log(db) {
         let _ = sqlite::acting(db, |here| {
-            let connection = sqlite::open_live(here, lock_wait())?;
+            let connection = sqlite::open_live(here, LOCK_WAIT)?;
             keep_log(&connection, db, true)?;
             let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
             Ok(())
@@ -218,7 +218,7 @@ fn sync(db: &Path) -> Result<()> {
 }
 
 fn settle_acting(here: &Path, db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
-    let connection = sqlite::open_live(here, lock_wait())?;
+    let connection = sqlite::open_live(here, LOCK_WAIT)?;
     // Closing must not make the checkpoint that the check has not yet allowed.
     keep_log(&connection, db, true)?;
     // The first reading also rolls back a hot journal.

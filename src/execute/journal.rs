@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::database::{SnapshotId, Stamp};
-use crate::host::{durable, layout};
+use crate::host::{durable, path};
 use crate::plan::Plan;
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -81,9 +81,9 @@ impl Opening {
             if let Some(word) = named.words.into_iter().find(|word| !is_plain(word)) {
                 return Err(foreign(word));
             }
-            named.paths.into_iter().try_for_each(|path| place(path, &|inside| layout::name(root, inside)))?;
+            named.paths.into_iter().try_for_each(|path| place(path, &|inside| path::name(root, inside)))?;
         }
-        place(&mut self.data_dir, &|inside| layout::followed(root, inside))
+        place(&mut self.data_dir, &|inside| path::followed(root, inside))
     }
 }
 

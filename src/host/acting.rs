@@ -11,7 +11,7 @@ use std::rc::Rc;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use super::{durable, machine, trust};
+use super::{durable, machine, ownership};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Who has no group: `nogroup` of every distribution.
@@ -62,7 +62,7 @@ impl Acting {
             return Ok(Self(None));
         }
         let dir = durable::parent(file);
-        let strangers = trust::strangers(dir)?;
+        let strangers = ownership::strangers(dir)?;
         let Some((shared, _)) = strangers.first() else { return Ok(Self(None)) };
         let foreign = |meta: &Metadata| meta.uid() != 0;
         let owner = strangers.iter().map(|(_, meta)| meta.clone()).find(foreign);
@@ -375,17 +375,6 @@ fn fs_gid(gid: u32) -> u32 {
     unsafe { libc::setfsgid(gid) }.cast_unsigned()
 }
 
-/// What a name in a directory leads to, unless others decide that: then the name.
-pub(crate) fn own_path(root: &Path, inside: &Path) -> PathBuf {
-    let is_image = root != Path::new("/");
-    let mut ours = true;
-    super::layout::follow_while(root, inside, &mut |path| {
-        ours &= trust::is_ours_alone(path);
-        // Of an image every link leads to the image, whoever made it.
-        ours || is_image
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -489,7 +478,7 @@ mod tests {
         symlink(&kept, dir.path().join("roots")).unwrap();
         symlink(&kept, data.join("agents")).unwrap();
         let slash = Path::new("/");
-        assert_eq!(own_path(slash, &dir.path().join("roots/x")), kept.join("x"));
-        assert_eq!(own_path(slash, &data.join("agents/x")), data.join("agents/x"));
+        assert_eq!(crate::host::path::own_path(slash, &dir.path().join("roots/x")), kept.join("x"));
+        assert_eq!(crate::host::path::own_path(slash, &data.join("agents/x")), data.join("agents/x"));
     }
 }

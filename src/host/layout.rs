@@ -1,19 +1,13 @@
 //! Where everything is (SPEC §1): below `--root`, and for an `--install-suffix`.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use super::{acting, machine};
+use super::path::NOWHERE;
+use super::{machine, path};
 use crate::report::{Code, Error, Result};
 
 /// The agent's data directory unless `teleport.yaml` says otherwise, as seen from inside the root.
 pub(crate) const DEFAULT_DATA_DIR: &str = "/var/lib/teleport";
-/// Links followed before a path counts as a loop (the kernel's own limit).
-const MAX_LINKS: usize = 40;
-
-/// A place that is nowhere, for what lies behind too many links: nothing can be there, and nothing can be made there.
-const NOWHERE: &str = "/dev/null/behind-too-many-links";
 
 /// The paths of one installation. Fields are real paths (below `root`); [`Layout::inside`] gives what a program
 /// in the image would call them.
@@ -71,7 +65,7 @@ impl Layout {
             ),
         };
         // An image whose /usr is sealed, /usr/local included: a unit with another path is a file of its own anyway.
-        let unit_dir = || followed(&root, super::durable::parent(Path::new(&unit_file)));
+        let unit_dir = || path::followed(&root, super::durable::parent(Path::new(&unit_file)));
         let is_sealed = || machine::mount(&unit_dir()).map(|mount| mount.read_only);
         let unit_file = match suffix {
             None if link_dir.is_some() && is_sealed()? => "/etc/systemd/system/teleport.service".to_owned(),
@@ -79,18 +73,18 @@ impl Layout {
         };
         let versions = Path::new(&state).join("versions");
         let link_dir = link_dir.unwrap_or(Path::new(&links));
-        let name_inside = |inside: &Path| match name(&root, inside).strip_prefix(&root) {
+        let name_inside = |inside: &Path| match path::name(&root, inside).strip_prefix(&root) {
             Ok(rest) => Path::new("/").join(rest),
             Err(_) => PathBuf::from(NOWHERE),
         };
         Ok(Self {
-            versions: followed(&root, &versions),
+            versions: path::followed(&root, &versions),
             versions_name: name_inside(&versions),
             versions_inside: versions,
-            link_dir: followed(&root, link_dir),
+            link_dir: path::followed(&root, link_dir),
             link_dir_name: name_inside(link_dir),
-            unit_file: name(&root, Path::new(&unit_file)),
-            agent_config: name(&root, Path::new(&config)),
+            unit_file: path::name(&root, Path::new(&unit_file)),
+            agent_config: path::name(&root, Path::new(&config)),
             root,
             suffix: suffix.map(str::to_owned),
             unit,
@@ -111,12 +105,12 @@ impl Layout {
     /// The real path of the name `inside`, a path as a program in the image sees it: links on the way to it are followed
     /// inside the root, and what stands there may be a link that is to be replaced.
     pub fn real(&self, inside: &Path) -> PathBuf {
-        name(&self.root, inside)
+        path::name(&self.root, inside)
     }
 
     /// The real path of what `inside` leads to, for what is opened: all links are followed inside the root.
     pub fn followed(&self, inside: &Path) -> PathBuf {
-        followed(&self.root, inside)
+        path::followed(&self.root, inside)
     }
 
     /// The real path of what the real path `real` leads to, if that is a link.
@@ -160,7 +154,7 @@ impl Layout {
     /// The real path of a place that may be the agent's user's: in an image all links are followed, on a host those alone
     /// that nobody but root can exchange. What lies behind another is worked on with its owner's rights ([`acting`]).
     pub fn agents(&self, inside: &Path) -> PathBuf {
-        acting::own_path(&self.root, inside)
+        path::own_path(&self.root, inside)
     }
 
     /// The agent's data directory when `teleport.yaml` names none.
@@ -175,74 +169,6 @@ impl Layout {
             Some(suffix) => format!("{DEFAULT_DATA_DIR}_{suffix}").into(),
         }
     }
-}
-
-/// The name `inside` below `root`: its directory with all links followed, and its last part as it is.
-pub(crate) fn name(root: &Path, inside: &Path) -> PathBuf {
-    match (inside.parent(), inside.file_name()) {
-        (Some(parent), Some(name)) => followed(root, parent).join(name),
-        _ => followed(root, inside),
-    }
-}
-
-/// What `inside` leads to, with every link followed as if `root` were `/`, so that no link of an image leads out of it.
-/// What does not exist is taken as it is.
-pub(crate) fn followed(root: &Path, inside: &Path) -> PathBuf {
-    walk(root, inside, &mut |_| {})
-}
-
-/// As [`followed`]; `meet` is called with everything on the way: directories, links, and what is there at the end.
-pub(crate) fn walk(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path)) -> PathBuf {
-    follow_while(root, inside, &mut |path| {
-        meet(path);
-        true
-    })
-}
-
-/// As [`walk`]; a link for which `meet` says no is taken as it is.
-pub(crate) fn follow_while(root: &Path, inside: &Path, meet: &mut dyn FnMut(&Path) -> bool) -> PathBuf {
-    let parts = |path: &Path| -> Vec<OsString> {
-        path.components()
-            .filter_map(|part| match part {
-                Component::Normal(name) => Some(name.to_owned()),
-                Component::ParentDir => Some("..".into()),
-                _ => None,
-            })
-            .collect()
-    };
-    let mut todo = VecDeque::from(parts(inside));
-    let mut found: Vec<OsString> = Vec::new();
-    let below = |found: &[OsString]| {
-        let mut real = root.to_owned();
-        real.extend(found);
-        real
-    };
-    let mut links = 0;
-    meet(root);
-    while let Some(part) = todo.pop_front() {
-        if part == ".." {
-            found.pop();
-            continue;
-        }
-        let here = below(&found).join(&part);
-        let follows = meet(&here);
-        match std::fs::read_link(&here) {
-            _ if !follows => found.push(part),
-            // The kernel would begin to count anew, and follow the next one out of the image.
-            Ok(_) if links == MAX_LINKS => return PathBuf::from(NOWHERE),
-            Ok(target) => {
-                links += 1;
-                if target.is_absolute() {
-                    found.clear();
-                }
-                for part in parts(&target).into_iter().rev() {
-                    todo.push_front(part);
-                }
-            }
-            Err(_) => found.push(part),
-        }
-    }
-    below(&found)
 }
 
 #[cfg(test)]
@@ -285,10 +211,10 @@ mod tests {
             ("/", "", ""),
         ] {
             let real = |path: &str| if path.is_empty() { root.to_owned() } else { root.join(path) };
-            assert_eq!(name(root, Path::new(inside)), real(name_of), "{inside}");
-            assert_eq!(followed(root, Path::new(inside)), real(leads_to), "{inside}");
+            assert_eq!(path::name(root, Path::new(inside)), real(name_of), "{inside}");
+            assert_eq!(path::followed(root, Path::new(inside)), real(leads_to), "{inside}");
         }
-        let nowhere = followed(root, Path::new("/loop/x"));
+        let nowhere = path::followed(root, Path::new("/loop/x"));
         assert!(!nowhere.starts_with(root) && std::fs::create_dir_all(&nowhere).is_err());
     }
 

@@ -24,7 +24,11 @@ struct Step {
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     let name = path.file_name().ok_or(Errno::INVAL)?;
     let mut wanted = Some(CString::new(name.as_bytes())?);
-    let mut here = open_dir(CWD, super::durable::parent(path), OFlags::empty())?;
+    let mut here = open_dir(
+        CWD,
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("/")),
+        OFlags::empty(),
+    )?;
     if unlink(&here, wanted.as_deref().unwrap_or_default())? {
         return Ok(());
     }

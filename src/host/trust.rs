@@ -4,26 +4,13 @@ use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 
-use super::layout::{self, Layout};
-use super::{durable, machine};
+use super::layout::Layout;
+use super::ownership::{GROUP_WRITES, OTHERS_WRITE, STICKY, is_ours, strangers};
+use super::{durable, machine, path};
 use crate::report::{Code, Error, IoContext, Result};
-
-/// The root that this process works in; `/` until it is set.
-static ROOT: OnceLock<PathBuf> = OnceLock::new();
-
-/// In a directory with this bit only the owner of an entry renames or removes it (inode(7)).
-const STICKY: u32 = 0o1000;
-/// Write permission of the group.
-const GROUP_WRITES: u32 = 0o020;
-/// Write permission of all others.
-const OTHERS_WRITE: u32 = 0o002;
-/// Where the permissions of further users and groups are, of which the mode shows the sum as the group's (acl(5)).
-const ACL: &str = "system.posix_acl_access";
 
 /// Our own names in the versions directory beside the versions: what they say is believed (SPEC §1).
 const RECORDS: [&str; 5] = ["updates.yaml", ".credentials", ".journal", ".lock", ".unmanaged"];
@@ -37,7 +24,7 @@ const SNAPSHOT: &str = "backup";
 /// Errors: `permission` with all that is another's and the commands that mend it; `path_taken` for a link; `io`.
 pub(crate) fn check_versions(layout: &Layout) -> Result<()> {
     let mut way: Vec<PathBuf> = Vec::new();
-    layout::walk(&layout.root, layout.versions_inside(), &mut |path| way.push(path.to_owned()));
+    path::walk(&layout.root, layout.versions_inside(), &mut |path| way.push(path.to_owned()));
     let records: Vec<PathBuf> = RECORDS.iter().map(|name| layout.versions.join(name)).collect();
     let (way, records) = (others(&way)?, others(&records)?);
     if let Some((path, meta)) = way.first().or(records.first()) {
@@ -115,41 +102,8 @@ fn installed(layout: &Layout) -> Result<Vec<PathBuf>> {
 /// Errors: `permission` with the directory and its owner; `io`.
 pub(crate) fn check_way(layout: &Layout, inside: &Path) -> Result<()> {
     let mut met: Vec<PathBuf> = Vec::new();
-    layout::walk(&layout.root, inside, &mut |path| met.push(path.to_owned()));
+    path::walk(&layout.root, inside, &mut |path| met.push(path.to_owned()));
     met.iter().try_for_each(|path| check_entry(path))
-}
-
-/// The directories from `dir` upwards, to the root that this process works in, that others than root (or whoever runs this)
-/// own or may write to.
-///
-/// Errors: `permission`, `io`.
-pub(crate) fn strangers(dir: &Path) -> Result<Vec<(PathBuf, Metadata)>> {
-    let top = ROOT.get().map_or(Path::new("/"), PathBuf::as_path);
-    let mut found = Vec::new();
-    for part in dir.ancestors().take_while(|part| part.starts_with(top) || !dir.starts_with(top)) {
-        match std::fs::symlink_metadata(part) {
-            Ok(meta) if is_ours(part, &meta) => {}
-            Ok(meta) => found.push((part.to_owned(), meta)),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-            Err(error) => return Err(error).at("cannot look at", part),
-        }
-    }
-    Ok(found)
-}
-
-/// Says where the root is that this process works in: who owns what is above an image is its builder's business.
-pub(crate) fn set_root(root: &Path) {
-    // The first one counts; there is one command line.
-    let _ = ROOT.set(root.to_owned());
-}
-
-/// Whether nobody but root (or whoever runs this) decides what `path` is; also where nothing is there.
-pub(crate) fn is_ours_alone(path: &Path) -> bool {
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) => is_ours(path, &meta),
-        // What cannot be looked at may be another's.
-        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
-    }
 }
 
 /// Makes sure that whoever can write the agent's configuration `file`, or exchange it, has nothing to gain by naming the data
@@ -211,39 +165,6 @@ fn other(path: &Path) -> Result<Option<Metadata>> {
         // Whoever may not look cannot be led astray by it either: he cannot go there.
         Err(_) if !machine::is_root() => Ok(None),
         Err(error) => Err(error).at("cannot look at", path),
-    }
-}
-
-/// Whether only root and whoever runs this can write to `path`, or, for a directory, rename what is theirs in it.
-fn is_ours(path: &Path, meta: &Metadata) -> bool {
-    let is_kept = meta.is_symlink() || (meta.is_dir() && meta.mode() & STICKY != 0);
-    is_owned(meta) && (is_kept || !is_writable(path, meta))
-}
-
-/// Whether only root and whoever runs this can write to the file or directory `path`, or add to it. A link is not.
-pub(crate) fn is_closed(path: &Path, meta: &Metadata) -> bool {
-    is_owned(meta) && !is_writable(path, meta)
-}
-
-fn is_owned(meta: &Metadata) -> bool {
-    meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw()
-}
-
-fn is_writable(path: &Path, meta: &Metadata) -> bool {
-    meta.mode() & OTHERS_WRITE != 0 || is_a_groups(path, meta)
-}
-
-/// Whether a group may write to `path` that is not root's, nor of whoever runs this, or further users may.
-fn is_a_groups(path: &Path, meta: &Metadata) -> bool {
-    let own_group = meta.gid() == 0 || (!machine::is_root() && meta.gid() == rustix::process::getegid().as_raw());
-    meta.mode() & GROUP_WRITES != 0 && (!own_group || has_acl(path))
-}
-
-fn has_acl(path: &Path) -> bool {
-    match rustix::fs::lgetxattr(path, ACL, &mut [0_u8; 0]) {
-        Ok(size) => size > 0,
-        // What cannot be looked at may have one.
-        Err(error) => !matches!(error, Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use sha2::Digest as _;
 use ureq::http::header;
 
-use super::stage::Limits;
+use super::limits::Limits;
 use super::{BaseUrl, source};
 use crate::host::http::{Ask, Client, Stream, interrupted, pause, shown};
 use crate::report::{Code, Error, IoContext, Result};

@@ -6,6 +6,7 @@ mod fetch;
 #[doc(hidden)]
 pub(crate) mod fuzz;
 mod gunzip;
+mod limits;
 mod place;
 pub(crate) mod signature;
 pub(crate) mod source;
@@ -15,7 +16,7 @@ mod tree;
 mod unpack;
 mod writer;
 
+pub use limits::Limits;
 pub use signature::PublicKey;
 pub use source::BaseUrl;
-pub use stage::Limits;
 pub(crate) use stage::{StageRequest, announced_digest, archive_size, stage};

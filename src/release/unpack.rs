@@ -10,8 +10,8 @@ use tar::EntryType;
 
 use super::archive_path::ArchivePath;
 use super::gunzip::Gunzip;
+use super::limits::Limits;
 use super::place::{AGENT, Place, place};
-use super::stage::Limits;
 use super::tree::Tree;
 use super::writer::Writer;
 use crate::report::{Code, Error, IoContext, Result};

@@ -2,15 +2,13 @@
 //! something happened, when a rule's time is up, and now and then.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Service;
 use super::judge::{HealthSettings, Judge, Sample, Verdict};
+use super::sampler::Probe;
 use super::sampler::Sampler;
 use super::watch::Watcher;
 use crate::host::events;
-use crate::host::process::Reaper;
 use crate::report::{Code, Error, Result};
 
 /// How often to look. After something happened more is to be expected, so the time to the next look is half of the
@@ -42,19 +40,6 @@ const WATCHING: Pace = Pace {
 };
 /// Shortest time between two runs of systemctl: systemd itself needs some to take note of a death.
 const UNIT_SHORTEST: Duration = Duration::from_millis(50);
-
-/// Whom to look at.
-#[derive(Debug, Clone)]
-pub(crate) struct Probe<'a> {
-    /// What runs the agent.
-    pub service: &'a Service,
-    /// The new version's `teleport`, in the versions directory.
-    pub new_binary: PathBuf,
-    /// The agent's data directory, with its readiness socket.
-    pub data_dir: PathBuf,
-    /// The main process just before the reload ([`Service::reaper`]); `None` if there was no reload.
-    pub before_reload: Option<Reaper>,
-}
 
 /// Judges the new version after the service action that just ended (SPEC §6, health). Takes some seconds for a verdict
 /// on a good version, at most `deadline` plus `without_readiness` of the settings, and 2 s.
@@ -134,7 +119,7 @@ mod tests {
     use std::path::Path;
     use std::time::Instant;
 
-    use super::super::{Commands, Reloaded, StopProof};
+    use super::super::{Commands, Reloaded, Service, StopProof};
     use super::*;
     use crate::host::durable;
     use crate::host::process::Process;

@@ -6,7 +6,7 @@ mod family;
 pub(crate) mod health;
 pub(crate) mod judge;
 pub(crate) mod readiness;
-mod sampler;
+pub(crate) mod sampler;
 pub(crate) mod stopped;
 pub(crate) mod systemd;
 pub(crate) mod watch;

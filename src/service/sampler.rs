@@ -1,15 +1,28 @@
 //! A look at the agent, as [`super::judge`] and [`super::watch`] want it.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::health::Probe;
+/// Whom to look at.
+#[derive(Debug, Clone)]
+pub(crate) struct Probe<'a> {
+    /// What runs the agent.
+    pub service: &'a Service,
+    /// The new version's `teleport`, in the versions directory.
+    pub new_binary: PathBuf,
+    /// The agent's data directory, with its readiness socket.
+    pub data_dir: PathBuf,
+    /// The main process just before the reload ([`Service::reaper`]); `None` if there was no reload.
+    pub before_reload: Option<Reaper>,
+}
+
 use super::judge::{Main, Sample, UnitSample};
 use super::readiness;
 use super::{MainHint, Service, pid_file_process, stopped, systemd};
 use crate::host::durable;
 use crate::host::events::Events;
-use crate::host::process::{self, FileId, Process, ProcessId, Reach};
+use crate::host::process::{self, FileId, Process, ProcessId, Reach, Reaper};
 use crate::report::{Code, Error, Result};
 
 /// The database in the agent's data directory.

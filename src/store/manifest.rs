@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::host::durable::{self, FILE_MODE};
-use crate::host::trust;
+use crate::host::ownership;
 use crate::report::{Code, Error, IoContext, Result};
 use protocol::{Arch, Digest, Edition, Version};
 
@@ -83,7 +83,7 @@ impl FileEntry {
     pub fn is_at(&self, path: &Path) -> bool {
         let is_like_it = |meta: std::fs::Metadata| {
             let is_same = meta.len() == self.size && meta.mode() & 0o7777 == self.mode;
-            meta.is_file() && is_same && trust::is_closed(path, &meta)
+            meta.is_file() && is_same && ownership::is_closed(path, &meta)
         };
         std::fs::symlink_metadata(path).is_ok_and(is_like_it) && hash(path).is_ok_and(|found| found == self.sha256)
     }
@@ -189,7 +189,7 @@ impl Manifest {
                 continue;
             }
             let mode = meta.mode() & 0o7777;
-            if !trust::is_closed(&path, &meta) {
+            if !ownership::is_closed(&path, &meta) {
                 differs(DifferenceKind::Open { owner: meta.uid(), mode });
                 continue;
             }
@@ -226,7 +226,7 @@ impl Manifest {
             let path = if folder.is_empty() { version_dir.to_owned() } else { version_dir.join(folder) };
             let kind = match std::fs::symlink_metadata(&path) {
                 Ok(meta) if meta.is_symlink() => DifferenceKind::Link,
-                Ok(meta) if !trust::is_closed(&path, &meta) => {
+                Ok(meta) if !ownership::is_closed(&path, &meta) => {
                     DifferenceKind::Open { owner: meta.uid(), mode: meta.mode() & 0o7777 }
                 }
                 // Each of its files tells of what cannot be seen.
@@ -243,7 +243,7 @@ impl Manifest {
 /// be what was installed. Snapshots do not count. What cannot be seen is not known to be so.
 pub(crate) fn is_open(version_dir: &Path) -> bool {
     let is_others = |path: &Path| {
-        std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_symlink() && !trust::is_closed(path, &meta))
+        std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_symlink() && !ownership::is_closed(path, &meta))
     };
     let mut way = vec![version_dir.to_owned()];
     while let Some(path) = way.pop() {
@@ -334,7 +334,7 @@ impl fmt::Display for Difference {
 /// As [`durable::read_limited`]; what is no file of ours, or not ours alone, is [`Code::Damaged`].
 fn read_record(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     if let Ok(meta) = std::fs::symlink_metadata(path).as_ref()
-        && !trust::is_closed(path, meta)
+        && !ownership::is_closed(path, meta)
     {
         let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
         let shown = path.display();
@@ -386,7 +386,7 @@ fn unexpected(top: &Path, folder: &str, known: &BTreeSet<&str>, found: &mut Vec<
             let inside = format!("{path}/");
             !known.range(inside.as_str()..).next().is_some_and(|file| file.starts_with(&inside))
         };
-        let is_open = || entry.metadata().is_ok_and(|meta| !trust::is_closed(&entry.path(), &meta));
+        let is_open = || entry.metadata().is_ok_and(|meta| !ownership::is_closed(&entry.path(), &meta));
         if is_folder && is_idle(&path) && is_open() {
             found.push(Difference { path, kind: DifferenceKind::Unexpected });
         } else if is_folder && path.bytes().filter(|byte| *byte == b'/').count() < MAX_FOLDERS {

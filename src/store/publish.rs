@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::manifest::{self, Manifest};
-use crate::host::{durable, lock, trust};
+use crate::host::{durable, lock, ownership, trust};
 use crate::report::{IoContext, Result};
 
 /// The lock, in the versions directory (SPEC §1).
@@ -40,7 +40,7 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
         match std::fs::symlink_metadata(&path) {
             // It would lead out of the version.
             Ok(meta) if !meta.is_dir() => durable::remove_tree(&path)?,
-            Ok(meta) if !trust::is_closed(&path, &meta) => trust::close(&path)?,
+            Ok(meta) if !ownership::is_closed(&path, &meta) => trust::close(&path)?,
             // Where it cannot be seen, the rename fails.
             _ => {}
         }

@@ -94,22 +94,6 @@ impl Node {
         Self::new(Value::Mapping(pairs.collect()))
     }
 
-    /// Reads the only document of `source` (at most 1 MiB, 100 000 nodes with aliases expanded, 64 levels). An empty
-    /// document is an empty mapping. The fault names the line.
-    pub fn parse(source: &str) -> Result<Self, Fault> {
-        crate::yaml::parse::document(source, true)
-    }
-
-    /// Like [`Node::parse`], for files whose owner reads only the first of several documents.
-    pub fn parse_first(source: &str) -> Result<Self, Fault> {
-        crate::yaml::parse::document(source, false)
-    }
-
-    /// The document as text, ending in a newline; [`Node::parse`] reads an equal tree from it.
-    pub fn emit(&self) -> String {
-        crate::yaml::emit::document(self)
-    }
-
     /// The text of a scalar.
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {

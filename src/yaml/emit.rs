@@ -7,8 +7,15 @@ const STEP: usize = 2;
 /// Longest key written as `key:`, bytes: YAML allows 1024 characters there, and escaping may take six for one.
 const LONG_KEY: usize = 120;
 
+impl Node {
+    /// The document as text, ending in a newline; [`Node::parse`] reads an equal tree from it.
+    pub fn emit(&self) -> String {
+        document(self)
+    }
+}
+
 /// The whole document, ending in a newline.
-pub(super) fn document(root: &Node) -> String {
+fn document(root: &Node) -> String {
     let mut out = String::new();
     if let Some(tag) = &root.tag {
         out = format!("--- {tag}\n");

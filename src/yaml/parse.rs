@@ -15,8 +15,21 @@ const MAX_TEXT: usize = 4 * MAX_BYTES;
 /// Deepest nesting, levels: the tree is walked by recursion.
 const MAX_DEPTH: usize = 64;
 
+impl Node {
+    /// Reads the only document of `source` (at most 1 MiB, 100 000 nodes with aliases expanded, 64 levels). An empty
+    /// document is an empty mapping. The fault names the line.
+    pub fn parse(source: &str) -> Result<Self, Fault> {
+        document(source, true)
+    }
+
+    /// Like [`Node::parse`], for files whose owner reads only the first of several documents.
+    pub fn parse_first(source: &str) -> Result<Self, Fault> {
+        document(source, false)
+    }
+}
+
 /// Reads one document; `only` refuses a second one.
-pub(super) fn document(source: &str, only: bool) -> Result<Node, Fault> {
+fn document(source: &str, only: bool) -> Result<Node, Fault> {
     if source.len() > MAX_BYTES {
         return Err(Fault { line: 1, what: format!("larger than {MAX_BYTES} bytes") });
     }

@@ -15,7 +15,7 @@ use kept::Kept;
 pub(crate) use kept::restore as restore_kept;
 
 use super::command::{Command, Output, is_installed};
-use super::{durable, layout};
+use super::{durable, path};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Every name that a Teleport agent's package has had.
@@ -235,7 +235,7 @@ fn parse_rpm(line: &str) -> Option<Package> {
 
 /// Refuses a package that has files where nothing may be removed; directories are only removed when empty.
 fn refuse_shared_data(package: &Package, files: &[PathBuf], keep: Keep<'_>, root: Option<&Path>) -> Result<()> {
-    let place = |file: &PathBuf| layout::name(root.unwrap_or(Path::new("/")), file);
+    let place = |file: &PathBuf| path::name(root.unwrap_or(Path::new("/")), file);
     let inside = |path: &PathBuf| keep.dirs.iter().any(|dir| path.starts_with(dir));
     for path in files.iter().map(place).filter(inside) {
         if !durable::exists(&path)? || path.symlink_metadata().at("cannot look at", &path)?.is_dir() {
@@ -367,7 +367,7 @@ fn below(root: Option<&Path>, inside: impl AsRef<Path>) -> PathBuf {
     let inside = inside.as_ref();
     match root {
         None => inside.to_owned(),
-        Some(root) => layout::followed(root, inside),
+        Some(root) => path::followed(root, inside),
     }
 }
 
