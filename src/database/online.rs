@@ -43,12 +43,10 @@ pub fn snapshot_online(
         return raw::keep(&db, dir, subject, &clock, Error::new(Code::DatabaseInvalid, what));
     }
     let Some(owner) = Owner::of(&db)? else { return absent(dir, subject) };
-    match copy_online(&db, dir, &clock) {
+    match sqlite::twice(|| copy_online(&db, dir, &clock)) {
         Ok((passes, moved)) => {
             let copy = dir.join(DATABASE_FILE);
-            // To SQLite a read that failed is damage: what goes by is not there a second time.
-            let checked = sqlite::check_at_rest(&copy).or_else(|_| sqlite::check_at_rest(&copy));
-            let damage = match checked {
+            let damage = match sqlite::check_at_rest(&copy) {
                 Ok(()) => None,
                 Err(error) if error.code == Code::DatabaseInvalid => {
                     let what = error.what.replace(&copy.display().to_string(), &db.display().to_string());

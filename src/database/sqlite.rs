@@ -181,7 +181,13 @@ pub(super) fn quick_check(connection: &Connection, db: &Path) -> Result<()> {
 
 /// Whether a single file that nobody uses is a good database: `database_invalid` if not.
 pub(super) fn check_at_rest(db: &Path) -> Result<()> {
-    quick_check(&open_at_rest(db)?, db)
+    twice(|| quick_check(&open_at_rest(db)?, db))
+}
+
+/// Does `work` again where it found damage: to SQLite a read that failed with EIO is damage (`SQLITE_IOERR_CORRUPTFS` ends as
+/// `SQLITE_CORRUPT`), and what goes by is not there a second time.
+pub(super) fn twice<T>(work: impl Fn() -> Result<T>) -> Result<T> {
+    work().or_else(|error| if error.code == Code::DatabaseInvalid { work() } else { Err(error) })
 }
 
 /// True if waiting may help.

@@ -125,8 +125,7 @@ pub(crate) fn describe_taken(dir: &Path, subject: &Subject<'_>) -> Result<(Backu
     for suffix in sqlite::SIDECARS {
         raw |= durable::exists(&sqlite::beside(&copy, suffix))?;
     }
-    // To SQLite a read that failed is damage: what goes by is not there a second time.
-    let damage = match sqlite::check_at_rest(&copy).or_else(|_| sqlite::check_at_rest(&copy)) {
+    let damage = match sqlite::check_at_rest(&copy) {
         Ok(()) => None,
         Err(error) if error.code == Code::DatabaseInvalid => Some(error),
         Err(error) => return Err(error),
@@ -187,7 +186,7 @@ fn rest(
 ) -> Result<bool> {
     // On a full disk the log cannot be checkpointed either; the files as they are need no room when they are linked.
     let keepable = |code| matches!(code, Code::DatabaseInvalid | Code::NoSpace | Code::ReadOnly | Code::Io);
-    match settle(db, clock) {
+    match sqlite::twice(|| settle(db, clock)) {
         Ok(()) => Ok(false),
         Err(error) if even_if_damaged && keepable(error.code) => Ok(true),
         Err(error) => Err(error),
