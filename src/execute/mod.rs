@@ -2,7 +2,6 @@
 //! them after the commit, and do either from the journal alone after a crash.
 
 pub(crate) mod journal;
-mod left;
 pub(crate) mod prepare;
 pub(crate) mod recovery;
 pub(crate) mod room;
@@ -101,7 +100,7 @@ pub(crate) fn run(
     let config = site.layout.config_file();
     let mut read = None;
     let switched = switch(site, plan, &mut journal).and_then(|()| {
-        let saved = left::installed(site, &journal).map_err(plain)?;
+        let saved = steps::database::installed(site, &journal).map_err(plain)?;
         read = stamp(&config);
         let next = settle(saved).map_err(plain)?;
         write_next(site, &next).map_err(plain)?;
@@ -124,7 +123,7 @@ pub(crate) fn run(
         }
         return Err(undone);
     }
-    let snapshot = left::installed(site, &journal).unwrap_or_default();
+    let snapshot = steps::database::installed(site, &journal).unwrap_or_default();
     // An editor asks for no lock: what it wrote since the settings were read is taken along.
     let now = stamp(&config);
     if now.is_some() && now != read {
@@ -253,7 +252,7 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
         undone.map_err(|error| error.during(format!("while undoing the step \"{}\"", step.describe())))?;
         journal.append(Record::Undone { step: index })?;
     }
-    left::keep_returned(site, &plan)?;
+    steps::database::keep_returned(site, &plan)?;
     if plan.keeps_unmanaged() {
         // What it kept is back under its own names.
         unmanaged::forget(&site.layout.versions)?;
@@ -320,7 +319,7 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
     if plan.unmanaged && plan.is_watched() {
         return unmanaged::remember(versions, plan);
     }
-    left::keep_homeless(site, plan)?;
+    steps::database::keep_homeless(site, plan)?;
     // A repair does not end the watch over an earlier run.
     if plan.direction != Direction::Same || plan.keeps_unmanaged() { unmanaged::forget(versions) } else { Ok(()) }
 }

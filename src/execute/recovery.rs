@@ -43,7 +43,7 @@ pub(crate) fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
         // Another agent in its place can have changed the database, too; a helper of others has not.
         let is_agents = matches!(step, Step::Switch { .. }) && !journal.is_committed();
         for place in step.placements() {
-            let found = steps::look(&place.path)?;
+            let found = steps::files::look(&place.path)?;
             let at_name = places.iter().filter(|other| other.path == place.path);
             let is_runs =
                 at_name.flat_map(|place| [&place.was, &place.now]).chain([&Node::Absent]).any(|node| *node == found);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::steps::PACKAGE_COPIES;
+use super::steps::packages::PACKAGE_COPIES;
 use crate::database::backup::{Backup, DATABASE_FILE};
 use crate::database::directory;
 use crate::host::durable;

@@ -3,27 +3,29 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Site;
-use super::journal::{self, Journal, Note, Record};
-use super::steps::{look, put, stop_for_undo, subject, take_back};
+use super::super::Site;
+use super::super::journal::{self, Journal, Note, Record};
+use super::files::{look, put, take_back};
+use super::service::stop_for_undo;
 use crate::database::SnapshotId;
 use crate::database::backup::DATABASE_FILE;
-use crate::database::{self, AtRest, Backup, Content, Pace, Stamp, directory, restore};
+use crate::database::{self, AtRest, Backup, Content, Pace, Stamp, Subject, directory, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, mark};
 use crate::plan::{Database, Placement, Plan, Step, UNMANAGED};
 use crate::report::{Code, Error, Result};
 use crate::service::StopProof;
+use protocol::Revision;
 
 /// Links the live database to where its snapshot will be, beside the running agent.
-pub(super) fn prepare(site: &Site<'_>, dir: &str) -> Result<()> {
+pub(in crate::execute) fn prepare(site: &Site<'_>, dir: &str) -> Result<()> {
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     database::link_ahead(&site.database(), &directory::new_in(&version_dir)).map(|_| ())
 }
 
 /// Takes the stopped agent's database, which a restore replaces next. Read, hashed and described it is later.
-pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
+pub(in crate::execute) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
     let host = mark::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
@@ -42,8 +44,44 @@ pub(super) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Res
     Ok(Note { snapshot: Some(taken.id), file: taken.file, ..Note::default() })
 }
 
+/// Copies the database that is left beside the running agent. Its identity goes into the journal: undo asks for nothing
+/// else.
+pub(in crate::execute) fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
+    let version_dir = site.version_dir(dir);
+    durable::create_dir_all(&version_dir)?;
+    let new = directory::new_in(&version_dir);
+    let host = mark::agent_uuid(&site.data_dir)?;
+    let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
+    let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
+    let taken = database::snapshot_online(&site.database(), &new, &subject, site.busy_too_long, &pace);
+    let taken = taken.inspect_err(|_| {
+        let _ = durable::remove_tree(&new);
+    })?;
+    match &taken.damage {
+        Some(damage) if taken.raw => warn_of_damage(site, damage),
+        Some(busy) => site.report.warn(&format!(
+            "{}; the database has been locked for hours, so its files were copied without waiting for the lock",
+            busy.what
+        )),
+        None => {}
+    }
+    let backup = taken.backup;
+    install(&version_dir)?;
+    Ok(Note { snapshot: backup.id(), ..Note::default() })
+}
+
+pub(in crate::execute) fn subject<'a>(
+    site: &'a Site<'_>,
+    revision: Option<&'a Revision>,
+    host: Option<&'a str>,
+    failed: bool,
+) -> Result<Subject<'a>> {
+    let revision = revision.ok_or_else(|| Error::new(Code::Io, "a snapshot needs a version"))?;
+    Ok(Subject { proxy: &site.proxy, revision, host, now: site.host.now(), failed })
+}
+
 /// Checks, hashes and describes what was taken.
-pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
+pub(in crate::execute) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
     let host = mark::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
@@ -58,13 +96,13 @@ pub(super) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) ->
     Ok(Note { snapshot: backup.id(), ..Note::default() })
 }
 
-pub(super) fn warn_of_damage(site: &Site<'_>, damage: &Error) {
+pub(in crate::execute) fn warn_of_damage(site: &Site<'_>, damage: &Error) {
     site.report.warn(&format!("{damage}; the damaged database is kept as it is, and will not be restored"));
 }
 
 /// Puts the prepared database of `dir` in the place of the one that was left, or removes that where the snapshot says that
 /// there was none.
-pub(super) fn replace(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
+pub(in crate::execute) fn replace(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let snapshot = directory::of(&site.version_dir(dir));
     let is_absent = Backup::read(&snapshot)?.is_some_and(|backup| backup.content == Content::Absent);
     let db = site.database();
@@ -94,7 +132,12 @@ enum Back {
 
 /// Stops what runs and puts this run's snapshot back as the live database; what was written to the one in its place is
 /// kept as evidence in `evidence`. `link`: the agent's, where it may lead to the new version.
-pub(super) fn put_back(site: &Site<'_>, evidence: &str, link: Option<&Placement>, journal: &mut Journal) -> Result<()> {
+pub(in crate::execute) fn put_back(
+    site: &Site<'_>,
+    evidence: &str,
+    link: Option<&Placement>,
+    journal: &mut Journal,
+) -> Result<()> {
     // What only we have and can be told by its digest is made ready while the agent still works. The file that was the
     // database somebody may still write to.
     let early = match journal.snapshot() {
@@ -296,7 +339,7 @@ fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
 
 /// Puts the new snapshot in the place of the version's present one. What an earlier, failed run of the same version has left
 /// there is other rows: it stays beside.
-pub(super) fn install(version_dir: &Path) -> Result<()> {
+pub(in crate::execute) fn install(version_dir: &Path) -> Result<()> {
     let (new, place) = (directory::new_in(version_dir), directory::of(version_dir));
     if durable::exists(&new)? && Backup::is_failed(&place)? && !shares_file(&place, &new.join(DATABASE_FILE))? {
         directory::set_aside(version_dir, &place)?;
@@ -306,7 +349,7 @@ pub(super) fn install(version_dir: &Path) -> Result<()> {
 
 /// Where this run's snapshot is: beside its place until it is installed there. An install that was cut short has left it
 /// under either name, and it is told from an earlier one by what it says of itself.
-pub(super) fn snapshot_dir(site: &Site<'_>, journal: &Journal) -> Result<Option<PathBuf>> {
+pub(in crate::execute) fn snapshot_dir(site: &Site<'_>, journal: &Journal) -> Result<Option<PathBuf>> {
     let plan = &journal.opening()?.plan;
     let Some(version_dir) = plan.snapshot_dir().map(|dir| site.version_dir(dir)) else { return Ok(None) };
     let (new, place) = (directory::new_in(&version_dir), directory::of(&version_dir));
@@ -323,14 +366,14 @@ pub(super) fn snapshot_dir(site: &Site<'_>, journal: &Journal) -> Result<Option<
 }
 
 /// The snapshot that this run took and put in its place.
-pub(super) fn installed(site: &Site<'_>, journal: &Journal) -> Result<Option<SnapshotId>> {
+pub(in crate::execute) fn installed(site: &Site<'_>, journal: &Journal) -> Result<Option<SnapshotId>> {
     let dir = snapshot_dir(site, journal)?.filter(|dir| *dir != directory::new_in(durable::parent(dir)));
     Ok(dir.and_then(|_| journal.snapshot()))
 }
 
 /// Undoes the snapshot in `dir`: its database is back. What is only in it stays, where evidence is kept: a log that could
 /// not be brought into the database, or a file that is not whole.
-pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<()> {
+pub(in crate::execute) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let (new, db) = (directory::new_in(&version_dir), site.database());
     // A second name of the live file would change with it.
@@ -349,7 +392,7 @@ pub(super) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<
 
 /// After an undo of the way back to an agent that was not ours: what that has written is evidence, and goes where it stays
 /// when the way back goes.
-pub(super) fn keep_returned(site: &Site<'_>, plan: &Plan) -> Result<()> {
+pub(in crate::execute) fn keep_returned(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let Some(left) = plan.left_by_way_back() else { return Ok(()) };
     let asides = directory::asides(&site.version_dir(UNMANAGED))?;
     asides.iter().try_for_each(|aside| directory::set_aside(&site.version_dir(left), aside).map(|_| ()))
@@ -357,7 +400,7 @@ pub(super) fn keep_returned(site: &Site<'_>, plan: &Plan) -> Result<()> {
 
 /// After a commit: the database of a version that has no directory of its own (any more) goes where it stays. Where the
 /// live one was kept only a damaged one: it will be written to, and what there was may be all there is to recover from.
-pub(super) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
+pub(in crate::execute) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let taken = directory::of(&site.version_dir(UNMANAGED));
     let Some(to) = &plan.to_dir else { return Ok(()) };
     // The way back restores what is kept there.
@@ -394,7 +437,7 @@ fn noted(journal: &Journal, wanted: impl Fn(&Step) -> bool) -> Result<Option<Sta
 }
 
 /// Whether the snapshot's file and the live one are the same.
-pub(super) fn shares_file(snapshot: &Path, db: &Path) -> Result<bool> {
+pub(in crate::execute) fn shares_file(snapshot: &Path, db: &Path) -> Result<bool> {
     let shared = FileId::find(snapshot.join(DATABASE_FILE))?;
     Ok(shared.is_some() && shared == FileId::find(db)?)
 }

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use std::os::unix::fs::PermissionsExt;
 
 use super::super::recovery::{self, Recovered};
-use super::super::steps::*;
+use super::super::steps::files::*;
+use super::super::steps::packages::PACKAGE_COPIES;
 use super::*;
 use crate::database::SnapshotId;
 use crate::plan::UNMANAGED;

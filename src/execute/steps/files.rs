@@ -1,0 +1,121 @@
+//! Steps on links and files: put and taken back, set aside and put back.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::host::durable;
+use crate::plan::{Node, Placement};
+use crate::report::{IoContext, Result};
+
+/// Brings `place` to `node`, whatever stands there.
+pub(in crate::execute) fn put(place: &Placement, node: &Node) -> Result<()> {
+    // What is not ours is kept before it is replaced.
+    if let Node::Kept(kept) = &place.was
+        && *node != place.was
+        && !durable::exists(kept)?
+        && look(&place.path)? != *node
+    {
+        durable::create_dir_all(durable::parent(kept))?;
+        keep(&place.path, kept)?;
+    }
+    // What was never changed need not be put back: it may be what cannot be changed.
+    if matches!(node, Node::Absent | Node::Link(_)) && look(&place.path)? == *node {
+        return durable::sync_dir(durable::parent(&place.path)).or_else(|error| match node {
+            Node::Absent if !durable::parent(&place.path).exists() => Ok(()),
+            _ => Err(error),
+        });
+    }
+    match node {
+        Node::Absent => durable::remove_file(&place.path),
+        Node::Link(target) => {
+            durable::create_dir_all(durable::parent(&place.path))?;
+            durable::symlink(target, &place.path)
+        }
+        Node::Text(text) => {
+            durable::create_dir_all(durable::parent(&place.path))?;
+            durable::write(&place.path, text.as_bytes(), durable::FILE_MODE)
+        }
+        Node::Kept(kept) => put_back(kept, &place.path),
+    }
+}
+
+/// Whether [`put`] could make a link for `node` now; nothing is changed.
+pub(in crate::execute) fn can_put(place: &Placement, node: &Node) -> Result<()> {
+    match node {
+        Node::Link(target) if look(&place.path)? != *node => durable::try_symlink(target, &place.path),
+        _ => Ok(()),
+    }
+}
+
+/// Undoes a placement. A kept file that it had put back under its old name is kept again; not what stands there once it is
+/// undone.
+pub(in crate::execute) fn take_back(place: &Placement) -> Result<()> {
+    if let Node::Kept(kept) = &place.now
+        && !durable::exists(kept)?
+        && durable::exists(&place.path)?
+        && look(&place.path)? != place.was
+    {
+        durable::create_dir_all(durable::parent(kept))?;
+        keep(&place.path, kept)?;
+    }
+    put(place, &place.was)
+}
+
+pub(in crate::execute) fn set_aside(path: &Path, kept: &Path) -> Result<()> {
+    if !durable::exists(path)? {
+        return Ok(());
+    }
+    remember(path, kept)?;
+    durable::remove_file(path)
+}
+
+pub(in crate::execute) fn remember(path: &Path, kept: &Path) -> Result<()> {
+    durable::create_dir_all(durable::parent(kept))?;
+    // One of an earlier take-over is not the one that stands here now.
+    durable::remove_file(kept)?;
+    keep(path, kept)
+}
+
+/// Puts a kept file back under its name; repeated, it finds the work done.
+pub(in crate::execute) fn put_back(kept: &Path, path: &Path) -> Result<()> {
+    if !durable::exists(kept)? {
+        return Ok(());
+    }
+    match rustix::fs::rename(kept, path) {
+        Ok(()) => {
+            durable::sync_dir(durable::parent(path))?;
+            // Two names of one file are left alone by rename; the second one would be taken for a later file's copy.
+            durable::remove_file(kept)?;
+            durable::sync_dir(durable::parent(kept))
+        }
+        Err(rustix::io::Errno::XDEV) => {
+            durable::copy_exact(kept, path)?;
+            durable::remove_file(kept)
+        }
+        Err(error) => Err(error).at("cannot put back", path),
+    }
+}
+
+/// Keeps a second name for `path`, or a copy where that is another file system.
+pub(in crate::execute) fn keep(path: &Path, kept: &Path) -> Result<()> {
+    match std::fs::hard_link(path, kept) {
+        Ok(()) => durable::sync_dir(durable::parent(kept)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(_) => durable::copy_exact(path, kept),
+    }
+}
+
+/// What stands at `path`; a regular file counts as text.
+pub(in crate::execute) fn look(path: &PathBuf) -> Result<Node> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Node::Absent),
+        Err(error) => Err(error).at("cannot read", path),
+        Ok(meta) if meta.is_symlink() => Ok(Node::Link(std::fs::read_link(path).at("cannot read", path)?)),
+        Ok(_) => Ok(Node::Text(std::fs::read_to_string(path).unwrap_or_default())),
+    }
+}
+
+pub(in crate::execute) fn open_path(path: &Path) -> Result<()> {
+    let mode = std::fs::metadata(path).at("cannot read", path)?.permissions().mode() & 0o7777;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | 0o001)).at("cannot set the mode of", path)
+}

@@ -1,0 +1,61 @@
+//! Steps on packages; they follow the commit and have no undo.
+
+use std::time::Duration;
+
+use super::super::Site;
+use super::files::{look, put};
+use crate::host::{durable, package};
+use crate::plan::{Placement, UNMANAGED};
+use crate::report::Result;
+use crate::service::Service;
+
+/// How long a package manager that is at work is waited for, seconds: unattended upgrades take minutes.
+const PACKAGE_LOCK: Duration = Duration::from_secs(300);
+
+/// Below `.unmanaged`: copies of what must survive a package's removal.
+pub(in crate::execute) const PACKAGE_COPIES: &str = "package";
+
+pub(in crate::execute) fn remove_package(site: &Site<'_>, name: &str) -> Result<()> {
+    let root = site.layout.is_image().then_some(site.layout.root.as_path());
+    let copies = site.layout.versions.join(UNMANAGED).join(PACKAGE_COPIES);
+    // A removal that was cut short has the only good copies of what must survive it.
+    package::restore_kept(&copies)?;
+    let Some(package) = package::installed(root)?.into_iter().find(|package| package.name == name) else {
+        return Ok(());
+    };
+    durable::create_dir_all(durable::parent(&copies))?;
+    let keep = package::Keep {
+        files: std::slice::from_ref(&site.layout.agent_config),
+        dirs: std::slice::from_ref(&site.data_dir),
+        copies: &copies,
+        link_dir: &site.layout.link_dir,
+    };
+    let wait = package::Wait { longest: PACKAGE_LOCK, tell: &|words| site.report.info(words) };
+    package::purge(&package, keep, root, wait)
+}
+
+/// The package manager may have deleted links or the unit that stood under its own names: made again at once. Its
+/// scripts may have stopped and disabled the agent: as it was before.
+pub(in crate::execute) fn confirm(site: &Site<'_>, places: &[Placement], enabled: bool, running: bool) -> Result<()> {
+    let mut again = false;
+    for place in places {
+        if look(&place.path)? != place.now {
+            put(place, &place.now)?;
+            again = true;
+        }
+    }
+    if again {
+        site.service.daemon_reload()?;
+    }
+    if site.layout.is_image() {
+        return Ok(());
+    }
+    let state = site.service.state(&site.stop_proof())?;
+    if enabled && !state.enabled {
+        site.systemctl().enable(&site.layout.unit)?;
+    }
+    if running && !state.running && site.service != Service::None {
+        site.service.start()?;
+    }
+    Ok(())
+}
