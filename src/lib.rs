@@ -15,6 +15,7 @@ mod execute;
 mod host;
 mod inspect;
 #[cfg(test)]
+#[allow(clippy::too_many_lines, reason = "an account of the specification, in its order")]
 mod model;
 mod plan;
 mod release;

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
     };
-    let voice = Report::new(&host, format, cli.global.debug);
+    let voice = Report::new(|name| host.var(name), format, cli.global.debug);
     pulse::begin(host.var(pulse::PIPE));
     let ran = Context::new(host, &cli.global).and_then(|mut context| teleport_update::run(&cli, &mut context));
     pulse::end(ran.as_ref().err());

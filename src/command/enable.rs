@@ -170,28 +170,7 @@ pub(crate) fn check_words(args: &Install) -> Result<()> {
 /// command's own until its commit.
 fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()> {
     let known = spec.clone();
-    let agent_proxy = context.agent_config()?.and_then(|config| config.proxy);
-    if let Some(proxy) = args.proxy.as_deref().filter(|proxy| !proxy.is_empty()) {
-        let given: ProxyAddr = proxy.parse()?;
-        let differs = match &agent_proxy {
-            Some(known) => known.parse::<ProxyAddr>().is_ok_and(|known| known != given),
-            None => false,
-        };
-        if differs && !args.allow_proxy_conflict {
-            return Err(Error::new(
-                Code::ProxyConflict,
-                format!(
-                    "--proxy {given} differs from the address {} in {}",
-                    agent_proxy.unwrap_or_default(),
-                    context.layout.agent_config.display()
-                ),
-            )
-            .advise("correct one of them, or add --allow-proxy-conflict"));
-        }
-        spec.proxy = Some(given.to_string());
-    } else if spec.proxy.is_none() {
-        spec.proxy = agent_proxy.map(|proxy| proxy.parse::<ProxyAddr>().map(|proxy| proxy.to_string())).transpose()?;
-    }
+    spec.proxy = proxy(context, args, spec.proxy.take())?;
     let given = |value: &Option<String>, kept: &mut Option<String>| match value.as_deref() {
         Some(DEFAULT) => *kept = None,
         // An environment variable without a value.
@@ -215,6 +194,56 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         }
         spec.data_dir = (dir.as_os_str() != DEFAULT).then(|| dir.clone());
     }
+    trusted(context, args, spec)?;
+    spec.keep = args.keep.unwrap_or(spec.keep);
+    if let Some(names) = &args.components {
+        spec.components = components(names)?;
+    }
+    if let Some(floor) = args.min_version.as_ref().filter(|floor| !floor.is_empty()) {
+        spec.min_version = Some(floor.parse()?);
+    }
+    let var = |name: &str| context.host.var(name).or_else(|| context.host.var(&name.to_uppercase())).map(str::to_owned);
+    let all = var("all_proxy");
+    spec.https_proxy = var("https_proxy").or(all.clone()).or(spec.https_proxy.take());
+    spec.http_proxy = var("http_proxy").or(all).or(spec.http_proxy.take());
+    spec.no_proxy = var("no_proxy").or(spec.no_proxy.take());
+    if let Some(url) = &spec.base_url {
+        url.parse::<BaseUrl>()?.check_scheme(context.global.insecure || spec.insecure)?;
+    }
+    context.credentials = credentials(context, &known, spec)?;
+    Ok(())
+}
+
+/// The cluster's address: the flag's, else `kept`, else the one of `teleport.yaml`.
+fn proxy(context: &Context, args: &Install, kept: Option<String>) -> Result<Option<String>> {
+    let agent_proxy = context.agent_config()?.and_then(|config| config.proxy);
+    if let Some(proxy) = args.proxy.as_deref().filter(|proxy| !proxy.is_empty()) {
+        let given: ProxyAddr = proxy.parse()?;
+        let differs = match &agent_proxy {
+            Some(known) => known.parse::<ProxyAddr>().is_ok_and(|known| known != given),
+            None => false,
+        };
+        if differs && !args.allow_proxy_conflict {
+            return Err(Error::new(
+                Code::ProxyConflict,
+                format!(
+                    "--proxy {given} differs from the address {} in {}",
+                    agent_proxy.unwrap_or_default(),
+                    context.layout.agent_config.display()
+                ),
+            )
+            .advise("correct one of them, or add --allow-proxy-conflict"));
+        }
+        return Ok(Some(given.to_string()));
+    }
+    match kept {
+        Some(kept) => Ok(Some(kept)),
+        None => agent_proxy.map(|proxy| proxy.parse::<ProxyAddr>().map(|proxy| proxy.to_string())).transpose(),
+    }
+}
+
+/// Whom the settings trust: certificate authorities and the key of archives.
+fn trusted(context: &Context, args: &Install, spec: &mut Spec) -> Result<()> {
     if let Some(file) = &args.ca_file {
         spec.ca = Some(cluster_client::pem(file)?);
     } else if let Some(file) = context.host.var("SSL_CERT_FILE") {
@@ -227,27 +256,23 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         text.parse::<PublicKey>().map_err(|error| error.during(file.display()))?;
         spec.public_key = Some(text);
     }
-    spec.keep = args.keep.unwrap_or(spec.keep);
-    match &args.components {
-        Some(names) if names.iter().any(|name| name == ALL) => spec.components = Vec::new(),
-        Some(names) => {
-            if let Some(name) = names.iter().find(|name| name.is_empty() || name.contains('/') || name.starts_with('.'))
-            {
-                return Err(Error::new(Code::Usage, format!("--components: {name:?} is not a valid binary name"))
-                    .advise("give names like tsh,tbot"));
-            }
-            spec.components = names.iter().map(|name| name.trim().to_owned()).collect();
-        }
-        None => {}
+    Ok(())
+}
+
+/// The components that `--components` names; none for all.
+fn components(names: &[String]) -> Result<Vec<String>> {
+    if names.iter().any(|name| name == ALL) {
+        return Ok(Vec::new());
     }
-    if let Some(floor) = args.min_version.as_ref().filter(|floor| !floor.is_empty()) {
-        spec.min_version = Some(floor.parse()?);
+    if let Some(name) = names.iter().find(|name| name.is_empty() || name.contains('/') || name.starts_with('.')) {
+        return Err(Error::new(Code::Usage, format!("--components: {name:?} is not a valid binary name"))
+            .advise("give names like tsh,tbot"));
     }
-    let var = |name: &str| context.host.var(name).or_else(|| context.host.var(&name.to_uppercase())).map(str::to_owned);
-    let all = var("all_proxy");
-    spec.https_proxy = var("https_proxy").or(all.clone()).or(spec.https_proxy.take());
-    spec.http_proxy = var("http_proxy").or(all).or(spec.http_proxy.take());
-    spec.no_proxy = var("no_proxy").or(spec.no_proxy.take());
+    Ok(names.iter().map(|name| name.trim().to_owned()).collect())
+}
+
+/// Takes the credentials out of `spec`, and gives those to be kept beside it; `None` if the kept ones stay.
+fn credentials(context: &Context, known: &Spec, spec: &mut Spec) -> Result<Option<Credentials>> {
     let given = spec.take_credentials();
     let kept = Credentials::known(&context.layout.versions)?;
     // What was given for one server is never sent to another.
@@ -259,11 +284,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         http_proxy: given.http_proxy.or(still(&known.http_proxy, &spec.http_proxy, &kept.http_proxy)),
         base_url: given.base_url.or(still(&known.base_url, &spec.base_url, &kept.base_url)),
     };
-    if let Some(url) = &spec.base_url {
-        url.parse::<BaseUrl>()?.check_scheme(context.global.insecure || spec.insecure)?;
-    }
-    context.credentials = (credentials != kept).then_some(credentials);
-    Ok(())
+    Ok((credentials != kept).then_some(credentials))
 }
 
 /// The certificates of `known` and those of `more` that are not among them.

@@ -13,7 +13,7 @@ use crate::inspect::data_dir;
 use crate::inspect::{self, Depth};
 use crate::plan::Step;
 use crate::plan::facts::lacks;
-use crate::plan::{self, Node, Over, Target};
+use crate::plan::{self, Node, Over, Placement, Target};
 use crate::report::{Code, Error, Result};
 use crate::run::carry_out;
 use crate::run::change::{self, Basis, Errand, Fetched};
@@ -168,17 +168,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     let plan = plan::move_to(&facts, &target)?;
     for step in &plan.switch {
         if let Step::Place(place) | Step::Switch { place, .. } = step {
-            let is = match &place.was {
-                Node::Absent => "is missing".to_owned(),
-                Node::Link(target) => format!("leads to {}", target.display()),
-                Node::Text(_) | Node::Kept(_) => "is a different file".to_owned(),
-            };
-            let wanted = match &place.now {
-                Node::Link(target) => format!(", expected a link to {}", target.display()),
-                Node::Absent => ", but it should not exist".to_owned(),
-                _ => String::new(),
-            };
-            found.push(format!("{} {is}{wanted}", place.path.display()));
+            found.push(misplaced(place));
         }
     }
     if let Some(other) = &facts.other_data_dir {
@@ -194,6 +184,21 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
         ));
     }
     Ok(found)
+}
+
+/// What stands at a place, and what should.
+fn misplaced(place: &Placement) -> String {
+    let is = match &place.was {
+        Node::Absent => "is missing".to_owned(),
+        Node::Link(target) => format!("leads to {}", target.display()),
+        Node::Text(_) | Node::Kept(_) => "is a different file".to_owned(),
+    };
+    let wanted = match &place.now {
+        Node::Link(target) => format!(", expected a link to {}", target.display()),
+        Node::Absent => ", but it should not exist".to_owned(),
+        _ => String::new(),
+    };
+    format!("{} {is}{wanted}", place.path.display())
 }
 
 /// What is wrong with snapshots that are not what their descriptions say; they cannot be made again.

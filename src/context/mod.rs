@@ -65,7 +65,7 @@ impl Context {
             LogFormat::Text => Format::Text,
             LogFormat::Json => Format::Json,
         };
-        let report = Report::new(&host, format, global.debug);
+        let report = Report::new(|name| host.var(name), format, global.debug);
         let root = global.root.clone().unwrap_or_else(|| PathBuf::from("/"));
         let layout = Layout::new(&root, global.install_suffix.as_deref(), None)?;
         ownership::set_root(&layout.root);

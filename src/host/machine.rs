@@ -39,16 +39,6 @@ pub(crate) fn is_confined() -> bool {
     is_systemd_booted() && apart && mount(Path::new("/usr")).is_ok_and(|mount| mount.read_only)
 }
 
-/// What to do about a file system that is read-only.
-pub(crate) fn read_only_advice() -> &'static str {
-    if is_confined() {
-        "run `teleport-update enable` by hand, which allows teleport-update.service to write there; if that is not \
-         enough, add the directory to ReadWritePaths= (`systemctl edit teleport-update.service`)"
-    } else {
-        "remount it writable or choose another directory"
-    }
-}
-
 /// True when we act as root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -58,17 +58,13 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
     let active = active(updates, &installed);
     if depth == Depth::Repair {
         let suspect = |version: &&mut Installed| version.intact && Some(&version.revision) == active.as_ref();
-        for version in installed.iter_mut().filter(suspect) {
-            let dir = layout.versions.join(&version.dir);
-            version.intact = Manifest::read(&dir)?.verify(&dir)?.is_empty();
-        }
+        installed.iter_mut().filter(suspect).try_for_each(|version| every_byte(layout, version))?;
     }
     let names = names(context, &installed, &versions)?;
-    let wait = updates.spec().health.version;
     let service = context.service(updates)?;
     // An image has no processes.
     let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
-    let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, wait)?;
+    let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, spec.health.version)?;
     let foreign = !state.running && !state.unmanaged.is_empty();
     let other_data_dir = if layout.is_image() { None } else { data_dir::other(context, updates, &state, &data_dir)? };
     let in_use = if layout.is_image() { InUse::default() } else { in_use(&layout.versions, &installed, &data_dir)? };
@@ -77,7 +73,6 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
     let closed_path = if adopt { closed_path(context)? } else { None };
     let foreign_timer = foreign_timer(context);
     let masks = set_aside.iter().any(|(path, _)| path.ends_with(&foreign_timer));
-    let root = layout.is_image().then_some(layout.root.as_path());
     Ok(Facts {
         now,
         versions: versions.clone(),
@@ -103,17 +98,9 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
         keep: spec.keep,
         in_use: in_use.by_the_agents,
         in_use_by_others: in_use.by_others,
-        packages: if adopt && layout.suffix.is_none() {
-            package::installed(root)?.into_iter().map(|package| package.name).collect()
-        } else {
-            Vec::new()
-        },
+        packages: if adopt { packages(layout)? } else { Vec::new() },
         foreign_links: if adopt { foreign_links(context)? } else { Vec::new() },
-        foreign_timer: if masks && !layout.is_image() && machine::is_systemd_booted() {
-            Systemctl::host().show(&foreign_timer)?.is_active().then_some(foreign_timer)
-        } else {
-            None
-        },
+        foreign_timer: if masks { active_timer(layout, foreign_timer)? } else { None },
         masked_timer: (masks && layout.suffix.is_none() && has_own_timer(context)?).then(|| FOREIGN_TIMER.to_owned()),
         set_aside,
         open_path: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
@@ -123,6 +110,30 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
         installed,
         names,
     })
+}
+
+/// Looks at every byte of a version, in place of sizes and modes alone.
+fn every_byte(layout: &Layout, version: &mut Installed) -> Result<()> {
+    let dir = layout.versions.join(&version.dir);
+    version.intact = Manifest::read(&dir)?.verify(&dir)?.is_empty();
+    Ok(())
+}
+
+/// The packages whose agent `enable` takes over; an additional installation has none.
+fn packages(layout: &Layout) -> Result<Vec<String>> {
+    if layout.suffix.is_some() {
+        return Ok(Vec::new());
+    }
+    let root = layout.is_image().then_some(layout.root.as_path());
+    Ok(package::installed(root)?.into_iter().map(|package| package.name).collect())
+}
+
+/// `unit`, where systemd runs it.
+fn active_timer(layout: &Layout, unit: String) -> Result<Option<String>> {
+    if layout.is_image() || !machine::is_systemd_booted() {
+        return Ok(None);
+    }
+    Ok(Systemctl::host().show(&unit)?.is_active().then_some(unit))
 }
 
 /// Whether the agent has a database; readers that may not look must reckon with one.

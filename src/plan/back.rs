@@ -1,6 +1,7 @@
 //! The way back from a version that fell in its watch to an agent that was none of ours (SPEC §5).
 
-use super::{Database, Direction, Facts, Node, Part, Placement, Plan, ServiceAction, Step, hold, service_action};
+use super::moves::{hold, service_action};
+use super::{Database, Direction, Facts, Node, Part, Placement, Plan, ServiceAction, Step};
 
 /// The plan that undoes `done` after its commit: what it replaced comes back, with the database that was left. `None` where
 /// `done` has replaced no agent, or kept no database.

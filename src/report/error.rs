@@ -96,7 +96,10 @@ impl<T, E: Into<std::io::Error>> IoContext<T> for std::result::Result<T, E> {
                 Code::Permission => Some(
                     "run as root; if you already are root, check for an immutable flag (`lsattr`) or an SELinux denial",
                 ),
-                Code::ReadOnly => Some(crate::host::machine::read_only_advice()),
+                Code::ReadOnly => Some(
+                    "remount it writable or choose another directory; if teleport-update.service started this run, run \
+                     `teleport-update enable` by hand, which allows the service to write there",
+                ),
                 _ => None,
             };
             Error { code, what, advice: advice.map(str::to_owned), recorded: false }

@@ -8,7 +8,6 @@ use std::os::unix::fs::MetadataExt;
 use serde_json::{Map, Value};
 
 use super::{Error, progress::Bar};
-use crate::host::Host;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,15 +41,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// A reporter for this host's standard error.
-    pub fn new(host: &Host, format: Format, debug: bool) -> Self {
+    /// A reporter for standard error; `var` gives the variables of the environment.
+    pub fn new<'a>(var: impl Fn(&str) -> Option<&'a str>, format: Format, debug: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self {
             format,
             debug,
             terminal: terminal && format == Format::Text,
-            colour: terminal && host.var("NO_COLOR").is_none() && host.var("TERM") != Some("dumb"),
-            journal: is_journal(host),
+            colour: terminal && var("NO_COLOR").is_none() && var("TERM") != Some("dumb"),
+            journal: var("JOURNAL_STREAM").is_some_and(is_journal),
             bar: RefCell::new(None),
         }
     }
@@ -166,10 +165,8 @@ impl Report {
 }
 
 /// Whether standard error is the journal's own stream (systemd.exec(5), `$JOURNAL_STREAM`).
-fn is_journal(host: &Host) -> bool {
-    let Some((device, inode)) = host.var("JOURNAL_STREAM").and_then(|stream| stream.split_once(':')) else {
-        return false;
-    };
+fn is_journal(stream: &str) -> bool {
+    let Some((device, inode)) = stream.split_once(':') else { return false };
     std::fs::metadata("/proc/self/fd/2")
         .is_ok_and(|file| file.dev().to_string() == device && file.ino().to_string() == inode)
 }

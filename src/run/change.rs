@@ -1,7 +1,7 @@
 //! The walk of every command that changes the installation: lock → recover → facts → plan → prepare → execute →
 //! record → watch. What differs between them is the target and what the commit changes in the settings.
 
-use crate::config::status::{Outcome, Watch};
+use crate::config::status::{Outcome, Status, Watch};
 use crate::config::{Credentials, Spec, Updates};
 use crate::context::Context;
 use crate::database::SnapshotId;
@@ -320,42 +320,10 @@ fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) 
     preflight(context)?;
     refuse_masked(context, &updates, &plan)?;
     if !plan.prepare.is_empty() {
-        let terms = Terms::of(context, &plan, &spec);
-        let fits = staged.take_if(|(_, staged, _)| Some(&*staged) == terms.as_ref());
-        if let Some((staged, _, _downloads)) = fits {
-            let dir = context.layout.versions.join(facts.dir_for(&errand.target));
-            if facts.active.as_ref() == Some(&errand.target) && manifest::is_open(&dir) {
-                warn_of_running(context, &dir);
-            }
-            staged.publish(&context.site(&updates, false)?)?;
-            plan.prepare.iter().for_each(|step| context.report.done(&step.describe()));
-        } else {
-            let checked = if plan.fetches() { Ok(()) } else { prepare::run(&context.site(&updates, false)?, &plan) };
-            match checked {
-                // A version on disk that is damaged is downloaded again.
-                Err(error) if error.code == Code::Damaged => {
-                    context.report.warn(&error.to_string());
-                    facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
-                        known.intact = false;
-                    });
-                    plan = replan(context, &updates, errand, &facts)?;
-                }
-                other => other?,
-            }
-            if let Some(terms) = Terms::of(context, &plan, &spec) {
-                return Ok(Pass::Download(Box::new(Order { updates, plan, facts, terms })));
-            }
+        match prepared(context, errand, updates, staged, plan, facts, &spec)? {
+            Prepared::Ready(now) => (updates, plan, facts) = *now,
+            Prepared::Download(order) => return Ok(Pass::Download(order)),
         }
-        facts = self::facts(context, &updates, errand)?;
-        plan = replan(context, &updates, errand, &facts)?;
-        if plan.fetches() {
-            return Err(unreadable(
-                context,
-                errand,
-                "it was just installed, but some of its files are missing or wrong",
-            ));
-        }
-        plan.prepare.clear();
     }
     let has_unit = facts.find(&errand.target).is_none_or(|target| target.unit.is_some());
     let target_dir = context.layout.versions.join(facts.dir_for(&errand.target));
@@ -466,32 +434,13 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<Option
             let mut status = updates.status().clone();
             if plan.from != plan.to {
                 record::note_left(&mut status, plan.from.as_ref(), errand.insist, context.host.now());
-                updates.set_status(&status);
             }
             if let (Some(reason), Some(left)) = (&errand.refuse_left, &plan.from) {
-                let mut status = updates.status().clone();
-                if let Some(last) = &mut status.last_result {
-                    last.outcome = Outcome::RolledBack;
-                    last.message = Some(reason.clone());
-                    last.error_code = errand.trusted_snapshot.as_ref().map(|_| Code::Unhealthy.as_str().to_owned());
-                }
                 // Going back is no new target: what was refused stays so, and the version left counts on.
                 status.refused = refused;
-                status.refused.retain(|refused| plan.to.as_ref() != Some(&refused.revision));
-                record::add_refusal(&mut status, left, reason, "rolled_back", context.host.now());
-                // A fall of the version gone back to must not lead forward to the one just refused.
-                status.watch = None;
-                for (dir, is_failed) in plan.switch.iter().filter_map(|step| match step {
-                    Step::Snapshot { dir, failed, .. } => Some((dir, *failed)),
-                    _ => None,
-                }) {
-                    if is_failed {
-                        let place = directory::of(&context.layout.versions.join(dir));
-                        record::add_failed_rows(&mut status, left, &place);
-                    }
-                }
-                updates.set_status(&status);
+                refuse_left(context, errand, plan, &mut status, left, reason);
             }
+            updates.set_status(&status);
             Ok(Next { config: Some(updates.render()), credentials: context.next_credentials()? })
         },
         &mut |journal| recovery::write_failure(context, journal),
@@ -519,6 +468,88 @@ fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<Option
                 }
             };
             Err(if recorded { error.recorded() } else { error })
+        }
+    }
+}
+
+/// The version that a plan needs.
+enum Prepared {
+    /// It is on the disk, and planned with.
+    Ready(Box<(Updates, Plan, Facts)>),
+    /// It must be downloaded first.
+    Download(Box<Order>),
+}
+
+/// Publishes what was downloaded for `plan`, or checks what is on the disk, and plans again with it.
+fn prepared(
+    context: &Context,
+    errand: &Errand<'_>,
+    updates: Updates,
+    staged: &mut Fetched,
+    mut plan: Plan,
+    mut facts: Facts,
+    spec: &Spec,
+) -> Result<Prepared> {
+    let terms = Terms::of(context, &plan, spec);
+    let fits = staged.take_if(|(_, staged, _)| Some(&*staged) == terms.as_ref());
+    if let Some((staged, _, _downloads)) = fits {
+        let dir = context.layout.versions.join(facts.dir_for(&errand.target));
+        if facts.active.as_ref() == Some(&errand.target) && manifest::is_open(&dir) {
+            warn_of_running(context, &dir);
+        }
+        staged.publish(&context.site(&updates, false)?)?;
+        plan.prepare.iter().for_each(|step| context.report.done(&step.describe()));
+    } else {
+        let checked = if plan.fetches() { Ok(()) } else { prepare::run(&context.site(&updates, false)?, &plan) };
+        match checked {
+            // A version on disk that is damaged is downloaded again.
+            Err(error) if error.code == Code::Damaged => {
+                context.report.warn(&error.to_string());
+                facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+                    known.intact = false;
+                });
+                plan = replan(context, &updates, errand, &facts)?;
+            }
+            other => other?,
+        }
+        if let Some(terms) = Terms::of(context, &plan, spec) {
+            return Ok(Prepared::Download(Box::new(Order { updates, plan, facts, terms })));
+        }
+    }
+    facts = self::facts(context, &updates, errand)?;
+    plan = replan(context, &updates, errand, &facts)?;
+    if plan.fetches() {
+        return Err(unreadable(context, errand, "it was just installed, but some of its files are missing or wrong"));
+    }
+    plan.prepare.clear();
+    Ok(Prepared::Ready(Box::new((updates, plan, facts))))
+}
+
+/// Writes down that `left` was gone back from, for `reason`, and keeps what it wrote.
+fn refuse_left(
+    context: &Context,
+    errand: &Errand<'_>,
+    plan: &Plan,
+    status: &mut Status,
+    left: &Revision,
+    reason: &str,
+) {
+    if let Some(last) = &mut status.last_result {
+        last.outcome = Outcome::RolledBack;
+        last.message = Some(reason.to_owned());
+        last.error_code = errand.trusted_snapshot.as_ref().map(|_| Code::Unhealthy.as_str().to_owned());
+    }
+    status.refused.retain(|refused| plan.to.as_ref() != Some(&refused.revision));
+    record::add_refusal(status, left, reason, "rolled_back", context.host.now());
+    // A fall of the version gone back to must not lead forward to the one just refused.
+    status.watch = None;
+    for (dir, is_failed) in plan.switch.iter().filter_map(|step| match step {
+        Step::Snapshot { dir, failed, .. } => Some((dir, *failed)),
+        _ => None,
+    }) {
+        if is_failed {
+            let place = directory::of(&context.layout.versions.join(dir));
+            record::add_failed_rows(status, left, &place);
         }
     }
 }
@@ -624,7 +655,8 @@ fn preflight(context: &Context) -> Result<()> {
         if mount.read_only {
             return Err(Error::new(Code::ReadOnly, format!("{} is on a file system mounted read-only", dir.display()))
                 .advise(if machine::is_confined() {
-                    machine::read_only_advice()
+                    "run `teleport-update enable` by hand, which allows teleport-update.service to write there; if that is \
+                     not enough, add the directory to ReadWritePaths= (`systemctl edit teleport-update.service`)"
                 } else if versions || !layout.is_movable(dir) {
                     "remount it writable"
                 } else {

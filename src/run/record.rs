@@ -83,36 +83,41 @@ pub(crate) fn settled(
             to: Some(to.clone()),
             run: None,
         });
-        // Rows of a failed version whose place its new snapshot has taken are beside it.
-        let snapshots = plan.switch.iter().filter_map(|step| match step {
-            Step::Snapshot { dir, .. } => Some(dir),
-            _ => None,
-        });
-        for dir in snapshots {
-            let here = |rows: &FailedRows| Path::new(&rows.path).parent().is_some_and(|parent| parent.ends_with(dir));
-            let Some(rows) = status.failed_rows.iter().find(|rows| here(rows)).cloned() else { continue };
-            status.failed_rows.retain(|rows| !here(rows));
-            if let Some(version_dir) = Path::new(&rows.path).parent() {
-                note_failed_rows(&mut status, &rows.revision, version_dir, true);
-            }
-        }
-        let retired: Vec<&str> = plan
-            .after
-            .iter()
-            .filter_map(|step| match step {
-                Step::Retire { dir } => Some(dir.as_str()),
-                _ => None,
-            })
-            .collect();
-        // What an operator has removed is told no more, nor what goes with its version because it is old.
-        let is_retired = |rows: &FailedRows| retired.iter().any(|dir| rows.path.contains(&format!("/{dir}/")));
-        status.failed_rows.retain(|rows| {
-            let place = Path::new(&rows.path);
-            place.try_exists().unwrap_or(true) && (!is_retired(rows) || evidence::is_kept(place, now))
-        });
+        move_failed_rows(&mut status, plan, now);
     }
     updates.set_spec(&spec);
     updates.set_status(&status);
+}
+
+/// Follows what failed versions wrote: to where this plan's steps have put it, and out of the list once it is gone.
+fn move_failed_rows(status: &mut Status, plan: &Plan, now: Timestamp) {
+    // Rows of a failed version whose place its new snapshot has taken are beside it.
+    let snapshots = plan.switch.iter().filter_map(|step| match step {
+        Step::Snapshot { dir, .. } => Some(dir),
+        _ => None,
+    });
+    for dir in snapshots {
+        let here = |rows: &FailedRows| Path::new(&rows.path).parent().is_some_and(|parent| parent.ends_with(dir));
+        let Some(rows) = status.failed_rows.iter().find(|rows| here(rows)).cloned() else { continue };
+        status.failed_rows.retain(|rows| !here(rows));
+        if let Some(version_dir) = Path::new(&rows.path).parent() {
+            note_failed_rows(status, &rows.revision, version_dir, true);
+        }
+    }
+    let retired: Vec<&str> = plan
+        .after
+        .iter()
+        .filter_map(|step| match step {
+            Step::Retire { dir } => Some(dir.as_str()),
+            _ => None,
+        })
+        .collect();
+    // What an operator has removed is told no more, nor what goes with its version because it is old.
+    let is_retired = |rows: &FailedRows| retired.iter().any(|dir| rows.path.contains(&format!("/{dir}/")));
+    status.failed_rows.retain(|rows| {
+        let place = Path::new(&rows.path);
+        place.try_exists().unwrap_or(true) && (!is_retired(rows) || evidence::is_kept(place, now))
+    });
 }
 
 /// A run that was undone: what the journal tells of it.

@@ -1,6 +1,7 @@
 //! Black-box tests: the real binary, on real files, against a cluster on loopback, in images, cells and beds.
 //! They are one program: each further one would be linked with SQLite, TLS and the updater once more.
 #![allow(clippy::disallowed_methods, reason = "the tests are outside the host that they test")]
+#![allow(clippy::too_many_lines, reason = "a life of a host is told in one go")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
 mod agent;
@@ -11,4 +12,5 @@ mod docs;
 mod download;
 mod images;
 mod packaging;
+mod rooms;
 mod support;

@@ -39,7 +39,7 @@ impl Bed {
         let dir = tempfile::tempdir().unwrap();
         let host = Host::current();
         let layout = Layout::new(dir.path(), None, None).unwrap();
-        let report = Report::new(&host, Format::Text, false);
+        let report = Report::new(|name| host.var(name), Format::Text, false);
         let bed = Self { dir, host, layout, report, signals: Signals::never() };
         for version in ["1.0.0", "2.0.0"] {
             durable::create_dir_all(&bed.version(version).join("bin")).unwrap();

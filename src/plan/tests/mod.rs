@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::facts::{Agent, Facts, Installed, Name, UnitFact};
 use super::*;
+use crate::report::{Code, Error};
 use protocol::Edition;
 
 fn revision(version: &str) -> Revision {

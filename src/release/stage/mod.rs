@@ -231,6 +231,16 @@ fn transfer(
     told();
     drop(unpacker);
     let (fetched, unpacked) = (fetched.ok_or_else(|| broke(origin))?, unpacked.ok_or_else(|| broke(origin))?);
+    judged(origin, announced, fetched, unpacked)
+}
+
+/// What came of a transfer that ended: a wrong digest says more than what unpacking met.
+fn judged(
+    origin: &Origin,
+    announced: Digest,
+    fetched: Fetched,
+    unpacked: Result<Unpacked>,
+) -> Result<(Fetched, Unpacked)> {
     if fetched.digest != announced {
         // An archive that ends before its end, from a server that did not say where that is.
         if fetched.open_ended && unpacked.as_ref().is_err_and(|error| error.code == Code::ArchiveInvalid) {

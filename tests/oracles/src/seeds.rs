@@ -49,6 +49,7 @@ pub fn write(dir: &Path) {
 
 type Seeds = Vec<(String, Vec<u8>)>;
 
+#[allow(clippy::too_many_lines, reason = "a list")]
 fn all() -> Vec<(&'static str, Seeds)> {
     let archives: Seeds = hostile::corpus()
         .into_iter()

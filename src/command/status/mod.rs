@@ -1,0 +1,258 @@
+//! `status`: versions, settings and the last result; offline, without root, in at most a second (SPEC §9).
+
+mod report;
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::cli::{OutputFormat, Status as Args};
+use crate::command::version;
+use crate::config::Updates;
+use crate::config::status::Status;
+use crate::context::Context;
+use crate::context::awaited;
+use crate::host::lock;
+use crate::host::process::Process;
+use crate::inspect;
+use crate::plan::decide::{self, Ask, Decision};
+use crate::report::{Code, Result};
+use crate::run::cluster_client;
+use crate::store::manifest::Manifest;
+use crate::store::publish;
+use protocol::Revision;
+use protocol::find::Directive;
+use report::{Held, StatusReport};
+
+/// How long the cluster may take: `status` answers within a second in all.
+const PATIENCE: Duration = Duration::from_millis(800);
+/// Exit status of `--err-if-should-update-now` when an update is due.
+const UPDATE_DUE: u8 = 3;
+
+/// Runs the command.
+pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
+    let (updates, is_readable) = match inspect::open(context) {
+        Ok(updates) => (updates, true),
+        // What may not be read is null.
+        Err(error) if error.code == Code::Permission => {
+            context.report.warn(&error.to_string());
+            (Updates::empty(&context.layout.config_file()), false)
+        }
+        Err(error) => return Err(error),
+    };
+    let directive = directive(context, &updates);
+    let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive));
+    let mut status = gather(context, &updates, directive.as_ref());
+    if !is_readable {
+        status = StatusReport {
+            agent_updates_enabled: None,
+            pinned: None,
+            refused: None,
+            delayed: None,
+            held: None,
+            failed_updaters: None,
+            failed_rows: None,
+            recovery_pending: None,
+            update_in_progress: None,
+            ..status
+        };
+    }
+    let format =
+        args.format.unwrap_or(if std::io::stdout().is_terminal() { OutputFormat::Text } else { OutputFormat::Json });
+    let text = match format {
+        OutputFormat::Json => format!("{:#}\n", json!(status)),
+        OutputFormat::Yaml => yaml(&json!(status)),
+        OutputFormat::Text => {
+            let silent = updates.spec().enabled.then(|| inspect::silent_timer(context)).flatten();
+            status.text(silent.into_iter().chain(awaited(context)))
+        }
+    };
+    version::print(text.as_bytes())?;
+    Ok(if args.err_if_should_update_now && due { UPDATE_DUE } else { 0 })
+}
+
+/// Whether a run downloads, which needs no lock.
+fn is_downloading(context: &Context) -> bool {
+    let entries = std::fs::read_dir(&context.layout.versions).into_iter().flatten().flatten();
+    let mut staged = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(publish::STAGING_PREFIX));
+    staged.any(|entry| lock::holder(&entry.path()).is_ok_and(|holder| holder.is_some()))
+}
+
+/// That runs wait for the lock, where no run takes so long.
+fn awaited(context: &Context) -> Option<String> {
+    let since = awaited::since(context).filter(|since| awaited::is_long(context, *since))?;
+    Some(format!("no run has been able to start since {since}: another run holds the lock"))
+}
+
+/// What the cluster wants, if it says so in time.
+fn directive(context: &Context, updates: &Updates) -> Option<Directive> {
+    updates.spec().proxy.as_ref()?;
+    let asked = cluster_client::client(context, updates.spec())
+        .and_then(|client| cluster_client::directive(context, updates.spec(), &client, Some(PATIENCE)));
+    match asked {
+        Ok(directive) => Some(directive),
+        Err(error) => {
+            context.report.warn(&format!("cannot get the desired version from the cluster: {error}"));
+            None
+        }
+    }
+}
+
+/// Whether `update`, run now, would change something.
+fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
+    let spec = updates.spec();
+    if !spec.enabled || spec.pinned {
+        return false;
+    }
+    let facts = match inspect::facts(context, updates, inspect::Depth::Move, None) {
+        Ok(facts) => facts,
+        Err(error) => {
+            context.report.warn(&format!("cannot find out whether an update is due: {error}"));
+            return false;
+        }
+    };
+    let Ok(wanted) = cluster_client::revision(directive, facts.active.as_ref(), None) else {
+        return false;
+    };
+    let wish = Ask { wanted: wanted.clone(), in_window: directive.in_window, insist: false, announced: None };
+    matches!(decide::decide(&facts, &wish, spec.min_version.as_ref()), Decision::Go)
+        && facts.active.as_ref() != Some(&wanted)
+}
+
+fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -> StatusReport {
+    let (spec, status) = (updates.spec(), updates.status());
+    // What may not be read is null, and what cannot be is told.
+    let installed = inspect::installed_now(context, updates).unwrap_or_else(|error| {
+        if error.code != Code::Permission {
+            context.report.warn(&error.to_string());
+        }
+        Vec::new()
+    });
+    let active = inspect::active(updates, &installed);
+    let desired = directive.and_then(|directive| cluster_client::revision(directive, active.as_ref(), None).ok());
+    let edition = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.edition.as_str());
+    let desired_version = desired.as_ref().map(|desired| &desired.version);
+    let running = running(context, updates);
+    let run = lock::run_of(&context.lock_path()).ok();
+    StatusReport {
+        agent_version_installed: spec.active_version.as_ref().map(ToString::to_string),
+        agent_version_desired: desired_version
+            .or(directive.map(|directive| &directive.version))
+            .map(ToString::to_string),
+        agent_version_previous: status.previous.as_ref().map(|previous| previous.version.to_string()),
+        agent_edition_installed: edition(&active),
+        agent_edition_desired: edition(&desired),
+        agent_edition_previous: edition(&status.previous),
+        agent_update_time_last: status.last_update_time.map(|time| time.to_string()),
+        agent_update_time_jitter: directive.map(|directive| directive.jitter_seconds),
+        agent_updates_enabled: Some(spec.enabled),
+        proxy: spec.proxy.clone(),
+        group: spec.group.clone(),
+        base_url: spec.base_url.clone(),
+        pinned: Some(spec.pinned),
+        in_window: directive.map(|directive| directive.in_window),
+        last_result: status.last_result.as_ref().map(Into::into),
+        refused: Some(status.refused.iter().map(Into::into).collect()),
+        delayed: Some(status.delayed.iter().map(Into::into).collect()),
+        held: Some(held(status, active.as_ref(), context.host.now())),
+        failed_updaters: Some(status.failed_updaters.iter().map(Into::into).collect()),
+        failed_rows: Some(status.failed_rows.iter().map(Into::into).collect()),
+        agent_running: running.as_ref().map(|(running, _)| *running),
+        agent_version_running: running.and_then(|(_, version)| version),
+        agent_version_linked: linked(context),
+        agent_replaced_by: active.as_ref().and_then(|_| inspect::replaced(context)),
+        watch_until: status.watch.as_ref().map(|watch| watch.until.to_string()),
+        recovery_pending: Some(context.is_interrupted()),
+        update_in_progress: run.map(|run| run.is_some() || is_downloading(context)),
+        lock_awaited_since: awaited::since(context).map(|since| since.to_string()),
+        updater_version: env!("CARGO_PKG_VERSION"),
+        updater_path: context.host.exe.clone(),
+    }
+}
+
+/// Versions that were left of late, of which a return is held now.
+fn held(status: &Status, active: Option<&Revision>, now: Timestamp) -> Vec<Held> {
+    let left: Vec<_> = status.left.iter().map(|left| (left.revision.clone(), left.time)).collect();
+    let mut found: Vec<Held> = Vec::new();
+    for (revision, _) in left.iter().filter(|(revision, _)| Some(revision) != active) {
+        let held = decide::held_until(&left, active, now, revision).map(|until| Held {
+            version: revision.version.to_string(),
+            edition: revision.edition.as_str(),
+            until: until.to_string(),
+        });
+        found.extend(held.filter(|held| !found.contains(held)));
+    }
+    found
+}
+
+/// Whether the agent runs, and which version its process is of; `None` where that cannot be seen.
+fn running(context: &Context, updates: &Updates) -> Option<(bool, Option<String>)> {
+    if context.layout.is_image() {
+        return None;
+    }
+    let state = context.service(updates).ok()?.state(&context.stop_proof().ok()?).ok()?;
+    let exe = state
+        .main_pid
+        .and_then(|pid| Process::by_pid(pid).ok()??.behind_emulator().ok())
+        .and_then(|process| process.exe);
+    let version = exe.and_then(|exe| {
+        let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;
+        version_in(context, dir.as_os_str().to_str()?)
+    });
+    Some((state.running, version))
+}
+
+/// The version that the `teleport` link leads to.
+fn linked(context: &Context) -> Option<String> {
+    let target = std::fs::read_link(context.layout.link_dir.join("teleport")).ok()?;
+    let rest = target.strip_prefix(context.layout.inside(&context.layout.versions)).ok()?;
+    version_in(context, rest.components().next()?.as_os_str().to_str()?)
+}
+
+fn version_in(context: &Context, dir: &str) -> Option<String> {
+    let manifest = Manifest::read(&context.layout.versions.join(Path::new(dir)));
+    manifest.map(|manifest| manifest.version.to_string()).ok().or_else(|| Some(dir.split('_').next()?.to_owned()))
+}
+
+/// YAML of a value whose strings are all quoted as JSON does, which is YAML too.
+pub(crate) fn yaml(value: &Value) -> String {
+    fn write(value: &Value, indent: usize, out: &mut String) {
+        let pad = "  ".repeat(indent);
+        match value {
+            Value::Object(object) if !object.is_empty() => {
+                for (key, value) in object {
+                    *out += &format!("{pad}{key}:");
+                    nested(value, indent, out);
+                }
+            }
+            Value::Array(items) if !items.is_empty() => {
+                for item in items {
+                    let mut inner = String::new();
+                    write(item, indent + 1, &mut inner);
+                    let inner = inner.strip_prefix(&"  ".repeat(indent + 1)).unwrap_or(&inner);
+                    *out += &format!("{pad}- {inner}");
+                }
+            }
+            scalar => *out += &format!("{pad}{scalar}\n"),
+        }
+    }
+    fn nested(value: &Value, indent: usize, out: &mut String) {
+        match value {
+            Value::Object(object) if !object.is_empty() => {
+                out.push('\n');
+                write(value, indent + 1, out);
+            }
+            Value::Array(items) if !items.is_empty() => {
+                out.push('\n');
+                write(value, indent + 1, out);
+            }
+            scalar => *out += &format!(" {scalar}\n"),
+        }
+    }
+    let mut out = String::new();
+    write(value, 0, &mut out);
+    out
+}

@@ -1,0 +1,227 @@
+//! What `status` says: the keys of its JSON, in their order, and the same for people.
+
+use protocol::Revision;
+use serde::Serialize;
+
+use crate::config::status::{FailedRows, FailedUpdater, LastResult, Refused};
+use crate::run::reexec::MAX_FAILURES;
+
+/// One look at an installation. `null` is what is not known, or may not be read.
+#[derive(Debug, Serialize)]
+pub(super) struct StatusReport {
+    // RFD 0169's nine keys, first and exactly so named.
+    pub agent_version_installed: Option<String>,
+    pub agent_version_desired: Option<String>,
+    pub agent_version_previous: Option<String>,
+    pub agent_edition_installed: Option<&'static str>,
+    pub agent_edition_desired: Option<&'static str>,
+    pub agent_edition_previous: Option<&'static str>,
+    pub agent_update_time_last: Option<String>,
+    pub agent_update_time_jitter: Option<u32>,
+    pub agent_updates_enabled: Option<bool>,
+    // What operators ask for.
+    pub proxy: Option<String>,
+    pub group: Option<String>,
+    pub base_url: Option<String>,
+    pub pinned: Option<bool>,
+    pub in_window: Option<bool>,
+    pub last_result: Option<Ended>,
+    pub refused: Option<Vec<Waiting>>,
+    pub delayed: Option<Vec<Waiting>>,
+    pub held: Option<Vec<Held>>,
+    pub failed_updaters: Option<Vec<Updater>>,
+    pub failed_rows: Option<Vec<Kept>>,
+    pub agent_running: Option<bool>,
+    pub agent_version_running: Option<String>,
+    pub agent_version_linked: Option<String>,
+    pub agent_replaced_by: Option<String>,
+    pub watch_until: Option<String>,
+    pub recovery_pending: Option<bool>,
+    pub update_in_progress: Option<bool>,
+    pub lock_awaited_since: Option<String>,
+    pub updater_version: &'static str,
+    pub updater_path: std::path::PathBuf,
+}
+
+/// How the last run ended.
+#[derive(Debug, Serialize)]
+pub(super) struct Ended {
+    time: String,
+    outcome: String,
+    error_code: Option<String>,
+    message: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+impl From<&LastResult> for Ended {
+    fn from(last: &LastResult) -> Self {
+        let version = |revision: &Revision| revision.version.to_string();
+        Self {
+            time: last.time.to_string(),
+            outcome: last.outcome.to_string(),
+            error_code: last.error_code.clone(),
+            message: last.message.clone(),
+            from: last.from.as_ref().map(version),
+            to: last.to.as_ref().map(version),
+        }
+    }
+}
+
+/// A version that is not tried again yet.
+#[derive(Debug, Serialize)]
+pub(super) struct Waiting {
+    version: String,
+    edition: &'static str,
+    reason: String,
+    error_code: String,
+    time: String,
+    count: u32,
+    retry_at: String,
+}
+
+impl From<&Refused> for Waiting {
+    fn from(refused: &Refused) -> Self {
+        Self {
+            version: refused.revision.version.to_string(),
+            edition: refused.revision.edition.as_str(),
+            reason: refused.reason.clone(),
+            error_code: refused.error_code.clone(),
+            time: refused.time.to_string(),
+            count: refused.count,
+            retry_at: refused.retry_at.to_string(),
+        }
+    }
+}
+
+/// A version that was left a short time ago, and is not returned to yet.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Held {
+    pub version: String,
+    pub edition: &'static str,
+    pub until: String,
+}
+
+/// An updater that failed.
+#[derive(Debug, Serialize)]
+pub(super) struct Updater {
+    sha256: String,
+    count: u32,
+    passed_over: bool,
+}
+
+impl From<&FailedUpdater> for Updater {
+    fn from(failed: &FailedUpdater) -> Self {
+        Self { sha256: failed.sha256.to_string(), count: failed.count, passed_over: failed.count >= MAX_FAILURES }
+    }
+}
+
+/// A database of a failed version that is kept.
+#[derive(Debug, Serialize)]
+pub(super) struct Kept {
+    version: String,
+    path: String,
+}
+
+impl From<&FailedRows> for Kept {
+    fn from(rows: &FailedRows) -> Self {
+        Self { version: rows.revision.version.to_string(), path: rows.path.clone() }
+    }
+}
+
+/// A label and what stands beside it.
+type Row = (&'static str, String);
+
+impl StatusReport {
+    /// The lines for people. `attention`: what an operator should look at, besides what is in the report.
+    pub(super) fn text(&self, attention: impl Iterator<Item = String>) -> String {
+        let mut rows = self.state();
+        rows.extend(self.last_result.as_ref().map(Ended::row));
+        rows.extend(self.waits());
+        if self.recovery_pending == Some(true) {
+            let what = "a run was interrupted: run `teleport-update recover`, or wait for the next run";
+            rows.push(("Attention", what.into()));
+        }
+        if let Some(by) = &self.agent_replaced_by {
+            let what = format!("{by}: run `teleport-update enable` to replace it with the managed version");
+            rows.push(("Attention", what));
+        }
+        rows.extend(attention.map(|why| ("Attention", why)));
+        rows.push(("Updater", self.updater_version.into()));
+        rows.into_iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect()
+    }
+
+    fn state(&self) -> Vec<Row> {
+        let running = match (self.agent_running, &self.agent_version_running) {
+            (Some(true), None) => "yes (a version that teleport-update did not install)".into(),
+            (Some(true), Some(version)) => version.clone(),
+            (Some(false), _) => "no".into(),
+            (None, _) => unknown(),
+        };
+        let updates = match (self.agent_updates_enabled, self.pinned) {
+            (Some(true), Some(true)) => "enabled, pinned",
+            (Some(false), Some(true)) => "disabled, pinned",
+            (Some(true), _) => "enabled",
+            (Some(false), _) => "disabled",
+            (None, _) => "-",
+        };
+        let window = self.in_window.map(|open| if open { "yes" } else { "no" });
+        vec![
+            ("Installed", both(&self.agent_version_installed, self.agent_edition_installed)),
+            ("Running", running),
+            ("Desired", both(&self.agent_version_desired, self.agent_edition_desired)),
+            ("Previous", both(&self.agent_version_previous, self.agent_edition_previous)),
+            ("Updates", updates.into()),
+            ("Cluster", self.proxy.clone().unwrap_or_else(unknown)),
+            ("Group", self.group.clone().unwrap_or_else(unknown)),
+            ("Window open", window.map_or_else(unknown, str::to_owned)),
+            ("Last update", self.agent_update_time_last.clone().unwrap_or_else(unknown)),
+        ]
+    }
+
+    /// What waits, is no longer used, or is kept.
+    fn waits(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (list, label) in [(&self.refused, "Refused"), (&self.delayed, "Delayed")] {
+            rows.extend(list.iter().flatten().map(|waiting| {
+                let Waiting { version, reason, count, retry_at, .. } = waiting;
+                (label, format!("{version} ({reason}), failed {count} time(s), next attempt {retry_at}"))
+            }));
+        }
+        rows.extend(self.held.iter().flatten().map(|Held { version, until, .. }| {
+            let why = "this host switched back and forth between versions several times in the last two days";
+            ("Delayed", format!("{version}: {why}; next attempt {until}, or run `update --now`"))
+        }));
+        let unused = self.failed_updaters.iter().flatten().filter(|updater| updater.passed_over);
+        rows.extend(unused.map(|Updater { sha256, count, .. }| {
+            let what = "and is no longer used; the package's own updater is used instead";
+            ("Not used", format!("the updater with SHA-256 {sha256} failed {count} time(s) {what}"))
+        }));
+        rows.extend(self.failed_rows.iter().flatten().map(|Kept { version, path }| {
+            ("Kept data", format!("the database of {version} from before its rollback is in {path}"))
+        }));
+        rows
+    }
+}
+
+impl Ended {
+    fn row(&self) -> Row {
+        let mut line = format!("{} at {}", self.outcome.replace('_', " "), self.time);
+        if let Some(message) = self.message.as_deref().filter(|message| !message.is_empty()) {
+            line += &format!(": {message} [{}]", self.error_code.as_deref().unwrap_or_default());
+        }
+        ("Last result", line)
+    }
+}
+
+fn unknown() -> String {
+    "-".into()
+}
+
+fn both(version: &Option<String>, edition: Option<&str>) -> String {
+    match (version, edition) {
+        (None, _) => unknown(),
+        (Some(version), None) => version.clone(),
+        (Some(version), Some(edition)) => format!("{version} ({edition})"),
+    }
+}
