@@ -192,7 +192,7 @@ lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of d
 
 .PHONY: docs
 docs: build ## The crates' documentation (a broken link is an error) and the manual page
-	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --workspace --no-deps
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc $(CARGO_FLAGS) --workspace --no-deps --document-private-items
 	@mkdir -p $(TARGET_DIR)/man
 	$(TARGET_DIR)/$(NATIVE)/debug/teleport-update man >$(TARGET_DIR)/man/teleport-update.8
 

@@ -152,7 +152,7 @@ impl Layout {
     }
 
     /// The real path of a place that may be the agent's user's: in an image all links are followed, on a host those alone
-    /// that nobody but root can exchange. What lies behind another is worked on with its owner's rights ([`acting`]).
+    /// that nobody but root can exchange. What lies behind another is worked on with its owner's rights ([`super::acting`]).
     pub fn agents(&self, inside: &Path) -> PathBuf {
         path::own_path(&self.root, inside)
     }

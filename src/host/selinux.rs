@@ -55,7 +55,7 @@ fn read(path: &Path) -> Option<String> {
     Some(text.trim_end_matches('\0').to_owned())
 }
 
-/// `context` (user:role:type[:level]) with `wanted` in the place of `present`; `None` if its type is another.
+/// `context` (`user:role:type[:level]`) with `wanted` in the place of `present`; `None` if its type is another.
 fn with_type(context: &str, present: &str, wanted: &str) -> Option<String> {
     let mut parts = context.splitn(4, ':');
     let (user, role, kind) = (parts.next()?, parts.next()?, parts.next()?);
