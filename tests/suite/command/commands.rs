@@ -4,18 +4,11 @@ use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
+use crate::support::look::{binary, link};
 use crate::support::{Image, Rig, sql_of};
 use serde_json::{Value, json};
 use test_cluster::archive::Archive;
 use test_cluster::directive::Find;
-
-fn link(path: &Path) -> String {
-    std::fs::read_link(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
-}
-
-fn binary(version: &str, name: &str) -> String {
-    format!("/var/lib/teleport/versions/{version}/bin/{name}")
-}
 
 fn agent(image: &Image) -> String {
     link(&image.path("/usr/local/bin/teleport"))

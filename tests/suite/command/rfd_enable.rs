@@ -1,9 +1,9 @@
 //! RFD 0169, the sixteen steps of `enable`, as SPEC §5 changes them: a test or more for each, named after it.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::support::look::{binary, link, names, property, until};
 use crate::support::{self, Image, Rig, sql_of};
 use serde_json::json;
 use test_cluster::archive::Archive;
@@ -25,39 +25,9 @@ fn program(version: &str) -> Vec<u8> {
     [&test_cluster::agent_program()[..], format!("\nTOYAGENT {trailer}\n").as_bytes()].concat()
 }
 
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + SOON;
-    while !condition() {
-        assert!(Instant::now() < end, "not within {SOON:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn link(path: &Path) -> String {
-    std::fs::read_link(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
-}
-
-fn binary(version: &str, name: &str) -> String {
-    format!("/var/lib/teleport/versions/{version}/bin/{name}")
-}
-
 /// The value behind `key: ` in a YAML file of ours, at whatever depth.
 fn value(yaml: &str, key: &str) -> Option<String> {
     yaml.lines().find_map(|line| line.trim_start().strip_prefix(&format!("{key}: "))).map(str::to_owned)
-}
-
-/// Names in a directory that a test did not put there by hand, sorted.
-fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-fn property(rig: &Rig, name: &str) -> String {
-    rig.bed.sh(&format!("systemctl show -P {name} teleport")).trim().to_owned()
 }
 
 /// A host with an agent that nobody manages: plain binaries, a foreign link, a unit in `/etc`, a running process.

@@ -4,9 +4,9 @@
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::support::look::{binary, link, names, property, until};
 use crate::support::{Image, Rig, sql_of, tree};
 use protocol::{Edition, Revision, turn};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
@@ -18,39 +18,10 @@ use test_cluster::misbehaviour::Misbehaviour;
 /// Longest wait for an event that is on its way.
 const SOON: Duration = Duration::from_secs(30);
 
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + SOON;
-    while !condition() {
-        assert!(Instant::now() < end, "not within {SOON:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn link(path: &Path) -> String {
-    std::fs::read_link(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
-}
-
-fn binary(version: &str, name: &str) -> String {
-    format!("/var/lib/teleport/versions/{version}/bin/{name}")
-}
-
 /// The value behind `key: ` in a YAML file of ours, at whatever depth.
 fn value(yaml: &str, key: &str) -> Option<String> {
     let value = yaml.lines().find_map(|line| line.trim_start().strip_prefix(&format!("{key}: ")))?;
     Some(value.trim_matches('"').to_owned())
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-fn property(rig: &Rig, name: &str) -> String {
-    rig.bed.sh(&format!("systemctl show -P {name} teleport")).trim().to_owned()
 }
 
 /// The tree but the lock file, which names its last holder, and what `updates.yaml` says happened.

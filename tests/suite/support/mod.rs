@@ -3,6 +3,7 @@
 pub(crate) mod beds;
 pub(crate) mod go;
 pub(crate) mod life;
+pub(crate) mod look;
 pub(crate) mod package;
 pub(crate) mod repository;
 

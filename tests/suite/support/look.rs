@@ -1,0 +1,43 @@
+//! Small looks at a host, and the wait for what is on its way.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::Rig;
+
+/// Longest wait for an event that is on its way.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Waits for `condition`; `what` it is stands in the failure.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + SOON;
+    while !condition() {
+        assert!(Instant::now() < end, "not within {SOON:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Where a link leads.
+pub(crate) fn link(path: &Path) -> String {
+    std::fs::read_link(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
+}
+
+/// A program of a version, as links name it.
+pub(crate) fn binary(version: &str, name: &str) -> String {
+    format!("/var/lib/teleport/versions/{version}/bin/{name}")
+}
+
+/// The names in a directory, sorted.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A property that systemd shows of the agent's unit.
+pub(crate) fn property(rig: &Rig, name: &str) -> String {
+    rig.bed.sh(&format!("systemctl show -P {name} teleport")).trim().to_owned()
+}
