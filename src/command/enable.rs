@@ -207,10 +207,12 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
     spec.https_proxy = var("https_proxy").or(all.clone()).or(spec.https_proxy.take());
     spec.http_proxy = var("http_proxy").or(all).or(spec.http_proxy.take());
     spec.no_proxy = var("no_proxy").or(spec.no_proxy.take());
+    // Before the addresses are looked at: they hold none from here on.
+    let credentials = credentials(context, &known, spec)?;
     if let Some(url) = &spec.base_url {
         url.parse::<BaseUrl>()?.check_scheme(context.global.insecure || spec.insecure)?;
     }
-    context.credentials = credentials(context, &known, spec)?;
+    context.credentials = credentials;
     Ok(())
 }
 
