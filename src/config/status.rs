@@ -198,7 +198,7 @@ impl Status {
             database_busy: Busy::from_view(&view.at("database_busy")?)?,
             failed_updaters: {
                 let items = view.at("failed_updaters")?.items()?;
-                items.iter().map(FailedUpdater::from_view).collect::<Result<_>>()?
+                items.iter().filter_map(|item| FailedUpdater::from_view(item).transpose()).collect::<Result<_>>()?
             },
         })
     }
@@ -258,7 +258,8 @@ impl Watch {
         Ok(Some(Self {
             revision: needed_revision(view)?,
             until: view.needed("complete: until is missing", view.at("until")?.time()?)?,
-            snapshot: view.at("snapshot_sha256")?.parsed("64 hex digits")?,
+            // One that no updater wrote fits no backup: it must not keep a host from its updates.
+            snapshot: view.at("snapshot_sha256")?.text()?.and_then(|text| text.parse().ok()),
             previous: view.at("previous")?.revision()?,
             run: view.at("run")?.text()?,
             boot: view.at("boot")?.text()?,
@@ -356,9 +357,11 @@ impl Busy {
 }
 
 impl FailedUpdater {
-    fn from_view(view: &View<'_>) -> Result<Self> {
-        let sha256 = view.needed("complete: sha256 is missing", view.at("sha256")?.parsed("64 hex digits")?)?;
-        Ok(Self { sha256, count: view.at("count")?.integer()?.unwrap_or(1) })
+    /// `None` for what no updater wrote: it is the digest of no file.
+    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
+        let sha256 = view.at("sha256")?.text()?.and_then(|text| text.parse().ok());
+        let count = view.at("count")?.integer()?.unwrap_or(1);
+        Ok(sha256.map(|sha256| Self { sha256, count }))
     }
 
     fn to_node(&self) -> Node {
@@ -457,6 +460,24 @@ mod tests {
         assert_eq!(updates.status(), &full());
         updates.set_status(&Status::default());
         assert!(!updates.render().contains("status"));
+    }
+
+    #[test]
+    fn a_digest_that_is_none_keeps_no_host_from_its_updates() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut updates = Updates::read(&dir.path().join("u")).unwrap();
+        updates.set_status(&full());
+        let text = updates
+            .render()
+            .replace("snapshot_sha256: linked", "snapshot_sha256: of old")
+            .replace(&"ab".repeat(32), "ab");
+        assert!(text.contains("of old") && text.contains("sha256: ab\n"), "{text}");
+        crate::host::durable::write(updates.file(), text.as_bytes(), 0o644).unwrap();
+        let updates = Updates::read(updates.file()).unwrap();
+        let mut expected = full();
+        expected.failed_updaters.clear();
+        expected.watch.as_mut().unwrap().snapshot = None;
+        assert_eq!(updates.status(), &expected);
     }
 
     #[test]

@@ -184,10 +184,13 @@ pub(super) fn check_at_rest(db: &Path) -> Result<()> {
     twice(|| quick_check(&open_at_rest(db)?, db))
 }
 
-/// Does `work` again where it found damage: to SQLite a read that failed with EIO is damage (`SQLITE_IOERR_CORRUPTFS` ends as
-/// `SQLITE_CORRUPT`), and what goes by is not there a second time.
+/// Does `work` again where it met damage or an I/O error: to SQLite a read that failed with EIO is damage
+/// (`SQLITE_IOERR_CORRUPTFS` ends as `SQLITE_CORRUPT`), and what goes by is not there a second time. Errors: the first.
 pub(super) fn twice<T>(work: impl Fn() -> Result<T>) -> Result<T> {
-    work().or_else(|error| if error.code == Code::DatabaseInvalid { work() } else { Err(error) })
+    work().or_else(|first| match first.code {
+        Code::DatabaseInvalid | Code::Io => work().map_err(|_| first),
+        _ => Err(first),
+    })
 }
 
 /// True if waiting may help.

@@ -1025,3 +1025,19 @@ fn what_the_agents_user_puts_in_the_place_of_its_database_leads_root_nowhere() {
         assert_eq!(names(&others), ["sqlite.db"], "{what}");
     }
 }
+
+#[test]
+fn what_goes_by_is_not_there_a_second_time_and_a_lock_is_not_asked_twice() {
+    let tries = Cell::new(0);
+    let fails = |times: u32, code: Code| {
+        tries.set(0);
+        sqlite::twice(|| {
+            tries.set(tries.get() + 1);
+            if tries.get() <= times { Err(Error::new(code, format!("try {}", tries.get()))) } else { Ok(()) }
+        })
+        .map_err(|error| error.what)
+    };
+    assert_eq!((fails(1, Code::DatabaseInvalid), fails(1, Code::Io)), (Ok(()), Ok(())));
+    assert_eq!((fails(2, Code::DatabaseInvalid), tries.get()), (Err("try 1".to_owned()), 2));
+    assert_eq!((fails(1, Code::DatabaseBusy), tries.get()), (Err("try 1".to_owned()), 1));
+}

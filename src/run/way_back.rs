@@ -43,6 +43,7 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
         Ok(Next { config: Some(updates.render()), credentials: None })
     };
     let ran = execute::run(&site, &plan, "watch", settle, &mut |journal| recovery::write_failure(context, journal));
+    // A failure before the journal leaves the watch's `fell`: the next run tries again.
     ran.map_err(|undone| match undone.recovery {
         Some(recovery) => {
             undone.error.during(&fell).advise(format!("the rollback failed as well: {recovery}")).recorded()
