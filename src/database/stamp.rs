@@ -58,7 +58,7 @@ pub(crate) fn check_left(db: &Path, left: Option<Stamp>, snapshot_dir: &Path) ->
 /// `database_busy`: a program has come between the stop and the start.
 pub(super) fn used(db: &Path) -> Error {
     Error::new(Code::DatabaseBusy, format!("{} was opened while the agent was stopped for the update", db.display()))
-        .advise("make sure that nothing starts the agent or opens its database during an update, then run the command again")
+        .advise("find what started the agent or opened its database meanwhile, stop that, then run the command again")
 }
 
 /// Whether `db` is the file of `stamp` with nothing written to it or beside it.

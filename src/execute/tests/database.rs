@@ -91,9 +91,11 @@ fn a_restore_swaps_the_rows_and_its_undo_swaps_them_back_beside_the_snapshot() {
     assert!(evidence.failed);
     assert_eq!(kept, ["two", "later"]);
 
-    bed.commit(&restoring(&bed));
+    let (_, told) = bed.commit_told(&restoring(&bed));
     assert_eq!(rows(&bed.db()), ["two"]);
-    assert_eq!(backup(&bed, "1.0.0", "backup").1, ["one"]);
+    let (of_one, kept) = backup(&bed, "1.0.0", "backup");
+    assert_eq!(kept, ["one"]);
+    assert!(told.is_some() && told == of_one.id(), "the commit is told which backup was taken: {told:?}");
     assert!(!restore::prepared_path(&bed.db()).exists());
 }
 

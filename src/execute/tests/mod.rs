@@ -95,14 +95,18 @@ impl Bed {
 
     /// Runs `plan` to its commit.
     fn commit(&self, plan: &Plan) -> Finished {
-        run(
-            &self.site(),
-            plan,
-            "update",
-            &mut |_| Ok(Next { config: Some("next\n".into()), credentials: None }),
-            &mut |_| panic!("undone"),
-        )
-        .unwrap()
+        self.commit_told(plan).0
+    }
+
+    /// Runs `plan` to its commit, and gives what the commit is told: the snapshot that was taken.
+    fn commit_told(&self, plan: &Plan) -> (Finished, Option<SnapshotId>) {
+        let mut told = None;
+        let mut settle = |taken| {
+            told = taken;
+            Ok(Next { config: Some("next\n".into()), credentials: None })
+        };
+        let finished = run(&self.site(), plan, "update", &mut settle, &mut |_| panic!("undone")).unwrap();
+        (finished, told)
     }
 
     /// Runs `plan`, which fails just before its commit, after `last` has done something to the host.

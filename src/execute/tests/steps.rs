@@ -404,11 +404,13 @@ fn the_copies_of_a_package_that_was_not_removed_outlive_the_run() {
 #[test]
 fn the_journal_names_the_running_program_that_writes_it() {
     let bed = Bed::new();
+    let before = jiff::Timestamp::now();
     let undone = run(&bed.site(), &plan(vec![failing()]), "update", &mut |_| Ok(Next::default()), &mut |journal| {
         let opening = journal.opening().unwrap();
         let own = protocol::Digest::of(&std::fs::read("/proc/self/exe").unwrap());
         assert_eq!((&opening.writer.path, &opening.writer.sha256), (&bed.host.exe, &own));
         assert_eq!((&opening.root, opening.command.as_str()), (&bed.layout.root, "update"));
+        assert!((before..=jiff::Timestamp::now()).contains(&opening.time), "{}", opening.time);
     });
     assert!(undone.is_err());
 }

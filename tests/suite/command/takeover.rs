@@ -257,7 +257,7 @@ fn a_go_updater_at_work_is_not_disturbed() {
     let lock = std::fs::File::open(image.path("/opt/teleport/default/update.lock")).unwrap();
     lock.lock().unwrap();
     let before = of_go(&image.root());
-    image.enable(&[]).fails(75, "is running; try again when it is done");
+    image.enable(&[]).fails(75, "/opt/teleport/default/update.yaml) is running");
     assert_eq!(of_go(&image.root()), before);
     drop(lock);
     image.enable(&[]).ok();
