@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use protocol::find::{Directive, PATHS, Question};
 
 use super::ProxyAddr;
-use crate::host::http::{Ask, Client};
+use crate::host::http::{Client, Request};
 use crate::report::{Code, Error, Result};
 
 /// How much of a body that is no JSON an error shows, characters.
@@ -39,7 +39,7 @@ fn ask_at(
     for path in PATHS {
         let url = format!("{origin}{path}");
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let answer = client.ask(&Ask::get(format!("{url}{query}")).within(left), cancelled)?;
+        let answer = client.ask(&Request::get(format!("{url}{query}")).within(left), cancelled)?;
         let told = |what: &str| format!("{url} answered {}{what}", answer.status);
         match answer.status {
             200 => match Directive::parse(&answer.body) {

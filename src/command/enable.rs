@@ -12,8 +12,8 @@ use crate::inspect::{self, Depth};
 use crate::plan::Over;
 use crate::release::{BaseUrl, PublicKey};
 use crate::report::{Code, Error, IoContext, Result};
-use crate::run::carry_out;
-use crate::run::change::{self, Basis, Errand, Fetched};
+use crate::run::apply;
+use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::cluster_client;
 use crate::run::identity;
 use protocol::{Edition, ParseError, Revision, Version};
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Pin,
 }
 
-/// What `enable` and `pin` share: the settings from flags, files and environment, the target, the errand.
+/// What `enable` and `pin` share: the settings from flags, files and environment, the target, the request.
 ///
 /// Errors: `overtaken` where another command, or a hand, came later and said otherwise.
 pub(crate) fn install(context: &mut Context, args: &Install, kind: Kind) -> Result<u8> {
@@ -100,7 +100,7 @@ fn once(
     }
     let image = context.layout.is_image();
     // Where no systemd runs this may be the build of a container image: there the first `update` makes the id.
-    let own = if machine::is_systemd_booted() { identity::settled(context, updates.spec())? } else { None };
+    let own = if machine::is_systemd_booted() { identity::completed(context, updates.spec())? } else { None };
     // Nothing that tells one host from another goes into an image.
     (wanted.update_id, wanted.update_id_host) = match own {
         _ if image => (None, None),
@@ -115,18 +115,18 @@ fn once(
     Spec::follow(&mut wanted, &target.version);
     first.refuse_contested(&basis, &wanted, context.credentials.as_ref())?;
     let change = |spec: &mut Spec| *spec = spec.changed(&base, &wanted);
-    carry_out(
+    apply(
         context,
-        &Errand {
+        &RunRequest {
             command,
             target,
             in_window: true,
-            insist: true,
+            force: true,
             depth: Depth::Adopt,
             over: if args.overwrite { Over::Newer } else { Over::Foreign },
             change: &change,
             obsolete: &change::never,
-            refuse_left: None,
+            refuse_outgoing: None,
             trusted_snapshot: None,
             basis: Some(basis),
         },

@@ -10,7 +10,7 @@ use crate::inspect::Depth;
 use crate::plan::{Database, Over, Plan, ServiceAction, Step};
 use crate::release;
 use crate::report::{Code, Error, Result};
-use crate::run::change::{self, Errand, Planned};
+use crate::run::change::{self, Planned, RunRequest};
 use crate::run::cluster_client;
 use crate::run::recovery;
 
@@ -33,25 +33,25 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let directive = cluster_client::directive(context, spec, &client, None)?;
     let active = spec.active();
     let target = cluster_client::revision(&directive, active.as_ref(), None)?;
-    let errand = Errand {
+    let request = RunRequest {
         command: "update",
         target,
         in_window: directive.in_window || args.now,
-        insist: args.now,
+        force: args.now,
         depth: Depth::Move,
         over: Over::Told,
         change: &|_| {},
         obsolete: &change::never,
-        refuse_left: None,
+        refuse_outgoing: None,
         trusted_snapshot: None,
         basis: None,
     };
-    let planned = change::planned(context, &updates, &errand)?;
+    let planned = change::planned(context, &updates, &request)?;
     let mut plan = match planned {
-        Planned::Rest(why) => {
+        Planned::Wait(why) => {
             return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
         }
-        Planned::Go(plan, _) => *plan,
+        Planned::Proceed(plan, _) => *plan,
     };
     for step in &mut plan.prepare {
         if let Step::Fetch { url, bytes, .. } = step {
@@ -59,14 +59,14 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
             *bytes = release::archive_size(
                 &client,
                 &cluster_client::base_url(context, spec)?,
-                &errand.target,
+                &request.target,
                 cluster_client::arch(context),
                 &|| context.signals.cancelled(),
             );
         }
     }
     if plan.is_empty() {
-        return show(args, &to_json(&plan)?, &format!("nothing to do: {} is active\n", errand.target));
+        return show(args, &to_json(&plan)?, &format!("nothing to do: {} is active\n", request.target));
     }
     show(args, &to_json(&plan)?, &to_text(&plan))
 }

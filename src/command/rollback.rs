@@ -6,8 +6,8 @@ use crate::inspect;
 use crate::inspect::Depth;
 use crate::plan::Over;
 use crate::report::{Code, Error, Result};
-use crate::run::carry_out;
-use crate::run::change::{self, Basis, Errand, Fetched};
+use crate::run::apply;
+use crate::run::change::{self, Basis, Fetched, RunRequest};
 use protocol::Revision;
 
 /// Runs the command.
@@ -58,18 +58,18 @@ fn go(context: &mut Context, updates: &Updates, target: Revision, fetched: &mut 
     if updates.spec().pinned && updates.spec().active().as_ref() != Some(&target) {
         context.report.notice(&format!("a version is pinned: after this rollback the pinned version is {version}"));
     }
-    carry_out(
+    apply(
         context,
-        &Errand {
+        &RunRequest {
             command: "rollback",
             target,
             in_window: true,
-            insist: true,
+            force: true,
             depth: Depth::Move,
             over: Over::Told,
             change: &|spec| spec.follow(&version),
             obsolete: &change::never,
-            refuse_left: Some("rolled back by the operator".into()),
+            refuse_outgoing: Some("rolled back by the operator".into()),
             trusted_snapshot: None,
             basis,
         },

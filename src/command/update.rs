@@ -16,8 +16,8 @@ use crate::inspect::Depth;
 use crate::plan::facts::{is_linked, is_updater_name, lacks};
 use crate::plan::{Over, UNIT};
 use crate::report::Result;
-use crate::run::carry_out;
-use crate::run::change::{self, Basis, Errand, Fetched};
+use crate::run::apply;
+use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::cluster_client;
 use crate::run::identity;
 use crate::run::recovery;
@@ -76,13 +76,13 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         (target, updates)
     };
     let basis = Some(Basis::of(context, &updates)?);
-    carry_out(
+    apply(
         context,
-        &Errand {
+        &RunRequest {
             command: "update",
             target,
             in_window: open,
-            insist: args.now,
+            force: args.now,
             depth: Depth::Move,
             over: Over::Told,
             change: &|_| {},
@@ -91,7 +91,7 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
                 let what = "updates were disabled or a version was pinned while this run was working; nothing to do";
                 is_off.then(|| what.to_owned())
             },
-            refuse_left: None,
+            refuse_outgoing: None,
             trusted_snapshot: None,
             basis,
         },
@@ -108,7 +108,7 @@ fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
     let _lock = context.lock("update")?;
     recovery::pending(context, false)?;
     let mut updates = inspect::open(context)?;
-    if let Some(spec) = identity::settled(context, updates.spec())? {
+    if let Some(spec) = identity::completed(context, updates.spec())? {
         let is_new = updates.spec().update_id != spec.update_id;
         updates.set_spec(&spec);
         match updates.write() {
@@ -123,7 +123,7 @@ fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
 /// The target is active, its marker is there and our links lead to it: nothing else is looked at.
 fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     // A file that names another version is put right by the whole walk.
-    if context.misnamed || updates.spec().active().as_ref() != Some(target) {
+    if context.settings_disagree || updates.spec().active().as_ref() != Some(target) {
         return false;
     }
     let Ok(link) = std::fs::read_link(context.layout.link_dir.join("teleport")) else {

@@ -15,8 +15,8 @@ use crate::plan::Step;
 use crate::plan::facts::lacks;
 use crate::plan::{self, Node, Over, Placement, Target};
 use crate::report::{Code, Error, Result};
-use crate::run::carry_out;
-use crate::run::change::{self, Basis, Errand, Fetched};
+use crate::run::apply;
+use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::recovery;
 use crate::store::manifest::{self, Manifest};
 
@@ -111,18 +111,18 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
     let installed = inspect::installed_now(context, &updates)?;
     let target = inspect::active(&updates, &installed).ok_or_else(nothing_active)?;
     let basis = Some(Basis::of(context, &updates)?);
-    carry_out(
+    apply(
         context,
-        &Errand {
+        &RunRequest {
             command: "verify --repair",
             target,
             in_window: true,
-            insist: true,
+            force: true,
             depth: Depth::Repair,
             over: Over::Foreign,
             change: &|_| {},
             obsolete: &change::never,
-            refuse_left: None,
+            refuse_outgoing: None,
             trusted_snapshot: None,
             basis,
         },
@@ -135,7 +135,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     let facts = inspect::facts(context, updates, Depth::Move, None)?;
     let active = facts.active.clone().ok_or_else(nothing_active)?;
     let mut found = Vec::new();
-    if context.misnamed {
+    if context.settings_disagree {
         found.push(format!("{} does not name {active} as the active version", updates.file().display()));
     }
     let dir = facts.dir_for(&active);

@@ -31,7 +31,7 @@ pub struct Status {
     /// Versions that were left of late without an operator's word, oldest first.
     pub left: Vec<Left>,
     /// Snapshots that hold rows written by a failed version.
-    pub failed_rows: Vec<FailedRows>,
+    pub kept_databases: Vec<KeptDatabase>,
     /// How often each target was begun: the loop guard (SPEC §8).
     pub attempts: Vec<Attempt>,
     /// Runs that failed because the database was in use.
@@ -123,7 +123,7 @@ pub struct Left {
 
 /// A snapshot with rows that a failed version wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FailedRows {
+pub struct KeptDatabase {
     /// The version.
     pub revision: Revision,
     /// The snapshot's directory.
@@ -192,8 +192,13 @@ impl Status {
             watch: Watch::from_view(&view.at("watch")?)?,
             refused: view.at("refused")?.items()?.iter().map(Refused::from_view).collect::<Result<_>>()?,
             delayed: view.at("delayed")?.items()?.iter().map(Refused::from_view).collect::<Result<_>>()?,
-            left: view.at("left")?.items()?.iter().map(Left::from_view).collect::<Result<_>>()?,
-            failed_rows: view.at("failed_rows")?.items()?.iter().map(FailedRows::from_view).collect::<Result<_>>()?,
+            left: view.at("recently_left")?.items()?.iter().map(Left::from_view).collect::<Result<_>>()?,
+            kept_databases: view
+                .at("kept_databases")?
+                .items()?
+                .iter()
+                .map(KeptDatabase::from_view)
+                .collect::<Result<_>>()?,
             attempts: view.at("attempts")?.items()?.iter().map(Attempt::from_view).collect::<Result<_>>()?,
             database_busy: Busy::from_view(&view.at("database_busy")?)?,
             failed_updaters: {
@@ -212,8 +217,8 @@ impl Status {
             ("watch", self.watch.as_ref().map(Watch::to_node)),
             ("refused", list(self.refused.iter().map(Refused::to_node).collect())),
             ("delayed", list(self.delayed.iter().map(Refused::to_node).collect())),
-            ("left", list(self.left.iter().map(Left::to_node).collect())),
-            ("failed_rows", list(self.failed_rows.iter().map(FailedRows::to_node).collect())),
+            ("recently_left", list(self.left.iter().map(Left::to_node).collect())),
+            ("kept_databases", list(self.kept_databases.iter().map(KeptDatabase::to_node).collect())),
             ("attempts", list(self.attempts.iter().map(Attempt::to_node).collect())),
             ("database_busy", self.database_busy.as_ref().map(Busy::to_node)),
             ("failed_updaters", list(self.failed_updaters.iter().map(FailedUpdater::to_node).collect())),
@@ -259,7 +264,7 @@ impl Watch {
             revision: needed_revision(view)?,
             until: view.needed("complete: until is missing", view.at("until")?.time()?)?,
             // One that no updater wrote fits no backup: it must not keep a host from its updates.
-            snapshot: view.at("snapshot_sha256")?.text()?.and_then(|text| text.parse().ok()),
+            snapshot: view.at("snapshot")?.text()?.and_then(|text| text.parse().ok()),
             previous: view.at("previous")?.revision()?,
             run: view.at("run")?.text()?,
             boot: view.at("boot")?.text()?,
@@ -272,7 +277,7 @@ impl Watch {
             &self.revision,
             [
                 ("until", Some(time_node(self.until))),
-                ("snapshot_sha256", self.snapshot.map(|id| Node::text(id.to_string()))),
+                ("snapshot", self.snapshot.map(|id| Node::text(id.to_string()))),
                 ("previous", self.previous.as_ref().map(revision_node)),
                 ("run", self.run.as_deref().map(Node::text)),
                 ("boot", self.boot.as_deref().map(Node::text)),
@@ -321,7 +326,7 @@ impl Left {
     }
 }
 
-impl FailedRows {
+impl KeptDatabase {
     fn from_view(view: &View<'_>) -> Result<Self> {
         let path = view.needed("complete: path is missing", view.at("path")?.text()?)?;
         Ok(Self { revision: needed_revision(view)?, path })
@@ -443,7 +448,7 @@ mod tests {
                 digest: Some("ab".repeat(32)),
             }],
             left: vec![Left { revision: revision("1.0.0"), time }],
-            failed_rows: vec![FailedRows { revision: revision("2.0.0"), path: "/v/2.0.0/backup".to_owned() }],
+            kept_databases: vec![KeptDatabase { revision: revision("2.0.0"), path: "/v/2.0.0/backup".to_owned() }],
             attempts: vec![Attempt { revision: revision("2.0.0"), count: 3 }],
             database_busy: Some(Busy { since: time, count: 2 }),
             failed_updaters: vec![FailedUpdater { sha256: Digest([0xab; 32]), count: 2 }],
@@ -469,7 +474,7 @@ mod tests {
         updates.set_status(&full());
         let text = updates
             .render()
-            .replace("snapshot_sha256: linked", "snapshot_sha256: of old")
+            .replace("snapshot: linked", "snapshot: of old")
             .replace(&format!("sha256: {}", "ab".repeat(32)), "sha256: ab");
         assert!(text.contains("of old") && text.contains("sha256: ab\n"), "{text}");
         crate::host::durable::write(updates.file(), text.as_bytes(), 0o644).unwrap();

@@ -94,7 +94,7 @@ pub struct Spec {
     pub service: Option<ServiceCommands>,
     /// This host's id towards the cluster, a UUID made on the first run.
     pub update_id: Option<String>,
-    /// Which host that id was made for: the text of a [`crate::host::mark::HostMark`].
+    /// Which host that id was made for: the text of a [`crate::host::fingerprint::HostFingerprint`].
     pub update_id_host: Option<String>,
 }
 

@@ -4,7 +4,7 @@ pub(crate) mod awaited;
 
 use crate::config::Status;
 use crate::execute::recovery;
-use crate::host::mark;
+use crate::host::fingerprint;
 use jiff::{SignedDuration, Timestamp};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub struct Context {
     /// Options of every command.
     pub global: Global,
     /// `updates.yaml` named another version than the links when it was last opened.
-    pub misnamed: bool,
+    pub settings_disagree: bool,
     /// Passwords and tokens that this command was given, until its commit; none if they are the kept ones.
     pub credentials: Option<Credentials>,
     /// `spec.data_dir` of `updates.yaml` when it was last opened.
@@ -76,7 +76,7 @@ impl Context {
             signals: Signals::install()?,
             host,
             global: global.clone(),
-            misnamed: false,
+            settings_disagree: false,
             credentials: None,
             data_dir: None,
         })
@@ -123,7 +123,7 @@ impl Context {
     /// The agent's host UUID, if it ever joined. Errors: as [`Context::data_dir`]; `io`.
     pub(crate) fn host_uuid(&self) -> Result<Option<String>> {
         // Only root may read the agent's directory; without it the question is asked without the id.
-        mark::agent_uuid(&self.data_dir()?)
+        fingerprint::agent_uuid(&self.data_dir()?)
     }
 
     /// Whether a run was interrupted and is to be undone or finished.
@@ -178,7 +178,7 @@ impl Context {
             database_timeout: spec.database_timeout,
             busy_too_long: is_busy_too_long(updates.status(), self.host.now()),
             before_reload: Cell::default(),
-            standstill: RefCell::default(),
+            downtime: RefCell::default(),
             boot,
         })
     }

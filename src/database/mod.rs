@@ -8,24 +8,24 @@ mod digest;
 pub(crate) mod directory;
 pub(crate) mod evidence;
 mod facts;
-mod hold;
+mod file_lock;
 mod online;
 mod raw;
 pub(crate) mod restore;
 pub(crate) mod snapshot;
 mod snapshot_id;
 mod sqlite;
-mod stamp;
+mod stat_data;
 mod stopped;
 
 pub(crate) use backup::{Backup, Content};
 pub(crate) use facts::check_replaceable;
-pub(crate) use hold::Hold;
+pub(crate) use file_lock::FileLock;
 pub use online::snapshot_online;
 pub(crate) use raw::room_for_copy;
 pub use snapshot::{Pace, Subject};
 pub use snapshot_id::SnapshotId;
-pub(crate) use stamp::{Stamp, check_left, is_unwritten};
+pub(crate) use stat_data::{StatData, check_left, is_unwritten};
 pub(crate) use stopped::{AtRest, describe_taken, has_log, link_ahead, snapshot_stopped, take_stopped, unlink_shared};
 
 /// Whether the single file `db`, which nobody uses, is a good database; reads it whole.

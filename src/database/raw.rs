@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use super::backup::{Backup, Content, DATABASE_FILE};
 use super::snapshot::{Clock, MAX_PASSES, Owner, Snapshot, Subject, describe, write};
-use super::stamp::Stamp;
-use super::stopped::{place, settle};
+use super::stat_data::StatData;
+use super::stopped::{checkpoint, place};
 use super::{directory, sqlite};
 use crate::host::durable;
 use crate::report::{Error, IoContext, Result};
@@ -95,7 +95,7 @@ pub(super) fn take_locked(
     let passes = copy_files(db, dir, clock)?;
     let copy = dir.join(DATABASE_FILE);
     let is_still = stamps(db)? == before && durable::exists(&copy)?;
-    let whole = settle(&copy, clock, |connection| sqlite::quick_check(connection, &copy));
+    let whole = checkpoint(&copy, clock, |connection| sqlite::quick_check(connection, &copy));
     if is_still && whole.is_ok() && whole.and_then(|()| alone(&copy)).is_ok() {
         let backup: Backup = describe(dir, subject, subject.failed)?;
         return Ok(Snapshot { backup, passes, moved: false, linked: false, raw: false, damage: Some(why) });
@@ -141,14 +141,14 @@ fn copy_files(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<u32> {
 }
 
 /// What changes when somebody writes.
-fn stamps(db: &Path) -> Result<Vec<(OsString, Option<Stamp>)>> {
+fn stamps(db: &Path) -> Result<Vec<(OsString, Option<StatData>)>> {
     let of = |suffix: &&str| {
         let file = sqlite::beside(db, suffix);
         Ok((
             OsString::from(suffix),
-            match Stamp::of(&file) {
+            match StatData::of(&file) {
                 Err(_) if !durable::exists(&file)? => None,
-                stamp => stamp?,
+                stat_data => stat_data?,
             },
         ))
     };

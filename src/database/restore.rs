@@ -13,8 +13,8 @@ use protocol::Digest;
 use super::backup::{Backup, Content, DATABASE_FILE, DESCRIPTION_FILE, invalid, missing};
 use super::snapshot::Owner;
 use super::snapshot_id::SnapshotId;
-use super::stamp::Stamp;
-use super::{digest, sqlite, stamp};
+use super::stat_data::StatData;
+use super::{digest, sqlite, stat_data};
 use crate::host::acting::Acting;
 use crate::host::durable;
 use crate::host::process::FileId;
@@ -35,8 +35,8 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// The prepared file, for the journal. Errors: `permission`, `io`.
-    pub(crate) fn stamp(&self) -> Result<Option<Stamp>> {
-        Stamp::of(&self.file)
+    pub(crate) fn stat_data(&self) -> Result<Option<StatData>> {
+        StatData::of(&self.file)
     }
 
     /// Whether it is the file of the snapshot in `snapshot_dir` itself: after the swap there is no other copy.
@@ -173,7 +173,7 @@ fn replace(db: &Path, file: &Path, look: &dyn Fn() -> Result<()>) -> Result<()> 
     // Of which of the two files it is cannot be told.
     for suffix in sqlite::SIDECARS {
         if durable::exists(&sqlite::beside(db, suffix))? {
-            return Err(stamp::used(db));
+            return Err(stat_data::used(db));
         }
     }
     Ok(())
@@ -192,11 +192,11 @@ fn remove_database(db: &Path) -> Result<()> {
 
 /// Puts the log that is kept in `snapshot_dir` back beside the live database `db`, which was not replaced and is still the
 /// file of `left`: a swap that was cut short has taken it away.
-pub(crate) fn return_log(snapshot_dir: &Path, db: &Path, left: Option<Stamp>) -> Result<()> {
+pub(crate) fn return_log(snapshot_dir: &Path, db: &Path, left: Option<StatData>) -> Result<()> {
     let db = sqlite::live_path(db)?;
     let kept = snapshot_dir.join(DATABASE_FILE);
     // With rows of later in the file the log does not fit it any more.
-    if left.is_none() || Stamp::of(&db)? != left {
+    if left.is_none() || StatData::of(&db)? != left {
         return Ok(());
     }
     for (log, suffix) in logs_of(&kept)? {

@@ -13,10 +13,10 @@ use rusqlite::config::DbConfig;
 use protocol::Digest;
 
 use super::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE, missing};
-use super::hold::Hold;
+use super::file_lock::FileLock;
 use super::snapshot::{Clock, LOCK_WAIT, Owner, Pace, Snapshot, Subject, absent, describe};
 use super::snapshot_id::SnapshotId;
-use super::stamp::{self, Stamp};
+use super::stat_data::{self, StatData};
 use super::{digest, directory, sqlite};
 use crate::host::acting::Acting;
 use crate::host::durable;
@@ -38,9 +38,9 @@ pub(crate) struct Taken {
     /// What it holds.
     pub id: SnapshotId,
     /// The live file when it was at rest; none if there was none.
-    pub file: Option<Stamp>,
+    pub file: Option<StatData>,
     /// Keeps others out of it until another is in its place and in use.
-    pub hold: Option<Hold>,
+    pub lock: Option<FileLock>,
 }
 
 /// Gives the live database a second, durable name in the fresh directory `dir`, and writes out what can be written while
@@ -86,11 +86,11 @@ pub(crate) fn take_stopped(
     let Some(owner) = Owner::of(&db)? else {
         directory::make_fresh(dir)?;
         absent(dir, subject)?;
-        return Ok(Taken { id: SnapshotId::Absent, file: None, hold: None });
+        return Ok(Taken { id: SnapshotId::Absent, file: None, lock: None });
     };
-    let raw = rest(&db, &clock, even_if_damaged, settle_logged)?;
+    let raw = rest(&db, &clock, even_if_damaged, checkpoint_logged)?;
     // What is written from here on, into the file or a new log, is seen before the file is replaced.
-    let stamp = Stamp::of(&db)?;
+    let stat_data = StatData::of(&db)?;
     let copy = dir.join(DATABASE_FILE);
     let file = FileId::find(&db)?;
     let id = if file.is_some() && file == FileId::find(&copy)? {
@@ -106,9 +106,9 @@ pub(crate) fn take_stopped(
         durable::sync_dir(dir)?;
     }
     // After the copy, whose end would end it.
-    let hold = Hold::take(&db)?;
-    stamp::check_left(&db, stamp, dir)?;
-    Ok(Taken { id, file: stamp, hold })
+    let lock = FileLock::take(&db)?;
+    stat_data::check_left(&db, stat_data, dir)?;
+    Ok(Taken { id, file: stat_data, lock })
 }
 
 /// Checks and describes what [`take_stopped`] took into `dir`; reads the whole file. A database that is damaged, now or
@@ -153,7 +153,7 @@ pub(crate) fn snapshot_stopped(
     let db = sqlite::live_path(db)?;
     directory::make_fresh(dir)?;
     let Some(owner) = Owner::of(&db)? else { return absent(dir, subject) };
-    let raw = rest(&db, &clock, at_rest.even_if_damaged, settle_checked)?;
+    let raw = rest(&db, &clock, at_rest.even_if_damaged, checkpoint_checked)?;
     let copy = dir.join(DATABASE_FILE);
     let linked = place(&db, &copy, at_rest.will_be_replaced, owner)?.is_none();
     if raw {
@@ -177,16 +177,16 @@ fn write_out(db: &Path) {
     let _ = sync(db);
 }
 
-/// Brings `db` to rest by `settle`; true if it must be kept as it is, with its log.
+/// Brings `db` to rest by `checkpoint`; true if it must be kept as it is, with its log.
 fn rest(
     db: &Path,
     clock: &Clock<'_>,
     even_if_damaged: bool,
-    settle: impl Fn(&Path, &Clock<'_>) -> Result<()>,
+    checkpoint: impl Fn(&Path, &Clock<'_>) -> Result<()>,
 ) -> Result<bool> {
     // On a full disk the log cannot be checkpointed either; the files as they are need no room when they are linked.
     let keepable = |code| matches!(code, Code::DatabaseInvalid | Code::NoSpace | Code::ReadOnly | Code::Io);
-    match sqlite::twice(|| settle(db, clock)) {
+    match sqlite::twice(|| checkpoint(db, clock)) {
         Ok(()) => Ok(false),
         Err(error) if even_if_damaged && keepable(error.code) => Ok(true),
         Err(error) => Err(error),
@@ -194,17 +194,17 @@ fn rest(
 }
 
 /// Brings every row into the one file, which is checked first: a damaged database keeps its log as it is.
-fn settle_checked(db: &Path, clock: &Clock<'_>) -> Result<()> {
-    settle(db, clock, |connection| sqlite::quick_check(connection, db))
+fn checkpoint_checked(db: &Path, clock: &Clock<'_>) -> Result<()> {
+    checkpoint(db, clock, |connection| sqlite::quick_check(connection, db))
 }
 
 /// Brings every row into the one file. Where no log is left they are there, and SQLite is not asked.
-fn settle_logged(db: &Path, clock: &Clock<'_>) -> Result<()> {
-    if has_log(db) { settle(db, clock, |_| Ok(())) } else { sync(db) }
+fn checkpoint_logged(db: &Path, clock: &Clock<'_>) -> Result<()> {
+    if has_log(db) { checkpoint(db, clock, |_| Ok(())) } else { sync(db) }
 }
 
-pub(super) fn settle(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
-    sqlite::acting(db, |here| settle_acting(here, db, clock, check))?;
+pub(super) fn checkpoint(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
+    sqlite::acting(db, |here| checkpoint_acting(here, db, clock, check))?;
     if sqlite::log_size(&sqlite::beside(db, "-wal"))? > 0 {
         return Err(Error::new(Code::DatabaseBusy, format!("a program is still writing to {}", db.display()))
             .advise("stop every program that uses it"));
@@ -216,7 +216,12 @@ fn sync(db: &Path) -> Result<()> {
     sqlite::open(db).and_then(|file| file.sync_all()).at("cannot sync", db)
 }
 
-fn settle_acting(here: &Path, db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
+fn checkpoint_acting(
+    here: &Path,
+    db: &Path,
+    clock: &Clock<'_>,
+    check: impl Fn(&Connection) -> Result<()>,
+) -> Result<()> {
     let connection = sqlite::open_live(here, LOCK_WAIT)?;
     // Closing must not make the checkpoint that the check has not yet allowed.
     keep_log(&connection, db, true)?;

@@ -592,12 +592,12 @@ fn a_restore_and_an_undo_lie_ready_under_different_names() {
     assert!(!restore::is_prepared(&bed.db()).unwrap());
     let of_restore = prepare(&bed.snapshot(), &bed.db(), None).unwrap();
     assert!(restore::is_prepared(&bed.db()).unwrap());
-    let stamp = of_restore.stamp().unwrap();
-    assert!(!is_unwritten(&bed.db(), stamp).unwrap() && !is_unwritten(&bed.db(), None).unwrap());
+    let stat_data = of_restore.stat_data().unwrap();
+    assert!(!is_unwritten(&bed.db(), stat_data).unwrap() && !is_unwritten(&bed.db(), None).unwrap());
     restore::commit(&of_restore, &|| Ok(())).unwrap();
-    assert!(!restore::is_prepared(&bed.db()).unwrap() && is_unwritten(&bed.db(), stamp).unwrap());
+    assert!(!restore::is_prepared(&bed.db()).unwrap() && is_unwritten(&bed.db(), stat_data).unwrap());
     durable::write(&sqlite::beside(&bed.db(), "-wal"), b"rows", 0o600).unwrap();
-    assert!(!is_unwritten(&bed.db(), stamp).unwrap());
+    assert!(!is_unwritten(&bed.db(), stat_data).unwrap());
     restore::discard(&bed.db()).unwrap();
     assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE, "sqlite.db-wal"]);
 }
@@ -835,7 +835,7 @@ fn where_the_data_directory_is_the_agents_users_all_is_done_and_all_stays_his() 
         drop(agent);
         let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
         let taken = take_stopped(&bed.db(), &ahead, &bed.subject(), false, &pace).unwrap();
-        assert!(taken.hold.is_some() && taken.id == SnapshotId::Linked, "{mode}");
+        assert!(taken.lock.is_some() && taken.id == SnapshotId::Linked, "{mode}");
         assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
         drop(taken);
         assert_eq!(rows_at_rest(&bed.db()), up_to(20), "{mode}");

@@ -14,7 +14,7 @@ use protocol::Digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::database::{SnapshotId, Stamp};
+use crate::database::{SnapshotId, StatData};
 use crate::host::{durable, path};
 use crate::plan::Plan;
 use crate::report::{Code, Error, IoContext, Result};
@@ -66,7 +66,7 @@ impl Opening {
     /// image may have written the journal as well.
     ///
     /// Errors: [`Code::JournalUnknown`] for what this program would not have written.
-    fn settle(&mut self, root: &Path) -> Result<()> {
+    fn resolve_paths(&mut self, root: &Path) -> Result<()> {
         let from = std::mem::replace(&mut self.root, root.to_owned());
         let stands = from == root && root == Path::new("/");
         let place = |path: &mut PathBuf, find: &dyn Fn(&Path) -> PathBuf| match path.strip_prefix(&from) {
@@ -102,18 +102,17 @@ fn foreign(what: &str) -> Error {
 pub struct Note {
     /// The snapshot that the step made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "snapshot_sha256")]
     pub snapshot: Option<SnapshotId>,
     /// The file that was prepared for a restore, or the live database when it was taken: what is still the same file, as
     /// it was, nobody has written to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<Stamp>,
+    pub file: Option<StatData>,
     /// What an undo is about to put in the place of the live database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub returns: Option<Stamp>,
+    pub returns: Option<StatData>,
     /// The live database then, of which the evidence was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub goes: Option<Stamp>,
+    pub goes: Option<StatData>,
 }
 
 /// One record. Steps are named by their place in the plan's switch (or after) list.
@@ -227,7 +226,9 @@ impl Journal {
         }
         match records.first_mut() {
             None => return Ok(None),
-            Some(Record::Begin(opening)) => opening.settle(root).map_err(|error| error.during(path.display()))?,
+            Some(Record::Begin(opening)) => {
+                opening.resolve_paths(root).map_err(|error| error.during(path.display()))?
+            }
             Some(_) => {}
         }
         let file = File::options().read(true).write(true).open(&path).at("cannot open", &path)?;
@@ -331,7 +332,7 @@ impl Journal {
     }
 
     /// What the last undo was about to put in the place of the live database, and that one.
-    pub fn swap(&self) -> Option<(Stamp, Option<Stamp>)> {
+    pub fn swap(&self) -> Option<(StatData, Option<StatData>)> {
         self.records.iter().rev().find_map(|record| match record {
             Record::Done { note: Note { returns: Some(returns), goes, .. }, .. } => Some((*returns, *goes)),
             _ => None,
@@ -471,7 +472,7 @@ mod tests {
 
     fn run() -> Vec<Record> {
         let note =
-            Note { snapshot: Some(SnapshotId::Linked), file: Stamp::of(Path::new("/")).unwrap(), ..Note::default() };
+            Note { snapshot: Some(SnapshotId::Linked), file: StatData::of(Path::new("/")).unwrap(), ..Note::default() };
         vec![
             Record::Begin(Box::new(opening())),
             Record::Intent { step: 0 },
@@ -649,10 +650,10 @@ mod tests {
     fn an_image_that_was_moved_is_recovered_where_it_is_now() {
         let dir = tempfile::tempdir().unwrap();
         let mut begun = opening();
-        let open_path = |path: &str| crate::plan::Step::OpenPath { path: path.into() };
+        let grant_traverse = |path: &str| crate::plan::Step::GrantTraverse { path: path.into() };
         begun.root = "/image".into();
         begun.data_dir = "/image/var/lib/teleport".into();
-        begun.plan.after = vec![open_path("/image/a")];
+        begun.plan.after = vec![grant_traverse("/image/a")];
         drop(Journal::create(dir.path(), begun.clone()).unwrap());
         let read = |root: &str| {
             let journal = Journal::open(dir.path(), Path::new(root)).unwrap().unwrap();
@@ -661,8 +662,8 @@ mod tests {
         assert_eq!(read("/image"), begun);
         let moved = read("/");
         assert_eq!((moved.root, moved.data_dir), ("/".into(), "/var/lib/teleport".into()));
-        assert_eq!(moved.plan.after, [open_path("/a")]);
-        begun.plan.after.push(open_path("/elsewhere"));
+        assert_eq!(moved.plan.after, [grant_traverse("/a")]);
+        begun.plan.after.push(grant_traverse("/elsewhere"));
         drop(Journal::create(dir.path(), begun).unwrap());
         for root in ["/image", "/"] {
             let error = Journal::open(dir.path(), Path::new(root)).unwrap_err();

@@ -60,13 +60,13 @@ pub(crate) struct Undone {
     pub blame: bool,
     /// A step was begun; else there was nothing to undo.
     pub begun: bool,
-    /// `regret` has written it down.
+    /// `on_undone` has written it down.
     pub recorded: bool,
     /// The undo failed as well; the next run or boot goes on with it.
     pub recovery: Option<Error>,
 }
 
-/// Executes `plan`: `settle` writes the configuration of the new state (called once, before the commit), `regret`
+/// Executes `plan`: `commit_settings` writes the configuration of the new state (called once, before the commit), `on_undone`
 /// that of a failure (called after the undo, while the journal is still open).
 ///
 /// # Errors
@@ -75,8 +75,8 @@ pub(crate) fn run(
     site: &Site<'_>,
     plan: &Plan,
     command: &str,
-    settle: &mut dyn FnMut(Option<SnapshotId>) -> Result<Next>,
-    regret: &mut dyn FnMut(&Journal),
+    commit_settings: &mut dyn FnMut(Option<SnapshotId>) -> Result<Next>,
+    on_undone: &mut dyn FnMut(&Journal),
 ) -> Result<Finished, Undone> {
     let plain = |error: Error| Undone { error, blame: false, begun: false, recorded: false, recovery: None };
     // A mount point cannot be replaced, forwards or backwards.
@@ -101,8 +101,8 @@ pub(crate) fn run(
     let mut read = None;
     let switched = switch(site, plan, &mut journal).and_then(|()| {
         let saved = steps::database::installed(site, &journal).map_err(plain)?;
-        read = stamp(&config);
-        let next = settle(saved).map_err(plain)?;
+        read = stat_data(&config);
+        let next = commit_settings(saved).map_err(plain)?;
         write_next(site, &next).map_err(plain)?;
         journal.append(Record::Commit).map_err(plain)
     });
@@ -117,7 +117,7 @@ pub(crate) fn run(
         undone.begun = !journal.to_undo().is_empty();
         undone.recovery = undo(site, &mut journal, &undone.error, undone.blame).err();
         if undone.recovery.is_none() {
-            regret(&journal);
+            on_undone(&journal);
             undone.recorded = true;
             undone.recovery = journal.close().err();
         }
@@ -125,9 +125,9 @@ pub(crate) fn run(
     }
     let snapshot = steps::database::installed(site, &journal).unwrap_or_default();
     // An editor asks for no lock: what it wrote since the settings were read is taken along.
-    let now = stamp(&config);
+    let now = stat_data(&config);
     if now.is_some() && now != read {
-        let next = settle(snapshot);
+        let next = commit_settings(snapshot);
         if let Err(error) = next.and_then(|next| write_next_config_again(site, &next)) {
             site.report
                 .warn(&format!("{} was edited while the run committed; this edit is lost: {error}", config.display()));
@@ -144,7 +144,7 @@ pub(crate) fn run(
 ///
 /// # Errors
 /// Nothing has changed, or the next run finishes it.
-pub(crate) fn settle(site: &Site<'_>, command: &str, next: Next) -> Result<()> {
+pub(crate) fn write_settings(site: &Site<'_>, command: &str, next: Next) -> Result<()> {
     let mut next = Some(next);
     let run =
         run(site, &Plan::none(Direction::Same), command, &mut |_| Ok(next.take().unwrap_or_default()), &mut |_| {});
@@ -168,7 +168,7 @@ fn write_next(site: &Site<'_>, next: &Next) -> Result<()> {
 
 fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Undone> {
     let plain = |error: Error| Undone { error, blame: false, begun: false, recorded: false, recovery: None };
-    let standstill = plan.standstill();
+    let downtime = plan.downtime();
     let mut announced = 0;
     // A terminal that takes no lines must not keep the agent waiting.
     let mut unsaid = Vec::new();
@@ -190,10 +190,10 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
         let performed = steps::perform(site, plan, step).or_else(|error| {
             if is_for_the_left && error.code == Code::Io { steps::perform(site, plan, step) } else { Err(error) }
         });
-        if performed.is_ok() && !matches!(step, Step::Hold { .. }) {
+        if performed.is_ok() && !matches!(step, Step::RecordAgent { .. }) {
             unsaid.push(step.describe());
         }
-        if performed.is_err() || !standstill.contains(&index) {
+        if performed.is_err() || !downtime.contains(&index) {
             unsaid.drain(..).for_each(|line| site.report.done(&line));
         }
         match performed {
@@ -280,7 +280,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
         }
         match steps::perform(site, plan, step) {
             Ok(Note { .. }) => site.report.done(&step.describe()),
-            Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Confirm { .. }) => {
+            Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Reassert { .. }) => {
                 site.report.failed(&step.describe());
                 first.get_or_insert(error);
             }
@@ -351,7 +351,7 @@ fn write_next_config_again(site: &Site<'_>, next: &Next) -> Result<()> {
 }
 
 /// Another inode, size or time is another content. `None`: it is not there.
-fn stamp(path: &Path) -> Option<(u64, u64, i64, i64)> {
+fn stat_data(path: &Path) -> Option<(u64, u64, i64, i64)> {
     let meta = std::fs::symlink_metadata(path).ok()?;
     Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
 }

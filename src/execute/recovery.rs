@@ -70,11 +70,11 @@ pub(crate) fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Recovers. `regret` writes down what was undone while the journal is still open.
+/// Recovers. `on_undone` writes down what was undone while the journal is still open.
 ///
 /// # Errors
 /// The journal is not understood, or a step cannot be undone yet: the journal stays, the next run goes on.
-pub(crate) fn run(site: &Site<'_>, mut journal: Journal, regret: &mut dyn FnMut(&Journal)) -> Result<Recovered> {
+pub(crate) fn run(site: &Site<'_>, mut journal: Journal, on_undone: &mut dyn FnMut(&Journal)) -> Result<Recovered> {
     if journal.is_closed() {
         journal.close()?;
         return Ok(Recovered::Nothing);
@@ -97,7 +97,7 @@ pub(crate) fn run(site: &Site<'_>, mut journal: Journal, regret: &mut dyn FnMut(
             "the next run or boot tries again; run `teleport-update recover` for the details".into()
         }))
     })?;
-    regret(&journal);
+    on_undone(&journal);
     journal.close()?;
     Ok(Recovered::Undone)
 }

@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::database::{Hold, Stamp};
-use crate::host::manager::Manager;
+use crate::database::{FileLock, StatData};
 use crate::host::process::Reaper;
 use crate::host::signal::Signals;
+use crate::host::systemd_bus::SystemdBus;
 use crate::host::{Host, Layout};
 use crate::report::Report;
 use crate::service::{HealthSettings, Service, StopProof};
@@ -38,20 +38,20 @@ pub struct Site<'a> {
     /// The old main process just before the reload: a successor that dies at once leaves a trace in it alone.
     pub before_reload: Cell<Option<Reaper>>,
     /// What is known while the agent stands still for a restore.
-    pub standstill: RefCell<Standstill>,
+    pub downtime: RefCell<Downtime>,
     /// The boot-time recovery: no network, no service calls.
     pub boot: bool,
 }
 
 /// What is made ready before an agent must stand still for a restore, or found out meanwhile.
 #[derive(Debug, Default)]
-pub struct Standstill {
+pub struct Downtime {
     /// The live database as this run has taken it.
-    pub left: Option<Stamp>,
+    pub left: Option<StatData>,
     /// Keeps whoever is started meanwhile from that database.
-    pub hold: Option<Hold>,
+    pub lock: Option<FileLock>,
     /// Who starts the agent.
-    pub manager: Option<Manager>,
+    pub bus: Option<SystemdBus>,
 }
 
 impl Site<'_> {

@@ -1,27 +1,27 @@
 //! The only room with system calls: durable files, lock, processes, packages, labels, clock.
 
 pub(crate) mod acting;
-pub(crate) mod cage;
 pub(crate) mod command;
 pub(crate) mod device;
 pub(crate) mod durable;
 pub(crate) mod events;
+pub(crate) mod fingerprint;
 pub(crate) mod http;
 pub(crate) mod layout;
 pub(crate) mod lock;
 pub(crate) mod machine;
-pub(crate) mod manager;
-pub(crate) mod mark;
 pub(crate) mod ownership;
 pub(crate) mod package;
 pub(crate) mod path;
 pub(crate) mod process;
 pub mod pulse;
 mod removal;
+pub(crate) mod sandbox;
 pub(crate) mod selinux;
 pub(crate) mod session;
 pub mod signal;
 pub(crate) mod systemctl;
+pub(crate) mod systemd_bus;
 pub(crate) mod trust;
 
 use std::collections::BTreeMap;

@@ -17,9 +17,9 @@ use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::{directory, evidence};
 use crate::host::process::Reach;
 use crate::host::systemctl::Systemctl;
-use crate::host::{Layout, durable, machine, mark, package, process};
+use crate::host::{Layout, durable, fingerprint, machine, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact, is_updater_name};
-use crate::plan::{FOREIGN_TIMER, Node, OWN_MARK, Snapshot, TAKEN_OVER, UNIT, UNMANAGED};
+use crate::plan::{Node, OWN_MARK, Snapshot, TAKEN_OVER, TIMER_UNIT, UNIT, UNMANAGED};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::{AgentState, Service, readiness};
 use crate::store::manifest::{self, Manifest};
@@ -87,7 +87,7 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
             running: state.running || foreign,
             enabled: state.enabled,
             failed: state.failed,
-            served: state.running && readiness::ask(&data_dir).is_served(),
+            served: state.running && readiness::probe(&data_dir).is_served(),
             controllable: !foreign && service != Service::None,
         },
         strangers,
@@ -101,9 +101,9 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
         packages: if adopt { packages(layout)? } else { Vec::new() },
         foreign_links: if adopt { foreign_links(context)? } else { Vec::new() },
         foreign_timer: if masks { active_timer(layout, foreign_timer)? } else { None },
-        masked_timer: (masks && layout.suffix.is_none() && has_own_timer(context)?).then(|| FOREIGN_TIMER.to_owned()),
+        masked_timer: (masks && layout.suffix.is_none() && has_own_timer(context)?).then(|| TIMER_UNIT.to_owned()),
         set_aside,
-        open_path: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
+        grant_traverse: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
         closed_path: closed_path.and_then(|(path, opens)| (!opens).then_some(path)),
         moved_links: moved_links(context, &versions)?,
         own_units: own_units(context, &data_dir)?,
@@ -211,13 +211,13 @@ pub(crate) fn open(context: &mut Context) -> Result<Updates> {
     context.lay_out(updates.spec().path.as_deref())?;
     context.data_dir.clone_from(&updates.spec().data_dir);
     let told = believe_links(context, &mut updates)?;
-    if let (Some(told), Some(linked), false) = (&told, &updates.spec().active_version, context.misnamed) {
+    if let (Some(told), Some(linked), false) = (&told, &updates.spec().active_version, context.settings_disagree) {
         let file = updates.file().display();
         context
             .report
             .warn(&format!("{file} says that {told} is active, but all links point to {linked}; using {linked}"));
     }
-    context.misnamed = told.is_some();
+    context.settings_disagree = told.is_some();
     Ok(updates)
 }
 
@@ -289,7 +289,7 @@ fn installed(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error).at("cannot read", versions),
     };
-    let host = mark::agent_uuid(&context.data_dir()?)?;
+    let host = fingerprint::agent_uuid(&context.data_dir()?)?;
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.at("cannot read", versions)?;
@@ -583,8 +583,8 @@ pub(crate) fn is_foreign(layout: &Layout, path: &Path) -> Result<bool> {
 /// What the Go updater's timer for this installation is called, and ours.
 fn foreign_timer(context: &Context) -> String {
     match &context.layout.suffix {
-        Some(suffix) => FOREIGN_TIMER.replace('.', &format!("_{suffix}.")),
-        None => FOREIGN_TIMER.to_owned(),
+        Some(suffix) => TIMER_UNIT.replace('.', &format!("_{suffix}.")),
+        None => TIMER_UNIT.to_owned(),
     }
 }
 
@@ -607,7 +607,7 @@ pub(crate) fn silent_timer(context: &Context) -> Option<String> {
 /// The package brought a timer, which a file in `/etc` masks.
 fn has_own_timer(context: &Context) -> Result<bool> {
     for dir in ["/usr/lib/systemd/system", "/lib/systemd/system"] {
-        if durable::exists(&context.layout.followed(&Path::new(dir).join(FOREIGN_TIMER)))? {
+        if durable::exists(&context.layout.followed(&Path::new(dir).join(TIMER_UNIT)))? {
             return Ok(true);
         }
     }

@@ -80,7 +80,7 @@ impl Host {
             foreign_links: Vec::new(),
             foreign_timer: None,
             masked_timer: None,
-            open_path: None,
+            grant_traverse: None,
             closed_path: None,
             moved_links: Vec::new(),
             own_units: Vec::new(),

@@ -121,14 +121,14 @@ pub(super) struct Asked {
     pub command: &'static str,
     /// The target.
     pub target: Rev,
-    /// The operator insists.
-    pub insist: bool,
+    /// The operator forced.
+    pub force: bool,
     /// The window is open or does not matter.
     pub in_window: bool,
     /// It goes back because the present version failed.
     pub back: bool,
     /// The version left is refused.
-    pub refuse_left: bool,
+    pub refuse_outgoing: bool,
     /// Every byte of the active version is looked at.
     pub every_byte: bool,
     /// What the commit changes.
@@ -244,7 +244,7 @@ impl Reference {
             return Answer::Fine;
         }
         let asked = self.asked("update", self.wanted);
-        self.go(Asked { insist: now, in_window: self.window || now, ..asked })
+        self.go(Asked { force: now, in_window: self.window || now, ..asked })
     }
 
     /// `enable`.
@@ -269,7 +269,7 @@ impl Reference {
             None => fails(Why::NoPrevious),
             Some(previous) => {
                 let asked = self.asked("rollback", previous);
-                self.go(Asked { refuse_left: true, ..asked })
+                self.go(Asked { refuse_outgoing: true, ..asked })
             }
         }
     }
@@ -350,10 +350,10 @@ impl Reference {
         Asked {
             command,
             target,
-            insist: true,
+            force: true,
             in_window: true,
             back: false,
-            refuse_left: false,
+            refuse_outgoing: false,
             every_byte: false,
             change: Change::None,
         }
@@ -389,7 +389,7 @@ impl Reference {
         if asked.command == "update" && self.is_in_order(to) {
             return Answer::Fine;
         }
-        if !asked.in_window || (!asked.insist && self.waits(to)) {
+        if !asked.in_window || (!asked.force && self.waits(to)) {
             return Answer::Fine;
         }
         let before = self.clone();
@@ -410,7 +410,7 @@ impl Reference {
             // Put right, not moved: only what the operator says counts.
             self.change(asked);
             self.links_lost = false;
-            if asked.insist {
+            if asked.force {
                 self.refused.remove(&to);
             }
             self.mark(asked.command, Stage::Committed);
@@ -434,7 +434,7 @@ impl Reference {
             return fails(Why::Unhealthy);
         }
         self.previous = from.or(self.previous);
-        if asked.refuse_left {
+        if asked.refuse_outgoing {
             self.refused.remove(&to);
             if let Some(left) = from {
                 self.refuse(left);
@@ -444,7 +444,7 @@ impl Reference {
         }
         self.interrupted.clear();
         self.watched =
-            (watches && !asked.refuse_left).then_some(Watched { rev: to, previous: from, until: self.now + WATCH });
+            (watches && !asked.refuse_outgoing).then_some(Watched { rev: to, previous: from, until: self.now + WATCH });
         self.links_lost = false;
         self.change(asked);
         self.mark(asked.command, Stage::Committed);
@@ -551,7 +551,7 @@ impl Reference {
             return fails(Why::Unhealthy);
         };
         let asked = self.asked("watch", previous);
-        match self.go(Asked { back: true, refuse_left: true, ..asked }) {
+        match self.go(Asked { back: true, refuse_outgoing: true, ..asked }) {
             Answer::Fine => fails(Why::Unhealthy),
             other => other,
         }
@@ -574,7 +574,7 @@ impl Reference {
     fn change(&mut self, asked: Asked) {
         match asked.change {
             // A host that goes back is pinned to where it goes.
-            Change::None if asked.refuse_left => self.pinned = self.pinned.map(|_| asked.target.at),
+            Change::None if asked.refuse_outgoing => self.pinned = self.pinned.map(|_| asked.target.at),
             Change::None => {}
             Change::Enable => self.enabled = true,
             Change::Pin => self.pinned = Some(asked.target.at),

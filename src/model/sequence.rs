@@ -302,7 +302,7 @@ impl World {
         let recovered = self.host.recovered.take();
         if let (Some(pending), Some(recovered)) = (&pending, &recovered) {
             let seen = seen(recovered);
-            self.settle(&mut expected, &seen, Some(pending), true)?;
+            self.reconcile(&mut expected, &seen, Some(pending), true)?;
             same(&seen, &expected, "after the recovery")?;
         }
         let base = expected.clone();
@@ -319,7 +319,7 @@ impl World {
                 });
                 agrees(command, &done, &answer)?;
                 let may_retire = pending.is_some() || marks.iter().any(|mark| mark.0.stage != Stage::Before);
-                self.settle(&mut expected, &seen(&self.host), pending.as_ref(), may_retire)?;
+                self.reconcile(&mut expected, &seen(&self.host), pending.as_ref(), may_retire)?;
                 self.reference = expected;
                 self.at_rest()
             }
@@ -351,7 +351,7 @@ impl World {
                 let mut state = self.recovered(&pending);
                 state.now = self.host.now.as_second();
                 state.boot();
-                self.settle(&mut state, &seen(&self.host), Some(&pending), true)?;
+                self.reconcile(&mut state, &seen(&self.host), Some(&pending), true)?;
                 self.reference = state;
             }
             (_, None) => self.reference.boot(),
@@ -386,7 +386,7 @@ impl World {
             for mut candidate in candidates {
                 self.unsettled_download(&mut candidate, &seen);
                 match self
-                    .settle(&mut candidate, &seen, pending.as_ref(), true)
+                    .reconcile(&mut candidate, &seen, pending.as_ref(), true)
                     .and_then(|()| same(&seen, &candidate, "killed"))
                 {
                     Ok(()) => {
@@ -451,7 +451,7 @@ impl World {
 
     /// Takes over what SPEC leaves open: which versions beyond the needed ones were removed; after an interruption, the
     /// snapshots that its run had made.
-    fn settle(
+    fn reconcile(
         &self,
         expected: &mut Reference,
         seen: &Reference,
@@ -611,7 +611,7 @@ fn drive(host: &mut Host, command: Command) -> Result<Did, Stop> {
             spec.pinned_version = None;
         }),
         Command::Rollback => host.rollback(),
-        Command::Recover => host.recover(false).map(|()| Did::Rested),
+        Command::Recover => host.recover(false).map(|()| Did::Waited),
         Command::Repair => host.repair(),
         Command::Uninstall => host.uninstall(),
     }

@@ -12,7 +12,7 @@ impl Host {
     /// Does `step`.
     pub(super) fn perform(&mut self, plan: &Plan, step: &Step, proxy: &str) -> Act<Note> {
         match step {
-            Step::Hold { .. } => {}
+            Step::RecordAgent { .. } => {}
             Step::Fetch { revision, dir, .. } => self.fetch(Rev::of(revision), dir)?,
             Step::Verify { dir } => {
                 if !self.versions[dir].bytes {
@@ -71,7 +71,7 @@ impl Host {
     /// Undoes `step`, which was begun and perhaps done.
     pub(super) fn undo(&mut self, step: &Step, journal: &mut Journal, boot: bool) -> Act {
         match step {
-            Step::Hold { running } => {
+            Step::RecordAgent { running } => {
                 self.loaded = self.files.get(Path::new(UNIT_FILE)).cloned();
                 if !boot && *running && self.process.is_none() {
                     self.tick()?;

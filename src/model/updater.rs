@@ -1,4 +1,4 @@
-//! The commands on an abstract host: the walk of `command::errand` and its neighbours, with the program's own rules,
+//! The commands on an abstract host: the walk of `command::request` and its neighbours, with the program's own rules,
 //! its own journal and its own record.
 
 use jiff::SignedDuration;
@@ -10,7 +10,7 @@ use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
 use crate::database::SnapshotId;
 use crate::execute::journal::{FORMAT, Journal, Opening, Record, Writer};
-use crate::plan::decide::{self, Ask, Decision};
+use crate::plan::decide::{self, Decision, Request};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Database, Direction, Plan, Snapshot, Step, Target, retention};
 use crate::report::{Code, Error};
@@ -21,36 +21,36 @@ use protocol::Revision;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Did {
     /// Nothing, for a reason that is no error.
-    Rested,
+    Waited,
     /// What it should.
     Done,
 }
 
 /// A run towards a revision.
-pub(super) struct Errand<'a> {
+pub(super) struct RunRequest<'a> {
     /// The command.
     pub command: &'static str,
     /// The revision.
     pub target: Revision,
     /// The window is open or does not matter.
     pub in_window: bool,
-    /// The operator insists.
-    pub insist: bool,
+    /// The operator forced.
+    pub force: bool,
     /// Every byte of the active version is looked at.
     pub every_byte: bool,
     /// What the commit changes in the settings.
     pub change: &'a dyn Fn(&mut Spec),
     /// The version left is refused.
-    pub refuse_left: bool,
+    pub refuse_outgoing: bool,
     /// The snapshot that is asked for nothing but its digest.
     pub trusted: Option<SnapshotId>,
 }
 
-impl<'a> Errand<'a> {
+impl<'a> RunRequest<'a> {
     /// Towards `target`, insisting, as operators do.
     pub(super) fn new(command: &'static str, target: Revision, change: &'a dyn Fn(&mut Spec)) -> Self {
-        let (refuse_left, trusted) = (false, None);
-        Self { command, target, in_window: true, insist: true, every_byte: false, change, refuse_left, trusted }
+        let (refuse_outgoing, trusted) = (false, None);
+        Self { command, target, in_window: true, force: true, every_byte: false, change, refuse_outgoing, trusted }
     }
 }
 
@@ -59,13 +59,13 @@ impl Host {
     pub(super) fn update(&mut self, now: bool) -> Act<Did> {
         self.recover(false)?;
         if !self.updates.spec().enabled {
-            return Ok(Did::Rested);
+            return Ok(Did::Waited);
         }
         if self.resume_watch()? {
             return fails(Code::Unhealthy, "it fell during its watch");
         }
         if self.updates.spec().pinned {
-            return Ok(Did::Rested);
+            return Ok(Did::Waited);
         }
         let target = self.wanted.revision();
         let is_linked = |name: &String| self.files.contains_key(&std::path::Path::new(LINK_DIR).join(name));
@@ -74,10 +74,11 @@ impl Host {
             && self.active() == Some(self.wanted)
             && self.versions.values().any(|version| version.rev == self.wanted && version.marker && version.sizes);
         if current {
-            return Ok(Did::Rested);
+            return Ok(Did::Waited);
         }
-        let errand = Errand { in_window: self.window || now, insist: now, ..Errand::new("update", target, &|_| {}) };
-        self.carry_out(&errand)
+        let request =
+            RunRequest { in_window: self.window || now, force: now, ..RunRequest::new("update", target, &|_| {}) };
+        self.apply(&request)
     }
 
     /// `enable`.
@@ -108,7 +109,7 @@ impl Host {
         if self.updates.spec().min_version.as_ref().is_some_and(|floor| target.version < *floor) {
             return fails(Code::BelowMinVersion, "below min_version");
         }
-        self.carry_out(&Errand::new(command, target, change))
+        self.apply(&RunRequest::new(command, target, change))
     }
 
     /// `unpin` and `disable`.
@@ -131,7 +132,7 @@ impl Host {
         };
         let version = previous.version.clone();
         let change = |spec: &mut Spec| spec.follow(&version);
-        self.carry_out(&Errand { refuse_left: true, ..Errand::new("rollback", previous, &change) })
+        self.apply(&RunRequest { refuse_outgoing: true, ..RunRequest::new("rollback", previous, &change) })
     }
 
     /// `verify --repair`.
@@ -150,9 +151,9 @@ impl Host {
             over: plan::Over::Foreign,
         };
         if plan::move_to(&facts, &target)?.is_empty() {
-            return Ok(Did::Rested);
+            return Ok(Did::Waited);
         }
-        self.carry_out(&Errand { every_byte: true, ..Errand::new("verify --repair", active.revision(), &|_| {}) })
+        self.apply(&RunRequest { every_byte: true, ..RunRequest::new("verify --repair", active.revision(), &|_| {}) })
     }
 
     /// `uninstall --force`.
@@ -177,7 +178,7 @@ impl Host {
             } else {
                 self.append(&mut journal, Record::Recover)?;
                 self.undo_all(&plan, &mut journal, &Error::new(Code::Interrupted, "interrupted"), false, boot)?;
-                self.regret(&journal)?;
+                self.on_undone(&journal)?;
                 self.append(&mut journal, Record::Closed)?;
                 journal.close()?;
             }
@@ -192,40 +193,44 @@ impl Host {
         Ok(())
     }
 
-    fn carry_out(&mut self, errand: &Errand<'_>) -> Act<Did> {
-        let facts = self.facts_for(errand);
-        let ask =
-            Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist, announced: None };
+    fn apply(&mut self, request: &RunRequest<'_>) -> Act<Did> {
+        let facts = self.facts_for(request);
+        let ask = Request {
+            wanted: request.target.clone(),
+            in_window: request.in_window,
+            force: request.force,
+            announced: None,
+        };
         match decide::decide(&facts, &ask, self.updates.spec().min_version.as_ref()) {
-            Decision::Rest(_) => return Ok(Did::Rested),
-            Decision::No(error) => return Err(error.into()),
-            Decision::Go => {}
+            Decision::Wait(_) => return Ok(Did::Waited),
+            Decision::Refuse(error) => return Err(error.into()),
+            Decision::Proceed => {}
         }
-        let mut plan = self.replan(errand, &facts)?;
+        let mut plan = self.replan(request, &facts)?;
         if !plan.prepare.is_empty() {
             match self.prepare(&plan) {
                 Err(Stop::Failed(error)) if error.code == Code::Damaged => {
-                    let mut facts = self.facts_for(errand);
-                    let same = |known: &&mut plan::facts::Installed| known.revision == errand.target;
+                    let mut facts = self.facts_for(request);
+                    let same = |known: &&mut plan::facts::Installed| known.revision == request.target;
                     facts.installed.iter_mut().filter(same).for_each(|known| known.intact = false);
-                    plan = self.replan(errand, &facts)?;
+                    plan = self.replan(request, &facts)?;
                     self.prepare(&plan)?;
                 }
                 other => other?,
             }
-            plan = self.replan(errand, &self.facts_for(errand))?;
+            plan = self.replan(request, &self.facts_for(request))?;
             plan.prepare.clear();
         }
         if plan.is_empty() {
-            return self.settle_without_move(errand);
+            return self.commit_without_move(request);
         }
         let mut spec = self.updates.spec().clone();
-        (errand.change)(&mut spec);
+        (request.change)(&mut spec);
         let proxy = spec.proxy.unwrap_or_default();
-        self.execute(&plan, errand.command, &proxy, &|updates, snapshot, now| {
+        self.execute(&plan, request.command, &proxy, &|updates, snapshot, now| {
             let refused = updates.status().refused.clone();
-            record::settled(updates, &plan, errand.change, snapshot, now);
-            if let (true, Some(left)) = (errand.refuse_left, &plan.from) {
+            record::committed(updates, &plan, request.change, snapshot, now);
+            if let (true, Some(left)) = (request.refuse_outgoing, &plan.from) {
                 let mut status = updates.status().clone();
                 if let Some(last) = &mut status.last_result {
                     last.outcome = Outcome::RolledBack;
@@ -244,18 +249,18 @@ impl Host {
         Ok(Did::Done)
     }
 
-    fn facts_for(&self, errand: &Errand<'_>) -> Facts {
+    fn facts_for(&self, request: &RunRequest<'_>) -> Facts {
         let mut spec = self.updates.spec().clone();
-        (errand.change)(&mut spec);
-        self.facts(&spec, errand.trusted, errand.every_byte)
+        (request.change)(&mut spec);
+        self.facts(&spec, request.trusted, request.every_byte)
     }
 
-    fn replan(&self, errand: &Errand<'_>, facts: &Facts) -> Act<Plan> {
+    fn replan(&self, request: &RunRequest<'_>, facts: &Facts) -> Act<Plan> {
         let target = Target {
-            revision: errand.target.clone(),
+            revision: request.target.clone(),
             url: "https://cdn/archive".into(),
             bytes: None,
-            trust_snapshot: errand.trusted.is_some(),
+            trust_snapshot: request.trusted.is_some(),
             over: plan::Over::Foreign,
         };
         let plan = plan::move_to(facts, &target)?;
@@ -267,7 +272,7 @@ impl Host {
             return Ok(plan);
         }
         let mut facts = facts.clone();
-        facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+        facts.installed.iter_mut().filter(|known| known.revision == request.target).for_each(|known| {
             known.snapshot = Snapshot::Unusable(Error::new(Code::BackupInvalid, "other bytes"));
         });
         Ok(plan::move_to(&facts, &target)?)
@@ -277,16 +282,16 @@ impl Host {
         plan.prepare.iter().try_for_each(|step| self.perform(plan, step, "").map(|_| ()))
     }
 
-    fn settle_without_move(&mut self, errand: &Errand<'_>) -> Act<Did> {
+    fn commit_without_move(&mut self, request: &RunRequest<'_>) -> Act<Did> {
         let mut spec = self.updates.spec().clone();
-        (errand.change)(&mut spec);
-        spec.active_version = Some(errand.target.version.clone());
-        spec.active_edition = Some(errand.target.edition);
+        (request.change)(&mut spec);
+        spec.active_version = Some(request.target.version.clone());
+        spec.active_edition = Some(request.target.edition);
         self.tick()?;
         self.updates.set_spec(&spec);
-        if errand.insist {
+        if request.force {
             let mut status = self.updates.status().clone();
-            status.refused.retain(|refused| refused.revision != errand.target);
+            status.refused.retain(|refused| refused.revision != request.target);
             self.updates.set_status(&status);
         }
         Ok(Did::Done)
@@ -297,7 +302,7 @@ impl Host {
         plan: &Plan,
         command: &str,
         proxy: &str,
-        settle: &dyn Fn(&mut Updates, Option<SnapshotId>, jiff::Timestamp),
+        commit_settings: &dyn Fn(&mut Updates, Option<SnapshotId>, jiff::Timestamp),
     ) -> Act {
         self.tick()?;
         let opening = Opening {
@@ -310,13 +315,13 @@ impl Host {
             plan: plan.clone(),
         };
         let mut journal = Journal::create(&self.journal_dir, opening)?;
-        match self.switch(plan, &mut journal, proxy, settle) {
+        match self.switch(plan, &mut journal, proxy, commit_settings) {
             Ok(()) => self.finish(plan, journal, false),
             Err(stop) if is_kill(&stop) => Err(stop),
             Err(Stop::Failed(error)) => {
                 let blame = error.code == Code::Unhealthy;
                 self.undo_all(plan, &mut journal, &error, blame, false)?;
-                self.regret(&journal)?;
+                self.on_undone(&journal)?;
                 self.append(&mut journal, Record::Closed)?;
                 journal.close()?;
                 Err(error.into())
@@ -330,7 +335,7 @@ impl Host {
         plan: &Plan,
         journal: &mut Journal,
         proxy: &str,
-        settle: &dyn Fn(&mut Updates, Option<SnapshotId>, jiff::Timestamp),
+        commit_settings: &dyn Fn(&mut Updates, Option<SnapshotId>, jiff::Timestamp),
     ) -> Act {
         self.tick()?;
         for (index, step) in plan.switch.iter().enumerate() {
@@ -340,7 +345,7 @@ impl Host {
         }
         if plan.direction != Direction::Uninstall {
             let mut next = self.updates.clone();
-            settle(&mut next, journal.snapshot(), self.now);
+            commit_settings(&mut next, journal.snapshot(), self.now);
             self.next = Some(next);
             self.tick()?;
         }
@@ -361,7 +366,7 @@ impl Host {
         self.tick()
     }
 
-    fn regret(&mut self, journal: &Journal) -> Act {
+    fn on_undone(&mut self, journal: &Journal) -> Act {
         self.show_evidence();
         Failure::of(journal)?.record(&mut self.updates, &self.journal_dir, self.now);
         self.tick()
@@ -397,7 +402,7 @@ impl Host {
             self.failed = true;
             return self.back();
         }
-        self.settle()?;
+        self.end_watch()?;
         Ok(false)
     }
 
@@ -409,10 +414,10 @@ impl Host {
         if self.failed {
             return self.back();
         }
-        if watch.until > self.now { self.watch() } else { self.settle().map(|()| false) }
+        if watch.until > self.now { self.watch() } else { self.end_watch().map(|()| false) }
     }
 
-    fn settle(&mut self) -> Act {
+    fn end_watch(&mut self) -> Act {
         let mut status = self.updates.status().clone();
         if let Some(watch) = status.watch.take() {
             status.refused.retain(|refused| refused.revision != watch.revision);
@@ -436,8 +441,12 @@ impl Host {
         };
         let version = previous.version.clone();
         let change = |spec: &mut Spec| spec.follow(&version);
-        let errand = Errand { refuse_left: true, trusted: watch.snapshot, ..Errand::new("watch", previous, &change) };
-        self.carry_out(&errand)?;
+        let request = RunRequest {
+            refuse_outgoing: true,
+            trusted: watch.snapshot,
+            ..RunRequest::new("watch", previous, &change)
+        };
+        self.apply(&request)?;
         Ok(true)
     }
 

@@ -1,6 +1,6 @@
 //! The way back from a version that fell in its watch to an agent that was none of ours (SPEC §5).
 
-use super::moves::{hold, service_action};
+use super::moves::{record_agent, service_action};
 use super::{Database, Direction, Facts, Node, Part, Placement, Plan, ServiceAction, Step};
 
 /// The plan that undoes `done` after its commit: what it replaced comes back, with the database that was left. `None` where
@@ -19,7 +19,7 @@ pub(crate) fn back(facts: &Facts, done: &Plan) -> Option<Plan> {
         _ => None,
     });
     let service = service_action(facts, Database::Restore);
-    let mut switch = vec![hold(facts), Step::PrepareRestore { dir: from.clone() }];
+    let mut switch = vec![record_agent(facts), Step::PrepareRestore { dir: from.clone() }];
     switch.extend(places.filter(is_back).map(turned).map(Step::Place));
     switch.extend(facts.unit.managed.then_some(Step::DaemonReload));
     let binary = agent.path.clone();

@@ -1,4 +1,4 @@
-//! Whether the cluster's wish is followed now: window, pin, floor, refusals and their growing waits. Pure.
+//! Whether the version that the cluster asks for is installed now: window, pin, floor, refusals and their growing waits. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -30,13 +30,13 @@ pub(crate) const LEFT_WINDOW_HOURS: i64 = 48;
 
 /// What the cluster asks for and how it was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(crate) struct Request {
     /// The revision that the cluster names.
     pub wanted: Revision,
     /// The cluster's window is open, or the command ignores it.
     pub in_window: bool,
-    /// The operator insists: refusals do not count.
-    pub insist: bool,
+    /// The operator forced: refusals do not count.
+    pub force: bool,
     /// The digest announced for its archive now, if it was asked for.
     pub announced: Option<String>,
 }
@@ -45,21 +45,21 @@ pub(crate) struct Ask {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Go on towards it.
-    Go,
+    Proceed,
     /// Nothing to do, and why (exit 0).
-    Rest(String),
+    Wait(String),
     /// Not possible, and why (exit 1).
-    No(Error),
+    Refuse(Error),
 }
 
 /// Decides on `ask`.
-pub(crate) fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) -> Decision {
+pub(crate) fn decide(facts: &Facts, ask: &Request, min_version: Option<&Version>) -> Decision {
     // What is there already is not undercut by being put right.
     if let Some(floor) = min_version
         && ask.wanted.version.precedes(floor)
         && facts.active.as_ref() != Some(&ask.wanted)
     {
-        return Decision::No(
+        return Decision::Refuse(
             Error::new(
                 Code::BelowMinVersion,
                 format!("the cluster asks for {}, which is lower than this host's min_version {floor}", ask.wanted),
@@ -68,20 +68,20 @@ pub(crate) fn decide(facts: &Facts, ask: &Ask, min_version: Option<&Version>) ->
         );
     }
     if !ask.in_window {
-        return Decision::Rest(format!("{} waits for the cluster's update window", ask.wanted));
+        return Decision::Wait(format!("{} waits for the cluster's update window", ask.wanted));
     }
     match facts.refused.iter().find(|refusal| refusal.revision == ask.wanted) {
-        Some(refusal) if !ask.insist && is_waiting(refusal, facts.now) => Decision::Rest(format!(
+        Some(refusal) if !ask.force && is_waiting(refusal, facts.now) => Decision::Wait(format!(
             "{} is not tried again yet ({}); next attempt at {}, or run `update --now`",
             ask.wanted, refusal.reason, refusal.retry_at
         )),
-        _ if ask.insist => Decision::Go,
-        _ => wait(facts, ask).map_or(Decision::Go, Decision::Rest),
+        _ if ask.force => Decision::Proceed,
+        _ => wait(facts, ask).map_or(Decision::Proceed, Decision::Wait),
     }
 }
 
 /// Why the timer waits with a version that nothing is known against.
-fn wait(facts: &Facts, ask: &Ask) -> Option<String> {
+fn wait(facts: &Facts, ask: &Request) -> Option<String> {
     let wanted = &ask.wanted;
     let is_other = |delay: &Refusal| delay.digest.is_some() && ask.announced.is_some() && delay.digest != ask.announced;
     if let Some(delay) = facts.delayed.iter().find(|delay| delay.revision == *wanted && !is_other(delay))

@@ -64,7 +64,7 @@ pub(crate) struct Facts {
     /// The package's own timer, which the Go updater's masks.
     pub masked_timer: Option<String>,
     /// A closed directory above the versions that should get o+x.
-    pub open_path: Option<PathBuf>,
+    pub grant_traverse: Option<PathBuf>,
     /// A closed directory above the versions that stays closed, because o+x would open more than ours.
     pub closed_path: Option<PathBuf>,
     /// Links of ours in a link directory used before this one; they go with the next plan, while the agent is stopped.

@@ -1,4 +1,4 @@
-//! Facts and a wish in, a plan out. Nothing here touches the host: the same value is shown by `plan` and run by
+//! Facts and a request in, a plan out. Nothing here touches the host: the same value is shown by `plan` and run by
 //! `execute`.
 
 mod back;
@@ -33,7 +33,7 @@ pub(crate) const UNMANAGED: &str = ".unmanaged";
 /// Where what the Go updater left is kept until `uninstall` (SPEC §5).
 pub(crate) const TAKEN_OVER: &str = ".taken-over";
 /// The Go updater's timer, which has the same name as the package's.
-pub(crate) const FOREIGN_TIMER: &str = "teleport-update.timer";
+pub(crate) const TIMER_UNIT: &str = "teleport-update.timer";
 
 /// What each file begins with that we write into the directories of units, and by which it is known to be ours.
 pub(crate) const OWN_MARK: &str = "# Written by `teleport-update enable`";
@@ -160,7 +160,7 @@ impl Plan {
         }
     }
 
-    /// True if the host is already as wished.
+    /// True if the host is already as requested.
     pub fn is_empty(&self) -> bool {
         self.prepare.is_empty() && self.switch.is_empty() && self.after.is_empty()
     }
@@ -227,7 +227,7 @@ impl Plan {
     }
 
     /// The switch steps during which the agent stands still: from its stop to its start, if the plan has both.
-    pub fn standstill(&self) -> Range<usize> {
+    pub fn downtime(&self) -> Range<usize> {
         let place = |wanted: &Step| self.switch.iter().position(|step| step == wanted);
         match (place(&Step::Stop), place(&Step::Start)) {
             (Some(stop), Some(start)) if stop < start => stop..start,

@@ -141,7 +141,7 @@ impl<'a> Move<'a> {
             switch.push(Step::Switch { place: self.agent.clone(), evidence: self.to_dir.clone() });
         }
         if !switch.is_empty() {
-            switch.insert(0, hold(facts));
+            switch.insert(0, record_agent(facts));
             switch.extend((facts.unit.managed && !restores).then_some(Step::DaemonReload));
             switch.extend(self.start());
             if restores {
@@ -163,9 +163,9 @@ impl<'a> Move<'a> {
         let facts = self.facts;
         let mut steps = Vec::new();
         steps.extend(self.restores().then(|| Step::PrepareRestore { dir: self.to_dir.clone() }));
-        steps.extend(facts.foreign_timer.iter().map(|unit| Step::Quiet { unit: unit.clone() }));
+        steps.extend(facts.foreign_timer.iter().map(|unit| Step::StopTimer { unit: unit.clone() }));
         let pairs = |(path, kept): &(PathBuf, PathBuf)| (path.clone(), kept.clone());
-        steps.extend(facts.foreign_links.iter().map(pairs).map(|(path, kept)| Step::Remember { path, kept }));
+        steps.extend(facts.foreign_links.iter().map(pairs).map(|(path, kept)| Step::KeepLink { path, kept }));
         steps.extend(facts.set_aside.iter().map(pairs).map(|(path, kept)| Step::SetAside { path, kept }));
         steps.extend(places.iter().filter(|place| place.was != place.now).cloned().map(Step::Place));
         for (path, text, was) in &facts.own_units {
@@ -206,9 +206,9 @@ impl<'a> Move<'a> {
         if !facts.packages.is_empty() {
             // Also those that stood right before: the package can take them with it.
             places.push(self.agent.clone());
-            after.push(Step::Confirm { enabled: facts.agent.enabled, running: facts.agent.running, places });
+            after.push(Step::Reassert { enabled: facts.agent.enabled, running: facts.agent.running, places });
         }
-        after.extend(facts.open_path.iter().map(|path| Step::OpenPath { path: path.clone() }));
+        after.extend(facts.grant_traverse.iter().map(|path| Step::GrantTraverse { path: path.clone() }));
         if let Some(path) = &facts.closed_path {
             notes.push(format!(
                 "other users cannot enter {} (no o+x), and adding o+x would also expose other files in it: only root can \
@@ -273,9 +273,9 @@ pub(super) fn snapshot_place(facts: &Facts, from: Option<&Installed>) -> String 
 }
 
 /// An agent that nobody here started cannot be brought back, and is never stopped either.
-pub(super) fn hold(facts: &Facts) -> Step {
+pub(super) fn record_agent(facts: &Facts) -> Step {
     let agent = facts.agent;
-    Step::Hold { running: agent.controllable && (agent.running || (agent.enabled && agent.failed)) }
+    Step::RecordAgent { running: agent.controllable && (agent.running || (agent.enabled && agent.failed)) }
 }
 
 pub(super) fn direction(active: Option<&Revision>, to: &Revision) -> Direction {

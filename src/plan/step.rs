@@ -68,7 +68,7 @@ pub enum Step {
         dir: String,
     },
     /// Note how the agent was; undone by bringing it back to that.
-    Hold {
+    RecordAgent {
         /// It ran, or would have been started again after a failure, under a service that we can start.
         running: bool,
     },
@@ -108,7 +108,7 @@ pub enum Step {
         /// The version's directory.
         dir: String,
     },
-    /// Stop the agent and prove it. Undone by `hold`.
+    /// Stop the agent and prove it. Undone by `record_agent`.
     Stop,
     /// Put the prepared database in place. Undone by restoring this run's snapshot.
     Restore {
@@ -138,14 +138,14 @@ pub enum Step {
         failing: bool,
     },
     /// Keep a second name of a foreign link that will be replaced, for `uninstall` to put back.
-    Remember {
+    KeepLink {
         /// The link.
         path: PathBuf,
         /// Where it is kept.
         kept: PathBuf,
     },
     /// Stop a foreign timer until it is set aside. Undone by starting it.
-    Quiet {
+    StopTimer {
         /// The unit's name.
         unit: String,
     },
@@ -162,7 +162,7 @@ pub enum Step {
         name: String,
     },
     /// Put every link and unit right that something else has removed meanwhile, and the agent as it was.
-    Confirm {
+    Reassert {
         /// It starts at boot.
         enabled: bool,
         /// It ran.
@@ -171,7 +171,7 @@ pub enum Step {
         places: Vec<Placement>,
     },
     /// Let ordinary users pass through the agent's directory (o+x, never o+r).
-    OpenPath {
+    GrantTraverse {
         /// The directory.
         path: PathBuf,
     },
@@ -198,8 +198,8 @@ impl Step {
         match self {
             Step::Fetch { revision, url, .. } => format!("download and unpack {revision} from {url}"),
             Step::Verify { dir } => format!("check every file of {dir} against its manifest"),
-            Step::Hold { running: true } => "record that the agent must be running again at the end".into(),
-            Step::Hold { running: false } => "record that the agent's service is not touched".into(),
+            Step::RecordAgent { running: true } => "record that the agent must be running again at the end".into(),
+            Step::RecordAgent { running: false } => "record that the agent's service is not touched".into(),
             Step::Place(place) => describe_place(place),
             Step::Snapshot { dir, stopped: true, .. } => {
                 format!("back up the stopped agent's database for {dir}/backup")
@@ -216,12 +216,12 @@ impl Step {
             Step::Reload => "reload the agent (SIGHUP)".into(),
             Step::Start => "start the agent".into(),
             Step::Health { .. } => "wait until the new version is healthy".into(),
-            Step::Remember { path, .. } => format!("keep a copy of {} for `uninstall`", path.display()),
-            Step::Quiet { unit } => format!("stop {unit}"),
+            Step::KeepLink { path, .. } => format!("keep a copy of {} for `uninstall`", path.display()),
+            Step::StopTimer { unit } => format!("stop {unit}"),
             Step::SetAside { path, .. } => format!("move {} away and keep it for `uninstall`", path.display()),
             Step::RemovePackage { name } => format!("remove and purge the package {name}"),
-            Step::Confirm { .. } => "check links, unit and agent after the package removal, and repair them".into(),
-            Step::OpenPath { path } => format!("allow other users to enter {} (chmod o+x)", path.display()),
+            Step::Reassert { .. } => "check links, unit and agent after the package removal, and repair them".into(),
+            Step::GrantTraverse { path } => format!("allow other users to enter {} (chmod o+x)", path.display()),
             Step::EnableTimer { unit } => format!("enable {unit}"),
             Step::DisableUnit { unit } => format!("disable {unit}"),
             Step::Retire { dir } => format!("remove {dir}"),
@@ -232,7 +232,7 @@ impl Step {
     pub fn describe_undo(&self) -> &'static str {
         match self {
             Step::Fetch { .. } => "remove what was unpacked",
-            Step::Hold { running: true } => "start the agent again",
+            Step::RecordAgent { running: true } => "start the agent again",
             Step::Place(_) => "restore what was there before",
             Step::PrepareRestore { .. } => "remove the prepared copy",
             Step::PrepareSnapshot { .. } => "remove the link",
@@ -240,11 +240,11 @@ impl Step {
             Step::Restore { .. } => "restore the old version's database",
             Step::Switch { .. } => "stop the agent, restore the old version's database, restore the link",
             Step::SetAside { .. } => "restore the file",
-            Step::Remember { .. } => "remove the kept copy",
-            Step::Quiet { .. } => "start the unit again",
+            Step::KeepLink { .. } => "remove the kept copy",
+            Step::StopTimer { .. } => "start the unit again",
             Step::DisableUnit { .. } => "enable and start the unit again",
             Step::Verify { .. }
-            | Step::Hold { running: false }
+            | Step::RecordAgent { running: false }
             | Step::Snapshot { .. }
             | Step::Describe { .. }
             | Step::Install { .. }
@@ -253,8 +253,8 @@ impl Step {
             | Step::Start
             | Step::Health { .. }
             | Step::RemovePackage { .. }
-            | Step::Confirm { .. }
-            | Step::OpenPath { .. }
+            | Step::Reassert { .. }
+            | Step::GrantTraverse { .. }
             | Step::EnableTimer { .. }
             | Step::Retire { .. } => "nothing to undo",
         }
@@ -264,7 +264,7 @@ impl Step {
     pub fn placements(&self) -> &[Placement] {
         match self {
             Step::Place(place) | Step::Switch { place, .. } => std::slice::from_ref(place),
-            Step::Confirm { places, .. } => places,
+            Step::Reassert { places, .. } => places,
             _ => &[],
         }
     }
@@ -287,16 +287,16 @@ impl Step {
                 named.add(place);
                 named.words.push(evidence);
             }
-            Step::Confirm { places, enabled: _, running: _ } => places.iter_mut().for_each(|place| named.add(place)),
-            Step::Remember { path, kept } | Step::SetAside { path, kept } => named.paths.extend([path, kept]),
-            Step::OpenPath { path } => named.paths.push(path),
-            Step::Quiet { unit: word }
+            Step::Reassert { places, enabled: _, running: _ } => places.iter_mut().for_each(|place| named.add(place)),
+            Step::KeepLink { path, kept } | Step::SetAside { path, kept } => named.paths.extend([path, kept]),
+            Step::GrantTraverse { path } => named.paths.push(path),
+            Step::StopTimer { unit: word }
             | Step::EnableTimer { unit: word }
             | Step::DisableUnit { unit: word }
             | Step::RemovePackage { name: word } => named.words.push(word),
             // Its binary is a path as seen from inside.
             Step::Health { binary: _, served: _, failing: _ }
-            | Step::Hold { running: _ }
+            | Step::RecordAgent { running: _ }
             | Step::Stop
             | Step::DaemonReload
             | Step::Reload

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::facts::{Facts, part_of};
 use super::links::{is_installable, removal};
-use super::moves::hold;
+use super::moves::record_agent;
 use super::step::{Node, Part, Placement, Step};
 use super::{Direction, Plan};
 
 /// The plan that removes links, units and versions; the agent's configuration and data stay. `set_back`: where what was
 /// set aside goes, and where it is kept.
 pub(crate) fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan {
-    let mut switch = vec![hold(facts)];
+    let mut switch = vec![record_agent(facts)];
     switch.extend(facts.agent.running.then_some(Step::Stop));
     switch.extend(facts.names.iter().filter(|name| name.ours).map(|name| {
         let path = facts.link_dir.join(&name.name);

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::place::AGENT;
+use super::destination::AGENT;
 use crate::report::{Code, Error, IoContext, Result};
 use protocol::{Arch, Edition, Revision, Version};
 

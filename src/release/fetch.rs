@@ -14,7 +14,7 @@ use ureq::http::header;
 
 use super::limits::Limits;
 use super::{BaseUrl, source};
-use crate::host::http::{Ask, Client, Stream, interrupted, pause, shown};
+use crate::host::http::{Client, Request, Stream, interrupted, pause, shown};
 use crate::report::{Code, Error, IoContext, Result};
 use protocol::Digest;
 
@@ -99,7 +99,7 @@ impl Origin {
                 Ok(Small::Found(bytes))
             }
             Origin::Url(url) => {
-                let answer = client.ask(&Ask::get(format!("{url}{suffix}")), cancelled)?;
+                let answer = client.ask(&Request::get(format!("{url}{suffix}")), cancelled)?;
                 match answer.status {
                     200 => Ok(Small::Found(answer.body)),
                     // Object stores say 403 for what is not there.
@@ -119,7 +119,7 @@ impl Origin {
                 Ok(Some(file.metadata().at("cannot read", dir.join(name))?.len()))
             }
             Origin::Url(url) => {
-                let stream = client.open(&Ask::head(url).within(Some(within)), cancelled)?;
+                let stream = client.open(&Request::head(url).within(Some(within)), cancelled)?;
                 match stream.status {
                     // Some servers say 0 in an answer without a body.
                     200 => Ok(stream.length().filter(|length| *length > 0)),
@@ -396,7 +396,7 @@ impl Download {
     /// Asks for the rest from the present position on.
     fn request(&mut self) -> Result<()> {
         self.stream = None;
-        let mut ask = Ask::get(&self.url);
+        let mut ask = Request::get(&self.url);
         if self.position > 0 {
             ask.headers.push(("range", format!("bytes={}-", self.position)));
             if let Some(validator) = &self.validator {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::Limits;
 use super::archive_path::ArchivePath;
-use super::place::{Place, place};
+use super::destination::{Destination, destination};
 use super::tree::Tree;
 use super::unpack::{self, Rules};
 use crate::report::Result;
@@ -37,8 +37,8 @@ pub fn link_target(name: &[u8], target: &[u8], is_hard: bool, top: &str) -> Resu
 
 /// Where a file below the archive's folder goes in a version; `None` if it is left out.
 pub fn place_of(path: &str, mode: u32, components: Option<&[String]>) -> Option<String> {
-    match place(path, mode, components) {
-        Place::At(to) => Some(to),
-        Place::Left | Place::Unexpected => None,
+    match destination(path, mode, components) {
+        Destination::At(to) => Some(to),
+        Destination::Left | Destination::Unexpected => None,
     }
 }

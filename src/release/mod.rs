@@ -2,12 +2,12 @@
 
 mod archive_path;
 pub(crate) mod check;
+mod destination;
 mod fetch;
 #[doc(hidden)]
 pub(crate) mod fuzz;
 mod gunzip;
 mod limits;
-mod place;
 pub(crate) mod signature;
 pub(crate) mod source;
 pub(crate) mod space;

@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicU64;
 use tar::EntryType;
 
 use super::archive_path::ArchivePath;
+use super::destination::{AGENT, Destination, destination};
 use super::gunzip::Gunzip;
 use super::limits::Limits;
-use super::place::{AGENT, Place, place};
 use super::tree::Tree;
 use super::writer::Writer;
 use crate::report::{Code, Error, IoContext, Result};
@@ -211,9 +211,9 @@ impl Run<'_, '_> {
         }
         self.budget.set(u64::MAX);
         let mode = entry.header().mode().map_err(damaged)? & MODE_MASK;
-        let wanted = place(inside, mode, self.rules.components.as_deref());
-        let Place::At(to) = wanted else {
-            if wanted == Place::Unexpected {
+        let wanted = destination(inside, mode, self.rules.components.as_deref());
+        let Destination::At(to) = wanted else {
+            if wanted == Destination::Unexpected {
                 self.note(format!("left out {inside}"));
             }
             let read = io::copy(entry, &mut io::sink()).map_err(damaged)?;

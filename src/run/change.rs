@@ -13,7 +13,7 @@ use crate::host::lock::Download;
 use crate::host::{durable, machine};
 use crate::inspect::data_dir;
 use crate::inspect::{self, Depth};
-use crate::plan::decide::{self, Ask, Decision};
+use crate::plan::decide::{self, Decision, Request};
 use crate::plan::facts::{Facts, Refusal};
 use crate::plan::{self, Database, Direction, Over, Plan, ServiceAction, Snapshot, Step, Target};
 use crate::release;
@@ -78,15 +78,15 @@ impl Basis {
 }
 
 /// What a command wants.
-pub(crate) struct Errand<'a> {
+pub(crate) struct RunRequest<'a> {
     /// The command's name, for the lock and the journal.
     pub command: &'static str,
     /// The revision to be reached.
     pub target: Revision,
     /// Whether the cluster's window is open, or does not matter.
     pub in_window: bool,
-    /// The operator insists: earlier refusals do not count.
-    pub insist: bool,
+    /// The operator forced: earlier refusals do not count.
+    pub force: bool,
     /// How much is taken over.
     pub depth: Depth,
     /// What of others may be replaced.
@@ -96,11 +96,20 @@ pub(crate) struct Errand<'a> {
     /// Why there is nothing to do any more, if the settings say so when the lock is ours: another run was quicker.
     pub obsolete: &'a dyn Fn(&Updates) -> Option<String>,
     /// The version that is left is refused from now on, for this reason (a rollback).
-    pub refuse_left: Option<String>,
+    pub refuse_outgoing: Option<String>,
     /// Digest of a snapshot that is asked for nothing else (a failed watch goes back to its own).
     pub trusted_snapshot: Option<SnapshotId>,
     /// What it was decided from: under the lock it must still be so. `None` where no setting has a say.
     pub basis: Option<Basis>,
+}
+
+impl RunRequest<'_> {
+    /// The settings as the commit will write them.
+    pub(crate) fn settings(&self, updates: &Updates) -> Spec {
+        let mut spec = updates.spec().clone();
+        (self.change)(&mut spec);
+        spec
+    }
 }
 
 /// Decides by `round`, and anew each time that the settings turn out to have changed since (`None`), keeping what was
@@ -133,17 +142,17 @@ pub(crate) enum Ended {
     Done(Option<Box<Watch>>),
 }
 
-/// Carries `errand` out, and leaves the watch to the caller.
-pub(crate) fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mut Fetched) -> Result<Ended> {
+/// Carries `request` out, and leaves the watch to the caller.
+pub(crate) fn apply(context: &mut Context, request: &RunRequest<'_>, fetched: &mut Fetched) -> Result<Ended> {
     if let Some(status) = scope::leave(context)? {
         return Ok(Ended::Elsewhere(status));
     }
     for _ in 0..ROUNDS {
-        let lock = context.lock(errand.command)?;
+        let lock = context.lock(request.command)?;
         recovery::pending(context, false)?;
-        let outcome = under_lock(context, errand, fetched);
+        let outcome = under_lock(context, request, fetched);
         if let Err(error) = &outcome {
-            note_failure(context, errand, error, None);
+            note_failure(context, request, error, None);
         }
         match outcome? {
             Pass::Done(watched) => {
@@ -155,16 +164,16 @@ pub(crate) fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mu
                 drop(lock);
                 // One of another kind holds the lock of its download.
                 *fetched = None;
-                *fetched = download(context, errand, *order)?;
+                *fetched = download(context, request, *order)?;
             }
         }
     }
-    Err(unreadable(context, errand, "it was downloaded several times, but never matched the settings"))
+    Err(unreadable(context, request, "it was downloaded several times, but never matched the settings"))
 }
 
 /// How far a run has come when the lock is given back.
 enum Pass {
-    /// What the errand was decided from is not so any more.
+    /// What the request was decided from is not so any more.
     Anew,
     /// It is over; this is the watch over the version that was committed.
     Done(Option<Box<Watch>>),
@@ -212,14 +221,14 @@ impl Terms {
 }
 
 /// Downloads what `order` says, without the lock. `None`: another run did so meanwhile.
-fn download(context: &mut Context, errand: &Errand<'_>, order: Order) -> Result<Fetched> {
+fn download(context: &mut Context, request: &RunRequest<'_>, order: Order) -> Result<Fetched> {
     let Some((revision, dir)) = order.plan.download() else { return Ok(None) };
     let begun =
-        Download::begin(&context.lock_path(), dir, context.lock_wait(errand.command), &|| context.signals.cancelled());
+        Download::begin(&context.lock_path(), dir, context.lock_wait(request.command), &|| context.signals.cancelled());
     let failed = match begun {
         Ok(None) => return Ok(None),
         Ok(Some(lock)) => {
-            let staged = supplied(context, &order.updates, errand, &order.facts, |site, supply| {
+            let staged = supplied(context, &order.updates, request, &order.facts, |site, supply| {
                 Ok(prepare::download(site, &order.plan, revision, dir, supply))
             });
             match staged {
@@ -230,21 +239,20 @@ fn download(context: &mut Context, errand: &Errand<'_>, order: Order) -> Result<
         }
         Err(error) => Failed { error, spent: false },
     };
-    let digest = failed.spent.then(|| announced(context, &order.updates, errand));
+    let digest = failed.spent.then(|| announced(context, &order.updates, request));
     // Whoever has the lock has more to tell than this.
-    if let Ok(_lock) = context.lock(errand.command) {
-        note_failure(context, errand, &failed.error, digest);
+    if let Ok(_lock) = context.lock(request.command) {
+        note_failure(context, request, &failed.error, digest);
     }
     Err(failed.error)
 }
 
 /// The digest that is announced for the target now.
-fn announced(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Option<String> {
-    let mut spec = updates.spec().clone();
-    (errand.change)(&mut spec);
+fn announced(context: &Context, updates: &Updates, request: &RunRequest<'_>) -> Option<String> {
+    let spec = request.settings(updates);
     let (client, base) = (cluster_client::client(context, &spec).ok()?, cluster_client::base_url(context, &spec).ok()?);
     let cancelled = || context.signals.cancelled();
-    let digest = release::announced_digest(&client, &base, &errand.target, cluster_client::arch(context), &cancelled)?;
+    let digest = release::announced_digest(&client, &base, &request.target, cluster_client::arch(context), &cancelled)?;
     Some(digest.to_string())
 }
 
@@ -253,97 +261,96 @@ pub(crate) fn never(_: &Updates) -> Option<String> {
     None
 }
 
-/// What `plan` shows and [`carry_out`] runs: the same value from the same facts.
-pub(crate) fn planned(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Planned> {
-    let facts = facts(context, updates, errand)?;
-    let is_delayed = |delay: &Refusal| delay.revision == errand.target && delay.digest.is_some();
-    let announced = if !errand.insist && errand.in_window && facts.delayed.iter().any(is_delayed) {
-        announced(context, updates, errand)
+/// What `plan` shows and [`apply`] runs: the same value from the same facts.
+pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest<'_>) -> Result<Planned> {
+    let facts = facts(context, updates, request)?;
+    let is_delayed = |delay: &Refusal| delay.revision == request.target && delay.digest.is_some();
+    let announced = if !request.force && request.in_window && facts.delayed.iter().any(is_delayed) {
+        announced(context, updates, request)
     } else {
         None
     };
-    let wish = Ask { wanted: errand.target.clone(), in_window: errand.in_window, insist: errand.insist, announced };
-    match decide::decide(&facts, &wish, updates.spec().min_version.as_ref()) {
-        Decision::Rest(why) => return Ok(Planned::Rest(why)),
-        Decision::No(error) => return Err(error),
-        Decision::Go => {}
+    let question =
+        Request { wanted: request.target.clone(), in_window: request.in_window, force: request.force, announced };
+    match decide::decide(&facts, &question, updates.spec().min_version.as_ref()) {
+        Decision::Wait(why) => return Ok(Planned::Wait(why)),
+        Decision::Refuse(error) => return Err(error),
+        Decision::Proceed => {}
     }
-    let plan = replan(context, updates, errand, &facts)?;
+    let plan = replan(context, updates, request, &facts)?;
     // A look at the processes that fails half-way would be taken for a fault of the new version's.
     if !context.layout.is_image() && !plan.is_empty() {
         context.stop_proof()?.check_sight()?;
     }
-    Ok(Planned::Go(Box::new(plan), Box::new(facts)))
+    Ok(Planned::Proceed(Box::new(plan), Box::new(facts)))
 }
 
 /// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.
-fn facts(context: &Context, updates: &Updates, errand: &Errand<'_>) -> Result<Facts> {
+fn facts(context: &Context, updates: &Updates, request: &RunRequest<'_>) -> Result<Facts> {
     let mut updates = updates.clone();
-    let mut spec = updates.spec().clone();
-    (errand.change)(&mut spec);
+    let spec = request.settings(&updates);
     updates.set_spec(&spec);
-    inspect::facts(context, &updates, errand.depth, errand.trusted_snapshot)
+    inspect::facts(context, &updates, request.depth, request.trusted_snapshot)
 }
 
 /// The result of planning.
 pub(crate) enum Planned {
     /// Nothing to do now, and why.
-    Rest(String),
+    Wait(String),
     /// This, from these facts.
-    Go(Box<Plan>, Box<Facts>),
+    Proceed(Box<Plan>, Box<Facts>),
 }
 
-fn under_lock(context: &mut Context, errand: &Errand<'_>, staged: &mut Fetched) -> Result<Pass> {
+fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetched) -> Result<Pass> {
     let mut updates = inspect::open(context)?;
-    if let Some(why) = (errand.obsolete)(&updates) {
+    if let Some(why) = (request.obsolete)(&updates) {
         context.report.info(&why);
         return Ok(Pass::Done(None));
     }
-    if let Some(basis) = &errand.basis
+    if let Some(basis) = &request.basis
         && *basis != Basis::of(context, &updates)?
     {
         return Ok(Pass::Anew);
     }
     // The links go where the settings of this very run say, not where they went before.
-    let mut spec = updates.spec().clone();
-    (errand.change)(&mut spec);
+    let spec = request.settings(&updates);
     context.lay_out(spec.path.as_deref())?;
     context.data_dir.clone_from(&spec.data_dir);
     recovery::sweep(context);
-    let (mut plan, mut facts) = match planned(context, &updates, errand)? {
-        Planned::Rest(why) => {
+    let (mut plan, mut facts) = match planned(context, &updates, request)? {
+        Planned::Wait(why) => {
             context.report.info(&why);
             return Ok(Pass::Done(None));
         }
-        Planned::Go(plan, facts) => (*plan, *facts),
+        Planned::Proceed(plan, facts) => (*plan, *facts),
     };
     preflight(context)?;
     refuse_masked(context, &updates, &plan)?;
     if !plan.prepare.is_empty() {
-        match prepared(context, errand, updates, staged, plan, facts, &spec)? {
+        match prepared(context, request, updates, staged, plan, facts, &spec)? {
             Prepared::Ready(now) => (updates, plan, facts) = *now,
             Prepared::Download(order) => return Ok(Pass::Download(order)),
         }
     }
-    let has_unit = facts.find(&errand.target).is_none_or(|target| target.unit.is_some());
-    let target_dir = context.layout.versions.join(facts.dir_for(&errand.target));
+    let has_unit = facts.find(&request.target).is_none_or(|target| target.unit.is_some());
+    let target_dir = context.layout.versions.join(facts.dir_for(&request.target));
     if !has_unit && std::fs::symlink_metadata(target_dir.join(plan::UNIT)).is_ok() {
-        return Err(unreadable(context, errand, "its unit file exists but is not readable text"));
+        return Err(unreadable(context, request, "its unit file exists but is not readable text"));
     }
     if plan.is_empty() {
-        settle_without_move(context, &mut updates, errand)?;
+        commit_without_move(context, &mut updates, request)?;
         return Ok(Pass::Done(None));
     }
     room::check(&context.site(&updates, false)?, &plan, None)?;
     for note in &plan.notes {
         context.report.warn(note);
     }
-    execute(context, errand, &plan).map(|watch| Pass::Done(watch.map(Box::new)))
+    execute(context, request, &plan).map(|watch| Pass::Done(watch.map(Box::new)))
 }
 
 /// A plan from facts that were not read would take away the links of files that are there.
-fn unreadable(context: &Context, errand: &Errand<'_>, why: &str) -> Error {
-    let what = format!("cannot read {} in {}: {why}", errand.target, context.layout.versions.display());
+fn unreadable(context: &Context, request: &RunRequest<'_>, why: &str) -> Error {
+    let what = format!("cannot read {} in {}: {why}", request.target, context.layout.versions.display());
     Error::new(Code::Io, what).advise("check the kernel log for disk errors, then run the command again")
 }
 
@@ -351,12 +358,11 @@ fn unreadable(context: &Context, errand: &Errand<'_>, why: &str) -> Error {
 fn supplied<T>(
     context: &Context,
     updates: &Updates,
-    errand: &Errand<'_>,
+    request: &RunRequest<'_>,
     facts: &Facts,
     work: impl FnOnce(&Site<'_>, &Supply<'_>) -> Result<T>,
 ) -> Result<T> {
-    let mut spec = updates.spec().clone();
-    (errand.change)(&mut spec);
+    let spec = request.settings(updates);
     let client = cluster_client::client(context, &spec)?;
     let base = cluster_client::base_url(context, &spec)?;
     let supply = Supply {
@@ -372,18 +378,17 @@ fn supplied<T>(
     work(&context.site(updates, false)?, &supply)
 }
 
-fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Facts) -> Result<Plan> {
+fn replan(context: &Context, updates: &Updates, request: &RunRequest<'_>, facts: &Facts) -> Result<Plan> {
     refuse_moved(context, updates, facts)?;
-    let mut spec = updates.spec().clone();
-    (errand.change)(&mut spec);
+    let spec = request.settings(updates);
     let url =
-        cluster_client::base_url(context, &spec)?.join(&errand.target.archive_name(cluster_client::arch(context)));
+        cluster_client::base_url(context, &spec)?.join(&request.target.archive_name(cluster_client::arch(context)));
     let target = Target {
-        revision: errand.target.clone(),
+        revision: request.target.clone(),
         url,
         bytes: None,
-        trust_snapshot: errand.trusted_snapshot.is_some(),
-        over: errand.over,
+        trust_snapshot: request.trusted_snapshot.is_some(),
+        over: request.over,
     };
     let plan = plan::move_to(facts, &target)?;
     data_dir::refuse(&plan, facts.other_data_dir.as_deref(), &context.data_dir()?)?;
@@ -395,7 +400,7 @@ fn replan(context: &Context, updates: &Updates, errand: &Errand<'_>, facts: &Fac
         Ok(()) => Ok(plan),
         Err(error) => {
             let mut facts = facts.clone();
-            facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+            facts.installed.iter_mut().filter(|known| known.revision == request.target).for_each(|known| {
                 known.snapshot = Snapshot::Unusable(error.clone());
             });
             plan::move_to(&facts, &target)
@@ -416,29 +421,28 @@ fn whole_snapshot(context: &Context, plan: &Plan) -> Result<()> {
     }
 }
 
-fn execute(context: &Context, errand: &Errand<'_>, plan: &Plan) -> Result<Option<Watch>> {
+fn execute(context: &Context, request: &RunRequest<'_>, plan: &Plan) -> Result<Option<Watch>> {
     let updates = Updates::read(&context.layout.config_file())?;
     let mut site = context.site(&updates, false)?;
-    let mut spec = updates.spec().clone();
-    (errand.change)(&mut spec);
+    let spec = request.settings(&updates);
     site.proxy = spec.proxy.clone().unwrap_or_default();
     let finished = execute::run(
         &site,
         plan,
-        errand.command,
+        request.command,
         &mut |snapshot| {
             // Read again: the operator may have edited the file meanwhile.
             let mut updates = Updates::read(&context.layout.config_file())?;
             let refused = updates.status().refused.clone();
-            record::settled(&mut updates, plan, errand.change, snapshot, context.host.now());
+            record::committed(&mut updates, plan, request.change, snapshot, context.host.now());
             let mut status = updates.status().clone();
             if plan.from != plan.to {
-                record::note_left(&mut status, plan.from.as_ref(), errand.insist, context.host.now());
+                record::note_departure(&mut status, plan.from.as_ref(), request.force, context.host.now());
             }
-            if let (Some(reason), Some(left)) = (&errand.refuse_left, &plan.from) {
+            if let (Some(reason), Some(left)) = (&request.refuse_outgoing, &plan.from) {
                 // Going back is no new target: what was refused stays so, and the version left counts on.
                 status.refused = refused;
-                refuse_left(context, errand, plan, &mut status, left, reason);
+                refuse_outgoing(context, request, plan, &mut status, left, reason);
             }
             updates.set_status(&status);
             Ok(Next { config: Some(updates.render()), credentials: context.next_credentials()? })
@@ -483,7 +487,7 @@ enum Prepared {
 /// Publishes what was downloaded for `plan`, or checks what is on the disk, and plans again with it.
 fn prepared(
     context: &Context,
-    errand: &Errand<'_>,
+    request: &RunRequest<'_>,
     updates: Updates,
     staged: &mut Fetched,
     mut plan: Plan,
@@ -493,8 +497,8 @@ fn prepared(
     let terms = Terms::of(context, &plan, spec);
     let fits = staged.take_if(|(_, staged, _)| Some(&*staged) == terms.as_ref());
     if let Some((staged, _, _downloads)) = fits {
-        let dir = context.layout.versions.join(facts.dir_for(&errand.target));
-        if facts.active.as_ref() == Some(&errand.target) && manifest::is_open(&dir) {
+        let dir = context.layout.versions.join(facts.dir_for(&request.target));
+        if facts.active.as_ref() == Some(&request.target) && manifest::is_open(&dir) {
             warn_of_running(context, &dir);
         }
         staged.publish(&context.site(&updates, false)?)?;
@@ -505,10 +509,10 @@ fn prepared(
             // A version on disk that is damaged is downloaded again.
             Err(error) if error.code == Code::Damaged => {
                 context.report.warn(&error.to_string());
-                facts.installed.iter_mut().filter(|known| known.revision == errand.target).for_each(|known| {
+                facts.installed.iter_mut().filter(|known| known.revision == request.target).for_each(|known| {
                     known.intact = false;
                 });
-                plan = replan(context, &updates, errand, &facts)?;
+                plan = replan(context, &updates, request, &facts)?;
             }
             other => other?,
         }
@@ -516,19 +520,19 @@ fn prepared(
             return Ok(Prepared::Download(Box::new(Order { updates, plan, facts, terms })));
         }
     }
-    facts = self::facts(context, &updates, errand)?;
-    plan = replan(context, &updates, errand, &facts)?;
+    facts = self::facts(context, &updates, request)?;
+    plan = replan(context, &updates, request, &facts)?;
     if plan.fetches() {
-        return Err(unreadable(context, errand, "it was just installed, but some of its files are missing or wrong"));
+        return Err(unreadable(context, request, "it was just installed, but some of its files are missing or wrong"));
     }
     plan.prepare.clear();
     Ok(Prepared::Ready(Box::new((updates, plan, facts))))
 }
 
 /// Writes down that `left` was gone back from, for `reason`, and keeps what it wrote.
-fn refuse_left(
+fn refuse_outgoing(
     context: &Context,
-    errand: &Errand<'_>,
+    request: &RunRequest<'_>,
     plan: &Plan,
     status: &mut Status,
     left: &Revision,
@@ -537,7 +541,7 @@ fn refuse_left(
     if let Some(last) = &mut status.last_result {
         last.outcome = Outcome::RolledBack;
         last.message = Some(reason.to_owned());
-        last.error_code = errand.trusted_snapshot.as_ref().map(|_| Code::Unhealthy.as_str().to_owned());
+        last.error_code = request.trusted_snapshot.as_ref().map(|_| Code::Unhealthy.as_str().to_owned());
     }
     status.refused.retain(|refused| plan.to.as_ref() != Some(&refused.revision));
     record::add_refusal(status, left, reason, "rolled_back", context.host.now());
@@ -549,7 +553,7 @@ fn refuse_left(
     }) {
         if is_failed {
             let place = directory::of(&context.layout.versions.join(dir));
-            record::add_failed_rows(status, left, &place);
+            record::add_kept_database(status, left, &place);
         }
     }
 }
@@ -570,29 +574,28 @@ fn say_done(context: &Context, plan: &Plan) {
     }
 }
 
-/// The host is as wished; settings may still change.
-fn settle_without_move(context: &Context, updates: &mut Updates, errand: &Errand<'_>) -> Result<()> {
-    let mut spec = updates.spec().clone();
-    (errand.change)(&mut spec);
+/// The host is as requested; settings may still change.
+fn commit_without_move(context: &Context, updates: &mut Updates, request: &RunRequest<'_>) -> Result<()> {
+    let mut spec = request.settings(updates);
     // An empty plan is the proof that every link leads there, also where the settings had lost or forgotten it.
-    spec.active_version = Some(errand.target.version.clone());
-    spec.active_edition = Some(errand.target.edition);
+    spec.active_version = Some(request.target.version.clone());
+    spec.active_edition = Some(request.target.edition);
     let before = updates.render();
     updates.set_spec(&spec);
-    if errand.insist {
+    if request.force {
         let mut status = updates.status().clone();
-        status.refused.retain(|refused| refused.revision != errand.target);
-        status.delayed.retain(|delayed| delayed.revision != errand.target);
+        status.refused.retain(|refused| refused.revision != request.target);
+        status.delayed.retain(|delayed| delayed.revision != request.target);
         updates.set_status(&status);
     }
     let after = updates.render();
     if let Some(credentials) = context.next_credentials()? {
         let next = Next { config: Some(after), credentials: Some(credentials) };
-        execute::settle(&context.site(updates, false)?, errand.command, next)?;
-    } else if after != before || context.misnamed {
+        execute::write_settings(&context.site(updates, false)?, request.command, next)?;
+    } else if after != before || context.settings_disagree {
         durable::write(&context.layout.config_file(), after.as_bytes(), durable::FILE_MODE)?;
     }
-    context.report.notice(&format!("{} is active, nothing to do", errand.target));
+    context.report.notice(&format!("{} is active, nothing to do", request.target));
     Ok(())
 }
 
@@ -678,9 +681,9 @@ fn preflight(context: &Context) -> Result<()> {
 /// A failure that no journal tells of (network, archive, refusal) is written down for `status`. Where one is open its
 /// recovery has the say: settings that it committed must not look older than this note.
 /// `cost`: an archive had come in part, and this digest was announced for it.
-fn note_failure(context: &Context, errand: &Errand<'_>, error: &Error, cost: Option<Option<String>>) {
+fn note_failure(context: &Context, request: &RunRequest<'_>, error: &Error, cost: Option<Option<String>>) {
     // After an `uninstall` there is no status to write to.
-    let is_gone = errand.basis.as_ref().is_some_and(|basis| basis.is_gone(context).unwrap_or(true));
+    let is_gone = request.basis.as_ref().is_some_and(|basis| basis.is_gone(context).unwrap_or(true));
     if error.is_recorded()
         || is_gone
         || context.is_interrupted()
@@ -689,12 +692,12 @@ fn note_failure(context: &Context, errand: &Errand<'_>, error: &Error, cost: Opt
         return;
     }
     let written = Updates::read(&context.layout.config_file()).and_then(|mut updates| {
-        record::failed(&mut updates, error, Some(&errand.target), context.host.now());
+        record::failed(&mut updates, error, Some(&request.target), context.host.now());
         if let Some(digest) = cost {
             let mut status = updates.status().clone();
             record::add_delay(
                 &mut status,
-                &errand.target,
+                &request.target,
                 &error.what,
                 error.code.as_str(),
                 digest,

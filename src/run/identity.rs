@@ -3,19 +3,19 @@
 
 use crate::config::Spec;
 use crate::context::Context;
-use crate::host::mark::HostMark;
+use crate::host::fingerprint::HostFingerprint;
 use crate::report::Result;
 
 /// The id shown to the cluster: none in an image, none while `updates.yaml` still has another host's. `host_uuid` is the
 /// agent's.
 pub(crate) fn shown(context: &Context, spec: &Spec, host_uuid: Option<&str>) -> Option<String> {
-    if context.layout.is_image() || recorded(spec).is_of_another(&HostMark::of_this_host(host_uuid)) {
+    if context.layout.is_image() || recorded(spec).is_of_another(&HostFingerprint::of_this_host(host_uuid)) {
         return None;
     }
     spec.update_id.clone()
 }
 
-/// Whether `updates.yaml` lacks an id or mark of this host; see [`settled`].
+/// Whether `updates.yaml` lacks an id or fingerprint of this host; see [`completed`].
 pub(crate) fn is_due(context: &Context, spec: &Spec) -> Result<bool> {
     if context.layout.is_image() {
         return Ok(false);
@@ -24,8 +24,8 @@ pub(crate) fn is_due(context: &Context, spec: &Spec) -> Result<bool> {
     Ok(spec.update_id.is_none() || recorded.is_of_another(&now) || recorded.refreshed(&now) != recorded)
 }
 
-/// The settings with an id and a mark that are this host's; `None` if they are already. Says when a copy is found.
-pub(crate) fn settled(context: &Context, spec: &Spec) -> Result<Option<Spec>> {
+/// The settings with an id and a fingerprint that are this host's; `None` if they are already. Says when a copy is found.
+pub(crate) fn completed(context: &Context, spec: &Spec) -> Result<Option<Spec>> {
     if !is_due(context, spec)? {
         return Ok(None);
     }
@@ -38,8 +38,8 @@ pub(crate) fn settled(context: &Context, spec: &Spec) -> Result<Option<Spec>> {
     if is_copy || spec.update_id.is_none() {
         spec.update_id = Some(uuid::Uuid::new_v4().to_string());
     }
-    let mark = if is_copy { now } else { recorded.refreshed(&now) };
-    spec.update_id_host = Some(mark.to_string());
+    let fingerprint = if is_copy { now } else { recorded.refreshed(&now) };
+    spec.update_id_host = Some(fingerprint.to_string());
     Ok(Some(spec))
 }
 
@@ -57,10 +57,10 @@ fn tell(context: &Context, with_agent: bool) -> Result<()> {
     Ok(())
 }
 
-fn recorded(spec: &Spec) -> HostMark {
-    HostMark::parse(spec.update_id_host.as_deref().unwrap_or_default())
+fn recorded(spec: &Spec) -> HostFingerprint {
+    HostFingerprint::parse(spec.update_id_host.as_deref().unwrap_or_default())
 }
 
-fn now(context: &Context) -> Result<HostMark> {
-    Ok(HostMark::of_this_host(context.host_uuid()?.as_deref()))
+fn now(context: &Context) -> Result<HostFingerprint> {
+    Ok(HostFingerprint::of_this_host(context.host_uuid()?.as_deref()))
 }

@@ -11,7 +11,7 @@ pub(crate) mod scope;
 pub(crate) mod watch;
 mod way_back;
 
-use change::{Ended, Errand, Fetched};
+use change::{Ended, Fetched, RunRequest};
 
 use crate::cli::Command;
 use crate::context::Context;
@@ -27,10 +27,10 @@ pub(crate) fn writes(command: &Command) -> bool {
     }
 }
 
-/// Carries `errand` out and watches the version that it commits: without the lock, for an operator's command waits for no watch.
+/// Carries `request` out and watches the version that it commits: without the lock, for an operator's command waits for no watch.
 /// Returns the exit status; `None` if what it was decided from has changed: nothing was done, and it is to be decided anew.
-pub(crate) fn carry_out(context: &mut Context, errand: &Errand<'_>, fetched: &mut Fetched) -> Result<Option<u8>> {
-    Ok(match change::carry_out(context, errand, fetched)? {
+pub(crate) fn apply(context: &mut Context, request: &RunRequest<'_>, fetched: &mut Fetched) -> Result<Option<u8>> {
+    Ok(match change::apply(context, request, fetched)? {
         Ended::Anew => None,
         Ended::Elsewhere(status) => Some(status),
         Ended::Done(None) => Some(0),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use crate::config::status::{Attempt, Busy, FailedRows, FailedUpdater, LastResult, Left, Outcome, Refused, Watch};
+use crate::config::status::{Attempt, Busy, FailedUpdater, KeptDatabase, LastResult, Left, Outcome, Refused, Watch};
 use crate::config::{Spec, Status, Updates};
 use crate::database::{Backup, directory, evidence};
 use crate::execute::journal::{Journal, Record};
@@ -33,7 +33,7 @@ pub(crate) const WATCH: &str = "watch";
 const FAILED_UPDATERS: usize = 4;
 
 /// The configuration after a commit.
-pub(crate) fn settled(
+pub(crate) fn committed(
     updates: &mut Updates,
     plan: &Plan,
     change: &dyn Fn(&mut Spec),
@@ -83,25 +83,25 @@ pub(crate) fn settled(
             to: Some(to.clone()),
             run: None,
         });
-        move_failed_rows(&mut status, plan, now);
+        move_kept_database(&mut status, plan, now);
     }
     updates.set_spec(&spec);
     updates.set_status(&status);
 }
 
 /// Follows what failed versions wrote: to where this plan's steps have put it, and out of the list once it is gone.
-fn move_failed_rows(status: &mut Status, plan: &Plan, now: Timestamp) {
+fn move_kept_database(status: &mut Status, plan: &Plan, now: Timestamp) {
     // Rows of a failed version whose place its new snapshot has taken are beside it.
     let snapshots = plan.switch.iter().filter_map(|step| match step {
         Step::Snapshot { dir, .. } => Some(dir),
         _ => None,
     });
     for dir in snapshots {
-        let here = |rows: &FailedRows| Path::new(&rows.path).parent().is_some_and(|parent| parent.ends_with(dir));
-        let Some(rows) = status.failed_rows.iter().find(|rows| here(rows)).cloned() else { continue };
-        status.failed_rows.retain(|rows| !here(rows));
+        let here = |rows: &KeptDatabase| Path::new(&rows.path).parent().is_some_and(|parent| parent.ends_with(dir));
+        let Some(rows) = status.kept_databases.iter().find(|rows| here(rows)).cloned() else { continue };
+        status.kept_databases.retain(|rows| !here(rows));
         if let Some(version_dir) = Path::new(&rows.path).parent() {
-            note_failed_rows(status, &rows.revision, version_dir, true);
+            note_kept_database(status, &rows.revision, version_dir, true);
         }
     }
     let retired: Vec<&str> = plan
@@ -113,8 +113,8 @@ fn move_failed_rows(status: &mut Status, plan: &Plan, now: Timestamp) {
         })
         .collect();
     // What an operator has removed is told no more, nor what goes with its version because it is old.
-    let is_retired = |rows: &FailedRows| retired.iter().any(|dir| rows.path.contains(&format!("/{dir}/")));
-    status.failed_rows.retain(|rows| {
+    let is_retired = |rows: &KeptDatabase| retired.iter().any(|dir| rows.path.contains(&format!("/{dir}/")));
+    status.kept_databases.retain(|rows| {
         let place = Path::new(&rows.path);
         place.try_exists().unwrap_or(true) && (!is_retired(rows) || evidence::is_kept(place, now))
     });
@@ -184,11 +184,11 @@ impl Failure {
             if self.evidence
                 && let Some(dir) = &self.plan.to_dir
             {
-                note_failed_rows(&mut status, to, &versions.join(dir), !self.plan.needs_snapshot_of_target());
+                note_kept_database(&mut status, to, &versions.join(dir), !self.plan.needs_snapshot_of_target());
             }
         }
         if let (Some(from), Some(dir)) = (&self.plan.from, self.plan.left_by_way_back()) {
-            note_failed_rows(&mut status, from, &versions.join(dir), false);
+            note_kept_database(&mut status, from, &versions.join(dir), false);
         }
         if self.code == Code::DatabaseBusy.as_str() {
             count_busy(&mut status, now);
@@ -215,22 +215,22 @@ impl Failure {
 }
 
 /// Notes that what `revision` wrote before it failed is kept in `place`.
-pub(crate) fn add_failed_rows(status: &mut Status, revision: &Revision, place: &std::path::Path) {
+pub(crate) fn add_kept_database(status: &mut Status, revision: &Revision, place: &std::path::Path) {
     let path = place.display().to_string();
-    status.failed_rows.retain(|rows| rows.path != path);
-    status.failed_rows.push(FailedRows { revision: revision.clone(), path });
+    status.kept_databases.retain(|rows| rows.path != path);
+    status.kept_databases.push(KeptDatabase { revision: revision.clone(), path });
 }
 
 /// Notes every database that failed runs of `revision` have left in its directory, and none that is gone by now.
 /// `in_place`: also the one where its snapshot would be.
-fn note_failed_rows(status: &mut Status, revision: &Revision, version_dir: &std::path::Path, in_place: bool) {
+fn note_kept_database(status: &mut Status, revision: &Revision, version_dir: &std::path::Path, in_place: bool) {
     let asides = directory::asides(version_dir).unwrap_or_default();
     let aside = format!("{}-failed", directory::of(version_dir).display());
-    status.failed_rows.retain(|rows| !rows.path.starts_with(&aside));
+    status.kept_databases.retain(|rows| !rows.path.starts_with(&aside));
     let is_kept =
         |place: &std::path::PathBuf| Backup::read(place).is_ok_and(|backup| backup.is_some_and(|backup| backup.failed));
     let place = in_place.then(|| directory::of(version_dir));
-    asides.into_iter().chain(place).filter(is_kept).for_each(|place| add_failed_rows(status, revision, &place));
+    asides.into_iter().chain(place).filter(is_kept).for_each(|place| add_kept_database(status, revision, &place));
 }
 
 /// Refuses `revision` from now on, with a wait that grows with each failure.
@@ -274,8 +274,8 @@ pub(crate) fn add_delay(
 }
 
 /// Notes that a version was left, or with an operator's word forgets what was left before.
-pub(crate) fn note_left(status: &mut Status, from: Option<&Revision>, insists: bool, now: Timestamp) {
-    if insists {
+pub(crate) fn note_departure(status: &mut Status, from: Option<&Revision>, forced: bool, now: Timestamp) {
+    if forced {
         status.left.clear();
     } else if let Some(from) = from {
         let is_recent = |left: &Left| now.duration_since(left.time).as_hours().abs() < decide::LEFT_WINDOW_HOURS;

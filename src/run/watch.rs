@@ -18,7 +18,7 @@ use crate::host::{lock, machine};
 use crate::inspect::{self, Depth};
 use crate::plan::{Over, retention};
 use crate::report::{Code, Error, Result};
-use crate::run::change::{self, Errand};
+use crate::run::change::{self, RunRequest};
 use crate::run::recovery;
 use crate::run::way_back;
 use crate::service::health;
@@ -38,7 +38,7 @@ pub(crate) fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) 
     let site = context.site(&updates, false)?;
     let left = left.unwrap_or(updates.spec().watch);
     if left.is_zero() {
-        return settle(context, watch, true);
+        return end_watch(context, watch, true);
     }
     context.report.info(&format!("{} is healthy; watching it for another {} s", watch.revision, left.as_secs()));
     let binary = context.layout.versions.join(inspect::dir_of(context, &watch.revision)?).join("bin/teleport");
@@ -51,7 +51,7 @@ pub(crate) fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) 
         // Stopped with the host: the next run looks again.
         Ok(Verdict::Failed { .. }) if machine::is_going_down() => Ok(0),
         Ok(Verdict::Failed { reason }) => back(context, watch, &reason),
-        Ok(_) => settle(context, watch, true),
+        Ok(_) => end_watch(context, watch, true),
         // Told to end, or another run is at work or was: that one judges what it does.
         Err(error) if error.code == Code::Interrupted => Ok(0),
         Err(error) => Err(error),
@@ -66,7 +66,7 @@ pub(crate) fn resume(context: &mut Context, updates: &Updates) -> Result<Option<
     let boot = machine::boot_id();
     let active = updates.spec().active();
     let Some(left) = left_of(&watch, active.as_ref(), boot.as_deref(), context.host.now()) else {
-        settle(context, &watch, false)?;
+        end_watch(context, &watch, false)?;
         return Ok(None);
     };
     let status = match &watch.fell {
@@ -104,7 +104,7 @@ fn is_current(updates: &Updates, watch: &Watch) -> bool {
 }
 
 /// The watch is over: what was kept only for its failure may go. `stood`: the version was watched to the end.
-fn settle(context: &mut Context, watch: &Watch, stood: bool) -> Result<u8> {
+fn end_watch(context: &mut Context, watch: &Watch, stood: bool) -> Result<u8> {
     let _lock = match context.lock("watch") {
         // The other run's now; the next one settles what it leaves.
         Err(error) if error.code == Code::LockHeld => return Ok(0),
@@ -148,13 +148,13 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     };
     let overtaken = Cell::new(false);
     // No setting has a say in where it goes: the watch does.
-    change::carry_out(
+    change::apply(
         context,
-        &Errand {
+        &RunRequest {
             command: record::WATCH,
             target: previous.clone(),
             in_window: true,
-            insist: true,
+            force: true,
             depth: Depth::Move,
             over: Over::Told,
             change: &|spec| spec.follow(&previous.version),
@@ -165,7 +165,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
                 (!is_ours)
                     .then(|| format!("another run changed the version since; the watch over {} ends", fallen.revision))
             },
-            refuse_left: Some(format!("failed while it was being watched: {reason}")),
+            refuse_outgoing: Some(format!("failed while it was being watched: {reason}")),
             trusted_snapshot: watch.snapshot,
             basis: None,
         },

@@ -38,11 +38,12 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
     };
     context.stop_proof()?.check_sight()?;
     let site = context.site(&updates, false)?;
-    let settle = &mut |_| {
-        let updates = settled(context, watch, &fell)?;
+    let commit_settings = &mut |_| {
+        let updates = settings_after(context, watch, &fell)?;
         Ok(Next { config: Some(updates.render()), credentials: None })
     };
-    let ran = execute::run(&site, &plan, "watch", settle, &mut |journal| recovery::write_failure(context, journal));
+    let ran =
+        execute::run(&site, &plan, "watch", commit_settings, &mut |journal| recovery::write_failure(context, journal));
     // A failure before the journal leaves the watch's `fell`: the next run tries again.
     ran.map_err(|undone| match undone.recovery {
         Some(recovery) => {
@@ -83,7 +84,7 @@ fn check_whole(context: &Context, done: &Plan, watch: &Watch) -> Result<()> {
 }
 
 /// The settings when the agent that was replaced is back: nothing of ours is active, and the fallen version waits.
-fn settled(context: &Context, watch: &Watch, reason: &str) -> Result<Updates> {
+fn settings_after(context: &Context, watch: &Watch, reason: &str) -> Result<Updates> {
     let mut updates = Updates::read(&context.layout.config_file())?;
     let now = context.host.now();
     let (mut spec, mut status) = (updates.spec().clone(), updates.status().clone());
@@ -91,7 +92,7 @@ fn settled(context: &Context, watch: &Watch, reason: &str) -> Result<Updates> {
     status.watch = None;
     record::add_refusal(&mut status, &watch.revision, reason, "rolled_back", now);
     let dir = inspect::dir_of(context, &watch.revision)?;
-    record::add_failed_rows(&mut status, &watch.revision, &directory::of(&context.layout.versions.join(dir)));
+    record::add_kept_database(&mut status, &watch.revision, &directory::of(&context.layout.versions.join(dir)));
     status.last_result = Some(LastResult {
         time: now,
         outcome: Outcome::RolledBack,

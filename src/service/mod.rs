@@ -2,10 +2,10 @@
 //! believed; whether a version is healthy is judged in [`health`].
 
 pub(crate) mod commands;
-mod family;
 pub(crate) mod health;
 pub(crate) mod judge;
 pub(crate) mod readiness;
+mod reload_chain;
 pub(crate) mod sampler;
 pub(crate) mod stopped;
 pub(crate) mod systemd;
@@ -20,11 +20,11 @@ pub(crate) use judge::{HealthSettings, Verdict};
 pub(crate) use stopped::StopProof;
 pub(crate) use systemd::Systemd;
 
-use family::Family;
+use reload_chain::ReloadChain;
 
 use crate::host::machine;
-use crate::host::manager::Manager;
 use crate::host::process::{self, Process, Reach, Reaper};
+use crate::host::systemd_bus::SystemdBus;
 use crate::report::{Code, Error, Result};
 
 /// What runs the agent on this host.
@@ -191,7 +191,7 @@ impl Service {
                     }
                 }
             }
-            Self::Commands(commands) => found.extend(Family::members(commands.main_pid()?, running)),
+            Self::Commands(commands) => found.extend(ReloadChain::members(commands.main_pid()?, running)),
             Self::None => {}
         }
         Ok(found)
@@ -202,19 +202,19 @@ impl Service {
     ///
     /// Errors: [`Code::AgentNotStopped`] naming the processes that are left.
     pub fn stop(&self, proof: &StopProof, timeout: Duration) -> Result<()> {
-        let mut family = None;
+        let mut reload_chain = None;
         let asked = match self {
             Self::Systemd(systemd) => systemd.stop(),
             Self::Commands(commands) => {
-                family = Some(Family::of(commands.main_pid()?, &proof.agents()?));
+                reload_chain = Some(ReloadChain::of(commands.main_pid()?, &proof.agents()?));
                 commands.stop()
             }
             Self::None => Ok(()),
         };
         // Not what merely has the database open: that is somebody else's to end.
         let mut end_family = || {
-            if let Some(family) = &mut family {
-                family.end(&proof.agents()?);
+            if let Some(reload_chain) = &mut reload_chain {
+                reload_chain.end(&proof.agents()?);
             }
             Ok(())
         };
@@ -246,14 +246,14 @@ impl Service {
     }
 
     /// What asks for a start faster than a command does, to be made before the stop; none where there is no such thing.
-    pub fn manager(&self) -> Option<Manager> {
-        matches!(self, Self::Systemd(_)).then(Manager::greet)?.ok()
+    pub fn bus(&self) -> Option<SystemdBus> {
+        matches!(self, Self::Systemd(_)).then(SystemdBus::greet)?.ok()
     }
 
     /// Starts the agent that [`Service::stop`] has stopped: nothing else is done first.
-    pub fn start_stopped(&self, manager: Option<Manager>) -> Result<()> {
+    pub fn start_stopped(&self, bus: Option<SystemdBus>) -> Result<()> {
         match self {
-            Self::Systemd(systemd) => systemd.start_stopped(manager),
+            Self::Systemd(systemd) => systemd.start_stopped(bus),
             Self::Commands(_) | Self::None => self.start(),
         }
     }

@@ -48,7 +48,7 @@ impl Readiness {
 }
 
 /// Asks the agent whose data directory is `data_dir`; takes at most about a second.
-pub(crate) fn ask(data_dir: &Path) -> Readiness {
+pub(crate) fn probe(data_dir: &Path) -> Readiness {
     let deadline = Instant::now() + TIMEOUT;
     let mut stream = match open(data_dir) {
         Ok(stream) => stream,
@@ -161,7 +161,7 @@ mod tests {
                 None => drop(stream.read(&mut request)),
             }
         });
-        let found = ask(&deep);
+        let found = probe(&deep);
         server.join().unwrap();
         found
     }
@@ -199,10 +199,10 @@ mod tests {
     #[test]
     fn nobody_there_is_told_apart_from_garbage() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(ask(dir.path()), Readiness::NoSocket);
+        assert_eq!(probe(dir.path()), Readiness::NoSocket);
         drop(UnixListener::bind(dir.path().join(SOCKET)).unwrap());
-        assert_eq!(ask(dir.path()), Readiness::NoSocket);
-        assert_eq!(ask(&dir.path().join("absent")), Readiness::NoSocket);
+        assert_eq!(probe(dir.path()), Readiness::NoSocket);
+        assert_eq!(probe(&dir.path().join("absent")), Readiness::NoSocket);
     }
 
     #[test]
@@ -214,6 +214,6 @@ mod tests {
             queued.push(stream);
             assert!(queued.len() < 100_000);
         }
-        assert_eq!(ask(dir.path()), Readiness::Broken);
+        assert_eq!(probe(dir.path()), Readiness::Broken);
     }
 }

@@ -94,7 +94,7 @@ impl<'a> Sampler<'a> {
             // A process lets go of its program when it ends, which every kernel tells.
             self.events.listen_to_use(&self.probe.new_binary);
         }
-        let readiness = main.is_some_and(|main| main.is_new).then(|| readiness::ask(&self.probe.data_dir));
+        let readiness = main.is_some_and(|main| main.is_new).then(|| readiness::probe(&self.probe.data_dir));
         let reaped = match &self.probe.before_reload {
             Some(old) => old.has_reaped()?,
             None => false,

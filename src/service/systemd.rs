@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::judge::UnitSample;
 use super::{AgentState, MainHint, Reloaded};
-use crate::host::manager::Manager;
 use crate::host::process;
 use crate::host::session;
 use crate::host::systemctl::{StartLine, Systemctl, UnitState};
+use crate::host::systemd_bus::SystemdBus;
 use crate::report::Result;
 
 /// This many automatic restarts make a loop: one or two are bad luck.
@@ -78,8 +78,8 @@ impl Systemd {
     }
 
     /// After [`Systemd::stop`], which has made it forget the start limit.
-    pub(super) fn start_stopped(&self, manager: Option<Manager>) -> Result<()> {
-        match manager.map(|manager| manager.start(&self.unit)) {
+    pub(super) fn start_stopped(&self, bus: Option<SystemdBus>) -> Result<()> {
+        match bus.map(|bus| bus.start(&self.unit)) {
             Some(Ok(())) => Ok(()),
             _ => self.ctl.start(&self.unit),
         }

@@ -136,7 +136,7 @@ fn every_kind_of_journal_record_is_listed() {
 #[test]
 fn the_plan_shown_is_a_plan() {
     let plan: Plan = serde_json::from_value(sample("plan")).unwrap();
-    assert!(plan.fetches() && matches!(plan.switch[0], Step::Hold { running: true }));
+    assert!(plan.fetches() && matches!(plan.switch[0], Step::RecordAgent { running: true }));
 }
 
 #[test]

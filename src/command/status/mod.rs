@@ -18,7 +18,7 @@ use crate::context::awaited;
 use crate::host::lock;
 use crate::host::process::Process;
 use crate::inspect;
-use crate::plan::decide::{self, Ask, Decision};
+use crate::plan::decide::{self, Decision, Request};
 use crate::report::{Code, Result};
 use crate::run::cluster_client;
 use crate::store::manifest::Manifest;
@@ -54,7 +54,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
             delayed: None,
             held: None,
             failed_updaters: None,
-            failed_rows: None,
+            kept_databases: None,
             recovery_pending: None,
             update_in_progress: None,
             ..status
@@ -117,8 +117,8 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
     let Ok(wanted) = cluster_client::revision(directive, facts.active.as_ref(), None) else {
         return false;
     };
-    let wish = Ask { wanted: wanted.clone(), in_window: directive.in_window, insist: false, announced: None };
-    matches!(decide::decide(&facts, &wish, spec.min_version.as_ref()), Decision::Go)
+    let question = Request { wanted: wanted.clone(), in_window: directive.in_window, force: false, announced: None };
+    matches!(decide::decide(&facts, &question, spec.min_version.as_ref()), Decision::Proceed)
         && facts.active.as_ref() != Some(&wanted)
 }
 
@@ -159,7 +159,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         delayed: Some(status.delayed.iter().map(Into::into).collect()),
         held: Some(held(status, active.as_ref(), context.host.now())),
         failed_updaters: Some(status.failed_updaters.iter().map(Into::into).collect()),
-        failed_rows: Some(status.failed_rows.iter().map(Into::into).collect()),
+        kept_databases: Some(status.kept_databases.iter().map(Into::into).collect()),
         agent_running: running.as_ref().map(|(running, _)| *running),
         agent_version_running: running.and_then(|(_, version)| version),
         agent_version_linked: linked(context),

@@ -3,7 +3,7 @@
 use protocol::Revision;
 use serde::Serialize;
 
-use crate::config::status::{FailedRows, FailedUpdater, LastResult, Refused};
+use crate::config::status::{FailedUpdater, KeptDatabase, LastResult, Refused};
 use crate::run::reexec::MAX_FAILURES;
 
 /// One look at an installation. `null` is what is not known, or may not be read.
@@ -30,7 +30,7 @@ pub(super) struct StatusReport {
     pub delayed: Option<Vec<Waiting>>,
     pub held: Option<Vec<Held>>,
     pub failed_updaters: Option<Vec<Updater>>,
-    pub failed_rows: Option<Vec<Kept>>,
+    pub kept_databases: Option<Vec<Kept>>,
     pub agent_running: Option<bool>,
     pub agent_version_running: Option<String>,
     pub agent_version_linked: Option<String>,
@@ -123,8 +123,8 @@ pub(super) struct Kept {
     path: String,
 }
 
-impl From<&FailedRows> for Kept {
-    fn from(rows: &FailedRows) -> Self {
+impl From<&KeptDatabase> for Kept {
+    fn from(rows: &KeptDatabase) -> Self {
         Self { version: rows.revision.version.to_string(), path: rows.path.clone() }
     }
 }
@@ -197,7 +197,7 @@ impl StatusReport {
             let what = "and is no longer used; the package's own updater is used instead";
             ("Not used", format!("the updater with SHA-256 {sha256} failed {count} time(s) {what}"))
         }));
-        rows.extend(self.failed_rows.iter().flatten().map(|Kept { version, path }| {
+        rows.extend(self.kept_databases.iter().flatten().map(|Kept { version, path }| {
             ("Kept data", format!("the database of {version} from before its rollback is in {path}"))
         }));
         rows

@@ -9,9 +9,9 @@ use super::files::{look, put, take_back};
 use super::service::stop_for_undo;
 use crate::database::SnapshotId;
 use crate::database::backup::DATABASE_FILE;
-use crate::database::{self, AtRest, Backup, Content, Pace, Stamp, Subject, directory, restore};
+use crate::database::{self, AtRest, Backup, Content, Pace, StatData, Subject, directory, restore};
 use crate::host::process::FileId;
-use crate::host::{durable, mark};
+use crate::host::{durable, fingerprint};
 use crate::plan::{Database, Placement, Plan, Step, UNMANAGED};
 use crate::report::{Code, Error, Result};
 use crate::service::StopProof;
@@ -27,7 +27,7 @@ pub(in crate::execute) fn prepare(site: &Site<'_>, dir: &str) -> Result<()> {
 /// Takes the stopped agent's database, which a restore replaces next. Read, hashed and described it is later.
 pub(in crate::execute) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
-    let host = mark::agent_uuid(&site.data_dir)?;
+    let host = fingerprint::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let take = |even_if_damaged| database::take_stopped(&site.database(), &new, &subject, even_if_damaged, &pace);
@@ -39,8 +39,8 @@ pub(in crate::execute) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: 
         }
         _ => Err(error),
     })?;
-    let mut standstill = site.standstill.borrow_mut();
-    (standstill.left, standstill.hold) = (taken.file, taken.hold);
+    let mut downtime = site.downtime.borrow_mut();
+    (downtime.left, downtime.lock) = (taken.file, taken.lock);
     Ok(Note { snapshot: Some(taken.id), file: taken.file, ..Note::default() })
 }
 
@@ -50,7 +50,7 @@ pub(in crate::execute) fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, fail
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     let new = directory::new_in(&version_dir);
-    let host = mark::agent_uuid(&site.data_dir)?;
+    let host = fingerprint::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let taken = database::snapshot_online(&site.database(), &new, &subject, site.busy_too_long, &pace);
@@ -83,12 +83,12 @@ pub(in crate::execute) fn subject<'a>(
 /// Checks, hashes and describes what was taken.
 pub(in crate::execute) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
-    let host = mark::agent_uuid(&site.data_dir)?;
+    let host = fingerprint::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
     // Whoever waits for it would go on in the old file, with the log that is the new one's by its name.
     let taken = StopProof { database: new.join(DATABASE_FILE), ..site.stop_proof() };
     site.service.wait_for_strangers(&taken, site.database_timeout, &|| false)?;
-    site.standstill.take();
+    site.downtime.take();
     let (backup, damage) = database::describe_taken(&new, &subject)?;
     if let Some(damage) = damage.filter(|_| !failed) {
         warn_of_damage(site, &damage);
@@ -107,11 +107,11 @@ pub(in crate::execute) fn replace(site: &Site<'_>, plan: &Plan, dir: &str) -> Re
     let is_absent = Backup::read(&snapshot)?.is_some_and(|backup| backup.content == Content::Absent);
     let db = site.database();
     let taken = plan.snapshot_dir().map(|left| directory::new_in(&site.version_dir(left))).unwrap_or_default();
-    let standstill = site.standstill.borrow();
+    let downtime = site.downtime.borrow();
     // The proof of the stop is some syncs old by now, and a service manager can have been asked for a start meanwhile.
     let look = || {
         site.stop_proof().look_again()?;
-        database::check_left(&db, standstill.left, &taken)
+        database::check_left(&db, downtime.left, &taken)
     };
     let swap = if is_absent { restore::swap_absent } else { restore::swap };
     if swap(&db, &look)? {
@@ -148,7 +148,7 @@ pub(in crate::execute) fn put_back(
         && stays(site, journal, &from)?
     {
         // Whoever waits for it is not kept from ending.
-        site.standstill.take();
+        site.downtime.take();
     }
     stop_for_undo(site)?;
     let ready = match journal.snapshot() {
@@ -260,7 +260,7 @@ fn leads_to_new(plan: &Plan) -> bool {
 fn is_back(site: &Site<'_>, journal: &Journal) -> Result<bool> {
     let db = site.database();
     let Some((returns, _)) = journal.swap() else { return Ok(false) };
-    if restore::is_undo_prepared(&db)? || !Stamp::of(&db)?.is_some_and(|live| live.is_same_file(&returns)) {
+    if restore::is_undo_prepared(&db)? || !StatData::of(&db)?.is_some_and(|live| live.is_same_file(&returns)) {
         return Ok(false);
     }
     // While the link leads to the new version, that is what anybody starts.
@@ -277,9 +277,9 @@ fn stays(site: &Site<'_>, journal: &Journal, from: &Path) -> Result<bool> {
 
 /// What was taken as the file itself is good if nobody has written to it since; else it is asked. One that has its log
 /// beside it was not good then, and whoever wrote to the one wrote to the other.
-fn check_whole(from: &Path, prepared: &restore::Prepared, left: Option<Stamp>) -> Result<()> {
+fn check_whole(from: &Path, prepared: &restore::Prepared, left: Option<StatData>) -> Result<()> {
     let file = from.join(DATABASE_FILE);
-    if Stamp::of(&file)? == left || database::has_log(&file) {
+    if StatData::of(&file)? == left || database::has_log(&file) {
         return Ok(());
     }
     prepared.check().map_err(|error| {
@@ -304,14 +304,14 @@ fn keep_written(site: &Site<'_>, evidence: &str, prepared: &restore::Prepared, j
         (true, None) => true,
         (true, Some((_, goes))) => database::is_unwritten(&db, goes)?,
     };
-    if !is_kept && Stamp::of(&db)?.is_some() && db.is_file() && !database::is_unwritten(&db, restored)? {
+    if !is_kept && StatData::of(&db)?.is_some() && db.is_file() && !database::is_unwritten(&db, restored)? {
         // Evidence is worth a warning; the old version's database is worth everything.
         if let Err(error) = keep_evidence(site, &plan, evidence) {
             site.report.warn(&format!("could not keep the database of the failed version: {error}"));
         }
     }
     let step = plan.switch.iter().position(|step| matches!(step, Step::Restore { .. } | Step::Switch { .. }));
-    let note = Note { returns: prepared.stamp()?, goes: Stamp::of(&db)?, ..Note::default() };
+    let note = Note { returns: prepared.stat_data()?, goes: StatData::of(&db)?, ..Note::default() };
     let mut records: Vec<Record> = step.map(|step| Record::Done { step, note }).into_iter().collect();
     if !journal.has(&Record::Evidence) {
         records.push(Record::Evidence);
@@ -323,7 +323,7 @@ fn keep_written(site: &Site<'_>, evidence: &str, prepared: &restore::Prepared, j
 fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let new = directory::new_in(&version_dir);
-    let host = mark::agent_uuid(&site.data_dir)?;
+    let host = fingerprint::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.to.as_ref().or(plan.owner()), host.as_deref(), true)?;
     let at_rest = AtRest { will_be_replaced: true, even_if_damaged: true };
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| false };
@@ -423,12 +423,12 @@ fn tell_kept(site: &Site<'_>, place: &Path) {
 }
 
 /// The live file as it was taken, if there was one.
-fn left_file(journal: &Journal) -> Result<Option<Stamp>> {
+fn left_file(journal: &Journal) -> Result<Option<StatData>> {
     noted(journal, |step| matches!(step, Step::Snapshot { .. }))
 }
 
 /// The file that a step of this kind has noted.
-fn noted(journal: &Journal, wanted: impl Fn(&Step) -> bool) -> Result<Option<Stamp>> {
+fn noted(journal: &Journal, wanted: impl Fn(&Step) -> bool) -> Result<Option<StatData>> {
     let steps = &journal.opening()?.plan.switch;
     Ok(journal.records().iter().rev().find_map(|record| match record {
         Record::Done { step, note } if steps.get(*step).is_some_and(&wanted) => note.file,

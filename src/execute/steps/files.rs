@@ -65,11 +65,11 @@ pub(in crate::execute) fn set_aside(path: &Path, kept: &Path) -> Result<()> {
     if !durable::exists(path)? {
         return Ok(());
     }
-    remember(path, kept)?;
+    keep_link(path, kept)?;
     durable::remove_file(path)
 }
 
-pub(in crate::execute) fn remember(path: &Path, kept: &Path) -> Result<()> {
+pub(in crate::execute) fn keep_link(path: &Path, kept: &Path) -> Result<()> {
     durable::create_dir_all(durable::parent(kept))?;
     // One of an earlier take-over is not the one that stands here now.
     durable::remove_file(kept)?;
@@ -115,7 +115,7 @@ pub(in crate::execute) fn look(path: &PathBuf) -> Result<Node> {
     }
 }
 
-pub(in crate::execute) fn open_path(path: &Path) -> Result<()> {
+pub(in crate::execute) fn grant_traverse(path: &Path) -> Result<()> {
     let mode = std::fs::metadata(path).at("cannot read", path)?.permissions().mode() & 0o7777;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | 0o001)).at("cannot set the mode of", path)
 }

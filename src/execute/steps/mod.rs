@@ -20,7 +20,7 @@ use crate::store::publish;
 /// Does `step`.
 pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note> {
     match step {
-        Step::Hold { .. } => {}
+        Step::RecordAgent { .. } => {}
         Step::Fetch { .. } => return Err(Error::new(Code::Io, "internal error: a download step in the switch phase")),
         Step::Verify { dir } => versions::verify(site, dir)?,
         Step::Place(place) | Step::Switch { place, .. } => files::put(place, &place.now)?,
@@ -31,7 +31,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Install { dir } => database::install(&site.version_dir(dir))?,
         Step::PrepareRestore { dir } => {
             let prepared = restore::prepare(&directory::of(&site.version_dir(dir)), &site.database(), None)?;
-            return Ok(Note { file: prepared.stamp()?, ..Note::default() });
+            return Ok(Note { file: prepared.stat_data()?, ..Note::default() });
         }
         Step::Stop => service::stop(site)?,
         Step::Restore { dir } => database::replace(site, plan, dir)?,
@@ -46,8 +46,8 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
             }
         }
         Step::Start if plan.switch.contains(&Step::Stop) => {
-            let manager = site.standstill.borrow_mut().manager.take();
-            site.service.start_stopped(manager)?;
+            let bus = site.downtime.borrow_mut().bus.take();
+            site.service.start_stopped(bus)?;
             // Where it runs the start has done nothing.
             service::old_must_not_run(site, plan)?;
         }
@@ -57,11 +57,11 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
                 .map_err(|error| service::not_blamed(site, plan, error))?;
         }
         Step::SetAside { path, kept } => files::set_aside(path, kept)?,
-        Step::Remember { path, kept } => files::remember(path, kept)?,
-        Step::Quiet { unit } => site.systemctl().stop(unit)?,
+        Step::KeepLink { path, kept } => files::keep_link(path, kept)?,
+        Step::StopTimer { unit } => site.systemctl().stop(unit)?,
         Step::RemovePackage { name } => packages::remove_package(site, name)?,
-        Step::Confirm { enabled, running, places } => packages::confirm(site, places, *enabled, *running)?,
-        Step::OpenPath { path } => files::open_path(path)?,
+        Step::Reassert { enabled, running, places } => packages::reassert(site, places, *enabled, *running)?,
+        Step::GrantTraverse { path } => files::grant_traverse(path)?,
         Step::EnableTimer { unit } => service::enable_unit(site, unit)?,
         Step::DisableUnit { unit } => service::disable_unit(site, unit)?,
         Step::Retire { dir } if plan.direction == Direction::Uninstall => publish::retire(&site.layout.versions, dir)?,
@@ -73,7 +73,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
 /// Undoes `step`, which was begun and perhaps done.
 pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Result<()> {
     match step {
-        Step::Hold { running } => service::bring_back(site, *running),
+        Step::RecordAgent { running } => service::bring_back(site, *running),
         Step::Place(place) => files::take_back(place),
         Step::Switch { place, .. } if service::is_untouched(site, journal, place)? => {
             files::take_back(place)?;
@@ -97,12 +97,12 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         Step::PrepareSnapshot { dir } => directory::sweep(&site.version_dir(dir)),
         Step::Snapshot { dir, .. } => database::put_away(site, journal, dir),
         Step::SetAside { path, kept } => files::put_back(kept, path),
-        Step::Remember { kept, .. } => durable::remove_file(kept),
-        Step::Quiet { unit } if site.boot => {
+        Step::KeepLink { kept, .. } => durable::remove_file(kept),
+        Step::StopTimer { unit } if site.boot => {
             site.report.debug(&format!("{unit} is started by the boot itself"));
             Ok(())
         }
-        Step::Quiet { unit } => site.service.daemon_reload().and_then(|()| site.systemctl().start(unit)),
+        Step::StopTimer { unit } => site.service.daemon_reload().and_then(|()| site.systemctl().start(unit)),
         Step::DisableUnit { unit } => site.service.daemon_reload().and_then(|()| service::enable_unit(site, unit)),
         // What they did is nothing, or is undone by another step.
         Step::Fetch { .. }
@@ -115,8 +115,8 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         | Step::Start
         | Step::Health { .. }
         | Step::RemovePackage { .. }
-        | Step::Confirm { .. }
-        | Step::OpenPath { .. }
+        | Step::Reassert { .. }
+        | Step::GrantTraverse { .. }
         | Step::EnableTimer { .. }
         | Step::Retire { .. } => Ok(()),
     }
@@ -124,14 +124,14 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
 
 /// Steps that a boot must not wait for.
 pub(super) fn needs_running_system(step: &Step) -> bool {
-    matches!(step, Step::RemovePackage { .. } | Step::Confirm { .. } | Step::EnableTimer { .. } | Step::Retire { .. })
+    matches!(step, Step::RemovePackage { .. } | Step::Reassert { .. } | Step::EnableTimer { .. } | Step::Retire { .. })
 }
 
 /// After an undo that failed: the rest waits for the next run, and until then any agent is better than none. Not where
 /// the failed version would write into the only copy of the old one's database.
 pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
     let Ok(opening) = journal.opening() else { return };
-    let ran = opening.plan.switch.iter().any(|step| matches!(step, Step::Hold { running: true }));
+    let ran = opening.plan.switch.iter().any(|step| matches!(step, Step::RecordAgent { running: true }));
     let is_new = opening.plan.switch.iter().any(|step| match step {
         // What cannot be looked at may be, here and below.
         Step::Switch { place, .. } => files::look(&place.path).map_or(true, |node| node == place.now),

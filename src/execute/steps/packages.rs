@@ -36,7 +36,7 @@ pub(in crate::execute) fn remove_package(site: &Site<'_>, name: &str) -> Result<
 
 /// The package manager may have deleted links or the unit that stood under its own names: made again at once. Its
 /// scripts may have stopped and disabled the agent: as it was before.
-pub(in crate::execute) fn confirm(site: &Site<'_>, places: &[Placement], enabled: bool, running: bool) -> Result<()> {
+pub(in crate::execute) fn reassert(site: &Site<'_>, places: &[Placement], enabled: bool, running: bool) -> Result<()> {
     let mut again = false;
     for place in places {
         if look(&place.path)? != place.now {

@@ -14,8 +14,8 @@ use crate::service::{Service, Verdict, health};
 pub(in crate::execute) fn stop(site: &Site<'_>) -> Result<()> {
     let proof = site.stop_proof();
     site.service.wait_until_alone(&proof, site.database_timeout, &|| site.signals.cancelled())?;
-    site.standstill.borrow_mut().manager = site.service.manager();
-    // The agent can carry the terminal of whoever is waiting: its loss is no wish to end from here on.
+    site.downtime.borrow_mut().bus = site.service.bus();
+    // The agent can carry the terminal of whoever is waiting: its loss is no request to stop from here on.
     site.signals.ignore_hangup()?;
     site.service.stop(&proof, site.database_timeout)
 }
@@ -29,8 +29,8 @@ pub(in crate::execute) fn stop_for_undo(site: &Site<'_>) -> Result<()> {
 
 /// The agent as it was before the run.
 pub(in crate::execute) fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
-    // What had the database open in the standstill was stopped before it was put back.
-    site.standstill.take();
+    // What had the database open in the downtime was stopped before it was put back.
+    site.downtime.take();
     site.service.daemon_reload()?;
     if site.boot || !running || site.service.is_running()? {
         return Ok(());

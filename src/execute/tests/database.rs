@@ -11,7 +11,7 @@ pub(super) fn snapshot(stopped: bool, dir: &str) -> Step {
 
 /// From 1.0.0 to 2.0.0, which migrates the present rows.
 fn upgrade(bed: &Bed) -> Plan {
-    plan(vec![Step::Hold { running: false }, snapshot(false, "1.0.0"), bed.switch()])
+    plan(vec![Step::RecordAgent { running: false }, snapshot(false, "1.0.0"), bed.switch()])
 }
 
 /// From 1.0.0 to 2.0.0, whose own rows are restored.
@@ -19,7 +19,7 @@ pub(super) fn restoring(bed: &Bed) -> Plan {
     let dir = || "2.0.0".into();
     let left = || "1.0.0".into();
     let switch = vec![
-        Step::Hold { running: false },
+        Step::RecordAgent { running: false },
         Step::PrepareRestore { dir: dir() },
         Step::PrepareSnapshot { dir: left() },
         Step::Stop,

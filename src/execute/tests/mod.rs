@@ -1,7 +1,7 @@
 //! Plans run on files of an image: done, undone, and taken up again after a kill.
 
 mod database;
-mod left;
+mod outgoing;
 mod prepare;
 mod running;
 mod steps;
@@ -63,7 +63,7 @@ impl Bed {
             database_timeout: Duration::from_millis(200),
             busy_too_long: false,
             before_reload: Cell::default(),
-            standstill: RefCell::default(),
+            downtime: RefCell::default(),
             boot: false,
         }
     }
@@ -101,21 +101,21 @@ impl Bed {
     /// Runs `plan` to its commit, and gives what the commit is told: the snapshot that was taken.
     fn commit_told(&self, plan: &Plan) -> (Finished, Option<SnapshotId>) {
         let mut told = None;
-        let mut settle = |taken| {
+        let mut commit_settings = |taken| {
             told = taken;
             Ok(Next { config: Some("next\n".into()), credentials: None })
         };
-        let finished = run(&self.site(), plan, "update", &mut settle, &mut |_| panic!("undone")).unwrap();
+        let finished = run(&self.site(), plan, "update", &mut commit_settings, &mut |_| panic!("undone")).unwrap();
         (finished, told)
     }
 
     /// Runs `plan`, which fails just before its commit, after `last` has done something to the host.
     fn fail(&self, plan: &Plan, last: impl Fn()) -> Undone {
-        let mut settle = |_| {
+        let mut commit_settings = |_| {
             last();
             Err(Error::new(Code::Io, "as asked"))
         };
-        run(&self.site(), plan, "update", &mut settle, &mut |_| {}).unwrap_err()
+        run(&self.site(), plan, "update", &mut commit_settings, &mut |_| {}).unwrap_err()
     }
 
     /// Runs `plan` and leaves it as a kill before its commit does, after `last` has done something to the host.

@@ -107,7 +107,7 @@ fn the_agent_is_brought_back_only_where_it_ran_before_and_runs_no_more() {
     let mut journal = bed.begin(&plan(Vec::new()));
     let mut hold = |running, boot| {
         let site = Site { boot, ..service.site(&bed) };
-        steps::undo(&site, &Step::Hold { running }, &mut journal).unwrap();
+        steps::undo(&site, &Step::RecordAgent { running }, &mut journal).unwrap();
         service.called()
     };
     assert_eq!(hold(true, false), ["start"]);
@@ -123,7 +123,7 @@ fn an_undo_stops_the_agent_first_and_starts_no_second_one_where_it_goes_on() {
     let service = Recorder::of(&bed);
     write_rows(&bed.db(), &["one"]);
     let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
-    let steps = plan(vec![Step::Hold { running: true }, snapshot, bed.switch()]);
+    let steps = plan(vec![Step::RecordAgent { running: true }, snapshot, bed.switch()]);
     let journal = bed.kill(&steps, || write_rows(&bed.db(), &["new"]));
     let agent = service.agent(&bed, "2.0.0");
     let error = recovery::run(&service.site(&bed), journal, &mut |_| panic!("undone")).unwrap_err();
@@ -171,17 +171,17 @@ fn an_agent_that_a_packages_scripts_stopped_is_started_again() {
     let pid_file = bed.layout.root.join("pid");
     // A host and no image: what is asked of systemd there is not asked here.
     bed.layout.root = "/".into();
-    let confirm = |running| {
-        let step = Step::Confirm { enabled: false, running, places: Vec::new() };
+    let reassert = |running| {
+        let step = Step::Reassert { enabled: false, running, places: Vec::new() };
         steps::perform(&service.site(&bed), &plan(Vec::new()), &step).unwrap();
         service.called()
     };
-    assert_eq!(confirm(true), ["start"]);
-    assert_eq!(confirm(false), [""; 0]);
+    assert_eq!(reassert(true), ["start"]);
+    assert_eq!(reassert(false), [""; 0]);
     let agent = start_agent(&bed.version("1.0.0").join("bin/teleport"));
     durable::write(&pid_file, agent.0.id().to_string().as_bytes(), 0o644).unwrap();
-    assert_eq!(confirm(true), [""; 0]);
-    let unserved = Step::Confirm { enabled: false, running: true, places: Vec::new() };
+    assert_eq!(reassert(true), [""; 0]);
+    let unserved = Step::Reassert { enabled: false, running: true, places: Vec::new() };
     drop(agent);
     steps::perform(&bed.site(), &plan(Vec::new()), &unserved).unwrap();
 }
@@ -190,8 +190,8 @@ fn an_agent_that_a_packages_scripts_stopped_is_started_again() {
 fn what_a_boot_starts_by_itself_is_not_started_by_an_undo() {
     let bed = Bed::new();
     let mut journal = bed.begin(&plan(Vec::new()));
-    let quiet = Step::Quiet { unit: "no-such.timer".into() };
-    steps::undo(&Site { boot: true, ..bed.site() }, &quiet, &mut journal).unwrap();
+    let stop_timer = Step::StopTimer { unit: "no-such.timer".into() };
+    steps::undo(&Site { boot: true, ..bed.site() }, &stop_timer, &mut journal).unwrap();
     // An image has no manager that could start it.
-    steps::undo(&bed.site(), &quiet, &mut journal).unwrap_err();
+    steps::undo(&bed.site(), &stop_timer, &mut journal).unwrap_err();
 }

@@ -215,7 +215,7 @@ fn what_is_set_aside_or_remembered_is_kept_and_comes_back_when_that_is_undone() 
     let steps = plan(vec![
         Step::SetAside { path: unit.clone(), kept: kept("unit") },
         Step::SetAside { path: unit.with_file_name("none"), kept: kept("none") },
-        Step::Remember { path: link.clone(), kept: kept("link") },
+        Step::KeepLink { path: link.clone(), kept: kept("link") },
     ]);
     bed.fail(&steps, || {
         assert!(!unit.exists() && !kept("none").exists());
@@ -225,7 +225,7 @@ fn what_is_set_aside_or_remembered_is_kept_and_comes_back_when_that_is_undone() 
     });
     assert_eq!(bed.tree(), before);
     // Killed between the second name and the removal of the first.
-    remember(&unit, &kept("unit")).unwrap();
+    keep_link(&unit, &kept("unit")).unwrap();
     put_back(&kept("unit"), &unit).unwrap();
     assert_eq!(bed.tree(), before);
     bed.commit(&steps);
@@ -312,7 +312,7 @@ fn opening_a_path_lets_others_through_and_changes_no_other_bit() {
     let bed = Bed::new();
     for (before, after) in [(0o750, 0o751), (0o2700, 0o2701), (0o755, 0o755)] {
         set_mode(&bed.layout.link_dir, before);
-        open_path(&bed.layout.link_dir).unwrap();
+        grant_traverse(&bed.layout.link_dir).unwrap();
         assert_eq!(mode(&bed.layout.link_dir), after);
     }
 }
@@ -326,12 +326,12 @@ fn after_the_commit_the_rest_is_tried_and_only_what_matters_is_an_error() {
         let now = Node::Link(bed.target("2.0.0"));
         Placement { path: path.to_owned(), was: Node::Absent, now, part: Part::Helper }
     };
-    let confirm = |path: &Path| Step::Confirm { enabled: true, running: true, places: vec![lost(path)] };
+    let reassert = |path: &Path| Step::Reassert { enabled: true, running: true, places: vec![lost(path)] };
     let tsh = bed.layout.link_dir.join("tsh");
     let mut steps = plan(vec![bed.switch()]);
     steps.after = vec![
-        Step::OpenPath { path: bed.layout.root.join("none") },
-        confirm(&tsh),
+        Step::GrantTraverse { path: bed.layout.root.join("none") },
+        reassert(&tsh),
         Step::Retire { dir: "1.0.0".into() },
     ];
     let finished = bed.commit(&steps);
@@ -339,7 +339,7 @@ fn after_the_commit_the_rest_is_tried_and_only_what_matters_is_an_error() {
     assert_eq!(std::fs::read_link(&tsh).unwrap(), bed.target("2.0.0"));
     assert!(!bed.version("1.0.0").exists() && bed.reopen().is_none());
 
-    steps.after = vec![confirm(&in_a_file.join("x")), Step::OpenPath { path: bed.layout.root.join("none") }];
+    steps.after = vec![reassert(&in_a_file.join("x")), Step::GrantTraverse { path: bed.layout.root.join("none") }];
     assert_eq!(bed.commit(&steps).after.unwrap().code, Code::Io);
     assert!(bed.reopen().is_none());
 }
@@ -348,7 +348,7 @@ fn after_the_commit_the_rest_is_tried_and_only_what_matters_is_an_error() {
 fn a_committed_run_is_finished_at_the_boot_as_far_as_it_can_be() {
     let bed = Bed::new();
     let mut steps = plan(vec![bed.switch()]);
-    steps.after = vec![Step::OpenPath { path: bed.layout.link_dir.clone() }, Step::Retire { dir: "1.0.0".into() }];
+    steps.after = vec![Step::GrantTraverse { path: bed.layout.link_dir.clone() }, Step::Retire { dir: "1.0.0".into() }];
     set_mode(&bed.layout.link_dir, 0o700);
     let mut journal = bed.kill(&steps, || ());
     durable::write(&bed.layout.versions.join(NEXT_CONFIG), b"next", durable::FILE_MODE).unwrap();
@@ -421,7 +421,7 @@ fn settings_that_an_editor_writes_during_the_commit_are_taken_along() {
     let config = bed.layout.config_file();
     durable::write(&config, b"a\n", 0o644).unwrap();
     let reads = Cell::new(0);
-    let settle = &mut |_: Option<SnapshotId>| {
+    let commit_settings = &mut |_: Option<SnapshotId>| {
         let read = std::fs::read_to_string(&config).unwrap();
         reads.set(reads.get() + 1);
         if reads.get() == 1 {
@@ -429,7 +429,7 @@ fn settings_that_an_editor_writes_during_the_commit_are_taken_along() {
         }
         Ok(Next { config: Some(format!("next of {read}")), credentials: None })
     };
-    run(&bed.site(), &plan(vec![bed.switch()]), "update", settle, &mut |_| panic!("undone")).unwrap();
+    run(&bed.site(), &plan(vec![bed.switch()]), "update", commit_settings, &mut |_| panic!("undone")).unwrap();
     assert_eq!(std::fs::read_to_string(&config).unwrap(), "next of edited\n");
     assert_eq!(reads.get(), 2);
 }
@@ -437,13 +437,13 @@ fn settings_that_an_editor_writes_during_the_commit_are_taken_along() {
 #[test]
 fn settings_and_credentials_are_committed_together_and_empty_credentials_are_none() {
     let bed = Bed::new();
-    let settle = |credentials: &str| {
+    let commit_settings = |credentials: &str| {
         let next = Next { config: Some("next\n".into()), credentials: Some(credentials.into()) };
-        settle(&bed.site(), "enable", next).unwrap();
+        write_settings(&bed.site(), "enable", next).unwrap();
         assert!(bed.reopen().is_none());
         let read = |path: PathBuf| std::fs::read_to_string(path).ok();
         (read(bed.layout.config_file()), read(bed.layout.versions.join(CREDENTIALS)))
     };
-    assert_eq!(settle("token\n"), (Some("next\n".into()), Some("token\n".into())));
-    assert_eq!(settle(""), (Some("next\n".into()), None));
+    assert_eq!(commit_settings("token\n"), (Some("next\n".into()), Some("token\n".into())));
+    assert_eq!(commit_settings(""), (Some("next\n".into()), None));
 }

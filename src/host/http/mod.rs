@@ -149,7 +149,7 @@ impl Default for Retry {
 
 /// A request without a body.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct Request {
     /// The whole URL, query included.
     pub url: String,
     /// HEAD in place of GET.
@@ -160,7 +160,7 @@ pub(crate) struct Ask {
     pub deadline: Option<Duration>,
 }
 
-impl Ask {
+impl Request {
     /// A plain GET.
     pub(crate) fn get(url: impl Into<String>) -> Self {
         Self { url: url.into(), head: false, headers: Vec::new(), deadline: None }
@@ -261,7 +261,7 @@ impl Client {
     ///
     /// Errors: [`Code::Network`] when the tries are used up, the answer is too large or is a refused redirect;
     /// [`Code::Interrupted`].
-    pub(crate) fn ask(&self, ask: &Ask, cancelled: &dyn Fn() -> bool) -> Result<Answer> {
+    pub(crate) fn ask(&self, ask: &Request, cancelled: &dyn Fn() -> bool) -> Result<Answer> {
         let ask = ask.clone().within(ask.deadline.or(Some(self.inner.settings.timeouts.question)));
         self.with_retries(&ask, cancelled, |stream, url| {
             let mut body = Vec::new();
@@ -282,13 +282,13 @@ impl Client {
     }
 
     /// Asks and gives the answer as soon as its header is there. Errors: as [`Client::ask`].
-    pub(crate) fn open(&self, ask: &Ask, cancelled: &dyn Fn() -> bool) -> Result<Stream> {
+    pub(crate) fn open(&self, ask: &Request, cancelled: &dyn Fn() -> bool) -> Result<Stream> {
         self.with_retries(ask, cancelled, |stream, _| Ok(stream))
     }
 
     fn with_retries<T: Send + 'static>(
         &self,
-        ask: &Ask,
+        ask: &Request,
         cancelled: &dyn Fn() -> bool,
         finish: fn(Stream, &str) -> Result<T, Failure>,
     ) -> Result<T> {
@@ -319,7 +319,7 @@ impl Client {
     /// One try, in a thread of its own: name look-ups and connects cannot be interrupted, but they can be left behind.
     fn attempt<T: Send + 'static>(
         &self,
-        ask: &Ask,
+        ask: &Request,
         end: Option<Instant>,
         cancelled: &dyn Fn() -> bool,
         finish: fn(Stream, &str) -> Result<T, Failure>,
@@ -356,7 +356,7 @@ impl Client {
     }
 
     /// One request with its redirects.
-    fn exchange(&self, ask: &Ask, end: Option<Instant>) -> Result<Stream, Failure> {
+    fn exchange(&self, ask: &Request, end: Option<Instant>) -> Result<Stream, Failure> {
         let mut url = ask.url.clone();
         let mut is_at_home = true;
         for _ in 0..=MAX_REDIRECTS {
@@ -399,7 +399,7 @@ impl Client {
 
     fn call(
         &self,
-        ask: &Ask,
+        ask: &Request,
         url: &str,
         is_at_home: bool,
         end: Option<Instant>,
@@ -648,8 +648,8 @@ mod tests {
     #[test]
     fn plain_http_needs_insecure_and_other_schemes_never_work() {
         let secure = client(|settings| settings.insecure = false);
-        assert_eq!(secure.ask(&Ask::get("http://127.0.0.1:1/"), &never).unwrap_err().code, Code::Usage);
-        assert_eq!(client(|_| ()).ask(&Ask::get("ftp://127.0.0.1/"), &never).unwrap_err().code, Code::Usage);
+        assert_eq!(secure.ask(&Request::get("http://127.0.0.1:1/"), &never).unwrap_err().code, Code::Usage);
+        assert_eq!(client(|_| ()).ask(&Request::get("ftp://127.0.0.1/"), &never).unwrap_err().code, Code::Usage);
     }
 
     #[test]
@@ -660,7 +660,7 @@ mod tests {
             2 => Reply::ok(b"fine"),
             _ => Reply::status(429).header("Retry-After", "31"),
         });
-        let ask = || client(|_| ()).ask(&Ask::get(server.url("/x")), &never);
+        let ask = || client(|_| ()).ask(&Request::get(server.url("/x")), &never);
         assert_eq!(ask().unwrap().body, b"fine");
         assert_eq!(server.requests().len(), 3);
         assert!(ask().unwrap_err().what.contains("429"));
@@ -670,8 +670,9 @@ mod tests {
     #[test]
     fn a_server_that_stays_broken_is_named_with_its_status() {
         let server = Server::start(|_| Reply::status(502));
-        let error =
-            client(|settings| settings.retry.tries = 2).ask(&Ask::get(server.url("/x?secret=1")), &never).unwrap_err();
+        let error = client(|settings| settings.retry.tries = 2)
+            .ask(&Request::get(server.url("/x?secret=1")), &never)
+            .unwrap_err();
         assert!(error.what.contains("502") && error.what.contains("/x") && !error.what.contains("secret"), "{error}");
         assert_eq!(server.requests().len(), 2);
     }
@@ -688,10 +689,10 @@ mod tests {
         let client = client(|settings| {
             settings.credentials = Some(Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() });
         });
-        client.ask(&Ask::get(mirror.url("/m/near")), &never).unwrap();
-        client.ask(&Ask::get(mirror.url("/m/away")), &never).unwrap();
-        client.ask(&Ask::get(mirror.url("/other/file")), &never).unwrap();
-        client.ask(&Ask::get(mirror.url("/m/../file")), &never).unwrap();
+        client.ask(&Request::get(mirror.url("/m/near")), &never).unwrap();
+        client.ask(&Request::get(mirror.url("/m/away")), &never).unwrap();
+        client.ask(&Request::get(mirror.url("/other/file")), &never).unwrap();
+        client.ask(&Request::get(mirror.url("/m/../file")), &never).unwrap();
         let sent: Vec<_> = mirror.requests().iter().map(|request| request.field("authorization").is_some()).collect();
         assert_eq!(sent, [true, true, true, false, false]);
         assert_eq!(other.requests()[0].field("authorization"), None);
@@ -711,7 +712,7 @@ mod tests {
         let client = client(|settings| {
             settings.credentials = Some(Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() });
         });
-        assert_eq!(client.ask(&Ask::get(mirror.url("/m/away")), &never).unwrap().body, b"file");
+        assert_eq!(client.ask(&Request::get(mirror.url("/m/away")), &never).unwrap().body, b"file");
         let sent: Vec<_> = mirror.requests().iter().map(|request| request.field("authorization").is_some()).collect();
         assert_eq!(sent, [true, false]);
     }
@@ -719,7 +720,7 @@ mod tests {
     #[test]
     fn the_fourth_redirect_is_refused() {
         let server = Server::start(|_| Reply::status(302).header("Location", "/again"));
-        let error = client(|_| ()).ask(&Ask::get(server.url("/")), &never).unwrap_err();
+        let error = client(|_| ()).ask(&Request::get(server.url("/")), &never).unwrap_err();
         assert!(error.what.contains("redirects more than 3"), "{error}");
         assert_eq!(server.requests().len(), 4);
     }
@@ -727,7 +728,7 @@ mod tests {
     #[test]
     fn an_answer_over_the_limit_is_refused() {
         let server = Server::start(|_| Reply::ok(&vec![b'x'; SMALL_BODY as usize + 1]));
-        assert_eq!(client(|_| ()).ask(&Ask::get(server.url("/")), &never).unwrap_err().code, Code::Network);
+        assert_eq!(client(|_| ()).ask(&Request::get(server.url("/")), &never).unwrap_err().code, Code::Network);
     }
 
     #[test]
@@ -735,9 +736,9 @@ mod tests {
         let server = Server::start(|_| Reply::silence());
         let client = client(|_| ());
         let start = Instant::now();
-        let ask = Ask::get(server.url("/")).within(Some(Duration::from_millis(200)));
+        let ask = Request::get(server.url("/")).within(Some(Duration::from_millis(200)));
         assert_eq!(client.ask(&ask, &never).unwrap_err().code, Code::Network);
-        assert_eq!(client.ask(&Ask::get(server.url("/")), &|| true).unwrap_err().code, Code::Interrupted);
+        assert_eq!(client.ask(&Request::get(server.url("/")), &|| true).unwrap_err().code, Code::Interrupted);
         assert!(start.elapsed() < HttpSettings::default().timeouts.answer, "the client's own limit");
     }
 
@@ -748,7 +749,7 @@ mod tests {
             settings.proxies.https = Some(format!("http://me:secret@{dead}"));
             settings.retry.tries = 1;
         });
-        let told = client.ask(&Ask::get("https://cluster.invalid/x"), &never).unwrap_err().to_string();
+        let told = client.ask(&Request::get("https://cluster.invalid/x"), &never).unwrap_err().to_string();
         assert!(told.contains(&format!("through the HTTP proxy {dead}")) && !told.contains("secret"), "{told}");
     }
 

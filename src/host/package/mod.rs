@@ -31,7 +31,7 @@ const DPKG_DATABASE: &str = "/var/lib/dpkg";
 
 /// Who installed a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manager {
+pub(crate) enum PackageTool {
     /// Debian, Ubuntu.
     Dpkg,
     /// Red Hat, SUSE, Amazon.
@@ -57,7 +57,7 @@ pub(crate) struct Package {
     /// The package's version, with the distribution's revision.
     pub version: String,
     /// Who installed it.
-    pub manager: Manager,
+    pub tool: PackageTool,
     /// How much of it is there.
     pub state: State,
     /// The operator holds it back from upgrades; a purge does not ask.
@@ -97,36 +97,36 @@ pub(crate) fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
 pub(crate) fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, wait: Wait<'_>) -> Result<()> {
     // A purge that was cut short has the only good copies.
     restore_kept(keep.copies)?;
-    let tool = match package.manager {
+    let tool = match package.tool {
         // Half unpacked, it would have to be installed again first; what it lacks is ours by now.
-        Manager::Dpkg if package.state == State::Broken => dpkg(root).arg("--force-remove-reinstreq"),
-        Manager::Dpkg => dpkg(root),
-        Manager::Rpm => rpm(root)?,
+        PackageTool::Dpkg if package.state == State::Broken => dpkg(root).arg("--force-remove-reinstreq"),
+        PackageTool::Dpkg => dpkg(root),
+        PackageTool::Rpm => rpm(root)?,
     };
     let files = files(package, root)?;
     refuse_shared_data(package, &files, keep, root)?;
     let links = links_to(&files, keep.link_dir)?;
-    let (test, erase): (&[&str], &str) = match package.manager {
-        Manager::Dpkg => (&["--no-act", "--purge"], "--purge"),
-        Manager::Rpm => (&["-e", "--test"], "-e"),
+    let (test, erase): (&[&str], &str) = match package.tool {
+        PackageTool::Dpkg => (&["--no-act", "--purge"], "--purge"),
+        PackageTool::Rpm => (&["-e", "--test"], "-e"),
     };
     let mut waiting = wait.start();
-    let mut run = |command: &Command| match package.manager {
-        Manager::Dpkg => run_dpkg(command, &mut waiting),
-        Manager::Rpm => run_rpm(command, root, &mut waiting),
+    let mut run = |command: &Command| match package.tool {
+        PackageTool::Dpkg => run_dpkg(command, &mut waiting),
+        PackageTool::Rpm => run_rpm(command, root, &mut waiting),
     };
     run(&tool.clone().args(test).arg(&package.name))?;
 
     let kept = Kept::save(keep.files, keep.copies)?;
-    let scripts = match package.manager {
-        Manager::Dpkg => Kept::save(&dangerous_scripts(package, keep, root)?, &keep.copies.join("scripts"))?,
-        Manager::Rpm => Kept::default(),
+    let scripts = match package.tool {
+        PackageTool::Dpkg => Kept::save(&dangerous_scripts(package, keep, root)?, &keep.copies.join("scripts"))?,
+        PackageTool::Rpm => Kept::default(),
     };
     // dpkg has no --nopostrm: a script that is not there is not run.
     scripts.remove_originals()?;
-    let tool = match package.manager {
-        Manager::Dpkg => tool,
-        Manager::Rpm => tool.args(dangerous_sections(package, keep, root)?),
+    let tool = match package.tool {
+        PackageTool::Dpkg => tool,
+        PackageTool::Rpm => tool.args(dangerous_sections(package, keep, root)?),
     };
     let purged = run(&tool.arg(erase).arg(&package.name));
     kept.put_back()?;
@@ -148,12 +148,12 @@ pub(crate) fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, wait
 
 /// Every path of the package, as seen from inside the root.
 fn files(package: &Package, root: Option<&Path>) -> Result<Vec<PathBuf>> {
-    let list = match package.manager {
-        Manager::Dpkg => {
+    let list = match package.tool {
+        PackageTool::Dpkg => {
             let list = below(root, Path::new(DPKG_DATABASE).join(format!("info/{}.list", package.name)));
             String::from_utf8_lossy(&durable::read_limited(&list, READ_LIMIT)?.unwrap_or_default()).into_owned()
         }
-        Manager::Rpm => start(&rpm(root)?.args(["-ql", &package.name]))?.stdout_text(),
+        PackageTool::Rpm => start(&rpm(root)?.args(["-ql", &package.name]))?.stdout_text(),
     };
     Ok(list.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect())
 }
@@ -205,7 +205,7 @@ fn parse_dpkg(line: &str) -> Option<Package> {
     Some(Package {
         name: name.to_owned(),
         version: version.to_owned(),
-        manager: Manager::Dpkg,
+        tool: PackageTool::Dpkg,
         state,
         held: want == "hold",
     })
@@ -227,7 +227,7 @@ fn parse_rpm(line: &str) -> Option<Package> {
     Some(Package {
         name: name.to_owned(),
         version: version.to_owned(),
-        manager: Manager::Rpm,
+        tool: PackageTool::Rpm,
         state: State::Installed,
         held: false,
     })
@@ -679,7 +679,7 @@ mod tests {
         durable::write(&config, b"mine\n", 0o640).unwrap();
 
         let found = installed(Some(&root)).unwrap();
-        assert_eq!((found.len(), found[0].version.as_str(), found[0].manager), (1, "1.2.3-1", Manager::Rpm));
+        assert_eq!((found.len(), found[0].version.as_str(), found[0].tool), (1, "1.2.3-1", PackageTool::Rpm));
         let (files, dirs) = (vec![config.clone()], vec![root.join("var/lib/teleport")]);
         let copies = dir.path().join("copies");
         let keep = Keep { files: &files, dirs: &dirs, copies: &copies, link_dir: &root.join("usr/local/bin") };

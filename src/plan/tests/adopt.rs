@@ -61,11 +61,11 @@ fn every_path_that_is_used_as_it_is_moves_with_its_root() {
     ];
     let places = vec![Placement { path: "/i".into(), ..place(Node::Kept("/j".into()), Node::Absent) }];
     plan.after = vec![
-        Step::OpenPath { path: "/f".into() },
+        Step::GrantTraverse { path: "/f".into() },
         Step::Retire { dir: "1.0.0".into() },
-        Step::Remember { path: "/g".into(), kept: "/h".into() },
-        Step::Confirm { enabled: true, running: true, places },
-        Step::Quiet { unit: "x.timer".into() },
+        Step::KeepLink { path: "/g".into(), kept: "/h".into() },
+        Step::Reassert { enabled: true, running: true, places },
+        Step::StopTimer { unit: "x.timer".into() },
     ];
     let (mut paths, mut words) = (Vec::new(), Vec::new());
     for named in plan.named() {
@@ -84,7 +84,7 @@ fn a_move_is_checked_first_and_a_version_in_its_place_is_not() {
     facts.names.retain(|name| name.name != "tsh");
     let plan = move_to(&facts, &target("1.0.0")).unwrap();
     assert!(plan.prepare.is_empty());
-    assert_eq!(order(&plan), ["hold", "place /bin/tsh", "daemon_reload"], "no snapshot, no reload");
+    assert_eq!(order(&plan), ["record_agent", "place /bin/tsh", "daemon_reload"], "no snapshot, no reload");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn an_agent_that_nobody_can_control_runs_on_and_the_plan_says_so() {
 fn an_agent_that_failed_and_is_to_run_is_held_for_a_start() {
     let held = |running, enabled, failed, controllable| {
         let agent = Agent { running, enabled, failed, served: false, controllable };
-        matches!(upgraded(|facts| facts.agent = agent).switch[0], Step::Hold { running: true })
+        matches!(upgraded(|facts| facts.agent = agent).switch[0], Step::RecordAgent { running: true })
     };
     assert!(held(true, false, false, true));
     assert!(held(false, true, true, true));

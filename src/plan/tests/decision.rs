@@ -1,18 +1,18 @@
-//! Whether the cluster's wish is followed now: every reason alone, and which of them an operator overrules.
+//! Whether the version that the cluster asks for is installed now: every reason alone, and which of them an operator overrules.
 
 use super::*;
-use crate::plan::decide::{Ask, Decision, decide, refuse, wait_after};
+use crate::plan::decide::{Decision, Request, decide, refuse, wait_after};
 
-fn ask(version: &str, in_window: bool, insist: bool) -> Ask {
-    Ask { wanted: revision(version), in_window, insist, announced: None }
+fn ask(version: &str, in_window: bool, force: bool) -> Request {
+    Request { wanted: revision(version), in_window, force, announced: None }
 }
 
 /// `go`, `rest` or the code of the error.
-fn answer(facts: &Facts, ask: &Ask, floor: Option<&str>) -> &'static str {
+fn answer(facts: &Facts, ask: &Request, floor: Option<&str>) -> &'static str {
     match decide(facts, ask, floor.map(|floor| floor.parse().unwrap()).as_ref()) {
-        Decision::Go => "go",
-        Decision::Rest(_) => "rest",
-        Decision::No(error) => error.code.as_str(),
+        Decision::Proceed => "go",
+        Decision::Wait(_) => "rest",
+        Decision::Refuse(error) => error.code.as_str(),
     }
 }
 

@@ -77,7 +77,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         foreign_links: Vec::new(),
         foreign_timer: None,
         masked_timer: None,
-        open_path: None,
+        grant_traverse: None,
         own_units: Vec::new(),
         closed_path: None,
         moved_links: Vec::new(),
@@ -118,7 +118,7 @@ fn an_upgrade_without_a_snapshot_keeps_the_database_and_reloads_with_the_agents_
     assert_eq!(
         order(&plan),
         [
-            "hold",
+            "record_agent",
             "place /bin/tbot",
             "place /bin/tsh",
             "place /units/teleport.service",
@@ -129,7 +129,7 @@ fn an_upgrade_without_a_snapshot_keeps_the_database_and_reloads_with_the_agents_
             "health"
         ]
     );
-    assert!(plan.standstill().is_empty());
+    assert!(plan.downtime().is_empty());
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_downgrade_with_a_valid_snapshot_stops_restores_links_and_starts() {
     assert_eq!(
         order(&plan),
         [
-            "hold",
+            "record_agent",
             "prepare_restore",
             "place /bin/tbot",
             "place /bin/tsh",
@@ -181,8 +181,8 @@ fn a_downgrade_with_a_valid_snapshot_stops_restores_links_and_starts() {
             "install"
         ]
     );
-    let standstill = plan.switch[plan.standstill()].iter().map(Step::describe).collect::<Vec<_>>();
-    assert_eq!(standstill.len(), 4, "what must be done while the agent stands still: {standstill:?}");
+    let downtime = plan.switch[plan.downtime()].iter().map(Step::describe).collect::<Vec<_>>();
+    assert_eq!(downtime.len(), 4, "what must be done while the agent stands still: {downtime:?}");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_restore_stops_and_saves_also_where_the_link_leads_to_the_target_by_now() {
     assert_eq!(
         order(&plan),
         [
-            "hold",
+            "record_agent",
             "prepare_restore",
             "place /units/teleport.service",
             "daemon_reload",
@@ -325,7 +325,7 @@ fn a_smaller_selection_takes_links_of_the_installed_version_away_and_fetches_not
     facts.components = vec!["tsh".into()];
     assert_eq!(
         order(&move_to(&facts, &target("1.0.0")).unwrap()),
-        ["hold", "place /bin/tbot", "daemon_reload"],
+        ["record_agent", "place /bin/tbot", "daemon_reload"],
         "the agent runs on"
     );
 }
@@ -366,7 +366,7 @@ fn our_own_link_never_goes_to_a_version_that_was_only_unpacked() {
     facts.previous = Some(revision("2.0.0"));
     assert_eq!(
         order(&move_to(&facts, &target("1.0.0")).unwrap()),
-        ["hold", "place /bin/teleport-update", "daemon_reload"]
+        ["record_agent", "place /bin/teleport-update", "daemon_reload"]
     );
 }
 
@@ -504,8 +504,8 @@ fn an_undo_is_told_in_the_words_of_its_step() {
     let place = Placement { path: "/p".into(), was: Node::Absent, now: Node::Absent, part: Part::Helper };
     let (path, kept): (PathBuf, PathBuf) = ("/p".into(), "/k".into());
     for (step, undo) in [
-        (Step::Hold { running: true }, "start the agent again"),
-        (Step::Hold { running: false }, "nothing to undo"),
+        (Step::RecordAgent { running: true }, "start the agent again"),
+        (Step::RecordAgent { running: false }, "nothing to undo"),
         (Step::Place(place.clone()), "restore what was there before"),
         (Step::PrepareRestore { dir: "1".into() }, "remove the prepared copy"),
         (Step::Stop, "start the agent"),
@@ -515,8 +515,8 @@ fn an_undo_is_told_in_the_words_of_its_step() {
             "stop the agent, restore the old version's database, restore the link",
         ),
         (Step::SetAside { path: path.clone(), kept: kept.clone() }, "restore the file"),
-        (Step::Remember { path, kept }, "remove the kept copy"),
-        (Step::Quiet { unit: "t".into() }, "start the unit again"),
+        (Step::KeepLink { path, kept }, "remove the kept copy"),
+        (Step::StopTimer { unit: "t".into() }, "start the unit again"),
         (Step::DisableUnit { unit: "t".into() }, "enable and start the unit again"),
         (Step::Start, "nothing to undo"),
     ] {
@@ -529,11 +529,11 @@ fn a_plan_tells_what_it_downloads_what_it_keeps_of_others_and_while_what_the_age
     let upgrade = move_to(&host("1.0.0", vec![installed("1.0.0", unusable())]), &target("2.0.0")).unwrap();
     assert_eq!(upgrade.download(), Some((&revision("2.0.0"), "2.0.0")));
     assert!(upgrade.fetches() && !upgrade.keeps_unmanaged());
-    assert_eq!(upgrade.standstill(), 0..0);
+    assert_eq!(upgrade.downtime(), 0..0);
     let versions = vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())];
     let mut downgrade = move_to(&host("2.0.0", versions), &target("1.0.0")).unwrap();
     assert_eq!(downgrade.download(), None);
-    let still = downgrade.standstill();
+    let still = downgrade.downtime();
     assert_eq!((&downgrade.switch[still.start], &downgrade.switch[still.end]), (&Step::Stop, &Step::Start));
     let was = Node::Kept("/v/.unmanaged/tsh".into());
     let place = Placement { path: "/bin/tsh".into(), was, now: Node::Absent, part: Part::Helper };

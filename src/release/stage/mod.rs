@@ -16,7 +16,7 @@ use super::tree::Tree;
 use super::unpack::{Rules, Unpacked, unpack};
 use super::{BaseUrl, PublicKey, check};
 use crate::host::http::{Client, interrupted};
-use crate::host::{cage, durable};
+use crate::host::{durable, sandbox};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::Manifest;
 use protocol::{Arch, Digest, Revision};
@@ -183,10 +183,10 @@ fn transfer(
     let (counters, sender) = (shared.clone(), events.clone());
     let unpacker = start("unpack", move || {
         // Before the first byte from outside.
-        let cage = cage::enter(tree.handle());
+        let sandbox = sandbox::enter(tree.handle());
         let mut result = unpack(pipe_out, tree, &rules, &counters.written);
         if let Ok(unpacked) = &mut result {
-            unpacked.notes.extend(cage.gaps());
+            unpacked.notes.extend(sandbox.gaps());
         }
         let _ = sender.send(Event::Unpacked(result));
     })?;

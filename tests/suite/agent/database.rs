@@ -100,8 +100,8 @@ fn a_version_that_fails_is_undone_with_links_and_database_and_what_it_wrote_is_k
     assert_eq!(sql_of(&rig.snapshot("2.0.0"), "PRAGMA user_version"), ["2"], "what it wrote is kept");
     assert!(rig.description("2.0.0").contains("failed: true"));
     let status = rig.status();
-    assert_eq!(status["failed_rows"][0]["version"], "2.0.0");
-    assert_eq!(status["failed_rows"][0]["path"], format!("{VERSIONS}/2.0.0/backup"));
+    assert_eq!(status["kept_databases"][0]["version"], "2.0.0");
+    assert_eq!(status["kept_databases"][0]["path"], format!("{VERSIONS}/2.0.0/backup"));
     assert_eq!(status["last_result"]["outcome"], "rolled_back");
     assert_eq!(status["last_result"]["error_code"], "unhealthy");
     let text = rig.updater(&["status", "--format", "text"]).ok().stdout;
@@ -121,7 +121,7 @@ fn what_a_failed_version_wrote_outlives_that_version_by_a_month_and_its_end_is_t
     let version = rig.path(&format!("{VERSIONS}/3.0.0"));
     assert!(!version.join("bin").exists(), "the version itself goes as any other");
     assert_eq!(sql_of(&rig.snapshot("3.0.0"), "PRAGMA user_version"), ["3"]);
-    assert_eq!(rig.status()["failed_rows"][0]["path"], format!("{VERSIONS}/3.0.0/backup"));
+    assert_eq!(rig.status()["kept_databases"][0]["path"], format!("{VERSIONS}/3.0.0/backup"));
     let taken = rig
         .description("3.0.0")
         .lines()
@@ -134,7 +134,7 @@ fn what_a_failed_version_wrote_outlives_that_version_by_a_month_and_its_end_is_t
     rig.release(&Archive::simple("5.0.0").schema(5));
     let ran = rig.updater(&["update"]).ok();
     assert!(ran.stderr.contains(&format!("kept for 30 days: {VERSIONS}/3.0.0/backup")), "{ran:#?}");
-    assert!(!version.exists() && rig.status()["failed_rows"].as_array().is_none_or(Vec::is_empty), "{ran:#?}");
+    assert!(!version.exists() && rig.status()["kept_databases"].as_array().is_none_or(Vec::is_empty), "{ran:#?}");
 }
 
 // Downgrades that are refused: one test for each reason. An image has all of it but the process.
@@ -533,7 +533,7 @@ fn a_fall_during_the_watch_goes_back_by_the_digest_of_that_run_and_marks_what_is
     assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("1.0.0", vec!["1".to_owned()]));
     assert!(rig.has_note("by one"));
     assert!(rig.description("2.0.0").contains("failed: true"), "{}", rig.description("2.0.0"));
-    assert_eq!(rig.status()["failed_rows"][0]["version"], "2.0.0");
+    assert_eq!(rig.status()["kept_databases"][0]["version"], "2.0.0");
 }
 
 // Rows.

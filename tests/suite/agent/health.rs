@@ -201,7 +201,7 @@ fn falls_during_its_watch(behaviour: &str) {
     rig.updater(&["update"]).fails(1, "2.0.0 (oss) failed while it was being watched").fails(1, "rolled back to 1.0.0");
     assert_back(&rig);
     let status = rig.status();
-    assert_eq!(status["failed_rows"][0]["version"], "2.0.0");
+    assert_eq!(status["kept_databases"][0]["version"], "2.0.0");
     assert_eq!(status["watch_until"], serde_json::Value::Null);
     let last = &status["last_result"];
     assert_eq!((&last["outcome"], &last["error_code"]), (&"rolled_back".into(), &"unhealthy".into()));

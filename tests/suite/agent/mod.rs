@@ -2,10 +2,10 @@
 
 mod damage;
 mod database;
+mod downtime;
 mod enablement;
 mod health;
 mod recovery_service;
 mod service;
 mod sqlite;
-mod standstill;
 mod units;

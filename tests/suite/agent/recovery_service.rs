@@ -44,7 +44,7 @@ fn a_downgrade_killed_before_or_after_its_agent_stood_still_brings_one_version_u
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_to_in_the_standstill_leaves_an_agent_that_runs() {
+fn a_journal_that_cannot_be_written_to_in_the_downtime_leaves_an_agent_that_runs() {
     let Some(rig) = rig("unwritable") else { return };
     rig.release(&version(2));
     rig.updater(&["update"]).ok();

@@ -180,7 +180,7 @@ fn a_refused_version_kept_rows_and_an_open_journal_are_told() {
         status["refused"][0]["retry_at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap() > jiff::Timestamp::now()
     );
     assert_eq!(status["last_result"]["error_code"], "unhealthy");
-    let rows = status["failed_rows"][0]["path"].as_str().unwrap();
+    let rows = status["kept_databases"][0]["path"].as_str().unwrap();
     assert!(rig.path(rows).join("sqlite.db").exists(), "{rows}");
     assert_eq!(rig.updater(&["status", "--err-if-should-update-now"]).status, 0, "refused for now");
     let text = rig.updater(&["status", "--format", "text"]).ok().stdout;

@@ -1,6 +1,6 @@
 //! Kills, power cuts, full disks, and runs at the same time.
 
-mod cage;
+mod sandbox;
 mod disks;
 mod model;
 mod power;

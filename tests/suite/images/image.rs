@@ -450,8 +450,8 @@ fn an_images_journal_names_nothing_outside_of_the_image() {
         (place(&victim.display().to_string()), true),
         (place(&format!("{root}/way-out/victim")), false),
         (serde_json::json!({"step": "snapshot", "dir": "../../../../../x", "stopped": false}), true),
-        (serde_json::json!({"step": "quiet", "unit": "--root=/"}), true),
-        (serde_json::json!({"step": "remember", "path": "/x", "kept": victim}), true),
+        (serde_json::json!({"step": "stop_timer", "unit": "--root=/"}), true),
+        (serde_json::json!({"step": "keep_link", "path": "/x", "kept": victim}), true),
     ] {
         let begin = serde_json::json!({
             "record": "begin", "format": 1, "command": "update", "time": "2026-01-01T00:00:00Z", "root": root,

@@ -125,7 +125,7 @@ fn at_rest(cell: &Cell, active: Option<&str>, linked: Option<&str>) -> Result<Va
         }
     }
     lock_is_free(cell)?;
-    for rows in status["failed_rows"].as_array().into_iter().flatten() {
+    for rows in status["kept_databases"].as_array().into_iter().flatten() {
         let path = rows["path"].as_str().unwrap_or_default();
         if !cell.path(path).join("backup.yaml").exists() {
             return Err(format!("status tells of rows in {path}, which is not there"));

@@ -10,7 +10,7 @@ const UNIT: &str = "etc/systemd/teleport.service";
 
 /// What becomes of one regular file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Destination {
     /// It is written there, relative to the version directory.
     At(String),
     /// It is left out, as the specification says.
@@ -21,7 +21,7 @@ pub(super) enum Place {
 
 /// Where the file `path` (below the archive's prefix) with this tar mode goes. `components`: the only executables
 /// wanted, beside the agent and an updater.
-pub(super) fn place(path: &str, mode: u32, components: Option<&[String]>) -> Place {
+pub(super) fn destination(path: &str, mode: u32, components: Option<&[String]>) -> Destination {
     let is_executable = mode & 0o111 != 0;
     let is_wanted = |name: &str| {
         name == AGENT
@@ -29,23 +29,23 @@ pub(super) fn place(path: &str, mode: u32, components: Option<&[String]>) -> Pla
             || components.is_none_or(|wanted| wanted.iter().any(|component| component == name))
     };
     match path.split_once('/') {
-        Some(("examples", _)) if path == UNIT_EXAMPLE => Place::At(UNIT.to_owned()),
-        Some(("examples", _)) => Place::Left,
-        Some(("etc", _)) if path == UNIT => Place::At(UNIT.to_owned()),
-        Some(("share", _)) => Place::At(path.to_owned()),
+        Some(("examples", _)) if path == UNIT_EXAMPLE => Destination::At(UNIT.to_owned()),
+        Some(("examples", _)) => Destination::Left,
+        Some(("etc", _)) if path == UNIT => Destination::At(UNIT.to_owned()),
+        Some(("share", _)) => Destination::At(path.to_owned()),
         Some(("bin", name)) if is_executable && !name.contains('/') => {
             if is_wanted(name) {
-                Place::At(path.to_owned())
+                Destination::At(path.to_owned())
             } else {
-                Place::Left
+                Destination::Left
             }
         }
-        Some(_) => Place::Unexpected,
-        None if path.starts_with("install") => Place::Left,
-        None if is_documentation(path) => Place::At(format!("share/{path}")),
-        None if is_executable && is_wanted(path) => Place::At(format!("bin/{path}")),
-        None if is_executable => Place::Left,
-        None => Place::Unexpected,
+        Some(_) => Destination::Unexpected,
+        None if path.starts_with("install") => Destination::Left,
+        None if is_documentation(path) => Destination::At(format!("share/{path}")),
+        None if is_executable && is_wanted(path) => Destination::At(format!("bin/{path}")),
+        None if is_executable => Destination::Left,
+        None => Destination::Unexpected,
     }
 }
 
@@ -59,36 +59,36 @@ mod tests {
 
     #[test]
     fn every_file_of_todays_archives_and_of_the_rfds_has_its_place() {
-        let at = |path: &str| Place::At(path.to_owned());
+        let at = |path: &str| Destination::At(path.to_owned());
         for (path, mode, expected) in [
             ("teleport", 0o755, at("bin/teleport")),
             ("fdpass-teleport", 0o755, at("bin/fdpass-teleport")),
-            ("tsh", 0o644, Place::Unexpected),
+            ("tsh", 0o644, Destination::Unexpected),
             ("examples/systemd/teleport.service", 0o644, at("etc/systemd/teleport.service")),
-            ("examples/systemd/fips/teleport.service", 0o644, Place::Left),
-            ("examples/script", 0o755, Place::Left),
-            ("install", 0o755, Place::Left),
-            ("install-selinux.sh", 0o755, Place::Left),
+            ("examples/systemd/fips/teleport.service", 0o644, Destination::Left),
+            ("examples/script", 0o755, Destination::Left),
+            ("install", 0o755, Destination::Left),
+            ("install-selinux.sh", 0o755, Destination::Left),
             ("README.md", 0o644, at("share/README.md")),
             ("CHANGELOG.md", 0o644, at("share/CHANGELOG.md")),
             ("VERSION", 0o644, at("share/VERSION")),
             ("LICENSE-community", 0o644, at("share/LICENSE-community")),
             ("bin/teleport", 0o755, at("bin/teleport")),
-            ("bin/notes", 0o644, Place::Unexpected),
-            ("bin/sub/tool", 0o755, Place::Unexpected),
+            ("bin/notes", 0o644, Destination::Unexpected),
+            ("bin/sub/tool", 0o755, Destination::Unexpected),
             ("etc/systemd/teleport.service", 0o644, at("etc/systemd/teleport.service")),
-            ("etc/cron.d/x", 0o644, Place::Unexpected),
+            ("etc/cron.d/x", 0o644, Destination::Unexpected),
             ("share/doc/x", 0o644, at("share/doc/x")),
-            ("sub/tool", 0o755, Place::Unexpected),
+            ("sub/tool", 0o755, Destination::Unexpected),
         ] {
-            assert_eq!(place(path, mode, None), expected, "{path}");
+            assert_eq!(destination(path, mode, None), expected, "{path}");
         }
     }
 
     #[test]
     fn components_limit_the_helpers_but_never_the_agent_or_the_updater() {
         let only = ["tbot".to_owned()];
-        let is_put = |path| matches!(place(path, 0o755, Some(&only)), Place::At(_));
+        let is_put = |path| matches!(destination(path, 0o755, Some(&only)), Destination::At(_));
         assert!(is_put("teleport") && is_put("tbot") && is_put("teleport-update") && is_put("bin/teleport-updater"));
         assert!(!is_put("tsh") && !is_put("bin/tctl"));
     }

@@ -6,16 +6,16 @@ use std::path::Path;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use super::{sqlite, stamp};
+use super::{sqlite, stat_data};
 use crate::report::{IoContext, Result};
 
 /// A lock of the whole file, thus also of the bytes that SQLite locks before it reads or writes (sqlite.org, "Database File
 /// Format", 1.5.1), and before it looks at a log. It goes with the file, not with its name, and ends with the value or
 /// with the process. It is of the POSIX kind: it also ends when this process closes the file elsewhere.
 #[derive(Debug)]
-pub struct Hold(#[allow(dead_code, reason = "it is open, and that is all")] File);
+pub struct FileLock(#[allow(dead_code, reason = "it is open, and that is all")] File);
 
-impl Hold {
+impl FileLock {
     /// Of the database `db`, which is at rest; none where there is no database, or the file system has no locks: then only
     /// looks tell whether somebody has come.
     ///
@@ -29,7 +29,7 @@ impl Hold {
         };
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
-            Err(Errno::AGAIN | Errno::ACCESS) => Err(stamp::used(db)),
+            Err(Errno::AGAIN | Errno::ACCESS) => Err(stat_data::used(db)),
             Err(_) => Ok(None),
         }
     }
@@ -54,13 +54,13 @@ mod tests {
     fn the_file_is_locked_under_all_its_names_until_the_value_ends() {
         let dir = tempfile::tempdir().unwrap();
         let [db, second, third] = ["sqlite.db", "linked", "renamed"].map(|name| dir.path().join(name));
-        assert!(Hold::take(&db).unwrap().is_none(), "there is no database");
+        assert!(FileLock::take(&db).unwrap().is_none(), "there is no database");
         durable::write(&db, b"rows", 0o600).unwrap();
         std::fs::hard_link(&db, &second).unwrap();
-        let hold = Hold::take(&db).unwrap().unwrap();
+        let lock = FileLock::take(&db).unwrap().unwrap();
         durable::rename(&db, &third).unwrap();
         assert!(is_held(&second) && is_held(&third));
-        drop(hold);
+        drop(lock);
         assert!(!is_held(&second));
     }
 }

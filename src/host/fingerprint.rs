@@ -31,10 +31,10 @@ const AGENT: &str = "agent";
 
 /// Named digests of what identifies a host. As text: `machine:0123456789abcdef hardware:…`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct HostMark(BTreeMap<String, String>);
+pub(crate) struct HostFingerprint(BTreeMap<String, String>);
 
-impl HostMark {
-    /// The running host's mark; `agent` is the agent's `host_uuid`, if there is one.
+impl HostFingerprint {
+    /// The running host's fingerprint; `agent` is the agent's `host_uuid`, if there is one.
     ///
     /// Without a machine id nothing else is looked at: that is a container, which keeps its state in a volume and may wake up
     /// with it elsewhere, as the same host.
@@ -46,7 +46,7 @@ impl HostMark {
         Self(all.filter_map(|(kind, id)| Some((kind.to_owned(), digest(kind, &id?)))).collect())
     }
 
-    /// Reads what [`HostMark`] displays as; words of another form are left out.
+    /// Reads what [`HostFingerprint`] displays as; words of another form are left out.
     pub(crate) fn parse(text: &str) -> Self {
         let words = text.split_whitespace().filter_map(|word| word.split_once(':'));
         Self(words.map(|(kind, digest)| (kind.to_owned(), digest.to_owned())).collect())
@@ -70,7 +70,7 @@ impl HostMark {
     }
 }
 
-impl fmt::Display for HostMark {
+impl fmt::Display for HostFingerprint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<String> = self.0.iter().map(|(kind, digest)| format!("{kind}:{digest}")).collect();
         out.write_str(&words.join(" "))
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn only_what_both_know_tells_hosts_apart() {
-        let mark = HostMark::parse;
+        let fingerprint = HostFingerprint::parse;
         for (recorded, now, is_another) in [
             ("machine:a hardware:b", "machine:a hardware:b", false),
             ("machine:a hardware:b", "machine:c hardware:b", true),
@@ -138,10 +138,10 @@ mod tests {
             ("", "machine:a", false),
             ("nonsense", "machine:a", false),
         ] {
-            assert_eq!(mark(recorded).is_of_another(&mark(now)), is_another, "{recorded} | {now}");
+            assert_eq!(fingerprint(recorded).is_of_another(&fingerprint(now)), is_another, "{recorded} | {now}");
         }
-        assert!(mark("agent:a").has_the_agent_of(&mark("machine:b agent:a")));
-        assert!(!mark("machine:b").has_the_agent_of(&mark("machine:b")));
+        assert!(fingerprint("agent:a").has_the_agent_of(&fingerprint("machine:b agent:a")));
+        assert!(!fingerprint("machine:b").has_the_agent_of(&fingerprint("machine:b")));
     }
 
     #[test]
@@ -169,10 +169,13 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_as_it_was_written_and_keeps_what_is_no_longer_known() {
-        let mark = HostMark::of_this_host(Some("11111111-2222-4333-8444-555555555555"));
-        assert_eq!(HostMark::parse(&mark.to_string()), mark);
-        assert!(!mark.is_of_another(&HostMark::of_this_host(None)) && !mark.to_string().contains("4333"));
-        let both = HostMark::parse("agent:a machine:b").refreshed(&HostMark::parse("agent:c hardware:d"));
+        let fingerprint = HostFingerprint::of_this_host(Some("11111111-2222-4333-8444-555555555555"));
+        assert_eq!(HostFingerprint::parse(&fingerprint.to_string()), fingerprint);
+        assert!(
+            !fingerprint.is_of_another(&HostFingerprint::of_this_host(None))
+                && !fingerprint.to_string().contains("4333")
+        );
+        let both = HostFingerprint::parse("agent:a machine:b").refreshed(&HostFingerprint::parse("agent:c hardware:d"));
         assert_eq!(both.to_string(), "agent:c hardware:d machine:b");
     }
 }

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use crate::support::{Image, updater};
 use test_cluster::Misbehaviour::Stall;
 
-/// Until a thread is there and caged.
+/// Until a thread is there and sandboxed.
 const SOON: Duration = Duration::from_secs(30);
 
 #[test]
-fn the_thread_that_unpacks_is_in_its_cage_before_the_archive_is_there_and_the_others_are_not() {
+fn the_thread_that_unpacks_is_in_its_sandbox_before_the_archive_is_there_and_the_others_are_not() {
     let image = Image::new("1.0.0");
     image.cluster.misbehave(".tar.gz$", Stall { after_bytes: 0 });
     let mut run = Running(
@@ -33,9 +33,9 @@ fn the_thread_that_unpacks_is_in_its_cage_before_the_archive_is_there_and_the_ot
         assert!(run.0.try_wait().unwrap().is_none(), "it ended");
     };
     for thread in threads {
-        let caged = thread.name == "unpack";
+        let sandboxed = thread.name == "unpack";
         // 2: a filter (seccomp(2)); Landlock's own sign is that no program can gain rights.
-        assert_eq!((thread.seccomp == 2, thread.no_new_privs == 1), (caged, caged), "{thread:?}");
+        assert_eq!((thread.seccomp == 2, thread.no_new_privs == 1), (sandboxed, sandboxed), "{thread:?}");
     }
 }
 

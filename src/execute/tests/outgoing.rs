@@ -240,7 +240,7 @@ fn a_database_that_was_left_with_its_log_comes_back_with_it() {
                 }
                 let note = Note {
                     snapshot: Some(SnapshotId::Sha256(digest_of(&bed.taken()).unwrap())),
-                    file: site.standstill.borrow().left,
+                    file: site.downtime.borrow().left,
                     ..Note::default()
                 };
                 journal.append(Record::Done { step: 4, note }).unwrap();
@@ -329,13 +329,13 @@ fn a_stranger_that_still_has_the_old_file_is_waited_for_and_the_file_itself_come
     let error = steps::perform(&site, &plan, describe).unwrap_err();
     assert_eq!(error.code, Code::DatabaseBusy);
     assert!(error.what.contains(&format!("pid {}", stranger.0.id())), "{error}");
-    assert!(site.standstill.borrow().hold.is_some(), "it is kept out");
+    assert!(site.downtime.borrow().lock.is_some(), "it is kept out");
     drop((stranger, journal, site));
     bed.recover();
     assert_eq!((inode(&bed.db()), rows(&bed.db())), (file, vec!["one".to_owned()]));
     let (_, site) = bed.stop_before(&plan, SWITCH);
     steps::perform(&site, &plan, describe).unwrap();
-    assert!(site.standstill.borrow().hold.is_none());
+    assert!(site.downtime.borrow().lock.is_none());
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn a_restored_database_that_was_not_written_to_is_no_evidence_in_a_second_recove
     // A copy, as on another file system: after the swap it is told from nothing else.
     let bytes = std::fs::read(bed.taken()).unwrap();
     durable::write(&bed.taken(), &bytes, 0o600).unwrap();
-    let file = site.standstill.borrow().left;
+    let file = site.downtime.borrow().left;
     let note = Note { snapshot: Some(SnapshotId::Sha256(digest_of(&bed.taken()).unwrap())), file, ..Note::default() };
     journal.append(Record::Done { step: 4, note }).unwrap();
     super::super::steps::database::put_back(&site, "2.0.0", None, &mut journal).unwrap();
@@ -418,7 +418,7 @@ fn a_mount_point_is_refused_before_the_first_step() {
 }
 
 #[test]
-fn an_old_agent_that_was_started_in_the_standstill_is_not_the_new_versions_fault() {
+fn an_old_agent_that_was_started_in_the_downtime_is_not_the_new_versions_fault() {
     let bed = Bed::new();
     let switch = vec![Step::Stop, bed.switch(), Step::Start];
     let plan = Plan { service: ServiceAction::Restart, database: Database::Restore, ..plan(switch) };
@@ -451,7 +451,7 @@ fn failed_upgrade() -> (Bed, Plan) {
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);
     let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
-    let plan = super::plan(vec![Step::Hold { running: false }, snapshot, bed.switch()]);
+    let plan = super::plan(vec![Step::RecordAgent { running: false }, snapshot, bed.switch()]);
     bed.kill(&plan, || write_rows(&bed.db(), &["migrated"]));
     (bed, plan)
 }

@@ -1,4 +1,4 @@
-//! A cage for the thread that parses bytes from outside: it may change files below one directory, and do nothing else.
+//! A sandbox for the thread that parses bytes from outside: it may change files below one directory, and do nothing else.
 //!
 //! Landlock (from Linux 5.13 on) bounds which files, seccomp bounds which system calls. Both hold for the calling thread
 //! and the threads that it starts, and can't be left. What the kernel lacks is left out and told: the parser has its own
@@ -15,16 +15,16 @@ use landlock::{
 /// The newest rights that are known here; older kernels enforce those that they have.
 const RIGHTS: ABI = ABI::V6;
 
-/// What of the cage holds.
+/// What of the sandbox holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Cage {
+pub(crate) struct Sandbox {
     /// Why Landlock is not (wholly) in force; `None`: it is.
     pub landlock: Option<String>,
     /// Why seccomp is not in force; `None`: it is.
     pub seccomp: Option<String>,
 }
 
-impl Cage {
+impl Sandbox {
     /// For the debug log: a line for each part that does not hold.
     pub(crate) fn gaps(&self) -> impl Iterator<Item = String> {
         let gap = |part: &str, why: &Option<String>| {
@@ -36,14 +36,14 @@ impl Cage {
 
 /// Shuts the calling thread in: from now on it can read and write files and folders below `dir` alone, by any path and
 /// any handle that it has yet to open, and can start threads but no program.
-pub(crate) fn enter(dir: impl AsFd) -> Cage {
+pub(crate) fn enter(dir: impl AsFd) -> Sandbox {
     let landlock = match restrict_files(dir) {
         Ok(RulesetStatus::FullyEnforced) => None,
         Ok(RulesetStatus::PartiallyEnforced) => Some("this kernel supports only an older version".to_owned()),
         Ok(RulesetStatus::NotEnforced) => Some("this kernel does not support it".to_owned()),
         Err(error) => Some(error.to_string()),
     };
-    Cage { landlock, seccomp: restrict_calls().err() }
+    Sandbox { landlock, seccomp: restrict_calls().err() }
 }
 
 fn restrict_files(dir: impl AsFd) -> Result<RulesetStatus, landlock::RulesetError> {
@@ -162,12 +162,12 @@ mod tests {
     use std::io::{ErrorKind, Write as _};
     use std::path::Path;
 
-    /// Runs `work` in a thread that is shut into `dir`; `None` where this kernel has no such cage.
-    fn caged<T: Send>(dir: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
+    /// Runs `work` in a thread that is shut into `dir`; `None` where this kernel has no such sandbox.
+    fn sandboxed<T: Send>(dir: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
         std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
-                let cage = enter(File::open(dir).unwrap());
-                let gaps: Vec<String> = cage.gaps().collect();
+                let sandbox = enter(File::open(dir).unwrap());
+                let gaps: Vec<String> = sandbox.gaps().collect();
                 if gaps.iter().any(|gap| gap.contains("does not support it") || gap.contains("seccomp")) {
                     eprintln!("skipped: {gaps:?}");
                     return None;
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn below_its_directory_files_and_folders_can_be_made_and_synced() {
         let dir = tempfile::tempdir().unwrap();
-        caged(dir.path(), || {
+        sandboxed(dir.path(), || {
             std::fs::create_dir(dir.path().join("a")).unwrap_err();
             let top = File::open(dir.path()).unwrap();
             rustix::fs::mkdirat(&top, "bin", rustix::fs::Mode::from_raw_mode(0o755)).unwrap();
@@ -201,7 +201,7 @@ mod tests {
         std::fs::write(outside.path().join("there"), "untouched").unwrap();
         std::os::unix::fs::symlink(outside.path(), dir.path().join("out")).unwrap();
         let folder = File::open(outside.path()).unwrap();
-        caged(dir.path(), || {
+        sandboxed(dir.path(), || {
             let denied =
                 |result: std::io::Result<File>| assert_eq!(result.unwrap_err().kind(), ErrorKind::PermissionDenied);
             let open = |path: &Path| File::options().write(true).create(true).truncate(false).open(path);
@@ -218,7 +218,7 @@ mod tests {
         let left: Vec<_> = std::fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["there"]);
         assert_eq!(std::fs::read_to_string(outside.path().join("there")).unwrap(), "untouched");
-        // Who is not in the cage is not held by it.
+        // Who is not in the sandbox is not held by it.
         std::fs::write(outside.path().join("new"), "free").unwrap();
     }
 
@@ -226,7 +226,7 @@ mod tests {
     fn links_renames_removals_programs_and_sockets_are_no_longer_there() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("f"), "").unwrap();
-        caged(dir.path(), || {
+        sandboxed(dir.path(), || {
             let at = |name: &str| dir.path().join(name);
             assert!(std::os::unix::fs::symlink("/etc", at("s")).is_err());
             assert!(std::fs::hard_link(at("f"), at("h")).is_err());

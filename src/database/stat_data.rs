@@ -11,7 +11,7 @@ use crate::report::{Code, Error, IoContext, Result};
 /// A file and the state of its bytes. A rename and a second name change nothing of it; the device is not in it, because
 /// its number can be another after a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
+pub struct StatData {
     /// Inode.
     ino: u64,
     /// Bytes.
@@ -22,7 +22,7 @@ pub struct Stamp {
     nanos: i64,
 }
 
-impl Stamp {
+impl StatData {
     /// Whether both are the same file, whatever has been written to it since.
     pub fn is_same_file(&self, other: &Self) -> bool {
         self.ino == other.ino
@@ -44,10 +44,10 @@ impl Stamp {
 /// and without a log but the one that is kept there.
 ///
 /// Errors: `database_busy`; `permission`, `io`.
-pub(crate) fn check_left(db: &Path, left: Option<Stamp>, snapshot_dir: &Path) -> Result<()> {
+pub(crate) fn check_left(db: &Path, left: Option<StatData>, snapshot_dir: &Path) -> Result<()> {
     let path = sqlite::live_path(db)?;
     let kept = snapshot_dir.join(super::backup::DATABASE_FILE);
-    let mut untouched = Stamp::of(&path)? == left;
+    let mut untouched = StatData::of(&path)? == left;
     for suffix in sqlite::LOGS {
         let log = sqlite::log_size(&sqlite::beside(&path, suffix))?;
         untouched &= log == 0 || log == sqlite::log_size(&sqlite::beside(&kept, suffix))?;
@@ -61,10 +61,10 @@ pub(super) fn used(db: &Path) -> Error {
         .advise("find what started the agent or opened its database meanwhile, stop that, then run the command again")
 }
 
-/// Whether `db` is the file of `stamp` with nothing written to it or beside it.
-pub(crate) fn is_unwritten(db: &Path, stamp: Option<Stamp>) -> Result<bool> {
+/// Whether `db` is the file of `stat_data` with nothing written to it or beside it.
+pub(crate) fn is_unwritten(db: &Path, stat_data: Option<StatData>) -> Result<bool> {
     let path = sqlite::live_path(db)?;
     let logs = sqlite::LOGS.iter().map(|suffix| sqlite::log_size(&sqlite::beside(&path, suffix)));
     let logs = logs.sum::<Result<u64>>()?;
-    Ok(stamp.is_some() && Stamp::of(&path)? == stamp && logs == 0)
+    Ok(stat_data.is_some() && StatData::of(&path)? == stat_data && logs == 0)
 }

@@ -31,9 +31,9 @@ const FIXED: usize = 16;
 
 /// A manager that knows who we are: the greetings are over before anybody waits.
 #[derive(Debug)]
-pub struct Manager(Timed);
+pub struct SystemdBus(Timed);
 
-impl Manager {
+impl SystemdBus {
     /// Greets the one that runs this host. Errors: the socket is not there, or nobody answers on it.
     pub fn greet() -> io::Result<Self> {
         Self::greet_at(Path::new(SOCKET))
@@ -269,7 +269,7 @@ mod tests {
             stream.write_all(&answers).unwrap();
             sent
         });
-        let started = Manager::greet_at(&socket).and_then(|manager| manager.start("teleport.service"));
+        let started = SystemdBus::greet_at(&socket).and_then(|manager| manager.start("teleport.service"));
         (started, manager.join().unwrap())
     }
 
@@ -301,7 +301,7 @@ mod tests {
         let mut foreign = message(RETURN, Some(SERIAL));
         foreign[FIXED + 2] = b'v';
         assert!(against(b"OK 0\r\n", foreign).0.is_err());
-        assert!(Manager::greet_at(Path::new("/nonexistent/private")).is_err());
+        assert!(SystemdBus::greet_at(Path::new("/nonexistent/private")).is_err());
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
         while let Ok(stream) = connect(&socket) {
             waiting.push(stream);
         }
-        assert_eq!(Manager::greet_at(&socket).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(SystemdBus::greet_at(&socket).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let stream = waiting.pop().unwrap();
         let mut late = Timed { stream, until: Instant::now() };
         assert_eq!(late.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
