@@ -77,8 +77,8 @@ release() { publish "$1" "$2" "$3" "$arch"; }
 
 on_host() {
     case $mode in
-    bed) "$here/beds/bed.sh" exec "$bed" "$@" ;;
-    sandbox) chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 \
+    bed) "$here/beds/bed.sh" exec "$bed" env TERM="${TERM:-dumb}" "$@" ;;
+    sandbox) chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
         PATH=/usr/local/sbin:/usr/local/bin:/opt/teleport-update:/usr/sbin:/usr/bin:/sbin:/bin "$@" ;;
     image) case $1 in teleport-update) shift; "$updater" --root "$root" "$@" ;; *) "$@" ;; esac ;;
     esac

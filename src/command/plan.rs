@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::inspect::Depth;
 use crate::plan::{Database, Over, Plan, ServiceAction, Step};
 use crate::release;
-use crate::report::{Code, Error, Result};
+use crate::report::{Code, Error, Result, megabytes};
 use crate::run::change::{self, Planned, RunRequest};
 use crate::run::cluster_client;
 use crate::run::recovery;
@@ -125,7 +125,7 @@ fn to_text(plan: &Plan) -> String {
     };
     text += &format!("database: {database}; agent: {service}\n");
     if let Some(bytes) = plan.download_bytes() {
-        text += &format!("download: {:.1} MB\n", bytes as f64 / 1e6);
+        text += &format!("download: {}\n", megabytes(bytes));
     }
     let mut number = 0;
     for (title, steps) in [

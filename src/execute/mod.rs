@@ -14,6 +14,7 @@ pub(crate) mod unmanaged;
 use crate::database::SnapshotId;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Instant;
 
 use protocol::Digest;
 
@@ -172,7 +173,11 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
     let mut announced = 0;
     // A terminal that takes no lines must not keep the agent waiting.
     let mut unsaid = Vec::new();
+    let mut since = Instant::now();
     for (index, step) in plan.switch.iter().enumerate() {
+        if index == downtime.start && !downtime.is_empty() {
+            since = Instant::now();
+        }
         // The new version has been found healthy by then: it is not given up for a signal or for what goes by.
         let is_for_the_left = matches!(step, Step::Describe { .. } | Step::Install { .. });
         if site.signals.cancelled() && !is_for_the_left {
@@ -187,14 +192,21 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
             let intents = (index..announced).map(|step| Record::Intent { step }).collect();
             journal.append_all(intents).map_err(plain)?;
         }
+        if let Step::Health { .. } = step {
+            site.report.waiting("waiting until the new version is healthy");
+        }
         let performed = steps::perform(site, plan, step).or_else(|error| {
             if is_for_the_left && error.code == Code::Io { steps::perform(site, plan, step) } else { Err(error) }
         });
-        if performed.is_ok() && !matches!(step, Step::RecordAgent { .. }) {
-            unsaid.push(step.describe());
-        }
+        unsaid.extend(performed.is_ok().then(|| step.describe()));
         if performed.is_err() || !downtime.contains(&index) {
-            unsaid.drain(..).for_each(|line| site.report.done(&line));
+            unsaid.drain(..).for_each(|line| site.report.debug(&line));
+        }
+        if performed.is_ok()
+            && let Some(line) = plan.said_in_switch(index, since.elapsed())
+        {
+            site.report.done(&line);
+            since = Instant::now();
         }
         match performed {
             // Its undo does not ask whether it is done; what it leaves for that is durable with the next intent.
@@ -278,8 +290,12 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
             )
             .advise("no action needed; or run `teleport-update recover` by hand now"));
         }
+        let begun = Instant::now();
         match steps::perform(site, plan, step) {
-            Ok(Note { .. }) => site.report.done(&step.describe()),
+            Ok(Note { .. }) => {
+                site.report.debug(&step.describe());
+                step.said(begun.elapsed()).iter().for_each(|line| site.report.done(line));
+            }
             Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Reassert { .. }) => {
                 site.report.failed(&step.describe());
                 first.get_or_insert(error);

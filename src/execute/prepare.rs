@@ -5,15 +5,15 @@ use protocol::handover::PROTOCOL;
 use std::cell::Cell;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Site, room};
 use crate::host::command::{Command, Output};
 use crate::host::durable;
 use crate::host::http::Client;
-use crate::plan::Plan;
+use crate::plan::{Plan, seconds};
 use crate::release::{self, BaseUrl, PublicKey};
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Code, Error, IoContext, Result, megabytes};
 use crate::store::manifest::{Manifest, UpdaterInfo};
 use crate::store::publish;
 use protocol::{Arch, Revision};
@@ -76,8 +76,10 @@ pub(crate) struct Failed {
 pub(crate) fn run(site: &Site<'_>, plan: &Plan) -> Result<()> {
     room::check(site, plan, None)?;
     for step in &plan.prepare {
+        let begun = Instant::now();
         super::steps::perform(site, plan, step)?;
-        site.report.done(&step.describe());
+        site.report.debug(&step.describe());
+        step.said(begun.elapsed()).iter().for_each(|line| site.report.done(line));
     }
     Ok(())
 }
@@ -90,9 +92,15 @@ pub(crate) fn download(
     dir: &str,
     supply: &Supply<'_>,
 ) -> Result<Staged, Failed> {
-    let bytes = Cell::new(0);
+    let (bytes, begun) = (Cell::new(0), Instant::now());
+    let url = supply.base.join(&revision.archive_name(supply.arch));
+    site.report.info(&format!("downloading {revision} from {url}"));
     let staged = fetch(site, plan, supply, revision, dir, &bytes);
     site.report.finish_bar();
+    if staged.is_ok() {
+        let (size, took) = (megabytes(bytes.get()), seconds(begun.elapsed()));
+        site.report.done(&format!("downloaded, checked and unpacked {revision}: {size} in {took}"));
+    }
     staged.map_err(|error| Failed { error, spent: bytes.get() > 0 })
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod facts;
 mod links;
 mod moves;
 pub(crate) mod retention;
+mod said;
 pub(crate) mod step;
 mod strangers;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub(crate) use back::back;
 pub(crate) use facts::{Facts, Snapshot, Stranger};
 pub(crate) use links::masking_links;
 pub(crate) use moves::move_to;
+pub(crate) use said::seconds;
 pub use step::Step;
 pub(crate) use step::{Named, Node, Part, Placement};
 pub(crate) use uninstall::uninstall;

@@ -76,7 +76,7 @@ impl Report {
         }
     }
 
-    /// A step of a plan is done.
+    /// A phase of a run is done.
     pub fn done(&self, text: &str) {
         self.finish_bar();
         if self.terminal {
@@ -109,12 +109,19 @@ impl Report {
         }
     }
 
-    /// How far a download is. On a terminal a bar; elsewhere a line each 20 %.
+    /// How far a download is. On a terminal a bar; elsewhere a line each 10 s.
     pub fn progress(&self, done: u64, total: Option<u64>) {
-        let mut bar = self.bar.borrow_mut();
-        let bar = bar.get_or_insert_with(|| Bar::new(self.terminal, self.colour));
-        if let Some(line) = bar.update(done, total) {
+        let line =
+            self.bar.borrow_mut().get_or_insert_with(|| Bar::new(self.terminal, self.colour)).update(done, total);
+        if let Some(line) = line {
             self.say(Level::Info, &line, Map::new());
+        }
+    }
+
+    /// What is waited for, on a terminal, until the next [`Self::done`], [`Self::failed`] or [`Self::error`].
+    pub fn waiting(&self, text: &str) {
+        if self.terminal {
+            *self.bar.borrow_mut() = Some(Bar::waiting(text));
         }
     }
 
@@ -156,7 +163,11 @@ impl Report {
 
     fn line(&self, text: &str) {
         // Nobody listens any more: not a reason to stop half-way.
-        let _ = writeln!(std::io::stderr(), "{text}");
+        let write = || drop(writeln!(std::io::stderr(), "{text}"));
+        match &*self.bar.borrow() {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
     }
 
     fn paint(&self, colour: &str, text: &str) -> String {

@@ -7,3 +7,4 @@ pub(crate) mod progress;
 pub use error::{Code, Error};
 pub(crate) use error::{IoContext, Result};
 pub use log::{Format, Report};
+pub(crate) use progress::megabytes;

@@ -1,9 +1,11 @@
-//! The progress of a download: a bar with speed and remaining time on a terminal, a line each fifth elsewhere.
+//! The progress of a download: a bar with speed and remaining time on a terminal, a line now and then elsewhere.
+
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Lines in a log: one each this many percent.
-const STEP_PERCENT: u64 = 20;
+/// Lines in a log: one in this time, so that a download of some seconds has none.
+const LOG_PACE: Duration = Duration::from_secs(10);
 /// Redraws a second on a terminal: enough to look alive, few enough for a serial console.
 const REDRAWS_HZ: u8 = 8;
 
@@ -15,12 +17,13 @@ const WIDEST_BAR: u16 = 32;
 /// Columns of a terminal that does not tell.
 const USUAL: u16 = 80;
 
-/// The progress of one download.
+/// What is under way: the progress of one download, or a wait.
 #[derive(Debug)]
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
     colour: bool,
-    last_step: u64,
+    /// When the last line was due.
+    logged: Instant,
 }
 
 impl Bar {
@@ -31,7 +34,27 @@ impl Bar {
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ));
             bar
         });
-        Self { bar, colour, last_step: 0 }
+        Self { bar, colour, logged: Instant::now() }
+    }
+
+    /// A line on the terminal about what is waited for.
+    pub(crate) fn waiting(text: &str) -> Self {
+        let bar = ProgressBar::no_length();
+        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ));
+        if let Ok(style) = ProgressStyle::with_template("  {msg}") {
+            bar.set_style(style);
+        }
+        bar.set_message(text.to_owned());
+        bar.tick();
+        Self { bar: Some(bar), colour: false, logged: Instant::now() }
+    }
+
+    /// Takes it off the screen while `write` writes a line.
+    pub(crate) fn suspend(&self, write: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
     }
 
     /// Moves the bar. Returns the line to be logged, if one is due.
@@ -59,11 +82,12 @@ impl Bar {
             bar.set_position(done);
             return None;
         }
-        let total = total.filter(|&total| total > 0)?;
-        let step = done.saturating_mul(100) / total / STEP_PERCENT;
-        (step > self.last_step).then(|| {
-            self.last_step = step;
-            format!("downloaded {} % of {total} bytes", step * STEP_PERCENT)
+        (self.logged.elapsed() >= LOG_PACE).then(|| {
+            self.logged = Instant::now();
+            match total.filter(|&total| total > 0) {
+                Some(total) => format!("downloaded {} % of {}", done.saturating_mul(100) / total, megabytes(total)),
+                None => format!("downloaded {}", megabytes(done)),
+            }
         })
     }
 
@@ -78,4 +102,9 @@ impl Bar {
 /// The width of the terminal on standard error.
 fn columns() -> u16 {
     rustix::termios::tcgetwinsize(std::io::stderr()).map_or(USUAL, |size| size.ws_col).max(1)
+}
+
+/// A size for people: `17.6 MB`.
+pub(crate) fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) 
     if left.is_zero() {
         return end_watch(context, watch, true);
     }
-    context.report.info(&format!("{} is healthy; watching it for another {} s", watch.revision, left.as_secs()));
+    context.report.info(&format!("watching {} for another {} s", watch.revision, left.as_secs()));
     let binary = context.layout.versions.join(inspect::dir_of(context, &watch.revision)?).join("bin/teleport");
     let data_dir = site.data_dir.clone();
     let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
@@ -128,9 +128,9 @@ fn end_watch(context: &mut Context, watch: &Watch, stood: bool) -> Result<u8> {
     if facts.keep == 1 {
         for dir in retention::after_watch(&facts) {
             match publish::retire(&context.layout.versions, &dir) {
-                Ok(()) => context.report.done(&format!("remove {dir}")),
+                Ok(()) => context.report.done(&format!("removed {dir}")),
                 // The next commit tries again.
-                Err(error) => context.report.warn(&format!("remove {dir}: {error}")),
+                Err(error) => context.report.warn(&format!("cannot remove {dir}: {error}")),
             }
         }
     }

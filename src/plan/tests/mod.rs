@@ -2,9 +2,11 @@
 
 mod adopt;
 mod decision;
+mod said;
 mod strangers;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Timestamp;
 

@@ -151,22 +151,35 @@ fn plan_is_what_update_then_executes() {
     rig.start_agent();
     rig.release(&Archive::simple("2.0.0").schema(2));
     rig.updater(&["update"]).ok();
-    for (version, schema) in [("3.0.0", 3), ("2.0.0", 2)] {
+    let up = "\
+downloading 3.0.0 (oss) from https://[..]
+downloaded, checked and unpacked 3.0.0 (oss): [..] MB in [..] s
+backed up the database to 2.0.0/backup
+linked 3.0.0 (oss) ([..] links and units)
+reloaded the agent (SIGHUP)
+3.0.0 (oss) is healthy ([..] s)
+removed 1.0.0
+watching 3.0.0 (oss) for another [..] s";
+    let down = "\
+checked every file of 2.0.0
+stopped the agent for [..] s: restored the database from 2.0.0/backup, linked 2.0.0 (oss) ([..] links and units)
+2.0.0 (oss) is healthy ([..] s)
+backed up the database to 3.0.0/backup
+watching 2.0.0 (oss) for another [..] s";
+    for (version, schema, phases) in [("3.0.0", 3, up), ("2.0.0", 2, down)] {
         // Up, with a version to retire; then down, with a database to restore.
         rig.release(&Archive::simple(version).schema(schema));
-        let planned: Vec<String> = does(&rig.updater(&["plan", "--format", "json"]).ok().json())
-            .into_iter()
-            // Bookkeeping, which is not worth a line.
-            .filter(|step| !step.starts_with("record that"))
-            .collect();
-        let ran = rig.updater(&["update", "--log-format", "json"]).ok();
+        let planned: Vec<String> = does(&rig.updater(&["plan", "--format", "json"]).ok().json());
+        let ran = rig.updater(&["update", "--debug", "--log-format", "json"]).ok();
         let said: Vec<Value> = ran.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let said: Vec<&str> = said
-            .iter()
-            .map(|line| line["message"].as_str().unwrap())
-            .filter(|line| !line.starts_with("downloaded ") && !line.contains("watching") && !line.ends_with(": done"))
-            .collect();
-        assert_eq!(said, planned);
+        let said = |level: &str| {
+            let lines = said.iter().filter(move |line| line["level"] == level);
+            lines.map(|line| line["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let mut steps = said("debug");
+        steps.retain(|line| planned.contains(line));
+        assert_eq!(steps, planned);
+        snapbox::assert_data_eq!(said("info").join("\n"), phases);
         assert_eq!(rig.status()["agent_version_running"], version);
     }
 }

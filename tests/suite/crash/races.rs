@@ -191,13 +191,13 @@ fn a_run_that_is_told_to_end_while_it_watches_leaves_the_rest_to_the_next() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let (_scene, cell) = before_two(&updater, "10s", "10m", None);
         let run = start(&cell, "update --now");
-        says(&run, "watching it");
+        says(&run, "watching ");
         run.signal(signal);
         let ran = run.end().unwrap();
         assert_eq!(ran.code, Some(0), "{ran:#?}");
         assert_eq!(is_whole(&cell), "2.0.0");
         let run = start(&cell, "update");
-        says(&run, "watching it");
+        says(&run, "watching ");
     }
 }
 

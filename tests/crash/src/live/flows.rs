@@ -305,7 +305,7 @@ impl Scene {
         self.cut_short(|cell| {
             cell.start_agent()?;
             let run = cell.spawn(cell.updater(&words(line))).map_err(text)?;
-            until(SOON, || run.said().is_ok_and(|said| said.contains("watching it")))
+            until(SOON, || run.said().is_ok_and(|said| said.contains("watching ")))
                 .map_err(|_| format!("it is not watched: {:?}", run.said()))?;
             drop(run);
             until(SOON, || cell.agents().is_empty()).map_err(|_| "it does not die".to_owned())
