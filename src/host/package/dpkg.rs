@@ -1,0 +1,121 @@
+//! dpkg (Debian, Ubuntu): its packages, and what it is told.
+
+use std::path::{Path, PathBuf};
+
+use super::busy::Waiting;
+use super::scripts::endangers;
+use super::{
+    Keep, NAMES, PURGE_TIMEOUT, Package, PackageTool, READ_LIMIT, State, below, is_lock_message, judged, start,
+};
+use crate::host::command::{Command, Output, is_installed};
+use crate::host::durable;
+use crate::report::{Code, Error, Result};
+
+/// dpkg's database.
+pub(super) const DATABASE: &str = "/var/lib/dpkg";
+
+pub(super) fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
+    let database = below(root, DATABASE);
+    let status = below(root, Path::new(DATABASE).join("status"));
+    if !durable::exists(&status)? {
+        return Ok(Vec::new());
+    }
+    if !is_installed("dpkg-query") {
+        return match durable::read_limited(&status, READ_LIMIT)? {
+            Some(text) if names_in_status(&text) => Err(Error::new(
+                Code::PackageFailed,
+                format!("{} lists a Teleport package, but dpkg is not installed here to remove it", status.display()),
+            )
+            .advise("install dpkg on this host, or remove the package from within the image")),
+            _ => Ok(Vec::new()),
+        };
+    }
+    let format = "${Package}\\t${Version}\\t${db:Status-Want}\\t${db:Status-Status}\\n";
+    let mut flag = std::ffi::OsString::from("--admindir=");
+    flag.push(&database);
+    // Its status is 1 when any of the names is unknown.
+    let output = start(&Command::new("dpkg-query").arg(flag).args(["-W", "-f", format]).args(NAMES))?;
+    Ok(output.stdout_text().lines().filter_map(parse).collect())
+}
+
+fn names_in_status(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    text.lines().filter_map(|line| line.strip_prefix("Package: ")).any(|name| NAMES.contains(&name.trim()))
+}
+
+pub(super) fn parse(line: &str) -> Option<Package> {
+    let mut fields = line.split('\t');
+    let (name, version, want, status) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    let state = match status {
+        "not-installed" => return None,
+        "installed" | "triggers-pending" | "triggers-awaited" => State::Installed,
+        "config-files" => State::ConfigFiles,
+        _ => State::Broken,
+    };
+    Some(Package {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        tool: PackageTool::Dpkg,
+        state,
+        held: want == "hold",
+    })
+}
+
+/// The maintainer scripts of a dpkg package that could delete what is to be kept.
+pub(super) fn dangerous_scripts(package: &Package, keep: Keep<'_>, root: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for script in ["prerm", "postrm"] {
+        let path = below(root, DATABASE).join(format!("info/{}.{script}", package.name));
+        if let Some(text) = durable::read_limited(&path, READ_LIMIT)?
+            && endangers(&String::from_utf8_lossy(&text), keep, root)
+        {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn command(root: Option<&Path>) -> Command {
+    let command = Command::new("dpkg").env("DEBIAN_FRONTEND", "noninteractive").timeout(PURGE_TIMEOUT);
+    match root {
+        None => command,
+        Some(root) => {
+            let mut flag = std::ffi::OsString::from("--root=");
+            flag.push(root);
+            // Its log would otherwise be this host's.
+            let mut log = std::ffi::OsString::from("--log=");
+            log.push(below(Some(root), "/var/log/dpkg.log"));
+            // It would follow an absolute link to this host's own.
+            let mut database = std::ffi::OsString::from("--admindir=");
+            database.push(below(Some(root), DATABASE));
+            command.arg(flag).arg(database).arg(log)
+        }
+    }
+}
+
+/// Runs dpkg, again and again while another package manager holds its lock.
+pub(super) fn run(command: &Command, waiting: &mut Waiting<'_>) -> Result<Output> {
+    loop {
+        let output = start(command)?;
+        let text = output.stderr_text();
+        let locked = is_lock_message(&text);
+        if output.success() || !locked || !waiting.goes_on(text.lines().next().unwrap_or_default()) {
+            return judged(output, locked);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_of_a_dpkg_package_is_told() {
+        let state = |line: &str| parse(line).map(|package| (package.state, package.held));
+        assert_eq!(state("teleport\t1.2.3\tinstall\tinstalled"), Some((State::Installed, false)));
+        assert_eq!(state("teleport\t1.2.3\thold\tinstalled"), Some((State::Installed, true)));
+        assert_eq!(state("teleport\t1.2.3\tdeinstall\tconfig-files"), Some((State::ConfigFiles, false)));
+        assert_eq!(state("teleport\t1.2.3\tinstall\thalf-installed"), Some((State::Broken, false)));
+        assert_eq!(state("teleport\t\tunknown\tnot-installed"), None);
+    }
+}
