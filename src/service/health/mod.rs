@@ -1,0 +1,116 @@
+//! Follows the agent after a service action until [`super::judge`] or [`super::watch`] has a verdict: looks when
+//! something happened, when a rule's time is up, and now and then.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::judge::{HealthSettings, Judge, Sample, Verdict};
+use super::sampler::Probe;
+use super::sampler::Sampler;
+use super::watch::Watcher;
+use crate::host::events;
+use crate::report::{Code, Error, Result};
+
+/// How often to look. After something happened more is to be expected, so the time to the next look is half of the
+/// quiet since, within these bounds: that finds soon what gives no event, and costs little where nothing happens.
+struct Pace {
+    /// Shortest time between two looks, also where events come in crowds.
+    shortest: Duration,
+    /// Longest: what is found later if every event is lost.
+    longest: Duration,
+    /// Longest time between two runs of systemctl, which cost a process each.
+    unit: Duration,
+    /// Executions of the new binary make another look worth while. Later on sessions of the agent execute it as well.
+    starts: bool,
+}
+
+/// For a verdict. A successor that dies at once lives for some tens of milliseconds; readiness comes without an event.
+const JUDGING: Pace = Pace {
+    shortest: Duration::from_millis(25),
+    longest: Duration::from_millis(250),
+    unit: Duration::from_secs(2),
+    starts: true,
+};
+/// For the later watch, whose rules wait 10 s at least and count restarts that systemd counts too.
+const WATCHING: Pace = Pace {
+    shortest: Duration::from_millis(250),
+    longest: Duration::from_secs(5),
+    unit: Duration::from_secs(10),
+    starts: false,
+};
+/// Shortest time between two runs of systemctl: systemd itself needs some to take note of a death.
+const UNIT_SHORTEST: Duration = Duration::from_millis(50);
+
+/// Judges the new version after the service action that just ended (SPEC §6, health). Takes some seconds for a verdict
+/// on a good version, at most `deadline` plus `without_readiness` of the settings, and 2 s.
+///
+/// `served_before`: the agent answered on its socket before the update ([`super::readiness::Readiness::is_served`]).
+/// `baseline_failing`: it was failing before; then the verdict is never `Failed`.
+///
+/// Errors: [`Code::Interrupted`] when `cancelled` says so; [`Code::Damaged`] when the new binary is not there;
+/// [`Code::Permission`] when it cannot be seen what the main process runs.
+pub(crate) fn observe(
+    probe: &Probe<'_>,
+    settings: HealthSettings,
+    served_before: bool,
+    baseline_failing: bool,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Verdict> {
+    let mut judge = Judge::new(settings, served_before, baseline_failing);
+    follow(probe, &JUDGING, cancelled, |sample| match judge.feed(sample) {
+        Some(verdict) => ControlFlow::Break(verdict),
+        None => ControlFlow::Continue(judge.due(sample.at)),
+    })
+}
+
+/// Watches a version that was found healthy for another `settings.watch`; needs no lock (SPEC §6).
+///
+/// Errors as for [`observe`].
+pub(crate) fn watch(probe: &Probe<'_>, settings: HealthSettings, cancelled: &dyn Fn() -> bool) -> Result<Verdict> {
+    let mut watcher = Watcher::new(settings.watch);
+    follow(probe, &WATCHING, cancelled, |sample| match watcher.feed(sample) {
+        Some(verdict) => ControlFlow::Break(verdict),
+        None => ControlFlow::Continue(watcher.due(sample.at)),
+    })
+}
+
+/// `feed` answers with a verdict, or with when there can be one although nothing happens.
+fn follow(
+    probe: &Probe<'_>,
+    pace: &Pace,
+    cancelled: &dyn Fn() -> bool,
+    mut feed: impl FnMut(&Sample) -> ControlFlow<Verdict, Duration>,
+) -> Result<Verdict> {
+    let mut sampler = Sampler::new(probe, pace.starts)?;
+    let mut last: Option<Sample> = None;
+    let (mut happened, mut due) = (Duration::ZERO, Duration::ZERO);
+    while !cancelled() {
+        let at = sampler.now();
+        // A verdict that time alone brings is given on fresh evidence.
+        let unit_age = if at >= due { Duration::ZERO } else { (at - happened).clamp(UNIT_SHORTEST, pace.unit) };
+        let sample = sampler.look(at, unit_age)?;
+        match feed(&sample) {
+            ControlFlow::Break(verdict) => return Ok(verdict),
+            ControlFlow::Continue(next) => due = next,
+        }
+        if last.as_ref().is_some_and(|last| differ(last, &sample)) {
+            happened = at;
+        }
+        last = Some(sample);
+        let now = sampler.now();
+        let rest = ((now - happened) / 2).clamp(pace.shortest, pace.longest).min(due.saturating_sub(now));
+        if !cancelled() && sampler.wait(rest) {
+            happened = sampler.now();
+            events::pause((at + pace.shortest).saturating_sub(happened));
+        }
+    }
+    Err(Error::new(Code::Interrupted, "interrupted while watching the new version"))
+}
+
+/// Whether something happened between two looks.
+fn differ(one: &Sample, other: &Sample) -> bool {
+    *one != Sample { at: one.at, ..other.clone() }
+}
+
+#[cfg(test)]
+mod tests;
