@@ -123,7 +123,7 @@ fn the_journal_shown_is_read_and_its_open_steps_are_known() {
 
 #[test]
 fn every_kind_of_journal_record_is_listed() {
-    let kinds = part(include_str!("../../src/execute/journal.rs"), "pub enum Record {", "\n}\n");
+    let kinds = part(include_str!("../../src/execute/journal/record.rs"), "pub enum Record {", "\n}\n");
     let kinds: BTreeSet<String> = kinds
         .lines()
         .filter_map(|line| line.strip_prefix("    ").filter(|line| line.starts_with(char::is_uppercase)))
