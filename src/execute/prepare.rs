@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::{Site, room};
 use crate::host::command::{Command, Output};
-use crate::host::durable;
 use crate::host::http::Client;
+use crate::host::{durable, elf};
 use crate::plan::Plan;
 use crate::release::{self, BaseUrl, PublicKey};
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Code, Error, Result};
 use crate::store::manifest::{Manifest, UpdaterInfo};
 use crate::store::publish;
 use protocol::{Arch, Revision};
@@ -158,11 +158,11 @@ fn stage(
 /// Checked before publishing (SPEC §4): the agent prints the version asked for; a compatible updater declares itself.
 fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, manifest: &mut Manifest) -> Result<()> {
     let agent = staging.join("bin/teleport");
-    if site.layout.is_image() && !runs_here(&agent)? {
+    if site.layout.is_image() && !elf::runs_here(&agent)? {
         site.report.debug("the image is for another machine: its binaries are not run");
         return Ok(());
     }
-    if let Some(loader) = release::check::missing_loader(&agent) {
+    if let Some(loader) = elf::missing_loader(&agent) {
         let what = format!("the downloaded teleport needs {}, which this host does not have", loader.display());
         return Err(Error::new(Code::VersionMismatch, what).advise(
             "Teleport releases need glibc: install it or use a distribution that has it; the old version stays active",
@@ -209,16 +209,5 @@ fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Resul
             site.report.info(&format!("{file} of this release is not a compatible updater: it is stored but not used"));
             Ok(None)
         }
-    }
-}
-
-/// Whether an ELF file is for this machine. Errors: `io`; taken for another machine's, it would not be checked.
-pub(crate) fn runs_here(path: &Path) -> Result<bool> {
-    use std::io::ErrorKind::{NotFound, UnexpectedEof};
-    let mut head = [0; 20];
-    match std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)) {
-        Ok(()) => Ok(u16::from_le_bytes([head[18], head[19]]) == Arch::NATIVE.elf_machine()),
-        Err(error) if matches!(error.kind(), NotFound | UnexpectedEof) => Ok(false),
-        Err(error) => Err(error).at("cannot read", path),
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod acting;
 pub(crate) mod command;
 pub(crate) mod device;
 pub(crate) mod durable;
+pub(crate) mod elf;
 pub(crate) mod events;
 pub(crate) mod fingerprint;
 pub(crate) mod http;
