@@ -318,7 +318,7 @@ fn make(
     match made {
         Ok(_) => Ok(Prepared { db, file: target, absent: false }),
         Err(error) => {
-            for file in [sqlite::beside(&target, "-wal"), sqlite::beside(&target, "-journal"), target] {
+            for file in [sqlite::beside(&target, sqlite::WAL), sqlite::beside(&target, sqlite::JOURNAL), target] {
                 let _ = remove(&file);
             }
             Err(error)

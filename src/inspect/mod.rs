@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use crate::config::{GoUpdater, Updates};
 use crate::context::Context;
 use crate::database::backup::{self, Backup, Content, Expect};
-use crate::database::{directory, evidence};
+use crate::database::{self, directory, evidence};
+use crate::host::layout::DATABASE;
 use crate::host::process::Reach;
 use crate::host::systemctl::Systemctl;
 use crate::host::{Layout, durable, fingerprint, machine, package, process};
@@ -512,7 +513,7 @@ struct InUse {
 /// remove nothing; and of what shields itself although no capability is missing, the name tells.)
 fn in_use(versions: &Path, installed: &[Installed], data_dir: &Path) -> Result<InUse> {
     let real = durable::real(versions)?;
-    let reach = Reach::of(&data_dir.join("proc/sqlite.db"))?;
+    let reach = Reach::of(&database::files(&data_dir.join(DATABASE)))?;
     let sees_all = process::may_see_all();
     let is_ours = |process: &process::Process| {
         let binaries = || installed.iter().flat_map(|installed| &installed.binaries);

@@ -317,7 +317,7 @@ fn pid_file_process(path: &std::path::Path) -> Result<Option<Process>> {
     };
     let process = match process {
         // The number can have become another user's, and he can call his program as he likes.
-        Some(process) if process.can_open(&Reach::of(path)?)? => process.behind_emulator()?,
+        Some(process) if process.can_open(&Reach::of(&[path.to_owned()])?)? => process.behind_emulator()?,
         _ => return Ok(None),
     };
     let is_called_so = match &process.exe {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::database;
 use crate::host::machine;
 use crate::host::process::{self, Access, FIRST, Open, Process, Reach, Watched};
 use crate::host::session::{self, unit_of};
@@ -136,7 +137,7 @@ impl StopProof {
     fn glance(&self) -> Result<Look> {
         let all = process::all()?;
         let parents = all.iter().map(|process| (process.pid, process.ppid)).collect();
-        let reach = Reach::of(&self.database)?;
+        let reach = Reach::of(&database::files(&self.database))?;
         let is_in_unit = self.membership()?;
         let (mut able, mut watched) = (Vec::new(), Vec::new());
         for process in all {
@@ -169,7 +170,7 @@ impl StopProof {
     }
 
     fn open(&self, look: &Look) -> Result<Vec<Process>> {
-        let Open { by, unknown } = process::with_open(&look.able, &look.watched, &self.database)?;
+        let Open { by, unknown } = process::with_open(&look.able, &look.watched, &database::files(&self.database))?;
         match unknown.iter().find(|process| !self.is_believed(process)) {
             Some(unseen) if machine::is_root() => Err(hidden(unseen)),
             _ => Ok(by),

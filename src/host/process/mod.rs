@@ -25,8 +25,6 @@ use crate::report::{Code, Error, IoContext, Result};
 
 /// What the kernel appends to the name of a file that was removed or replaced.
 const DELETED: &[u8] = b" (deleted)";
-/// What SQLite keeps beside a database while it is open.
-const DATABASE_SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Bit of a kernel thread in the flags of `/proc/PID/stat`, PF_KTHREAD.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -315,12 +313,6 @@ pub(crate) fn pid_in_file(path: &Path) -> Result<Option<u32>> {
     let bytes = super::durable::read_limited(path, 64)?;
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     Ok(text.and_then(|text| text.trim().parse().ok()).filter(|pid| *pid > 0))
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 /// The short name, parent and start time in `/proc/PID/stat`; `None` for the dead.
