@@ -14,6 +14,7 @@ use crate::host::{durable, elf};
 use crate::plan::Plan;
 use crate::release::{self, BaseUrl, PublicKey};
 use crate::report::{Code, Error, Result};
+use crate::store::contents::{AGENT_FILE, UPDATERS};
 use crate::store::manifest::{Manifest, UpdaterInfo};
 use crate::store::publish;
 use protocol::{Arch, Revision};
@@ -157,7 +158,7 @@ fn stage(
 
 /// Checked before publishing (SPEC §4): the agent prints the version asked for; a compatible updater declares itself.
 fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, manifest: &mut Manifest) -> Result<()> {
-    let agent = staging.join("bin/teleport");
+    let agent = staging.join(AGENT_FILE);
     if site.layout.is_image() && !elf::runs_here(&agent)? {
         site.report.debug("the image is for another machine: its binaries are not run");
         return Ok(());
@@ -180,9 +181,9 @@ fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, m
     let printed = output.stdout_text();
     release::check::check_version_output(&printed, &revision.version)?;
     release::check::check_edition_output(&printed, revision.edition, &agent)?;
-    for file in ["bin/teleport-update", "bin/teleport-updater"] {
+    for file in UPDATERS.map(|name| format!("bin/{name}")) {
         if manifest.updater.is_none() && manifest.files.iter().any(|entry| entry.path == file) {
-            manifest.updater = updater(site, wait, staging, file)?;
+            manifest.updater = updater(site, wait, staging, &file)?;
         }
     }
     Ok(())

@@ -20,9 +20,10 @@ use crate::host::process::Reach;
 use crate::host::systemctl::Systemctl;
 use crate::host::{Layout, durable, fingerprint, machine, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact, is_updater_name};
-use crate::plan::{Node, OWN_MARK, Snapshot, TAKEN_OVER, TIMER_UNIT, UNIT, UNMANAGED};
+use crate::plan::{Node, OWN_MARK, Snapshot, TAKEN_OVER, TIMER_UNIT, UNMANAGED};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::{AgentState, Service, readiness};
+use crate::store::contents::UNIT;
 use crate::store::manifest::{self, Manifest};
 use protocol::{Edition, Revision, Version};
 

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use super::destination::AGENT;
 use crate::host::elf::{self, Elf};
 use crate::report::{Code, Error, IoContext, Result};
+use crate::store::contents::AGENT;
 use protocol::{Arch, Edition, Revision, Version};
 
 /// How Go's build information names its FIPS module.

@@ -13,14 +13,13 @@ use crate::host::machine;
 use crate::host::process::{self, Access, FIRST, Open, Process, Reach, Watched};
 use crate::host::session::{self, unit_of};
 use crate::report::{Code, Error, Result};
+use crate::store::contents::AGENT;
 
 /// Between two looks: a look costs some milliseconds on a busy host.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 /// Between the first two looks after a stop, milliseconds: most agents are gone by then, and someone waits for them. The
 /// pauses double up to [`SLICE`].
 const FIRST_SLICE: Duration = Duration::from_millis(3);
-/// The agent's file name in a version.
-pub(super) const AGENT: &str = "teleport";
 /// The argument that makes a `teleport` process an agent: of `teleport start`, and of `teleport app start` and the like.
 const AGENT_VERB: &[u8] = b"start";
 /// Commands of `teleport` that never open a database. Any other one may.

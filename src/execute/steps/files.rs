@@ -105,7 +105,8 @@ pub(in crate::execute) fn keep(path: &Path, kept: &Path) -> Result<()> {
     }
 }
 
-/// What stands at `path`; a regular file counts as text.
+/// What stands at `path`; a regular file counts as text. Unlike in the look before the plan, a file in the place of
+/// its directory is an error: what was there a moment ago is not merely absent.
 pub(in crate::execute) fn look(path: &PathBuf) -> Result<Node> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Node::Absent),
