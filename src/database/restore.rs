@@ -289,9 +289,7 @@ fn make(
             owner.give(target)?;
         }
         let file = sqlite::open(target).at("cannot open", target)?;
-        if let Some(label) = selinux::label(&db)? {
-            selinux::set_label_of(&file, target, &label)?;
-        }
+        selinux::copy_label(&db, target, &file)?;
         file.sync_all().at("cannot sync", target)
     };
     let made = place(&source, &target).and_then(|(found, length)| {

@@ -147,7 +147,6 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "some hundred files that nobody keeps")]
     fn a_loader_that_this_host_lacks_is_named_and_nonsense_is_no_loader() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("teleport");

@@ -23,6 +23,7 @@ pub(crate) mod session;
 pub mod signal;
 pub(crate) mod systemctl;
 pub(crate) mod systemd_bus;
+pub(crate) mod tree;
 pub(crate) mod trust;
 
 use std::collections::BTreeMap;

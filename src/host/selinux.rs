@@ -65,17 +65,20 @@ pub(crate) fn label(path: &Path) -> Result<Option<Vec<u8>>> {
 }
 
 /// Gives the file at `path` the label `label`. Errors: also where there are no labels.
+#[expect(clippy::disallowed_methods, reason = "the place where it is done; the caller syncs the file")]
 pub(crate) fn set_label(path: &Path, label: &[u8]) -> Result<()> {
     rustix::fs::setxattr(path, LABEL, label, XattrFlags::empty()).at("cannot label", path)
 }
 
-/// Gives the open file `file`, which is `path`, the label `label`, where there are labels.
-pub(crate) fn set_label_of(file: &File, path: &Path, label: &[u8]) -> Result<()> {
-    match rustix::fs::fsetxattr(file, LABEL, label, XattrFlags::empty()) {
+/// Gives the open file `file`, which is `to`, the label of `from`, where there are labels and `from` is there.
+#[expect(clippy::disallowed_methods, reason = "the place where it is done; the caller syncs the file")]
+pub(crate) fn copy_label(from: &Path, to: &Path, file: &File) -> Result<()> {
+    let Some(label) = label(from)? else { return Ok(()) };
+    match rustix::fs::fsetxattr(file, LABEL, &label, XattrFlags::empty()) {
         Ok(()) | Err(Errno::NOTSUP) => Ok(()),
         Err(error) => Err(Error::new(
             Code::of_io(&error.into()),
-            format!("cannot set the SELinux label of {}: {error}", path.display()),
+            format!("cannot set the SELinux label of {}: {error}", to.display()),
         )),
     }
 }

@@ -338,7 +338,6 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "a process of another user, that outlives a call")]
     fn what_another_user_starts_of_the_new_version_says_nothing_about_it() {
         use std::os::unix::fs::PermissionsExt;
         use std::os::unix::process::CommandExt;

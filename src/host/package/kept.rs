@@ -112,8 +112,7 @@ impl KeptFile {
             durable::write_synced(&temp, &bytes, self.mode & 0o700)?;
             durable::chown(&temp, self.uid, self.gid)?;
             // After the owner: its group must not read it as the wrong group.
-            std::fs::set_permissions(&temp, std::os::unix::fs::PermissionsExt::from_mode(self.mode))
-                .at("cannot set the mode of", &temp)?;
+            durable::set_mode(&temp, self.mode)?;
             if let Some(label) = &self.label {
                 selinux::set_label(&temp, label)?;
             }

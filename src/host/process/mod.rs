@@ -429,11 +429,9 @@ pub(crate) mod tests {
     use super::*;
 
     /// A child of ours that is ended with the test.
-    #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
     pub(crate) struct Child(pub(crate) std::process::Child);
 
     impl Child {
-        #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
         pub(crate) fn start(program: &Path, stdin: Option<File>) -> Self {
             let mut command = std::process::Command::new(program);
             command.arg("60").stdin(stdin.map_or_else(std::process::Stdio::null, Into::into));
@@ -492,7 +490,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "a file of the test")]
     fn a_program_under_an_emulator_is_told_from_it() {
         // A program of that name that maps another file, as an emulator does.
         let dir = tempfile::tempdir().unwrap();
