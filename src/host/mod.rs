@@ -1,4 +1,4 @@
-//! The only room with system calls: durable files, lock, processes, packages, labels, clock.
+//! The only room that changes the system by name: durable files, lock, processes, packages, labels, clock.
 
 pub(crate) mod acting;
 pub(crate) mod command;
