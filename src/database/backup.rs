@@ -273,7 +273,7 @@ pub(super) fn missing(file: &Path) -> Error {
 }
 
 /// Lower-case host and port: how addresses compare (SPEC §3). [`ProxyAddr`](crate::cluster::ProxyAddr) refuses some that a
-/// description may hold, and takes two for one that were two when snapshots were made.
+/// description may hold, and takes some for equal that are not here: with it another snapshot would be restored, or none.
 fn address(proxy: &str) -> (String, String) {
     let default = DEFAULT_PORT.to_string();
     let proxy = proxy.trim().to_ascii_lowercase();
