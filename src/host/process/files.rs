@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn beside(database: &Path) -> PathBuf {
-        database.with_file_name("sqlite.db-wal")
+        format!("{}-wal", database.display()).into()
     }
 
     fn open_in(database: &Path) -> Vec<u32> {
