@@ -5,6 +5,11 @@
 //!
 //! `SPEC §n` in comments is section n of `docs/specification.md`.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make what a host may come upon, and nobody keeps it")
+)]
+
 pub mod cli;
 mod cluster;
 mod command;

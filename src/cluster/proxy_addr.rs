@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::report::{Code, Error, Result};
 
 /// The port of an address without one (SPEC §3).
-const DEFAULT_PORT: u16 = 443;
+pub(crate) const DEFAULT_PORT: u16 = 443;
 /// Longest host name, bytes (RFC 1035).
 const MAX_HOST_LEN: usize = 253;
 

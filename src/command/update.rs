@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::host::http;
 use crate::inspect;
 use crate::inspect::Depth;
+use crate::plan::Over;
 use crate::plan::facts::{is_linked, is_updater_name, lacks};
-use crate::plan::{Over, UNIT};
 use crate::report::Result;
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
@@ -22,6 +22,7 @@ use crate::run::cluster_client;
 use crate::run::identity;
 use crate::run::recovery;
 use crate::run::watch;
+use crate::store::contents::{AGENT_FILE, UNIT, UPDATER};
 use crate::store::manifest::{self, Manifest};
 use protocol::Revision;
 
@@ -132,7 +133,7 @@ fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     let plain = target.version.to_string();
     let versions = context.layout.inside(&context.layout.versions);
     [plain.clone(), format!("{plain}_{}", target.edition)].iter().any(|dir| {
-        let is_linked = link == versions.join(dir).join("bin/teleport");
+        let is_linked = link == versions.join(dir).join(AGENT_FILE);
         is_linked && is_whole(context, &updates.spec().components, dir)
     })
 }
@@ -161,7 +162,7 @@ fn is_link_lost(context: &Context, components: &[String], manifest: &Manifest, d
         Err(_) => is_gone(&place),
     };
     let updater = manifest.updater.as_ref().filter(|updater| updater.protocol == PROTOCOL);
-    updater.is_some_and(|_| is_gone(&context.layout.link_dir.join("teleport-update")))
+    updater.is_some_and(|_| is_gone(&context.layout.link_dir.join(UPDATER)))
         || manifest.files.iter().any(|file| match file.path.strip_prefix("bin/") {
             // The agent's was looked at; the updater's leads to the newest that works.
             Some(name) if name == "teleport" || is_updater_name(name) || !is_linked(components, name) => false,

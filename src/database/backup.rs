@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::snapshot_id::{ABSENT, SnapshotId};
 use super::{digest, sqlite};
+use crate::cluster::proxy_addr::DEFAULT_PORT;
 use crate::host::{durable, ownership};
 use crate::report::{Code, Error, Result};
 use crate::yaml::Node;
@@ -24,8 +25,6 @@ const FORMAT: &str = "v1";
 const KIND: &str = "db_backup";
 /// How far in the future a snapshot may lie, seconds: clocks are stepped back by a little when they are synchronised.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
-/// The port of an address without one (SPEC §3).
-const DEFAULT_PORT: &str = "443";
 
 /// A snapshot's description.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -273,18 +272,20 @@ pub(super) fn missing(file: &Path) -> Error {
         .advise(NO_DOWNGRADE)
 }
 
-/// Lower-case host and port: how addresses compare (SPEC §3).
+/// Lower-case host and port: how addresses compare (SPEC §3). [`ProxyAddr`](crate::cluster::ProxyAddr) refuses some that a
+/// description may hold, and takes some for equal that are not here: with it another snapshot would be restored, or none.
 fn address(proxy: &str) -> (String, String) {
+    let default = DEFAULT_PORT.to_string();
     let proxy = proxy.trim().to_ascii_lowercase();
     let bare = proxy.split_once("://").map_or(proxy.as_str(), |(_, rest)| rest);
     let bare = bare.split(['/', '?', '#']).next().unwrap_or_default();
     let (host, port) = match bare.rsplit_once(':') {
         Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
             // A bare IPv6 address has colons of its own.
-            if host.contains(':') && !host.ends_with(']') { (bare, DEFAULT_PORT) } else { (host, port) }
+            if host.contains(':') && !host.ends_with(']') { (bare, default.as_str()) } else { (host, port) }
         }
-        Some((host, "")) => (host, DEFAULT_PORT),
-        _ => (bare, DEFAULT_PORT),
+        Some((host, "")) => (host, default.as_str()),
+        _ => (bare, default.as_str()),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     (host.to_owned(), port.to_owned())
@@ -293,6 +294,7 @@ fn address(proxy: &str) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::ProxyAddr;
 
     fn backup() -> Backup {
         Backup {
@@ -418,6 +420,18 @@ mod tests {
             ("p:http", "p:http", "443"),
         ] {
             assert_eq!(address(text), (host.to_owned(), port.to_owned()));
+        }
+    }
+    #[test]
+    fn a_description_may_hold_what_the_cluster_cannot_be_asked_by_and_equal_is_what_was_equal() {
+        let asked = |proxy: &str| proxy.parse::<ProxyAddr>().ok();
+        for (here, there) in [("", ""), ("https://p/web", "p"), ("http://p", "p"), ("p:", "p"), ("p:http", "P:http")] {
+            assert_eq!(address(here), address(there), "{here:?} {there:?}");
+            assert_eq!(asked(here), None, "{here:?}");
+        }
+        for (here, there) in [("p.", "p"), ("[0:0::1]", "::1"), ("p:0443", "p")] {
+            assert_ne!(address(here), address(there), "{here:?} {there:?}");
+            assert_eq!(asked(here).unwrap(), asked(there).unwrap());
         }
     }
 }

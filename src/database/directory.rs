@@ -1,6 +1,5 @@
 //! The snapshot's directory in a version's directory: made beside, put in place as a whole (SPEC §6).
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::backup::DATABASE_FILE;
@@ -78,7 +77,7 @@ pub(crate) fn set_aside(version_dir: &Path, dir: &Path) -> Result<PathBuf> {
 pub(crate) fn make_fresh(dir: &Path) -> Result<()> {
     durable::remove_tree(dir)?;
     durable::create_dir_all(dir)?;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(MODE)).at("cannot set the mode of", dir)
+    durable::set_mode(dir, MODE)
 }
 
 /// Puts the complete snapshot `new_dir` (on the same file system) in the place of the version's present one, which is
@@ -114,6 +113,8 @@ pub(crate) fn sweep(version_dir: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn filled(dir: &Path, content: &str) {

@@ -25,6 +25,7 @@ pub use online::snapshot_online;
 pub(crate) use raw::room_for_copy;
 pub use snapshot::{Pace, Subject};
 pub use snapshot_id::SnapshotId;
+pub(crate) use sqlite::files;
 pub(crate) use stat_data::{StatData, check_left, is_unwritten};
 pub(crate) use stopped::{AtRest, describe_taken, has_log, link_ahead, snapshot_stopped, take_stopped, unlink_shared};
 

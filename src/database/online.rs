@@ -71,7 +71,7 @@ pub fn snapshot_online(
 fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<(u32, bool)> {
     let copy = dir.join(DATABASE_FILE);
     // Without a log of its own to keep, the last one to close leaves no sidecars behind.
-    let keeps_log = sqlite::beside(db, "-wal").exists();
+    let keeps_log = sqlite::beside(db, sqlite::WAL).exists();
     let acting = sqlite::opened_up(db)?;
     let here = acting.path(db);
     let source = acting.act(|| {

@@ -27,8 +27,7 @@ const SMALL: u64 = 1 << 30;
 ///
 /// Errors: `permission`, `io`.
 pub(super) fn oddity(db: &Path) -> Result<Option<String>> {
-    for suffix in ["", "-wal", "-shm", "-journal"] {
-        let file = sqlite::beside(db, suffix);
+    for file in sqlite::files(db) {
         match sqlite::look(&file) {
             Ok(meta) if meta.is_file() => {}
             Ok(_) => return Ok(Some(format!("{} is not a file", file.display()))),
@@ -118,7 +117,7 @@ fn copy_files(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<u32> {
     loop {
         directory::make_fresh(dir)?;
         let before = stamps(db)?;
-        for suffix in ["", "-wal", "-journal"] {
+        for suffix in sqlite::ROWS {
             clock.check(db)?;
             let (from, to) = (sqlite::beside(db, suffix), sqlite::beside(&dir.join(DATABASE_FILE), suffix));
             let meta = match sqlite::look(&from) {
@@ -152,5 +151,5 @@ fn stamps(db: &Path) -> Result<Vec<(OsString, Option<StatData>)>> {
             },
         ))
     };
-    ["", "-wal", "-journal"].iter().map(of).collect()
+    sqlite::ROWS.iter().map(of).collect()
 }

@@ -5,9 +5,6 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::XattrFlags;
-use rustix::io::Errno;
-
 use protocol::Digest;
 
 use super::backup::{Backup, Content, DATABASE_FILE, DESCRIPTION_FILE, invalid, missing};
@@ -16,14 +13,9 @@ use super::snapshot_id::SnapshotId;
 use super::stat_data::StatData;
 use super::{digest, sqlite, stat_data};
 use crate::host::acting::Acting;
-use crate::host::durable;
 use crate::host::process::FileId;
-use crate::report::{Code, Error, IoContext, Result};
-
-/// The attribute that holds a file's SELinux label.
-const LABEL: &str = "security.selinux";
-/// Longest label, bytes: more than policies have.
-const MAX_LABEL: usize = 1024;
+use crate::host::{durable, selinux};
+use crate::report::{Code, IoContext, Result};
 
 /// A snapshot that lies ready beside the live database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -297,7 +289,7 @@ fn make(
             owner.give(target)?;
         }
         let file = sqlite::open(target).at("cannot open", target)?;
-        copy_label(&db, target, &file)?;
+        selinux::copy_label(&db, target, &file)?;
         file.sync_all().at("cannot sync", target)
     };
     let made = place(&source, &target).and_then(|(found, length)| {
@@ -324,7 +316,7 @@ fn make(
     match made {
         Ok(_) => Ok(Prepared { db, file: target, absent: false }),
         Err(error) => {
-            for file in [sqlite::beside(&target, "-wal"), sqlite::beside(&target, "-journal"), target] {
+            for file in [sqlite::beside(&target, sqlite::WAL), sqlite::beside(&target, sqlite::JOURNAL), target] {
                 let _ = remove(&file);
             }
             Err(error)
@@ -367,21 +359,4 @@ fn remove_sidecars(db: &Path) -> Result<bool> {
 fn sync_directory(file: &Path) -> Result<()> {
     let acting = Acting::beside(file)?;
     acting.names(|| durable::sync_dir(durable::parent(&acting.path(file))))
-}
-
-/// Gives the open file `file`, which is `to`, the SELinux label of `from`, where labels exist and `from` does.
-fn copy_label(from: &Path, to: &Path, file: &File) -> Result<()> {
-    let mut label = [0; MAX_LABEL];
-    let length = match rustix::fs::lgetxattr(from, LABEL, &mut label[..]) {
-        Ok(length) => length,
-        Err(Errno::NOTSUP | Errno::NODATA | Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(error).at("cannot read the SELinux label of", from),
-    };
-    match rustix::fs::fsetxattr(file, LABEL, &label[..length], XattrFlags::empty()) {
-        Ok(()) | Err(Errno::NOTSUP) => Ok(()),
-        Err(error) => Err(Error::new(
-            Code::of_io(&error.into()),
-            format!("cannot set the SELinux label of {}: {error}", to.display()),
-        )),
-    }
 }

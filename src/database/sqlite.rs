@@ -21,10 +21,19 @@ use crate::report::{Code, Error, IoContext, Result};
 /// What stands in the path of a URI as it is (RFC 3986, unreserved, and the slash).
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
-/// Names of the files that belong to a database file.
-pub(super) const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// Ends of the names of what SQLite keeps beside a database: the log that rows go to, its index, and the journal from which a
+/// transaction is rolled back.
+pub(super) const WAL: &str = "-wal";
+const SHM: &str = "-shm";
+pub(super) const JOURNAL: &str = "-journal";
+/// All of them.
+pub(super) const SIDECARS: [&str; 3] = [WAL, SHM, JOURNAL];
 /// Those of them that can hold rows.
-pub(super) const LOGS: [&str; 2] = ["-wal", "-journal"];
+pub(super) const LOGS: [&str; 2] = [WAL, JOURNAL];
+/// The files that a database consists of, itself first.
+pub(super) const FILES: [&str; 4] = ["", WAL, SHM, JOURNAL];
+/// Those of them that can hold rows.
+pub(super) const ROWS: [&str; 3] = ["", WAL, JOURNAL];
 
 /// The database's own path: SQLite names its sidecars after the link's target, and a rename must not replace a link. A link
 /// that others than root can make is not followed.
@@ -54,7 +63,7 @@ pub(super) fn acting<T>(db: &Path, work: impl FnOnce(&Path) -> Result<T>) -> Res
 /// Errors: `permission` if that is not to be told.
 pub(super) fn opened_up(db: &Path) -> Result<Acting> {
     let acting = Acting::beside(db)?;
-    acting.open_up(&["", "-wal", "-shm", "-journal"].map(|suffix| beside(db, suffix)));
+    acting.open_up(&files(db));
     Ok(acting)
 }
 
@@ -79,6 +88,11 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// The names of what the database `db` consists of, itself first.
+pub(crate) fn files(db: &Path) -> [PathBuf; 4] {
+    FILES.map(|suffix| beside(db, suffix))
+}
+
 /// Bytes of the log `file` (one of [`LOGS`]) if it may hold rows, else 0. A rollback journal that begins with a zero has
 /// done its work (sqlite.org, `PRAGMA journal_mode`, PERSIST).
 ///
@@ -91,7 +105,7 @@ pub(super) fn log_size(file: &Path) -> Result<u64> {
     let mut first = [0];
     let is_spent = is_file
         && size > 0
-        && file.as_os_str().as_bytes().ends_with(b"-journal")
+        && file.as_os_str().as_bytes().ends_with(JOURNAL.as_bytes())
         && open(file).and_then(|mut file| file.read(&mut first)).at("cannot read", file)? == 1
         && first == [0];
     Ok(if is_spent { 0 } else { size })

@@ -205,7 +205,7 @@ fn checkpoint_logged(db: &Path, clock: &Clock<'_>) -> Result<()> {
 
 pub(super) fn checkpoint(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
     sqlite::acting(db, |here| checkpoint_acting(here, db, clock, check))?;
-    if sqlite::log_size(&sqlite::beside(db, "-wal"))? > 0 {
+    if sqlite::log_size(&sqlite::beside(db, sqlite::WAL))? > 0 {
         return Err(Error::new(Code::DatabaseBusy, format!("a program is still writing to {}", db.display()))
             .advise("stop every program that uses it"));
     }
@@ -239,7 +239,7 @@ fn checkpoint_acting(
 /// Removes the names in `dir` of what the live database `db` consists of.
 pub(crate) fn unlink_shared(dir: &Path, db: &Path) -> Result<()> {
     let (copy, db) = (dir.join(DATABASE_FILE), sqlite::live_path(db)?);
-    for suffix in ["", "-wal", "-shm", "-journal"] {
+    for suffix in sqlite::FILES {
         let name = sqlite::beside(&copy, suffix);
         let file = FileId::find(&name)?;
         if file.is_some() && file == FileId::find(sqlite::beside(&db, suffix))? {

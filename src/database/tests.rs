@@ -873,7 +873,6 @@ fn agents_data() -> Option<(Bed, tempfile::TempDir)> {
     Some((bed, roots))
 }
 
-#[allow(clippy::disallowed_methods, reason = "a process of another user, that outlives a call")]
 fn as_its_user(bed: &Bed, command: &str) {
     use std::os::unix::process::CommandExt;
     let mut shell = std::process::Command::new("sh");

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use super::{Site, room};
 use crate::host::command::{Command, Output};
-use crate::host::durable;
 use crate::host::http::Client;
+use crate::host::{durable, elf};
 use crate::plan::{Plan, seconds};
 use crate::release::{self, BaseUrl, PublicKey};
-use crate::report::{Code, Error, IoContext, Result, megabytes};
+use crate::report::{Code, Error, Result, megabytes};
+use crate::store::contents::{AGENT_FILE, UPDATERS};
 use crate::store::manifest::{Manifest, UpdaterInfo};
 use crate::store::publish;
 use protocol::{Arch, Revision};
@@ -165,12 +166,12 @@ fn stage(
 
 /// Checked before publishing (SPEC §4): the agent prints the version asked for; a compatible updater declares itself.
 fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, manifest: &mut Manifest) -> Result<()> {
-    let agent = staging.join("bin/teleport");
-    if site.layout.is_image() && !runs_here(&agent)? {
+    let agent = staging.join(AGENT_FILE);
+    if site.layout.is_image() && !elf::runs_here(&agent)? {
         site.report.debug("the image is for another machine: its binaries are not run");
         return Ok(());
     }
-    if let Some(loader) = release::check::missing_loader(&agent) {
+    if let Some(loader) = elf::missing_loader(&agent) {
         let what = format!("the downloaded teleport needs {}, which this host does not have", loader.display());
         return Err(Error::new(Code::VersionMismatch, what).advise(
             "Teleport releases need glibc: install it or use a distribution that has it; the old version stays active",
@@ -188,9 +189,9 @@ fn check(site: &Site<'_>, wait: Duration, staging: &Path, revision: &Revision, m
     let printed = output.stdout_text();
     release::check::check_version_output(&printed, &revision.version)?;
     release::check::check_edition_output(&printed, revision.edition, &agent)?;
-    for file in ["bin/teleport-update", "bin/teleport-updater"] {
+    for file in UPDATERS.map(|name| format!("bin/{name}")) {
         if manifest.updater.is_none() && manifest.files.iter().any(|entry| entry.path == file) {
-            manifest.updater = updater(site, wait, staging, file)?;
+            manifest.updater = updater(site, wait, staging, &file)?;
         }
     }
     Ok(())
@@ -217,16 +218,5 @@ fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Resul
             site.report.info(&format!("{file} of this release is not a compatible updater: it is stored but not used"));
             Ok(None)
         }
-    }
-}
-
-/// Whether an ELF file is for this machine. Errors: `io`; taken for another machine's, it would not be checked.
-pub(crate) fn runs_here(path: &Path) -> Result<bool> {
-    use std::io::ErrorKind::{NotFound, UnexpectedEof};
-    let mut head = [0; 20];
-    match std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)) {
-        Ok(()) => Ok(u16::from_le_bytes([head[18], head[19]]) == Arch::NATIVE.elf_machine()),
-        Err(error) if matches!(error.kind(), NotFound | UnexpectedEof) => Ok(false),
-        Err(error) => Err(error).at("cannot read", path),
     }
 }

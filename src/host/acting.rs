@@ -1,6 +1,8 @@
 //! Work in a directory that belongs to others, with their rights and no more: what they make of its names (a link, another
 //! directory in its place, in any instant) then leads to nothing that they could not reach themselves (SPEC §8).
 
+#![expect(clippy::disallowed_methods, reason = "done with the rights of who owns the directory, by open handles")]
+
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -317,7 +317,7 @@ impl Command {
             Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
             None => tool(&self.program, &TOOLS),
         };
-        #[allow(clippy::disallowed_methods, reason = "this is the wrapper")]
+        #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
         let mut command = std::process::Command::new(program);
         command.args(&self.args);
         if file.is_some() {

@@ -2,6 +2,8 @@
 //!
 //! A failed fsync is reported and never retried on the same pages: after EIO the kernel may have dropped them.
 
+#![expect(clippy::disallowed_methods, reason = "the place where it is done")]
+
 use std::ffi::{CStr, CString};
 use std::fs::{DirEntry, File, OpenOptions, ReadDir};
 use std::io::{self, Read, Write};
@@ -97,6 +99,35 @@ pub(crate) fn rename_dir(from: &Path, to: &Path) -> Result<bool> {
         sync_dir(parent(from))?;
     }
     Ok(true)
+}
+
+/// Keeps a second name for `path`, or a copy where that is another file system; its directory is synced.
+pub(crate) fn keep(path: &Path, kept: &Path) -> Result<()> {
+    match std::fs::hard_link(path, kept) {
+        Ok(()) => sync_dir(parent(kept)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(_) => copy_exact(path, kept),
+    }
+}
+
+/// Puts a kept file back under its name; repeated, it finds the work done.
+pub(crate) fn put_back(kept: &Path, path: &Path) -> Result<()> {
+    if !exists(kept)? {
+        return Ok(());
+    }
+    match rustix::fs::rename(kept, path) {
+        Ok(()) => {
+            sync_dir(parent(path))?;
+            // Two names of one file are left alone by rename; the second one would be taken for a later file's copy.
+            remove_file(kept)?;
+            sync_dir(parent(kept))
+        }
+        Err(rustix::io::Errno::XDEV) => {
+            copy_exact(kept, path)?;
+            remove_file(kept)
+        }
+        Err(error) => Err(error).at("cannot put back", path),
+    }
 }
 
 /// Renames without ever replacing something, and syncs the directories concerned.
@@ -270,7 +301,7 @@ pub(crate) fn create_dir(path: &Path, mode: u32) -> Result<()> {
         }
         Err(error) => return Err(error).at("cannot make directory", path),
     }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).at("cannot set the mode of", path)?;
+    set_mode(path, mode)?;
     sync_dir(above)
 }
 
@@ -314,8 +345,7 @@ pub(crate) fn copy_exact(from: &Path, to: &Path) -> Result<()> {
 fn copy_attributes(from: &Path, meta: &std::fs::Metadata, to: &Path) -> Result<()> {
     chown(to, meta.uid(), meta.gid())?;
     if !meta.is_symlink() {
-        std::fs::set_permissions(to, std::fs::Permissions::from_mode(meta.mode() & 0o7777))
-            .at("cannot set the mode of", to)?;
+        set_mode(to, meta.mode() & 0o7777)?;
     }
     for name in attributes(from)? {
         copy_attribute(from, to, &name)?;
@@ -403,6 +433,11 @@ pub(crate) fn start_writeback(file: &File, offset: u64, length: u64) {
     let (Ok(offset), Ok(length)) = (offset.try_into(), length.try_into()) else { return };
     // SAFETY: a call on an open descriptor that touches no memory of ours. Where it fails the sync does all the work.
     let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+/// Gives `path` (followed) the permissions `mode`; it is durable with the next sync of it.
+pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).at("cannot set the mode of", path)
 }
 
 /// Gives `path` (not followed) to `uid` and `gid`.

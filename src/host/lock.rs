@@ -5,6 +5,8 @@
 //! on, never by the process that has it, and nothing is locked that others can open. Whoever removes the lock of a run
 //! that goes on has not ended that run: whoever makes it anew looks for one that has a removed lock open.
 
+#![expect(clippy::disallowed_methods, reason = "what it makes means nothing after a power cut")]
+
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;

@@ -1,9 +1,10 @@
-//! The only room with system calls: durable files, lock, processes, packages, labels, clock.
+//! The only room that changes the system by name: durable files, lock, processes, packages, labels, clock.
 
 pub(crate) mod acting;
 pub(crate) mod command;
 pub(crate) mod device;
 pub(crate) mod durable;
+pub(crate) mod elf;
 pub(crate) mod events;
 pub(crate) mod fingerprint;
 pub(crate) mod http;
@@ -22,6 +23,7 @@ pub(crate) mod session;
 pub mod signal;
 pub(crate) mod systemctl;
 pub(crate) mod systemd_bus;
+pub(crate) mod tree;
 pub(crate) mod trust;
 
 use std::collections::BTreeMap;

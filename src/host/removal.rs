@@ -1,5 +1,7 @@
 //! Removes a tree with three descriptors and without recursion, however deep it is: whoever made it, it can be removed.
 
+#![expect(clippy::disallowed_methods, reason = "the place where it is done")]
+
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -155,7 +155,6 @@ fn restrict_calls() -> Result<(), String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "what is tried is to break out")]
 mod tests {
     use super::*;
     use std::fs::File;

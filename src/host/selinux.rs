@@ -1,11 +1,16 @@
 //! What the policy module (`selinux/`) leaves to the program. Without SELinux, or without the module, all of it is nothing.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+
+use crate::report::{Code, Error, IoContext, Result};
+
 /// The attribute that holds a file's label.
-pub(crate) const LABEL: &str = "security.selinux";
+const LABEL: &str = "security.selinux";
 /// Longest label, bytes: more than policies have.
 const MAX_LABEL: usize = 1024;
 /// The updater's own domain, into which init starts it.
@@ -48,10 +53,39 @@ fn is_known(context: &str) -> bool {
     file.and_then(|mut file| file.write_all(format!("{context}\0").as_bytes())).is_ok()
 }
 
+/// The label of `path`, a link's own; `None` where there are no labels, or nothing is there. Errors: `permission`, `io`.
+pub(crate) fn label(path: &Path) -> Result<Option<Vec<u8>>> {
+    let mut label = vec![0; MAX_LABEL];
+    match rustix::fs::lgetxattr(path, LABEL, &mut label[..]) {
+        Ok(length) => label.truncate(length),
+        Err(Errno::NOTSUP | Errno::NODATA | Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error).at("cannot read the SELinux label of", path),
+    }
+    Ok(Some(label))
+}
+
+/// Gives the file at `path` the label `label`. Errors: also where there are no labels.
+#[expect(clippy::disallowed_methods, reason = "the place where it is done; the caller syncs the file")]
+pub(crate) fn set_label(path: &Path, label: &[u8]) -> Result<()> {
+    rustix::fs::setxattr(path, LABEL, label, XattrFlags::empty()).at("cannot label", path)
+}
+
+/// Gives the open file `file`, which is `to`, the label of `from`, where there are labels and `from` is there.
+#[expect(clippy::disallowed_methods, reason = "the place where it is done; the caller syncs the file")]
+pub(crate) fn copy_label(from: &Path, to: &Path, file: &File) -> Result<()> {
+    let Some(label) = label(from)? else { return Ok(()) };
+    match rustix::fs::fsetxattr(file, LABEL, &label, XattrFlags::empty()) {
+        Ok(()) | Err(Errno::NOTSUP) => Ok(()),
+        Err(error) => Err(Error::new(
+            Code::of_io(&error.into()),
+            format!("cannot set the SELinux label of {}: {error}", to.display()),
+        )),
+    }
+}
+
 fn read(path: &Path) -> Option<String> {
-    let mut buffer = [0; MAX_LABEL];
-    let length = rustix::fs::lgetxattr(path, LABEL, &mut buffer[..]).ok()?;
-    let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
+    let label = label(path).ok()??;
+    let text = std::str::from_utf8(&label).ok()?;
     Some(text.trim_end_matches('\0').to_owned())
 }
 
@@ -86,7 +120,7 @@ mod tests {
             assert_eq!(check_context(), None);
             // Labels of a disk whose kernel does not use them are nobody's business.
             let label = b"system_u:object_r:var_lib_t:s0\0";
-            let set = rustix::fs::lsetxattr(dir.path(), LABEL, label, rustix::fs::XattrFlags::empty());
+            let set = rustix::fs::lsetxattr(dir.path(), LABEL, label, XattrFlags::empty());
             assert!(!awaits_label(dir.path()), "{set:?}");
         }
     }

@@ -99,7 +99,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "what the standard library makes of the signals is the question")]
     fn a_process_that_was_started_deaf_hears_its_children_end_and_its_signals() {
         let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: as in the function that is tested.

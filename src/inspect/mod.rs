@@ -14,14 +14,16 @@ use std::path::{Path, PathBuf};
 use crate::config::{GoUpdater, Updates};
 use crate::context::Context;
 use crate::database::backup::{self, Backup, Content, Expect};
-use crate::database::{directory, evidence};
+use crate::database::{self, directory, evidence};
+use crate::host::layout::DATABASE;
 use crate::host::process::Reach;
 use crate::host::systemctl::Systemctl;
 use crate::host::{Layout, durable, fingerprint, machine, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact, is_updater_name};
-use crate::plan::{Node, OWN_MARK, Snapshot, TAKEN_OVER, TIMER_UNIT, UNIT, UNMANAGED};
+use crate::plan::{Node, OWN_MARK, Snapshot, TAKEN_OVER, TIMER_UNIT, UNMANAGED};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::{AgentState, Service, readiness};
+use crate::store::contents::UNIT;
 use crate::store::manifest::{self, Manifest};
 use protocol::{Edition, Revision, Version};
 
@@ -512,7 +514,7 @@ struct InUse {
 /// remove nothing; and of what shields itself although no capability is missing, the name tells.)
 fn in_use(versions: &Path, installed: &[Installed], data_dir: &Path) -> Result<InUse> {
     let real = durable::real(versions)?;
-    let reach = Reach::of(&data_dir.join("proc/sqlite.db"))?;
+    let reach = Reach::of(&database::files(&data_dir.join(DATABASE)))?;
     let sees_all = process::may_see_all();
     let is_ours = |process: &process::Process| {
         let binaries = || installed.iter().flat_map(|installed| &installed.binaries);

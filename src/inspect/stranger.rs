@@ -4,10 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::context::Context;
-use crate::execute::prepare;
 use crate::host::command::Command;
-use crate::host::durable;
 use crate::host::process::{FileId, Process};
+use crate::host::{durable, elf};
 use crate::inspect;
 use crate::plan::facts::Name;
 use crate::plan::{Node, Stranger};
@@ -82,7 +81,7 @@ fn running(context: &Context, process: &Process, wait: Duration) -> Result<Optio
 
 /// What `program version` prints; `None` where it cannot be run here, or prints something else.
 fn ask(context: &Context, program: &Path, wait: Duration) -> Option<Revision> {
-    if context.layout.is_image() && !prepare::runs_here(program).unwrap_or(false) {
+    if context.layout.is_image() && !elf::runs_here(program).unwrap_or(false) {
         return None;
     }
     let output = Command::new(program).arg("version").timeout(wait).unprivileged().run();

@@ -9,8 +9,9 @@ use protocol::Digest;
 use super::world::{Database, Nature, PROXIES, Rev};
 use crate::config::Updates;
 use crate::database::{Backup, Content};
-use crate::plan::{Node, UNIT};
+use crate::plan::Node;
 use crate::report::{Code, Error};
+use crate::store::contents::UNIT;
 
 /// The versions directory, as the host sees it.
 pub(super) const VERSIONS_DIR: &str = "/v";

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::step::{Node, Part};
+use crate::store::contents::UPDATERS;
 use protocol::Revision;
 
 /// The whole picture of a host that a decision needs; no handle, no path is looked at after it is made.
@@ -272,7 +273,7 @@ impl Facts {
 
 /// Whether a name is this program's.
 pub(crate) fn is_updater_name(name: &str) -> bool {
-    name == "teleport-update" || name == "teleport-updater"
+    UPDATERS.contains(&name)
 }
 
 /// The part that a binary's name plays.

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::OWN_MARK;
 use super::facts::{Facts, Installed, Name, is_linked, is_updater_name, part_of};
 use super::step::{Node, Part, Placement};
-use super::{OWN_MARK, UNIT};
+use crate::store::contents::{UNIT, UPDATER, UPDATER_OF_THE_RFD};
 
 /// Names assumed for a version that is not unpacked yet.
 const USUAL_BINARIES: [&str; 4] = ["teleport", "tsh", "tctl", "tbot"];
@@ -54,7 +55,7 @@ pub(super) fn placements(facts: &Facts, to_dir: &str, installed: Option<&Install
 /// was only unpacked, or failed, has not proven itself.
 pub(super) fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(String, Node)> {
     let in_use = |installed: &Installed| {
-        let linked = matches!(facts.node("teleport-update"), Node::Link(target) if facts.dir_of_link(&target).as_ref() == Some(&installed.dir));
+        let linked = matches!(facts.node(UPDATER), Node::Link(target) if facts.dir_of_link(&target).as_ref() == Some(&installed.dir));
         let working = [&facts.active, &facts.previous].into_iter().flatten();
         linked || working.into_iter().any(|revision| *revision == installed.revision)
     };
@@ -72,9 +73,9 @@ pub(super) fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(Strin
         return Vec::new();
     };
     let target = Node::Link(facts.target(&source.dir, file));
-    let mut names = vec!["teleport-update".to_owned()];
-    if file.ends_with("teleport-updater") {
-        names.push("teleport-updater".to_owned());
+    let mut names = vec![UPDATER.to_owned()];
+    if file.ends_with(UPDATER_OF_THE_RFD) {
+        names.push(UPDATER_OF_THE_RFD.to_owned());
     }
     names.into_iter().map(|name| (name, target.clone())).collect()
 }

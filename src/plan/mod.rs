@@ -40,9 +40,6 @@ pub(crate) const TIMER_UNIT: &str = "teleport-update.timer";
 /// What each file begins with that we write into the directories of units, and by which it is known to be ours.
 pub(crate) const OWN_MARK: &str = "# Written by `teleport-update enable`";
 
-/// The unit's place in a version.
-pub(crate) const UNIT: &str = "etc/systemd/teleport.service";
-
 /// The direction of a move (SPEC §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

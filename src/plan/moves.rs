@@ -9,6 +9,7 @@ use super::step::{Node, Part, Placement, Step};
 use super::strangers::{refuse_strangers, stranger_notes};
 use super::{Database, Direction, Over, Plan, ServiceAction, Target, UNMANAGED, retention};
 use crate::report::Result;
+use crate::store::contents::AGENT_FILE;
 use protocol::Revision;
 
 /// The plan that brings the host to `target`.
@@ -72,7 +73,7 @@ impl<'a> Move<'a> {
         let agent = Placement {
             path: facts.link_dir.join("teleport"),
             was: facts.node("teleport"),
-            now: Node::Link(facts.target(&to_dir, "bin/teleport")),
+            now: Node::Link(facts.target(&to_dir, AGENT_FILE)),
             part: Part::Agent,
         };
         let changes = agent.was != agent.now || direction != Direction::Same;
@@ -193,7 +194,7 @@ impl<'a> Move<'a> {
             ServiceAction::Restart | ServiceAction::Start => Step::Start,
             ServiceAction::None => return Vec::new(),
         };
-        let binary = facts.target(&self.to_dir, "bin/teleport");
+        let binary = facts.target(&self.to_dir, AGENT_FILE);
         vec![start, Step::Health { binary, served: facts.agent.served, failing: facts.agent.failed }]
     }
 

@@ -1,28 +1,18 @@
 //! What is checked in staging before anything is published (SPEC §4). Running the binary is the caller's part.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::destination::AGENT;
+use crate::host::elf::{self, Elf};
 use crate::report::{Code, Error, IoContext, Result};
+use crate::store::contents::AGENT;
 use protocol::{Arch, Edition, Revision, Version};
 
 /// How Go's build information names its FIPS module.
 const FIPS_MODULE: &[u8] = b"build\tGOFIPS140=v";
 /// Bytes of a program looked at together.
 const WINDOW: usize = 1 << 20;
-/// Bytes up to and including `e_machine`.
-const ELF_HEAD: usize = 20;
-/// elf(5): the program header that names the loader.
-const PT_INTERP: u64 = 3;
-/// Program headers looked at; linkers write about ten.
-const MAX_SEGMENTS: u64 = 64;
-/// Bytes of a loader's path, the kernel's own limit (PATH_MAX).
-const MAX_LOADER: u64 = 4096;
 
 /// Checks that every executable in `bin_dir` is for `arch`. Scripts are fine, but not as `teleport`.
 ///
@@ -30,10 +20,7 @@ const MAX_LOADER: u64 = 4096;
 pub(crate) fn check_executables(bin_dir: &Path, arch: Arch) -> Result<()> {
     for entry in std::fs::read_dir(bin_dir).at("cannot read", bin_dir)? {
         let path = entry.at("cannot read", bin_dir)?.path();
-        let mut head = Vec::with_capacity(ELF_HEAD);
-        File::open(&path)
-            .and_then(|file| file.take(ELF_HEAD as u64).read_to_end(&mut head))
-            .at("cannot read", &path)?;
+        let head = elf::head(&path).at("cannot read", &path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         check_head(&name, &head, arch)?;
     }
@@ -46,49 +33,17 @@ fn check_head(name: &str, head: &[u8], arch: Arch) -> Result<()> {
         return Ok(());
     }
     let no_program = || Error::new(Code::ArchiveInvalid, format!("bin/{name} of the archive is not an ELF executable"));
-    let (Some(b"\x7fELF"), Some(class), Some(order)) = (head.get(..4), head.get(4), head.get(5)) else {
-        return Err(no_program());
-    };
-    let Some(&[low, high]) = head.get(18..ELF_HEAD) else { return Err(no_program()) };
-    let is_64 = matches!(arch, Arch::Amd64 | Arch::Arm64);
-    let machine = u16::from_le_bytes([low, high]);
-    if machine == arch.elf_machine() && *class == (if is_64 { 2 } else { 1 }) && *order == 1 {
+    let found = Elf::parse(head).ok_or_else(no_program)?;
+    if found.is_for(arch) {
         return Ok(());
     }
+    let machine = found.machine;
     let found = Arch::from_elf_machine(machine).map_or_else(|| format!("machine {machine}"), |arch| arch.to_string());
     Err(Error::new(
         Code::WrongArchitecture,
         format!("bin/{name} of the archive is for {found}, this machine is {arch}"),
     )
     .advise("check that the mirror serves the right archive under this name"))
-}
-
-/// The loader that the ELF file `program` names (`/lib64/ld-linux-x86-64.so.2`), if this host has none there. Run without
-/// it the kernel says "No such file or directory", and means the loader. `None` as well for what cannot be read.
-pub(crate) fn missing_loader(program: &Path) -> Option<PathBuf> {
-    loader(&File::open(program).ok()?).filter(|loader| !loader.exists())
-}
-
-/// What `PT_INTERP` says, elf(5); `None` for a static program.
-fn loader(file: &File) -> Option<PathBuf> {
-    let number = |at: u64, size: usize| {
-        let mut bytes = [0; 8];
-        file.read_exact_at(bytes.get_mut(..size)?, at).ok()?;
-        Some(u64::from_le_bytes(bytes))
-    };
-    let is_64 = number(4, 1)? == 2;
-    // The size of an address, and where in the file's head and in a program header is what.
-    let (word, table, size, count, offset, length) =
-        if is_64 { (8, 32, 54, 56, 8, 32) } else { (4, 28, 42, 44, 4, 16) };
-    let (table, size, count) = (number(table, word)?, number(size, 2)?, number(count, 2)?);
-    let segment = (0..count.min(MAX_SEGMENTS))
-        .map(|i| table.saturating_add(i * size))
-        .find(|at| number(*at, 4) == Some(PT_INTERP))?;
-    let (offset, length) = (number(segment.checked_add(offset)?, word)?, number(segment.checked_add(length)?, word)?);
-    let mut path = vec![0; usize::try_from(length.min(MAX_LOADER)).ok()?];
-    file.read_exact_at(&mut path, offset).ok()?;
-    path.truncate(path.iter().position(|byte| *byte == 0)?);
-    Some(OsString::from_vec(path).into())
 }
 
 /// What `teleport version` printed, if it is that.
@@ -218,57 +173,6 @@ mod tests {
         for head in [&b"#!/bin/sh\n"[..], b"", b"\x7fELF", &amd64[..19]] {
             assert_eq!(check_head("teleport", head, Arch::Amd64).unwrap_err().code, Code::ArchiveInvalid);
         }
-    }
-
-    /// An ELF file with two program headers, the second of which names `loader`.
-    fn dynamic(is_64: bool, loader: &str) -> Vec<u8> {
-        let (word, head, segment) = if is_64 { (8, 64, 56) } else { (4, 52, 32) };
-        let mut file = elf(if is_64 { 2 } else { 1 }, 62);
-        file.resize(head + 2 * segment, 0);
-        let text = file.len();
-        let mut put = |at: usize, value: usize, size: usize| {
-            file[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
-        };
-        let (table, size) = if is_64 { (32, 54) } else { (28, 42) };
-        put(table, head, word);
-        put(size, segment, 2);
-        put(size + 2, 2, 2);
-        put(head, 1, 4);
-        put(head + segment, 3, 4);
-        let (offset, length) = if is_64 { (8, 32) } else { (4, 16) };
-        put(head + segment + offset, text, word);
-        put(head + segment + length, loader.len() + 1, word);
-        file.extend(loader.as_bytes());
-        file.push(0);
-        file
-    }
-
-    #[test]
-    #[allow(clippy::disallowed_methods, reason = "some hundred files that nobody keeps")]
-    fn a_loader_that_this_host_lacks_is_named_and_nonsense_is_no_loader() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("teleport");
-        let missing = |bytes: &[u8]| {
-            std::fs::write(&path, bytes).unwrap();
-            missing_loader(&path)
-        };
-        for is_64 in [true, false] {
-            let wanted = "/nowhere/ld-linux.so.2";
-            let bytes = dynamic(is_64, wanted);
-            assert_eq!(missing(&bytes).as_deref(), Some(Path::new(wanted)));
-            assert_eq!(missing(&dynamic(is_64, dir.path().to_str().unwrap())), None, "it is there");
-            for end in 0..bytes.len() {
-                assert_eq!(missing(&bytes[..end]), None, "cut off after {end} bytes");
-            }
-            for at in 0..bytes.len() {
-                let mut odd = bytes.clone();
-                odd[at] = 0xff;
-                // Whatever it says of it: no panic, and at most one path's memory.
-                missing(&odd);
-            }
-        }
-        assert_eq!(missing(&elf(2, 62)), None);
-        assert_eq!(missing_loader(&dir.path().join("nowhere")), None);
     }
 
     #[test]

@@ -1,12 +1,9 @@
 //! Which file of an archive goes where in a version directory (SPEC §4, layout). Pure.
 
-/// Names under which an archive may carry an updater.
-pub(super) const UPDATERS: [&str; 2] = ["teleport-update", "teleport-updater"];
-/// The one executable without which an archive is no Teleport.
-pub(super) const AGENT: &str = "teleport";
-/// Where the agent's unit lies in today's archives and in a version.
+use crate::store::contents::{AGENT, UNIT, UPDATERS};
+
+/// Where the agent's unit lies in today's archives.
 const UNIT_EXAMPLE: &str = "examples/systemd/teleport.service";
-const UNIT: &str = "etc/systemd/teleport.service";
 
 /// What becomes of one regular file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,6 @@ pub(crate) mod signature;
 pub(crate) mod source;
 pub(crate) mod space;
 pub(crate) mod stage;
-mod tree;
 mod unpack;
 mod writer;
 

@@ -9,12 +9,13 @@ use std::sync::atomic::AtomicU64;
 use tar::EntryType;
 
 use super::archive_path::ArchivePath;
-use super::destination::{AGENT, Destination, destination};
+use super::destination::{Destination, destination};
 use super::gunzip::Gunzip;
 use super::limits::Limits;
-use super::tree::Tree;
 use super::writer::Writer;
+use crate::host::tree::Tree;
 use crate::report::{Code, Error, IoContext, Result};
+use crate::store::contents::AGENT;
 use crate::store::manifest::FileEntry;
 use protocol::Edition;
 

@@ -23,6 +23,7 @@ use crate::run::record;
 use crate::run::recovery;
 use crate::run::scope;
 use crate::service::Service;
+use crate::store::contents::UNIT;
 use crate::store::manifest;
 use protocol::{Arch, Revision};
 use std::path::Path;
@@ -334,7 +335,7 @@ fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetc
     }
     let has_unit = facts.find(&request.target).is_none_or(|target| target.unit.is_some());
     let target_dir = context.layout.versions.join(facts.dir_for(&request.target));
-    if !has_unit && std::fs::symlink_metadata(target_dir.join(plan::UNIT)).is_ok() {
+    if !has_unit && std::fs::symlink_metadata(target_dir.join(UNIT)).is_ok() {
         return Err(unreadable(context, request, "its unit file exists but is not readable text"));
     }
     if plan.is_empty() {

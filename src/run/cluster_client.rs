@@ -11,6 +11,7 @@ use crate::cluster::{self, ProxyAddr};
 use crate::config::{Credentials, Spec};
 use crate::context::Context;
 use crate::host::durable;
+use crate::host::elf::{self, Elf};
 use crate::host::http::{self, Client, HttpSettings};
 use crate::release::{BaseUrl, Limits};
 use crate::report::{Code, Error, Result};
@@ -138,11 +139,9 @@ pub(crate) fn arch(context: &Context) -> Arch {
 fn image_arch(context: &Context) -> Option<Arch> {
     ["/bin/sh", "/usr/bin/env", "/sbin/init", "/usr/lib/systemd/systemd"].into_iter().find_map(|inside| {
         let path = context.layout.followed(Path::new(inside));
-        let mut head = [0; 20];
         // A pipe in its place would be waited for.
         path.is_file().then_some(())?;
-        std::io::Read::read_exact(&mut std::fs::File::open(&path).ok()?, &mut head).ok()?;
-        (head[..4] == *b"\x7fELF").then(|| Arch::from_elf_machine(u16::from_le_bytes([head[18], head[19]])))?
+        Arch::from_elf_machine(Elf::parse(&elf::head(&path).ok()?)?.machine)
     })
 }
 

@@ -24,6 +24,7 @@ use crate::run::way_back;
 use crate::service::health;
 use crate::service::sampler::Probe;
 use crate::service::{HealthSettings, Verdict};
+use crate::store::contents::AGENT_FILE;
 use crate::store::publish;
 use protocol::Revision;
 
@@ -41,7 +42,7 @@ pub(crate) fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) 
         return end_watch(context, watch, true);
     }
     context.report.info(&format!("watching {} for another {} s", watch.revision, left.as_secs()));
-    let binary = context.layout.versions.join(inspect::dir_of(context, &watch.revision)?).join("bin/teleport");
+    let binary = context.layout.versions.join(inspect::dir_of(context, &watch.revision)?).join(AGENT_FILE);
     let data_dir = site.data_dir.clone();
     let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
     let settings = HealthSettings { watch: left, ..site.health };

@@ -26,6 +26,7 @@ use crate::host::machine;
 use crate::host::process::{self, Process, Reach, Reaper};
 use crate::host::systemd_bus::SystemdBus;
 use crate::report::{Code, Error, Result};
+use crate::store::contents::AGENT;
 
 /// What runs the agent on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -317,12 +318,12 @@ fn pid_file_process(path: &std::path::Path) -> Result<Option<Process>> {
     };
     let process = match process {
         // The number can have become another user's, and he can call his program as he likes.
-        Some(process) if process.can_open(&Reach::of(path)?)? => process.behind_emulator()?,
+        Some(process) if process.can_open(&Reach::of(&[path.to_owned()])?)? => process.behind_emulator()?,
         _ => return Ok(None),
     };
     let is_called_so = match &process.exe {
-        Some(exe) => exe.file_name() == Some(stopped::AGENT.as_ref()),
-        None => process.hidden && process.comm == stopped::AGENT,
+        Some(exe) => exe.file_name() == Some(AGENT.as_ref()),
+        None => process.hidden && process.comm == AGENT,
     };
     Ok(is_called_so.then_some(process))
 }

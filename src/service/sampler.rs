@@ -20,13 +20,12 @@ pub(crate) struct Probe<'a> {
 use super::judge::{Main, Sample, UnitSample};
 use super::readiness;
 use super::{MainHint, Service, pid_file_process, stopped, systemd};
+use crate::database;
 use crate::host::durable;
 use crate::host::events::Events;
+use crate::host::layout::DATABASE;
 use crate::host::process::{self, FileId, Process, ProcessId, Reach, Reaper};
 use crate::report::{Code, Error, Result};
-
-/// The database in the agent's data directory.
-const DATABASE: &str = "proc/sqlite.db";
 
 /// Looks again and again, and listens for what makes another look worth while.
 pub(super) struct Sampler<'a> {
@@ -159,7 +158,7 @@ impl<'a> Sampler<'a> {
         candidates: impl Fn(&Process) -> bool,
         wanted: impl Fn(&Process) -> Result<bool>,
     ) -> Result<Vec<ProcessId>> {
-        let reach = Reach::of(&self.probe.data_dir.join(DATABASE))?;
+        let reach = Reach::of(&database::files(&self.probe.data_dir.join(DATABASE)))?;
         let mut found = Vec::new();
         for process in process::all()?.into_iter().filter(candidates) {
             if process.can_open(&reach)? {

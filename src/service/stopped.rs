@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::database;
 use crate::host::machine;
 use crate::host::process::{self, Access, FIRST, Open, Process, Reach, Watched};
 use crate::host::session::{self, unit_of};
 use crate::report::{Code, Error, Result};
+use crate::store::contents::AGENT;
 
 /// Between two looks: a look costs some milliseconds on a busy host.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 /// Between the first two looks after a stop, milliseconds: most agents are gone by then, and someone waits for them. The
 /// pauses double up to [`SLICE`].
 const FIRST_SLICE: Duration = Duration::from_millis(3);
-/// The agent's file name in a version.
-pub(super) const AGENT: &str = "teleport";
 /// The argument that makes a `teleport` process an agent: of `teleport start`, and of `teleport app start` and the like.
 const AGENT_VERB: &[u8] = b"start";
 /// Commands of `teleport` that never open a database. Any other one may.
@@ -136,7 +136,7 @@ impl StopProof {
     fn glance(&self) -> Result<Look> {
         let all = process::all()?;
         let parents = all.iter().map(|process| (process.pid, process.ppid)).collect();
-        let reach = Reach::of(&self.database)?;
+        let reach = Reach::of(&database::files(&self.database))?;
         let is_in_unit = self.membership()?;
         let (mut able, mut watched) = (Vec::new(), Vec::new());
         for process in all {
@@ -169,7 +169,7 @@ impl StopProof {
     }
 
     fn open(&self, look: &Look) -> Result<Vec<Process>> {
-        let Open { by, unknown } = process::with_open(&look.able, &look.watched, &self.database)?;
+        let Open { by, unknown } = process::with_open(&look.able, &look.watched, &database::files(&self.database))?;
         match unknown.iter().find(|process| !self.is_believed(process)) {
             Some(unseen) if machine::is_root() => Err(hidden(unseen)),
             _ => Ok(by),

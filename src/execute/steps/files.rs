@@ -16,7 +16,7 @@ pub(in crate::execute) fn put(place: &Placement, node: &Node) -> Result<()> {
         && look(&place.path)? != *node
     {
         durable::create_dir_all(durable::parent(kept))?;
-        keep(&place.path, kept)?;
+        durable::keep(&place.path, kept)?;
     }
     // What was never changed need not be put back: it may be what cannot be changed.
     if matches!(node, Node::Absent | Node::Link(_)) && look(&place.path)? == *node {
@@ -35,7 +35,7 @@ pub(in crate::execute) fn put(place: &Placement, node: &Node) -> Result<()> {
             durable::create_dir_all(durable::parent(&place.path))?;
             durable::write(&place.path, text.as_bytes(), durable::FILE_MODE)
         }
-        Node::Kept(kept) => put_back(kept, &place.path),
+        Node::Kept(kept) => durable::put_back(kept, &place.path),
     }
 }
 
@@ -56,7 +56,7 @@ pub(in crate::execute) fn take_back(place: &Placement) -> Result<()> {
         && look(&place.path)? != place.was
     {
         durable::create_dir_all(durable::parent(kept))?;
-        keep(&place.path, kept)?;
+        durable::keep(&place.path, kept)?;
     }
     put(place, &place.was)
 }
@@ -73,39 +73,11 @@ pub(in crate::execute) fn keep_link(path: &Path, kept: &Path) -> Result<()> {
     durable::create_dir_all(durable::parent(kept))?;
     // One of an earlier take-over is not the one that stands here now.
     durable::remove_file(kept)?;
-    keep(path, kept)
+    durable::keep(path, kept)
 }
 
-/// Puts a kept file back under its name; repeated, it finds the work done.
-pub(in crate::execute) fn put_back(kept: &Path, path: &Path) -> Result<()> {
-    if !durable::exists(kept)? {
-        return Ok(());
-    }
-    match rustix::fs::rename(kept, path) {
-        Ok(()) => {
-            durable::sync_dir(durable::parent(path))?;
-            // Two names of one file are left alone by rename; the second one would be taken for a later file's copy.
-            durable::remove_file(kept)?;
-            durable::sync_dir(durable::parent(kept))
-        }
-        Err(rustix::io::Errno::XDEV) => {
-            durable::copy_exact(kept, path)?;
-            durable::remove_file(kept)
-        }
-        Err(error) => Err(error).at("cannot put back", path),
-    }
-}
-
-/// Keeps a second name for `path`, or a copy where that is another file system.
-pub(in crate::execute) fn keep(path: &Path, kept: &Path) -> Result<()> {
-    match std::fs::hard_link(path, kept) {
-        Ok(()) => durable::sync_dir(durable::parent(kept)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(_) => durable::copy_exact(path, kept),
-    }
-}
-
-/// What stands at `path`; a regular file counts as text.
+/// What stands at `path`; a regular file counts as text. Unlike in the look before the plan, a file in the place of
+/// its directory is an error: what was there a moment ago is not merely absent.
 pub(in crate::execute) fn look(path: &PathBuf) -> Result<Node> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Node::Absent),
@@ -117,5 +89,5 @@ pub(in crate::execute) fn look(path: &PathBuf) -> Result<Node> {
 
 pub(in crate::execute) fn grant_traverse(path: &Path) -> Result<()> {
     let mode = std::fs::metadata(path).at("cannot read", path)?.permissions().mode() & 0o7777;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | 0o001)).at("cannot set the mode of", path)
+    durable::set_mode(path, mode | 0o001)
 }

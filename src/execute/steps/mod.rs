@@ -96,7 +96,7 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::PrepareSnapshot { dir } => directory::sweep(&site.version_dir(dir)),
         Step::Snapshot { dir, .. } => database::put_away(site, journal, dir),
-        Step::SetAside { path, kept } => files::put_back(kept, path),
+        Step::SetAside { path, kept } => durable::put_back(kept, path),
         Step::KeepLink { kept, .. } => durable::remove_file(kept),
         Step::StopTimer { unit } if site.boot => {
             site.report.debug(&format!("{unit} is started by the boot itself"));

@@ -10,6 +10,7 @@ use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step};
 use crate::report::{Code, Error, Result};
 use crate::service::sampler::Probe;
 use crate::service::{Service, Verdict, health};
+use crate::store::contents::AGENT_FILE;
 
 pub(in crate::execute) fn stop(site: &Site<'_>) -> Result<()> {
     let proof = site.stop_proof();
@@ -46,7 +47,7 @@ pub(in crate::execute) fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Resu
         Step::Health { binary, .. } => Some(site.layout.followed(binary)),
         _ => None,
     });
-    let new = judged.or_else(|| Some(site.version_dir(plan.to_dir.as_ref()?).join("bin/teleport")));
+    let new = judged.or_else(|| Some(site.version_dir(plan.to_dir.as_ref()?).join(AGENT_FILE)));
     let new = match new {
         Some(program) => FileId::find(program)?,
         None => None,

@@ -67,7 +67,6 @@ fn overwrite(file: &Path, bytes: &[u8]) {
 }
 
 /// Starts a program of somebody else.
-#[allow(clippy::disallowed_methods, reason = "it is not ours")]
 fn other(program: &Path, arguments: &[&str], held: Stdio) -> Other {
     Other(Command::new(program).args(arguments).stdin(held).stderr(Stdio::null()).spawn().unwrap())
 }

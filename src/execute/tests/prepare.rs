@@ -1,12 +1,10 @@
 //! What is asked before the first byte is downloaded, and of what was unpacked.
 
-use super::super::prepare::runs_here;
 use super::super::room;
 use super::database::snapshot;
 use super::*;
 use crate::database::room_for_copy;
 use crate::host::machine;
-use protocol::Arch;
 
 #[test]
 fn room_is_asked_for_the_version_and_for_the_database_twice() {
@@ -53,18 +51,4 @@ fn a_database_and_its_log_take_room_and_a_hole_of_terabytes_takes_none() {
     assert_eq!(room_for_copy(&bed.db()), 3200);
     std::fs::File::options().write(true).open(bed.db()).unwrap().set_len(1 << 42).unwrap();
     assert_eq!(room_for_copy(&bed.db()), 200);
-}
-
-#[test]
-fn a_program_for_another_machine_is_told_by_its_head() {
-    let bed = Bed::new();
-    let file = bed.layout.root.join("program");
-    let other = if Arch::NATIVE == Arch::Amd64 { Arch::Arm64 } else { Arch::Amd64 };
-    for (arch, length, expected) in [(Arch::NATIVE, 20, true), (other, 20, false), (Arch::NATIVE, 19, false)] {
-        let mut head = vec![0; 18];
-        head.extend(arch.elf_machine().to_le_bytes());
-        durable::write(&file, &head[..length], 0o755).unwrap();
-        assert_eq!(runs_here(&file).unwrap(), expected, "{arch} {length}");
-    }
-    assert!(!runs_here(&bed.layout.root.join("none")).unwrap());
 }

@@ -9,6 +9,7 @@ use super::super::steps::packages::PACKAGE_COPIES;
 use super::*;
 use crate::database::SnapshotId;
 use crate::plan::UNMANAGED;
+use durable::{keep, put_back};
 
 const TEXT: &str = "[Unit]\n";
 

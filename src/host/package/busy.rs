@@ -120,7 +120,6 @@ mod tests {
 
     /// The kernel's locks of this kind do not stop the process that holds them: another one must.
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "it is to run beside us")]
     fn a_locked_database_is_told_when_the_time_is_up() {
         use std::io::Read;
         use std::process::{Command, Stdio};

@@ -3,18 +3,15 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::XattrFlags;
 use serde::{Deserialize, Serialize};
 
-use super::super::durable;
+use super::super::{durable, selinux};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// The list of the copies in their directory: written last, so that it never names a copy that is not complete.
 const INDEX: &str = "kept.json";
 /// Configuration files and scripts, in bytes.
 const SIZE_LIMIT: u64 = 16 * 1024 * 1024;
-/// Where SELinux keeps a file's label.
-const LABEL: &str = "security.selinux";
 /// What rpm calls a changed configuration file that it removes.
 const RPM_COPY: &str = ".rpmsave";
 
@@ -76,7 +73,7 @@ impl Kept {
                 mode: found.mode() & 0o7777,
                 uid: found.uid(),
                 gid: found.gid(),
-                label: label(path),
+                label: selinux::label(path).ok().flatten(),
                 had_rpm_copy: durable::exists(&rpm_copy(path))?,
             });
         }
@@ -115,10 +112,9 @@ impl KeptFile {
             durable::write_synced(&temp, &bytes, self.mode & 0o700)?;
             durable::chown(&temp, self.uid, self.gid)?;
             // After the owner: its group must not read it as the wrong group.
-            std::fs::set_permissions(&temp, std::os::unix::fs::PermissionsExt::from_mode(self.mode))
-                .at("cannot set the mode of", &temp)?;
+            durable::set_mode(&temp, self.mode)?;
             if let Some(label) = &self.label {
-                rustix::fs::setxattr(&temp, LABEL, label, XattrFlags::empty()).at("cannot label", &temp)?;
+                selinux::set_label(&temp, label)?;
             }
             durable::sync_file(&temp)?;
             durable::rename(&temp, &self.path)?;
@@ -138,13 +134,6 @@ impl KeptFile {
         self.path.symlink_metadata().is_ok_and(same)
             && durable::read_limited(&self.path, SIZE_LIMIT).is_ok_and(|found| found.as_deref() == Some(bytes))
     }
-}
-
-fn label(path: &Path) -> Option<Vec<u8>> {
-    // Longer than any label that a policy has.
-    let mut buffer = [0; 1024];
-    let length = rustix::fs::lgetxattr(path, LABEL, &mut buffer).ok()?;
-    buffer.get(..length).map(<[u8]>::to_vec)
 }
 
 fn rpm_copy(path: &Path) -> PathBuf {

@@ -7,10 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{
-    DATABASE_SUFFIXES, DELETED, FileId, Process, if_there, is_denied, is_too_long, leads_nowhere, memory_of,
-    with_suffix, without_deleted,
-};
+use super::{DELETED, FileId, Process, if_there, is_denied, is_too_long, leads_nowhere, memory_of, without_deleted};
 use crate::host::machine;
 use crate::report::{Code, IoContext, Result};
 
@@ -35,13 +32,13 @@ pub(crate) struct Watched {
     pub of: Option<u32>,
 }
 
-/// Those of `able` that have `database`, or what belongs to it, open or mapped (SPEC §6, stopped), and those of `watched`
-/// that have it open for writing, as far as that can be seen soon.
+/// Those of `able` that have one of a `database`'s files open or mapped (SPEC §6, stopped), and those of `watched` that have
+/// one open for writing, as far as that can be seen soon.
 ///
 /// Errors: `io`, `permission`.
-pub(crate) fn with_open(able: &[Process], watched: &[Watched], database: &Path) -> Result<Open> {
-    let database = std::path::absolute(database).at("cannot look at", database)?;
-    let names = DATABASE_SUFFIXES.map(|suffix| with_suffix(&database, suffix));
+pub(crate) fn with_open(able: &[Process], watched: &[Watched], database: &[PathBuf]) -> Result<Open> {
+    let absolute = |path: &PathBuf| std::path::absolute(path).at("cannot look at", path);
+    let names = database.iter().map(absolute).collect::<Result<Vec<_>>>()?;
     let mut files = BTreeSet::new();
     for name in &names {
         files.extend(database_file(name)?.map(|found| FileId { dev: found.dev(), ino: found.ino() }));
@@ -231,15 +228,19 @@ mod tests {
         found.iter().map(|process| process.pid).collect()
     }
 
+    fn beside(database: &Path) -> PathBuf {
+        format!("{}-wal", database.display()).into()
+    }
+
     fn open_in(database: &Path) -> Vec<u32> {
-        pids(&with_open(&all().unwrap(), &[], database).unwrap().by)
+        pids(&with_open(&all().unwrap(), &[], &[database.to_owned(), beside(database)]).unwrap().by)
     }
 
     #[test]
     fn an_open_database_is_found_also_after_it_was_renamed() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("sqlite.db");
-        let wal = dir.path().join("sqlite.db-wal");
+        let wal = beside(&database);
         crate::host::durable::write(&wal, b"", 0o600).unwrap();
         crate::host::durable::write(&database, b"", 0o600).unwrap();
         assert!(open_in(&database).is_empty());

@@ -25,8 +25,6 @@ use crate::report::{Code, Error, IoContext, Result};
 
 /// What the kernel appends to the name of a file that was removed or replaced.
 const DELETED: &[u8] = b" (deleted)";
-/// What SQLite keeps beside a database while it is open.
-const DATABASE_SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Bit of a kernel thread in the flags of `/proc/PID/stat`, PF_KTHREAD.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -317,12 +315,6 @@ pub(crate) fn pid_in_file(path: &Path) -> Result<Option<u32>> {
     Ok(text.and_then(|text| text.trim().parse().ok()).filter(|pid| *pid > 0))
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 /// The short name, parent and start time in `/proc/PID/stat`; `None` for the dead.
 fn parse_stat(stat: &[u8]) -> Option<(String, u32, u64)> {
     let text = String::from_utf8_lossy(stat);
@@ -437,11 +429,9 @@ pub(crate) mod tests {
     use super::*;
 
     /// A child of ours that is ended with the test.
-    #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
     pub(crate) struct Child(pub(crate) std::process::Child);
 
     impl Child {
-        #[allow(clippy::disallowed_methods, reason = "the tests need a process that outlives a call")]
         pub(crate) fn start(program: &Path, stdin: Option<File>) -> Self {
             let mut command = std::process::Command::new(program);
             command.arg("60").stdin(stdin.map_or_else(std::process::Stdio::null, Into::into));
@@ -500,7 +490,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "a file of the test")]
     fn a_program_under_an_emulator_is_told_from_it() {
         // A program of that name that maps another file, as an emulator does.
         let dir = tempfile::tempdir().unwrap();

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
 use super::files::database_file;
-use super::{DATABASE_SUFFIXES, FIRST, Process, if_there, is_denied, leads_nowhere, with_suffix};
+use super::{FIRST, Process, if_there, is_denied, leads_nowhere};
 use crate::report::{Code, IoContext, Result};
 
 /// CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: files of any owner.
@@ -51,15 +51,12 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// For the file `database` and what belongs to it, none of which need be there.
+    /// For the files of a database, itself first, none of which need be there.
     ///
     /// Errors: `io`.
-    pub fn of(database: &Path) -> Result<Self> {
-        let files = DATABASE_SUFFIXES.iter().map(|suffix| {
-            let file = with_suffix(database, suffix);
-            (database_file(&file), file)
-        });
-        let dirs = database.ancestors().skip(1).take(2).map(|dir| {
+    pub fn of(database: &[PathBuf]) -> Result<Self> {
+        let files = database.iter().map(|file| (database_file(file), file.clone()));
+        let dirs = database.iter().take(1).flat_map(|file| file.ancestors().skip(1).take(2)).map(|dir| {
             let found = std::fs::metadata(dir);
             let found = if leads_nowhere(&found) { Ok(None) } else { found.at("cannot look at", dir).map(Some) };
             (found, dir.to_owned())
@@ -264,7 +261,7 @@ mod tests {
         crate::host::durable::write(&database, b"", 0o600).unwrap();
         let mode = |path: &Path, mode| {
             std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
-            Reach::of(&database).unwrap()
+            Reach::of(std::slice::from_ref(&database)).unwrap()
         };
         let closed = mode(&database, 0o644);
         assert!(!closed.anybody && closed.groups.is_empty());

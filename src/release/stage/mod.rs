@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use super::fetch::{self, Fetched, Origin, Shared, Small};
 use super::limits::Limits;
-use super::tree::Tree;
 use super::unpack::{Rules, Unpacked, unpack};
 use super::{BaseUrl, PublicKey, check};
 use crate::host::http::{Client, interrupted};
+use crate::host::tree::Tree;
 use crate::host::{durable, sandbox};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::Manifest;

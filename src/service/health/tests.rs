@@ -224,7 +224,6 @@ fn an_agent_of_commands_that_has_not_written_its_pid_file_yet_is_seen_to_be_ther
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "a process of another user, that outlives a call")]
 fn what_another_user_starts_of_the_new_version_says_nothing_about_it() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;

@@ -2,6 +2,8 @@
 //!
 //! Each part is opened with O_NOFOLLOW, which is what openat2's RESOLVE_BENEATH would give, on kernels before 5.6 too.
 
+#![expect(clippy::disallowed_methods, reason = "by handles, and each directory is synced at the end")]
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
@@ -10,14 +12,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-use crate::host::durable::DIR_MODE;
+use super::durable::{self, DIR_MODE};
 use crate::report::{IoContext, Result};
 
 /// While it is filled nobody else may look in.
 const PRIVATE_MODE: u32 = 0o700;
 
 /// A new directory being filled.
-pub(super) struct Tree {
+pub(crate) struct Tree {
     path: PathBuf,
     root: OwnedFd,
     folders: BTreeSet<String>,
@@ -25,7 +27,7 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Makes the directory, closed to others; fails if the name is taken.
-    pub(super) fn create(path: &Path) -> Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         rustix::fs::mkdir(path, Mode::from_raw_mode(PRIVATE_MODE)).at("cannot make directory", path)?;
         let root = open_dir(CWD, path).at("cannot open", path)?;
         // Seen by `status`, which may not look into the lock; nobody waits for it.
@@ -34,17 +36,17 @@ impl Tree {
     }
 
     /// The full path of `relative`, for messages.
-    pub(super) fn full(&self, relative: &str) -> PathBuf {
+    pub(crate) fn full(&self, relative: &str) -> PathBuf {
         self.path.join(relative)
     }
 
     /// The directory itself.
-    pub(super) fn handle(&self) -> &OwnedFd {
+    pub(crate) fn handle(&self) -> &OwnedFd {
         &self.root
     }
 
     /// Makes a new file with exactly `mode`, and its folders with 0755. `relative` has been checked by the caller.
-    pub(super) fn create_file(&mut self, relative: &str, mode: u32) -> io::Result<File> {
+    pub(crate) fn create_file(&mut self, relative: &str, mode: u32) -> io::Result<File> {
         let (folder, name) = relative.rsplit_once('/').map_or((None, relative), |(folder, name)| (Some(folder), name));
         let folder = match folder {
             Some(folder) => self.open_folder(folder)?,
@@ -78,9 +80,9 @@ impl Tree {
     }
 
     /// Syncs every directory, opens the top one to others (0755), and syncs it.
-    pub(super) fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         for folder in self.folders.iter().rev() {
-            crate::host::durable::sync_dir(&self.path.join(folder))?;
+            durable::sync_dir(&self.path.join(folder))?;
         }
         rustix::fs::fchmod(&self.root, Mode::from_raw_mode(DIR_MODE)).at("cannot set the mode of", &self.path)?;
         rustix::fs::fsync(&self.root).at("cannot sync directory", &self.path)

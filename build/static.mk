@@ -1,0 +1,25 @@
+# The flags of the binary that ships. Whoever changes a word here changes its bytes.
+
+# SQLite and ring are C: for the native target with Debian's musl-gcc, for the other one with zig, which also links it.
+export CC_$(subst -,_,$(NATIVE)) ?= musl-gcc
+ZIG := $(TARGET_DIR)/zig
+
+# The released binary does not tell where it was built, so that two checkouts give the same bytes.
+REMAP := $(TARGET_DIR)=/target $(CURDIR)=/teleport-update $(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
+REMAP_RUST := $(REMAP:%=--remap-path-prefix=%)
+# Unwind tables are a tenth of the binary, and nobody reads them: a panic aborts.
+LEAN := -C link-arg=-Wl,-T,$(CURDIR)/build/unwind.ld
+# A position-independent program relocates itself; as a bitmap (RELR, which musl reads since 1.2.4) that is 128 KB less. zig's
+# linker does not know the option.
+LEAN_$(NATIVE) := -C link-arg=-Wl,-z,pack-relative-relocs
+static crash package native: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
+    $(REMAP_RUST) $(LEAN) $(LEAN_x86_64-unknown-linux-musl)
+# Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
+static crash package native: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
+    $(REMAP_RUST) $(LEAN) $(LEAN_aarch64-unknown-linux-musl) -C relocation-model=pic -C link-arg=-pie
+static crash package native: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+static crash package native: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+static: export PATH := $(ZIG)/bin:$(PATH)
+
+$(ZIG)/ready: build/zig.sh
+	@build/zig.sh $(ZIG)
