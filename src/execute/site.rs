@@ -11,6 +11,7 @@ use crate::host::systemd_bus::SystemdBus;
 use crate::host::{Host, Layout};
 use crate::report::Report;
 use crate::service::{HealthSettings, Service, StopProof};
+use crate::store::VersionDir;
 
 /// The place where a plan is carried out.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ impl Site<'_> {
     }
 
     /// The real path of a directory in the versions directory.
-    pub fn version_dir(&self, dir: &str) -> PathBuf {
+    pub fn version_dir(&self, dir: &VersionDir) -> PathBuf {
         self.layout.versions.join(dir)
     }
 }

@@ -19,10 +19,11 @@ use crate::host::process::Reach;
 use crate::host::systemctl::Systemctl;
 use crate::host::{Layout, durable, fingerprint, machine, package, process};
 use crate::plan::facts::{Agent, Facts, Installed, Name, UnitFact, is_updater_name};
-use crate::plan::{Node, OWN_MARK, Snapshot, TAKEN_OVER, TIMER_UNIT, UNIT, UNMANAGED};
+use crate::plan::{Node, OWN_MARK, Snapshot, TAKEN_OVER, TIMER_UNIT, UNIT};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::service::{AgentState, Service, readiness};
 use crate::store::manifest::{self, Manifest};
+use crate::store::{UNMANAGED, VersionDir};
 use protocol::{Edition, Revision, Version};
 
 /// What the Go updater's files begin with, which decides whose they are.
@@ -150,10 +151,9 @@ pub(crate) fn installed_now(context: &Context, updates: &Updates) -> Result<Vec<
 }
 
 /// The directory name that holds `revision`.
-pub(crate) fn dir_of(context: &Context, revision: &Revision) -> Result<String> {
-    let plain = revision.version.to_string();
-    let other = format!("{plain}_{}", revision.edition);
-    Ok(if durable::is_dir(&context.layout.versions.join(&other))? { other } else { plain })
+pub(crate) fn dir_of(context: &Context, revision: &Revision) -> Result<VersionDir> {
+    let [by_version, by_edition] = VersionDir::candidates(revision);
+    Ok(if durable::is_dir(&context.layout.versions.join(&by_edition))? { by_edition } else { by_version })
 }
 
 /// The version that our links lead to, if they all lead to the same one: `teleport`, the helpers, the unit. An updater's
@@ -163,10 +163,8 @@ pub(crate) fn dir_of(context: &Context, revision: &Revision) -> Result<String> {
 pub(crate) fn linked(context: &Context) -> Result<Option<(Version, Option<Edition>)>> {
     let layout = &context.layout;
     let versions = layout.inside(&layout.versions);
-    let dir_of = |path: &Path| -> Result<Option<String>> {
-        let Some(target) = durable::link_at(path)? else { return Ok(None) };
-        let dir = target.strip_prefix(&versions).ok().and_then(|rest| rest.components().next());
-        Ok(dir.map(|dir| dir.as_os_str().to_string_lossy().into_owned()))
+    let dir_of = |path: &Path| -> Result<Option<VersionDir>> {
+        Ok(durable::link_at(path)?.and_then(|target| VersionDir::of_path(&target, &versions)))
     };
     let Some(agent) = dir_of(&layout.link_dir.join("teleport"))? else { return Ok(None) };
     let is_other = |name: &OsStr| name != "teleport" && !is_updater_name(&name.to_string_lossy());
@@ -182,7 +180,7 @@ pub(crate) fn linked(context: &Context) -> Result<Option<(Version, Option<Editio
         }
     }
     let path = layout.versions.join(&agent);
-    let Some((version, edition)) = parse_dir(&agent) else { return Ok(None) };
+    let Some((version, edition)) = agent.parse() else { return Ok(None) };
     match durable::is_dir(&path) {
         // Who may not look tells only what the links say elsewhere.
         Err(error) if error.code == Code::Permission && !machine::is_root() => Ok(None),
@@ -293,8 +291,8 @@ fn installed(
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.at("cannot read", versions)?;
-        let dir = entry.file_name().to_string_lossy().into_owned();
-        let Some((version, edition)) = parse_dir(&dir) else {
+        let dir = VersionDir::named(entry.file_name().to_string_lossy());
+        let Some((version, edition)) = dir.parse() else {
             continue;
         };
         if !entry.file_type().at("cannot look at", entry.path())?.is_dir() {
@@ -343,16 +341,6 @@ fn installed(
     }
     found.sort_by(|a, b| a.dir.cmp(&b.dir));
     Ok(found)
-}
-
-/// `<VERSION>` or `<VERSION>_<edition>`; anything else is not ours to touch.
-pub(crate) fn parse_dir(name: &str) -> Option<(Version, Option<Edition>)> {
-    let (version, edition) = match name.split_once('_') {
-        Some((version, edition)) => (version, Some(edition.parse().ok()?)),
-        None => (name, None),
-    };
-    let parsed: Version = version.parse().ok()?;
-    (parsed.to_string() == version).then_some((parsed, edition))
 }
 
 fn snapshot(
@@ -504,8 +492,8 @@ fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
 /// The directories of versions that processes run.
 #[derive(Debug, Default)]
 struct InUse {
-    by_the_agents: Vec<String>,
-    by_others: Vec<String>,
+    by_the_agents: Vec<VersionDir>,
+    by_others: Vec<VersionDir>,
 }
 
 /// The versions that processes run; all of them where root may not see what some process runs. (Others see little, and
@@ -523,9 +511,9 @@ fn in_use(versions: &Path, installed: &[Installed], data_dir: &Path) -> Result<I
     for process in process::all()? {
         let is_agents = process.can_open(&reach)?;
         let process = if is_agents { process.behind_emulator()? } else { process };
-        let exe = process.exe.as_deref().and_then(|exe| exe.strip_prefix(&real).ok()?.components().next());
-        let dirs: Vec<String> = match exe {
-            Some(dir) => vec![dir.as_os_str().to_string_lossy().into_owned()],
+        let dir = process.exe.as_deref().and_then(|exe| VersionDir::of_path(exe, &real));
+        let dirs: Vec<VersionDir> = match dir {
+            Some(dir) => vec![dir],
             None if process.hidden && machine::is_root() && (!sees_all || is_ours(&process)) => {
                 installed.iter().map(|installed| installed.dir.clone()).collect()
             }

@@ -13,6 +13,7 @@ use crate::plan::facts::Name;
 use crate::plan::{Node, Stranger};
 use crate::release::check;
 use crate::report::Result;
+use crate::store::VersionDir;
 use protocol::{Edition, Revision};
 
 /// The agents beside `active`: the one that stands where the agent's link goes, and the running one (`main_pid`).
@@ -65,11 +66,9 @@ fn running(context: &Context, process: &Process, wait: Duration) -> Result<Optio
     let versions = &context.layout.versions;
     let real = durable::real(versions)?;
     let revision = match exe.strip_prefix(&real) {
-        Ok(inside) => {
-            let dir = inside.components().next().and_then(|dir| dir.as_os_str().to_str());
-            let Some((dir, (version, edition))) = dir.and_then(|dir| Some((dir, inspect::parse_dir(dir)?))) else {
-                return Ok(None);
-            };
+        Ok(_) => {
+            let Some(dir) = VersionDir::of_path(exe, &real) else { return Ok(None) };
+            let Some((version, edition)) = dir.parse() else { return Ok(None) };
             let edition = inspect::edition_of(&versions.join(dir))?.or(edition).unwrap_or(Edition::Oss);
             Some(Revision { version, edition })
         }
