@@ -8,7 +8,7 @@ use crate::execute::prepare;
 use crate::host::command::Command;
 use crate::host::durable;
 use crate::host::process::{FileId, Process};
-use crate::inspect;
+use crate::inspect::versions::edition_of;
 use crate::plan::facts::Name;
 use crate::plan::{Node, Stranger};
 use crate::release::check;
@@ -69,7 +69,7 @@ fn running(context: &Context, process: &Process, wait: Duration) -> Result<Optio
         Ok(_) => {
             let Some(dir) = VersionDir::of_path(exe, &real) else { return Ok(None) };
             let Some((version, edition)) = dir.parse() else { return Ok(None) };
-            let edition = inspect::edition_of(&versions.join(dir))?.or(edition).unwrap_or(Edition::Oss);
+            let edition = edition_of(&versions.join(dir))?.or(edition).unwrap_or(Edition::Oss);
             Some(Revision { version, edition })
         }
         // Asked already where it stands.

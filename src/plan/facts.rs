@@ -1,4 +1,4 @@
-//! What a plan is made from. Gathered by `command::survey`, and again under the lock.
+//! What a plan is made from. Gathered by `inspect`, and again under the lock.
 
 use std::path::{Path, PathBuf};
 
