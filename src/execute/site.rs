@@ -63,13 +63,7 @@ impl Site<'_> {
 
     /// What must not be in use when the agent is stopped.
     pub fn stop_proof(&self) -> StopProof {
-        StopProof {
-            versions_dir: self.layout.versions.clone(),
-            plain_binary: Some(self.layout.link_dir.join("teleport")),
-            database: self.database(),
-            at_boot: self.boot,
-            unit: self.layout.unit.clone(),
-        }
+        StopProof { at_boot: self.boot, ..StopProof::of(self.layout, &self.data_dir) }
     }
 
     /// The real path of a directory in the versions directory.

@@ -8,6 +8,8 @@ use crate::report::{Code, Error, Result};
 
 /// The agent's data directory unless `teleport.yaml` says otherwise, as seen from inside the root.
 pub(crate) const DEFAULT_DATA_DIR: &str = "/var/lib/teleport";
+/// The agent's database below its data directory.
+pub(crate) const DATABASE: &str = "proc/sqlite.db";
 
 /// The paths of one installation. Fields are real paths (below `root`); [`Layout::inside`] gives what a program
 /// in the image would call them.
@@ -148,7 +150,7 @@ impl Layout {
 
     /// The agent's database in `data_dir`, a real path.
     pub fn database(&self, data_dir: &Path) -> PathBuf {
-        self.agents(&data_dir.strip_prefix(&self.root).unwrap_or(data_dir).join("proc/sqlite.db"))
+        self.agents(&data_dir.strip_prefix(&self.root).unwrap_or(data_dir).join(DATABASE))
     }
 
     /// The real path of a place that may be the agent's user's: in an image all links are followed, on a host those alone

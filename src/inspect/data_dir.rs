@@ -9,14 +9,12 @@ use crate::config::Updates;
 use crate::config::agent::AgentConfig;
 use crate::context::Context;
 use crate::host::durable;
-use crate::host::layout::DEFAULT_DATA_DIR;
+use crate::host::layout::{DATABASE, DEFAULT_DATA_DIR};
 use crate::host::process::{self, FileId, Process};
 use crate::plan::{Plan, Step};
 use crate::report::{Code, Error, Result};
 use crate::service::{AgentState, Service};
 
-/// The database below a data directory.
-const DATABASE: &str = "proc/sqlite.db";
 /// Largest file of environment variables that is read, bytes.
 const MAX_ENVIRONMENT: u64 = 64 * 1024;
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::host::layout::DATABASE;
 use crate::host::process::{self, Reach};
 use crate::host::{durable, machine};
 use crate::plan::facts::Installed;
@@ -20,7 +21,7 @@ impl InUse {
     /// remove nothing; and of what shields itself although no capability is missing, the name tells.)
     pub(super) fn of(versions: &Path, installed: &[Installed], data_dir: &Path) -> Result<Self> {
         let real = durable::real(versions)?;
-        let reach = Reach::of(&data_dir.join("proc/sqlite.db"))?;
+        let reach = Reach::of(&data_dir.join(DATABASE))?;
         let sees_all = process::may_see_all();
         let is_ours = |process: &process::Process| {
             let binaries = || installed.iter().flat_map(|installed| &installed.binaries);

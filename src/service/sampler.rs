@@ -22,11 +22,9 @@ use super::readiness;
 use super::{MainHint, Service, pid_file_process, stopped, systemd};
 use crate::host::durable;
 use crate::host::events::Events;
+use crate::host::layout::DATABASE;
 use crate::host::process::{self, FileId, Process, ProcessId, Reach, Reaper};
 use crate::report::{Code, Error, Result};
-
-/// The database in the agent's data directory.
-const DATABASE: &str = "proc/sqlite.db";
 
 /// Looks again and again, and listens for what makes another look worth while.
 pub(super) struct Sampler<'a> {
