@@ -22,6 +22,7 @@ use crate::run::cluster_client;
 use crate::run::identity;
 use crate::run::recovery;
 use crate::run::watch;
+use crate::store::VersionDir;
 use crate::store::contents::{AGENT_FILE, UNIT, UPDATER};
 use crate::store::manifest::{self, Manifest};
 use protocol::Revision;
@@ -130,9 +131,8 @@ fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     let Ok(link) = std::fs::read_link(context.layout.link_dir.join("teleport")) else {
         return false;
     };
-    let plain = target.version.to_string();
     let versions = context.layout.inside(&context.layout.versions);
-    [plain.clone(), format!("{plain}_{}", target.edition)].iter().any(|dir| {
+    VersionDir::candidates(target).iter().any(|dir| {
         let is_linked = link == versions.join(dir).join(AGENT_FILE);
         is_linked && is_whole(context, &updates.spec().components, dir)
     })
@@ -140,7 +140,7 @@ fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
 
 /// The marker of the version in `dir` is there, the selection of components has not changed, every file has its size and mode,
 /// and every link of ours is there: a dozen looks, no reading.
-fn is_whole(context: &Context, components: &[String], dir: &str) -> bool {
+fn is_whole(context: &Context, components: &[String], dir: &VersionDir) -> bool {
     let version_dir = &context.layout.versions.join(dir);
     let in_order = |manifest: &Manifest| {
         !lacks(manifest.components.as_deref(), components)
@@ -154,7 +154,7 @@ fn is_whole(context: &Context, components: &[String], dir: &str) -> bool {
 
 /// Whether a helper's link, the updater's or the unit is gone, or leads to another version. What is not ours in its place stays
 /// (SPEC §5).
-fn is_link_lost(context: &Context, components: &[String], manifest: &Manifest, dir: &str) -> bool {
+fn is_link_lost(context: &Context, components: &[String], manifest: &Manifest, dir: &VersionDir) -> bool {
     let versions = context.layout.inside(&context.layout.versions);
     let is_gone = |place: &Path| std::fs::symlink_metadata(place).is_err_and(|error| error.kind() == NotFound);
     let is_lost = |place: PathBuf, file: &str| match std::fs::read_link(&place) {

@@ -133,13 +133,7 @@ impl Context {
 
     /// What must not be in use when the agent is stopped.
     pub fn stop_proof(&self) -> Result<StopProof> {
-        Ok(StopProof {
-            versions_dir: self.layout.versions.clone(),
-            plain_binary: Some(self.layout.link_dir.join("teleport")),
-            database: self.layout.database(&self.data_dir()?),
-            at_boot: false,
-            unit: self.layout.unit.clone(),
-        })
+        Ok(StopProof::of(&self.layout, &self.data_dir()?))
     }
 
     /// What runs the agent.

@@ -22,7 +22,7 @@ use crate::database::{self, evidence};
 use crate::host::{Host, durable, machine};
 use crate::plan::{Direction, Plan, Step, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
-use crate::store::publish;
+use crate::store::{VersionDir, publish};
 use journal::{Journal, Note, Opening, Record, Writer};
 pub(crate) use site::Site;
 
@@ -324,7 +324,7 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
             if let Some(dir) = name.to_str().filter(|dir| !dir.starts_with('.') && path.is_dir())
                 && !evidence::of(&path)?.is_empty()
             {
-                publish::retire(versions, dir)?;
+                publish::retire(versions, &VersionDir::named(dir))?;
             }
         }
     }

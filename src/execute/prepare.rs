@@ -16,7 +16,7 @@ use crate::release::{self, BaseUrl, PublicKey};
 use crate::report::{Code, Error, Result, megabytes};
 use crate::store::contents::{AGENT_FILE, UPDATERS};
 use crate::store::manifest::{Manifest, UpdaterInfo};
-use crate::store::publish;
+use crate::store::{VersionDir, publish};
 use protocol::{Arch, Revision};
 
 /// What to do about a release that could not be asked.
@@ -45,7 +45,7 @@ pub(crate) struct Supply<'a> {
 /// A version that was downloaded and checked, and is not installed yet; removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Staged {
-    dir: String,
+    dir: VersionDir,
     staging: PathBuf,
     manifest: Manifest,
 }
@@ -90,7 +90,7 @@ pub(crate) fn download(
     site: &Site<'_>,
     plan: &Plan,
     revision: &Revision,
-    dir: &str,
+    dir: &VersionDir,
     supply: &Supply<'_>,
 ) -> Result<Staged, Failed> {
     let (bytes, begun) = (Cell::new(0), Instant::now());
@@ -110,7 +110,7 @@ fn fetch(
     plan: &Plan,
     supply: &Supply<'_>,
     revision: &Revision,
-    dir: &str,
+    dir: &VersionDir,
     bytes: &Cell<u64>,
 ) -> Result<Staged> {
     let cancelled = || site.signals.cancelled();
@@ -119,7 +119,7 @@ fn fetch(
     let staging = publish::staging(&site.layout.versions, dir)?;
     let limits = release::Limits { announced, ..supply.limits.clone() };
     let manifest = stage(site, supply, limits, revision, &staging, bytes)?;
-    let mut staged = Staged { dir: dir.to_owned(), staging, manifest };
+    let mut staged = Staged { dir: dir.clone(), staging, manifest };
     check(site, supply.version_wait, &staged.staging, revision, &mut staged.manifest)?;
     staged.manifest.write(&staged.staging)?;
     durable::sync_dir(&staged.staging)?;

@@ -11,6 +11,7 @@ use crate::host::systemd_bus::SystemdBus;
 use crate::host::{Host, Layout};
 use crate::report::Report;
 use crate::service::{HealthSettings, Service, StopProof};
+use crate::store::VersionDir;
 
 /// The place where a plan is carried out.
 #[derive(Debug)]
@@ -62,17 +63,11 @@ impl Site<'_> {
 
     /// What must not be in use when the agent is stopped.
     pub fn stop_proof(&self) -> StopProof {
-        StopProof {
-            versions_dir: self.layout.versions.clone(),
-            plain_binary: Some(self.layout.link_dir.join("teleport")),
-            database: self.database(),
-            at_boot: self.boot,
-            unit: self.layout.unit.clone(),
-        }
+        StopProof { at_boot: self.boot, ..StopProof::of(self.layout, &self.data_dir) }
     }
 
     /// The real path of a directory in the versions directory.
-    pub fn version_dir(&self, dir: &str) -> PathBuf {
+    pub fn version_dir(&self, dir: &VersionDir) -> PathBuf {
         self.layout.versions.join(dir)
     }
 }

@@ -6,8 +6,9 @@ use super::steps::packages::PACKAGE_COPIES;
 use crate::database::backup::{Backup, DATABASE_FILE};
 use crate::database::directory;
 use crate::host::durable;
-use crate::plan::{Database, Plan, UNMANAGED};
+use crate::plan::{Database, Plan};
 use crate::report::{Code, Error, IoContext, Result};
+use crate::store::UNMANAGED;
 
 /// The plan that was carried out, which says what stood where.
 const PLAN: &str = "plan.json";

@@ -8,7 +8,7 @@ use crate::report::{Code, Error, Result};
 
 /// The agent's data directory unless `teleport.yaml` says otherwise, as seen from inside the root.
 pub(crate) const DEFAULT_DATA_DIR: &str = "/var/lib/teleport";
-/// The database in the agent's data directory.
+/// The agent's database below its data directory.
 pub(crate) const DATABASE: &str = "proc/sqlite.db";
 
 /// The paths of one installation. Fields are real paths (below `root`); [`Layout::inside`] gives what a program

@@ -7,11 +7,12 @@ use crate::context::Context;
 use crate::host::command::Command;
 use crate::host::process::{FileId, Process};
 use crate::host::{durable, elf};
-use crate::inspect;
+use crate::inspect::versions::edition_of;
 use crate::plan::facts::Name;
 use crate::plan::{Node, Stranger};
 use crate::release::check;
 use crate::report::Result;
+use crate::store::VersionDir;
 use protocol::{Edition, Revision};
 
 /// The agents beside `active`: the one that stands where the agent's link goes, and the running one (`main_pid`).
@@ -64,12 +65,10 @@ fn running(context: &Context, process: &Process, wait: Duration) -> Result<Optio
     let versions = &context.layout.versions;
     let real = durable::real(versions)?;
     let revision = match exe.strip_prefix(&real) {
-        Ok(inside) => {
-            let dir = inside.components().next().and_then(|dir| dir.as_os_str().to_str());
-            let Some((dir, (version, edition))) = dir.and_then(|dir| Some((dir, inspect::parse_dir(dir)?))) else {
-                return Ok(None);
-            };
-            let edition = inspect::edition_of(&versions.join(dir))?.or(edition).unwrap_or(Edition::Oss);
+        Ok(_) => {
+            let Some(dir) = VersionDir::of_path(exe, &real) else { return Ok(None) };
+            let Some((version, edition)) = dir.parse() else { return Ok(None) };
+            let edition = edition_of(&versions.join(dir))?.or(edition).unwrap_or(Edition::Oss);
             Some(Revision { version, edition })
         }
         // Asked already where it stands.

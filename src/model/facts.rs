@@ -1,4 +1,4 @@
-//! The facts of an abstract host, as `command::survey` gathers them from a real one.
+//! The facts of an abstract host, as `inspect` gathers them from a real one.
 
 use std::path::Path;
 

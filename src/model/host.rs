@@ -12,6 +12,7 @@ use crate::database::{Backup, Content};
 use crate::plan::Node;
 use crate::report::{Code, Error};
 use crate::store::contents::UNIT;
+use crate::store::{UNMANAGED, VersionDir};
 
 /// The versions directory, as the host sees it.
 pub(super) const VERSIONS_DIR: &str = "/v";
@@ -94,7 +95,7 @@ pub(super) struct Host {
     /// Its clock.
     pub now: Timestamp,
     /// Versions by directory.
-    pub versions: BTreeMap<String, Version>,
+    pub versions: BTreeMap<VersionDir, Version>,
     /// Links, units, what is kept in `.unmanaged`.
     pub files: BTreeMap<PathBuf, Entry>,
     /// The unit as systemd last read it.
@@ -106,7 +107,7 @@ pub(super) struct Host {
     /// The first snapshot, in `.unmanaged`.
     pub unmanaged: Option<Kept>,
     /// The directory that the agent's process runs from; `None`: no process.
-    pub process: Option<String>,
+    pub process: Option<VersionDir>,
     /// It ended by itself.
     pub failed: bool,
     /// There is a systemd; else the host is an image.
@@ -182,13 +183,12 @@ impl Host {
     }
 
     /// The directory that a link leads to.
-    pub(super) fn dir_of(target: &Path) -> Option<String> {
-        let rest = target.strip_prefix(VERSIONS_DIR).ok()?;
-        Some(rest.components().next()?.as_os_str().to_string_lossy().into_owned())
+    pub(super) fn dir_of(target: &Path) -> Option<VersionDir> {
+        VersionDir::of_path(target, Path::new(VERSIONS_DIR))
     }
 
     /// The directory that the name at `path` leads to.
-    pub(super) fn link_dir_of(&self, path: &Path) -> Option<String> {
+    pub(super) fn link_dir_of(&self, path: &Path) -> Option<VersionDir> {
         match self.files.get(path)? {
             Entry::Link(target) => Self::dir_of(target),
             Entry::Foreign(_) => None,
@@ -196,7 +196,7 @@ impl Host {
     }
 
     /// The directory that the agent's link leads to.
-    pub(super) fn linked(&self) -> Option<String> {
+    pub(super) fn linked(&self) -> Option<VersionDir> {
         self.link_dir_of(&Path::new(LINK_DIR).join("teleport"))
     }
 
@@ -211,7 +211,7 @@ impl Host {
     }
 
     /// The directory that holds `rev`.
-    pub(super) fn dir(&self, rev: Rev) -> Option<&String> {
+    pub(super) fn dir(&self, rev: Rev) -> Option<&VersionDir> {
         self.versions.iter().find(|(_, version)| version.rev == rev).map(|(dir, _)| dir)
     }
 
@@ -244,7 +244,7 @@ impl Host {
     }
 
     /// Whether the version in `dir` comes up; it migrates the database on its way.
-    fn lives(&mut self, dir: &str) -> bool {
+    fn lives(&mut self, dir: &VersionDir) -> bool {
         let Some(version) = self.versions.get(dir) else { return false };
         if version.nature == Nature::Dies {
             return false;
@@ -279,7 +279,7 @@ impl Host {
 }
 
 /// The unit's link target in a version.
-pub(super) fn unit_of(dir: &str) -> PathBuf {
+pub(super) fn unit_of(dir: &VersionDir) -> PathBuf {
     Path::new(VERSIONS_DIR).join(dir).join(UNIT)
 }
 
@@ -288,7 +288,7 @@ pub(super) fn node_of(entry: Option<&Entry>, name: &str) -> Node {
     match entry {
         None => Node::Absent,
         Some(Entry::Link(target)) => Node::Link(target.clone()),
-        Some(Entry::Foreign(_)) => Node::Kept(Path::new(VERSIONS_DIR).join(".unmanaged").join(name)),
+        Some(Entry::Foreign(_)) => Node::Kept(Path::new(VERSIONS_DIR).join(UNMANAGED).join(name)),
     }
 }
 

@@ -12,6 +12,7 @@ use super::world::{DAY, Nature, PROXIES, Rev, VERSIONS};
 use crate::execute::journal::{self, Journal, Record};
 use crate::plan::{self, Step, Target};
 use crate::report::Code;
+use crate::store::{UNMANAGED, VersionDir};
 
 /// What happens.
 #[derive(Debug, Clone)]
@@ -528,7 +529,7 @@ impl World {
         same(&seen(host), &self.reference, "at rest")?;
         prop_assert!(!open_journal(host) && host.next.is_none());
         prop_assert!(host.prepared.is_none() && host.unmanaged.is_none());
-        let kept = Path::new(VERSIONS_DIR).join(plan::UNMANAGED);
+        let kept = Path::new(VERSIONS_DIR).join(UNMANAGED);
         prop_assert!(!host.files.keys().any(|path| path.starts_with(&kept)), "something is left in .unmanaged");
         if host.systemd {
             prop_assert_eq!(&host.loaded, &host.files.get(Path::new(UNIT_FILE)).cloned(), "systemd knows another unit");
@@ -570,8 +571,8 @@ impl World {
         Ok(())
     }
 
-    fn links(&self, active: Rev, dir: &str) -> Result<(), TestCaseError> {
-        let bin = |dir: &str, name: &str| Entry::Link(Path::new(VERSIONS_DIR).join(dir).join("bin").join(name));
+    fn links(&self, active: Rev, dir: &VersionDir) -> Result<(), TestCaseError> {
+        let bin = |dir: &VersionDir, name: &str| Entry::Link(Path::new(VERSIONS_DIR).join(dir).join("bin").join(name));
         let wanted: BTreeSet<String> = active.binaries().into_iter().filter(|name| name != "teleport-update").collect();
         for name in &wanted {
             let found = self.host.files.get(&Path::new(LINK_DIR).join(name));
@@ -586,7 +587,7 @@ impl World {
         // Our own link: the active version's updater, else any that speaks our protocol.
         let updater = self.host.link_dir_of(&Path::new(LINK_DIR).join("teleport-update"));
         match updater {
-            Some(found) if active.has_updater() => prop_assert_eq!(found, dir),
+            Some(found) if active.has_updater() => prop_assert_eq!(&found, dir),
             Some(found) => prop_assert!(self.host.versions[&found].rev.has_updater(), "a foreign updater is linked"),
             None => prop_assert!(!active.has_updater(), "no updater is linked"),
         }

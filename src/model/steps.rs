@@ -5,8 +5,9 @@ use std::path::Path;
 use super::host::{Act, Entry, Host, Kept, UNIT_FILE, VERSIONS_DIR, Version, fails, node_of};
 use super::world::{Nature, Rev};
 use crate::execute::journal::{Journal, Note, Record};
-use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step, UNMANAGED};
+use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step};
 use crate::report::Code;
+use crate::store::{UNMANAGED, VersionDir};
 
 impl Host {
     /// Does `step`.
@@ -103,7 +104,7 @@ impl Host {
         self.tick()
     }
 
-    fn fetch(&mut self, rev: Rev, dir: &str) -> Act {
+    fn fetch(&mut self, rev: Rev, dir: &VersionDir) -> Act {
         let Some(&nature) = self.published.get(&rev) else {
             return fails(Code::ArchiveMissing, "there is no archive");
         };
@@ -123,7 +124,7 @@ impl Host {
             self.tick()?;
         }
         let kept = self.versions.remove(dir).map(|there| (there.backup, there.evidence)).unwrap_or_default();
-        self.versions.insert(dir.to_owned(), Version { backup: kept.0, evidence: kept.1, ..unpacked });
+        self.versions.insert(dir.clone(), Version { backup: kept.0, evidence: kept.1, ..unpacked });
         self.tick()?;
         self.versions.get_mut(dir).unwrap().marker = true;
         Ok(())
@@ -167,14 +168,14 @@ impl Host {
         self.put(place, &place.was)
     }
 
-    fn snapshot(&mut self, plan: &Plan, dir: &str, failed: bool, proxy: &str) -> Act<Note> {
+    fn snapshot(&mut self, plan: &Plan, dir: &VersionDir, failed: bool, proxy: &str) -> Act<Note> {
         let rev = Rev::of(plan.from.as_ref().or(plan.to.as_ref()).expect("a version"));
         let kept = self.copy(rev, proxy, failed);
         let note = Note { snapshot: kept.backup.id(), ..Note::default() };
         self.tick()?;
         match self.versions.get_mut(dir) {
             Some(version) => version.backup = Some(kept),
-            None if dir == UNMANAGED => self.unmanaged = Some(kept),
+            None if dir.is_unmanaged() => self.unmanaged = Some(kept),
             None => panic!("a snapshot in {dir}, which is no version"),
         }
         self.tick()?;
@@ -182,7 +183,7 @@ impl Host {
     }
 
     /// The snapshot in `dir`.
-    fn kept(&self, dir: &str) -> Act<&Kept> {
+    fn kept(&self, dir: &VersionDir) -> Act<&Kept> {
         let kept = match self.versions.get(dir) {
             Some(version) => version.backup.as_ref(),
             None => self.unmanaged.as_ref(),
@@ -190,7 +191,7 @@ impl Host {
         kept.map_or_else(|| fails(Code::BackupMissing, "no snapshot"), Ok)
     }
 
-    fn database_back(&mut self, evidence: Option<&str>, journal: &mut Journal) -> Act {
+    fn database_back(&mut self, evidence: Option<&VersionDir>, journal: &mut Journal) -> Act {
         let Some(id) = journal.snapshot() else { return Ok(()) };
         let plan = journal.opening()?.plan.clone();
         let from = plan.switch.iter().find_map(|step| match step {

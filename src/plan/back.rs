@@ -8,7 +8,7 @@ use super::{Database, Direction, Facts, Node, Part, Placement, Plan, ServiceActi
 ///
 /// Our unit stays where none stood: the one that started the agent went with its package.
 pub(crate) fn back(facts: &Facts, done: &Plan) -> Option<Plan> {
-    let (fallen, from) = (done.to_dir.clone()?, done.snapshot_dir()?.to_owned());
+    let (fallen, from) = (done.to_dir.clone()?, done.snapshot_dir()?.clone());
     let agent = done.switch.iter().find_map(|step| match step {
         Step::Switch { place, .. } => Some(turned(place)),
         _ => None,

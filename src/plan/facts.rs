@@ -1,10 +1,11 @@
-//! What a plan is made from. Gathered by `command::survey`, and again under the lock.
+//! What a plan is made from. Gathered by `inspect`, and again under the lock.
 
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
 use super::step::{Node, Part};
+use crate::store::VersionDir;
 use crate::store::contents::UPDATERS;
 use protocol::Revision;
 
@@ -50,9 +51,9 @@ pub(crate) struct Facts {
     pub keep: u32,
     /// Directories (names below the versions directory) that live processes of root, the agent's user, or whoever else could
     /// open its database, run from.
-    pub in_use: Vec<String>,
+    pub in_use: Vec<VersionDir>,
     /// The same of all other users' processes.
-    pub in_use_by_others: Vec<String>,
+    pub in_use_by_others: Vec<VersionDir>,
     /// Packages to be removed by `enable`.
     pub packages: Vec<String>,
     /// Files of the Go updater to be set aside, with the place where they will be kept.
@@ -80,7 +81,7 @@ pub(crate) struct Installed {
     /// What it is.
     pub revision: Revision,
     /// Its directory's name.
-    pub dir: String,
+    pub dir: VersionDir,
     /// The marker is there, and names the archive.
     pub marker: Option<String>,
     /// Sizes and modes fit the manifest.
@@ -228,16 +229,13 @@ impl Facts {
 
     /// The directory for `revision`: its present one, else `<VERSION>`, else `<VERSION>_<edition>` where another
     /// edition has that name (SPEC §1).
-    pub(crate) fn dir_for(&self, revision: &Revision) -> String {
+    pub(crate) fn dir_for(&self, revision: &Revision) -> VersionDir {
         if let Some(installed) = self.find(revision) {
             return installed.dir.clone();
         }
-        let plain = revision.version.to_string();
-        if self.installed.iter().any(|installed| installed.dir == plain) {
-            format!("{plain}_{}", revision.edition)
-        } else {
-            plain
-        }
+        let [by_version, by_edition] = VersionDir::candidates(revision);
+        let is_taken = self.installed.iter().any(|installed| installed.dir == by_version);
+        if is_taken { by_edition } else { by_version }
     }
 
     /// What stands under `name` in the link directory.
@@ -246,7 +244,7 @@ impl Facts {
     }
 
     /// The link target of `file` (`bin/…`) in the version directory `dir`.
-    pub(crate) fn target(&self, dir: &str, file: &str) -> PathBuf {
+    pub(crate) fn target(&self, dir: &VersionDir, file: &str) -> PathBuf {
         self.versions.join(dir).join(file)
     }
 
@@ -257,13 +255,12 @@ impl Facts {
     }
 
     /// The directory name that a link of ours leads to.
-    pub(crate) fn dir_of_link(&self, target: &Path) -> Option<String> {
-        let rest = target.strip_prefix(&self.versions).ok()?;
-        Some(rest.components().next()?.as_os_str().to_string_lossy().into_owned())
+    pub(crate) fn dir_of_link(&self, target: &Path) -> Option<VersionDir> {
+        VersionDir::of_path(target, &self.versions)
     }
 
     /// The directory that the `teleport` link leads to.
-    pub(crate) fn linked_dir(&self) -> Option<String> {
+    pub(crate) fn linked_dir(&self) -> Option<VersionDir> {
         match self.node("teleport") {
             Node::Link(target) => self.dir_of_link(&target),
             _ => None,

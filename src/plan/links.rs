@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use super::OWN_MARK;
 use super::facts::{Facts, Installed, Name, is_linked, is_updater_name, part_of};
 use super::step::{Node, Part, Placement};
+use crate::store::VersionDir;
 use crate::store::contents::{UNIT, UPDATER, UPDATER_OF_THE_RFD};
 
 /// Names assumed for a version that is not unpacked yet.
 const USUAL_BINARIES: [&str; 4] = ["teleport", "tsh", "tctl", "tbot"];
 
 /// Every link but the agent's, updaters included, also those that already are as they shall be.
-pub(super) fn placements(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Vec<Placement> {
+pub(super) fn placements(facts: &Facts, to_dir: &VersionDir, installed: Option<&Installed>) -> Vec<Placement> {
     // Before the download the damaged copy's names, or the active version's, are the best guess.
-    let guess = facts.installed.iter().find(|known| known.dir == to_dir && !known.binaries.is_empty());
+    let guess = facts.installed.iter().find(|known| known.dir == *to_dir && !known.binaries.is_empty());
     let guess = guess.or_else(|| facts.find(facts.active.as_ref()?)).map(|known| known.binaries.clone());
     let binaries = match installed {
         Some(installed) => installed.binaries.clone(),
@@ -80,7 +81,7 @@ pub(super) fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(Strin
     names.into_iter().map(|name| (name, target.clone())).collect()
 }
 
-pub(super) fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Installed>) -> Option<Placement> {
+pub(super) fn unit_placement(facts: &Facts, to_dir: &VersionDir, installed: Option<&Installed>) -> Option<Placement> {
     let unit = &facts.unit;
     let now = match installed {
         Some(Installed { unit: None, .. }) => return None,
@@ -98,7 +99,7 @@ pub(super) fn unit_placement(facts: &Facts, to_dir: &str, installed: Option<&Ins
 /// it they lead to that file, and one in a directory of units goes: it would have systemd load the version's own unit.
 pub(super) fn enablement_placements<'a>(
     facts: &'a Facts,
-    to_dir: &str,
+    to_dir: &VersionDir,
     installed: Option<&Installed>,
 ) -> impl Iterator<Item = Placement> + 'a {
     let target = if facts.unit.linked { facts.target(to_dir, UNIT) } else { facts.unit.inside.clone() };

@@ -28,10 +28,9 @@ pub use step::Step;
 pub(crate) use step::{Named, Node, Part, Placement};
 pub(crate) use uninstall::uninstall;
 
+use crate::store::VersionDir;
 use protocol::Revision;
 
-/// Where the first snapshot and the plain binaries of an unmanaged agent are kept until the commit (SPEC §5).
-pub(crate) const UNMANAGED: &str = ".unmanaged";
 /// Where what the Go updater left is kept until `uninstall` (SPEC §5).
 pub(crate) const TAKEN_OVER: &str = ".taken-over";
 /// The Go updater's timer, which has the same name as the package's.
@@ -123,7 +122,7 @@ pub struct Plan {
     /// The version to be reached; none for `uninstall`.
     pub to: Option<Revision>,
     /// Its directory's name.
-    pub to_dir: Option<String>,
+    pub to_dir: Option<VersionDir>,
     /// The direction.
     pub direction: Direction,
     /// What happens to the database.
@@ -175,12 +174,12 @@ impl Plan {
             Step::Place(place) | Step::Switch { place, .. } => matches!(place.was, Node::Kept(_)),
             _ => false,
         };
-        self.unmanaged || self.snapshot_dir() == Some(UNMANAGED) || self.switch.iter().any(is_kept)
+        self.unmanaged || self.snapshot_dir().is_some_and(VersionDir::is_unmanaged) || self.switch.iter().any(is_kept)
     }
 
     /// The directory of the version that is left, where this leads back to an agent that is none of ours.
-    pub fn left_by_way_back(&self) -> Option<&str> {
-        self.snapshot_dir().filter(|_| self.to_dir.as_deref() == Some(UNMANAGED))
+    pub fn left_by_way_back(&self) -> Option<&VersionDir> {
+        self.snapshot_dir().filter(|_| self.to_dir.as_ref().is_some_and(VersionDir::is_unmanaged))
     }
 
     /// What the database that is left belongs to, as its snapshot says.
@@ -195,9 +194,9 @@ impl Plan {
     }
 
     /// What has to be downloaded first, and the directory's name.
-    pub fn download(&self) -> Option<(&Revision, &str)> {
+    pub fn download(&self) -> Option<(&Revision, &VersionDir)> {
         self.prepare.iter().find_map(|step| match step {
-            Step::Fetch { revision, dir, .. } => Some((revision, dir.as_str())),
+            Step::Fetch { revision, dir, .. } => Some((revision, dir)),
             _ => None,
         })
     }
@@ -218,9 +217,9 @@ impl Plan {
     }
 
     /// Where the database that is left is saved.
-    pub fn snapshot_dir(&self) -> Option<&str> {
+    pub fn snapshot_dir(&self) -> Option<&VersionDir> {
         self.switch.iter().find_map(|step| match step {
-            Step::Snapshot { dir, .. } => Some(dir.as_str()),
+            Step::Snapshot { dir, .. } => Some(dir),
             _ => None,
         })
     }

@@ -7,8 +7,9 @@ use super::facts::{Facts, Installed, lacks};
 use super::links::{enablement_placements, is_installable, placements, removal, unit_placement};
 use super::step::{Node, Part, Placement, Step};
 use super::strangers::{refuse_strangers, stranger_notes};
-use super::{Database, Direction, Over, Plan, ServiceAction, Target, UNMANAGED, retention};
+use super::{Database, Direction, Over, Plan, ServiceAction, Target, retention};
 use crate::report::Result;
+use crate::store::VersionDir;
 use crate::store::contents::AGENT_FILE;
 use protocol::Revision;
 
@@ -54,7 +55,7 @@ struct Move<'a> {
     database: Database,
     service: ServiceAction,
     /// The directory of the version to be reached.
-    to_dir: String,
+    to_dir: VersionDir,
     /// That version, if it is on the disk as it should be.
     installed: Option<&'a Installed>,
     /// The agent's link.
@@ -237,7 +238,7 @@ impl<'a> Move<'a> {
     }
 
     /// The versions that go; `None` where nothing has moved.
-    fn retired(&self, places: &[Placement]) -> Option<Vec<String>> {
+    fn retired(&self, places: &[Placement]) -> Option<Vec<VersionDir>> {
         let facts = self.facts;
         if self.direction == Direction::Same && !self.switches() {
             return None;
@@ -245,7 +246,7 @@ impl<'a> Move<'a> {
         let retired =
             retention::retire(facts, &self.target.revision, &self.to_dir, self.service != ServiceAction::None);
         // Our own link may move to an older version's updater in this very run.
-        let is_linked = |dir: &String| {
+        let is_linked = |dir: &VersionDir| {
             places.iter().any(|place| match &place.now {
                 Node::Link(target) => facts.dir_of_link(target).as_ref() == Some(dir),
                 _ => false,
@@ -262,14 +263,13 @@ pub(super) fn not_replaced(path: &Path) -> String {
 }
 
 /// Where the database that is left is saved. Not over a version's own snapshot if a newer agent may have written to it.
-pub(super) fn snapshot_place(facts: &Facts, from: Option<&Installed>) -> String {
-    let outside = || UNMANAGED.to_owned();
+pub(super) fn snapshot_place(facts: &Facts, from: Option<&Installed>) -> VersionDir {
     let in_place = facts.stranger_in_place();
     match facts.ran() {
-        Some(ran) if in_place.is_none() => facts.find(ran).map_or_else(outside, |ran| ran.dir.clone()),
-        Some(_) => outside(),
-        None if in_place.is_some_and(|stranger| stranger.revision.is_none()) => outside(),
-        None => from.map_or_else(outside, |from| from.dir.clone()),
+        Some(ran) if in_place.is_none() => facts.find(ran).map_or_else(VersionDir::unmanaged, |ran| ran.dir.clone()),
+        Some(_) => VersionDir::unmanaged(),
+        None if in_place.is_some_and(|stranger| stranger.revision.is_none()) => VersionDir::unmanaged(),
+        None => from.map_or_else(VersionDir::unmanaged, |from| from.dir.clone()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::plan::Node;
 use crate::plan::facts::{Facts, Installed, is_updater_name};
+use crate::store::VersionDir;
 use protocol::Revision;
 
 /// So many versions, the newest, stay for what users run who have nothing to do with the agent, such as a bot's `tbot`:
@@ -10,18 +11,18 @@ const KEPT_FOR_OTHERS: usize = 2;
 
 /// The directories to be removed once `to` (in `to_dir`) is active. If it is `watched`, the version left stays whatever
 /// `keep` says: with `keep: 1` it goes only after the watch, by [`after_watch`].
-pub(crate) fn retire(facts: &Facts, to: &Revision, to_dir: &str, watched: bool) -> Vec<String> {
+pub(crate) fn retire(facts: &Facts, to: &Revision, to_dir: &VersionDir, watched: bool) -> Vec<VersionDir> {
     let last_working = facts.active.as_ref().filter(|active| *active != to).or(facts.previous.as_ref());
     // A version still to be downloaded counts already, so that a plan tells what its run will do.
-    let coming = u32::from(facts.installed.iter().all(|installed| installed.dir != to_dir));
+    let coming = u32::from(facts.installed.iter().all(|installed| installed.dir != *to_dir));
     let keep = if watched { facts.keep.max(2) } else { facts.keep };
     surplus(facts, keep - coming.min(keep), |installed| {
-        installed.dir == to_dir || (keep > 1 && Some(&installed.revision) == last_working)
+        installed.dir == *to_dir || (keep > 1 && Some(&installed.revision) == last_working)
     })
 }
 
 /// The directories to be removed when the active version has stood its watch.
-pub(crate) fn after_watch(facts: &Facts) -> Vec<String> {
+pub(crate) fn after_watch(facts: &Facts) -> Vec<VersionDir> {
     let (Some(active), Some(linked)) = (&facts.active, facts.linked_dir()) else {
         return Vec::new();
     };
@@ -36,17 +37,17 @@ pub(crate) fn after_watch(facts: &Facts) -> Vec<String> {
 
 /// Everything but what `needed` names, what links or processes use, and the newest up to `keep` in all. Of what only other
 /// users' processes use the newest [`KEPT_FOR_OTHERS`] stay.
-fn surplus(facts: &Facts, keep: u32, needed: impl Fn(&Installed) -> bool) -> Vec<String> {
-    let linked: Vec<String> = facts
+fn surplus(facts: &Facts, keep: u32, needed: impl Fn(&Installed) -> bool) -> Vec<VersionDir> {
+    let linked: Vec<VersionDir> = facts
         .links()
         .filter_map(|node| match node {
             Node::Link(target) => facts.dir_of_link(target),
             _ => None,
         })
         .collect();
-    let is_updater_source = |dir: &str| {
+    let is_updater_source = |dir: &VersionDir| {
         facts.names.iter().any(|name| match &name.node {
-            Node::Link(target) => is_updater_name(&name.name) && facts.dir_of_link(target).as_deref() == Some(dir),
+            Node::Link(target) => is_updater_name(&name.name) && facts.dir_of_link(target).as_ref() == Some(dir),
             _ => false,
         })
     };

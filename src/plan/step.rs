@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::store::VersionDir;
 use protocol::Revision;
 
 /// What stands, or shall stand, under a name.
@@ -56,7 +57,7 @@ pub enum Step {
         /// What.
         revision: Revision,
         /// Its directory below the versions directory.
-        dir: String,
+        dir: VersionDir,
         /// From where.
         url: String,
         /// Size of the archive where known, bytes.
@@ -65,7 +66,7 @@ pub enum Step {
     /// Hash an installed version against its manifest. Changes nothing.
     Verify {
         /// Its directory below the versions directory.
-        dir: String,
+        dir: VersionDir,
     },
     /// Note how the agent was; undone by bringing it back to that.
     RecordAgent {
@@ -77,12 +78,12 @@ pub enum Step {
     /// Link the live database to where its snapshot will be, beside the running agent. Undone by removing the link.
     PrepareSnapshot {
         /// The version's directory, or `.unmanaged`.
-        dir: String,
+        dir: VersionDir,
     },
     /// Copy the database that is left into `<dir>/backup`.
     Snapshot {
         /// The version's directory, or `.unmanaged`.
-        dir: String,
+        dir: VersionDir,
         /// With the agent stopped: a restore follows, and after the start `describe` and `install`. Else beside the
         /// running one, whole.
         stopped: bool,
@@ -93,7 +94,7 @@ pub enum Step {
     /// Check and describe what the stopped snapshot took.
     Describe {
         /// The version's directory, or `.unmanaged`.
-        dir: String,
+        dir: VersionDir,
         /// The version has failed: its snapshot is never restored by itself.
         #[serde(default)]
         failed: bool,
@@ -101,26 +102,26 @@ pub enum Step {
     /// Put the described snapshot in the place of the version's earlier one.
     Install {
         /// The version's directory, or `.unmanaged`.
-        dir: String,
+        dir: VersionDir,
     },
     /// Copy the snapshot to be restored beside the live database. Undone by removing the copy.
     PrepareRestore {
         /// The version's directory.
-        dir: String,
+        dir: VersionDir,
     },
     /// Stop the agent and prove it. Undone by `record_agent`.
     Stop,
     /// Put the prepared database in place. Undone by restoring this run's snapshot.
     Restore {
         /// The version's directory whose snapshot it is.
-        dir: String,
+        dir: VersionDir,
     },
     /// Move the `teleport` link: from here on undo restores this run's snapshot with the agent stopped.
     Switch {
         /// The link.
         place: Placement,
         /// Where the failed version's database is kept as evidence.
-        evidence: String,
+        evidence: VersionDir,
     },
     /// Have systemd read its units again.
     DaemonReload,
@@ -188,7 +189,7 @@ pub enum Step {
     /// Remove a directory of the versions directory.
     Retire {
         /// Its name.
-        dir: String,
+        dir: VersionDir,
     },
 }
 
@@ -281,11 +282,11 @@ impl Step {
             | Step::Install { dir }
             | Step::PrepareRestore { dir }
             | Step::Restore { dir }
-            | Step::Retire { dir } => named.words.push(dir),
+            | Step::Retire { dir } => named.words.push(dir.as_str()),
             Step::Place(place) => named.add(place),
             Step::Switch { place, evidence } => {
                 named.add(place);
-                named.words.push(evidence);
+                named.words.push(evidence.as_str());
             }
             Step::Reassert { places, enabled: _, running: _ } => places.iter_mut().for_each(|place| named.add(place)),
             Step::KeepLink { path, kept } | Step::SetAside { path, kept } => named.paths.extend([path, kept]),

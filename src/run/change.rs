@@ -23,6 +23,7 @@ use crate::run::record;
 use crate::run::recovery;
 use crate::run::scope;
 use crate::service::Service;
+use crate::store::VersionDir;
 use crate::store::contents::UNIT;
 use crate::store::manifest;
 use protocol::{Arch, Revision};
@@ -198,7 +199,7 @@ pub(crate) type Fetched = Option<(Staged, Terms, Download)>;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     revision: Revision,
-    dir: String,
+    dir: VersionDir,
     arch: Arch,
     insecure: bool,
     /// The settings of a download, all others as they are by default.
@@ -213,7 +214,7 @@ impl Terms {
         let of_downloads = Spec { base_url, public_key, ca, components, https_proxy, http_proxy, ..Spec::default() };
         Some(Self {
             revision: revision.clone(),
-            dir: dir.to_owned(),
+            dir: dir.clone(),
             arch: cluster_client::arch(context),
             insecure: context.global.insecure || spec.insecure,
             spec: Spec { no_proxy, ..of_downloads },
@@ -224,8 +225,9 @@ impl Terms {
 /// Downloads what `order` says, without the lock. `None`: another run did so meanwhile.
 fn download(context: &mut Context, request: &RunRequest<'_>, order: Order) -> Result<Fetched> {
     let Some((revision, dir)) = order.plan.download() else { return Ok(None) };
-    let begun =
-        Download::begin(&context.lock_path(), dir, context.lock_wait(request.command), &|| context.signals.cancelled());
+    let begun = Download::begin(&context.lock_path(), dir.as_str(), context.lock_wait(request.command), &|| {
+        context.signals.cancelled()
+    });
     let failed = match begun {
         Ok(None) => return Ok(None),
         Ok(Some(lock)) => {

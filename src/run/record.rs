@@ -15,6 +15,7 @@ use crate::execute::journal::{Journal, Record};
 use crate::host::machine;
 use crate::plan::{Plan, Step, decide};
 use crate::report::{Code, Error, Result};
+use crate::store::VersionDir;
 use protocol::Revision;
 
 /// Interruptions of one target before it is refused: a version that takes the host down with it must not do so for
@@ -104,11 +105,11 @@ fn move_kept_database(status: &mut Status, plan: &Plan, now: Timestamp) {
             note_kept_database(status, &rows.revision, version_dir, true);
         }
     }
-    let retired: Vec<&str> = plan
+    let retired: Vec<&VersionDir> = plan
         .after
         .iter()
         .filter_map(|step| match step {
-            Step::Retire { dir } => Some(dir.as_str()),
+            Step::Retire { dir } => Some(dir),
             _ => None,
         })
         .collect();

@@ -49,7 +49,7 @@ pub(crate) fn sweep(context: &Context) {
             }
         }
     }
-    tell(context.stop_proof().and_then(|proof| restore::discard(&proof.database)));
+    tell(context.data_dir().and_then(|dir| restore::discard(&context.layout.database(&dir))));
 }
 
 /// Read-only commands only tell of it.

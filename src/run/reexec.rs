@@ -19,6 +19,7 @@ use crate::inspect;
 use crate::report::Result;
 use crate::run::record;
 use crate::run::recovery;
+use crate::store::VersionDir;
 use crate::store::manifest::Manifest;
 
 /// Exit statuses that stand whatever else the child said: done, usage, `--err-if-should-update-now`, another run's lock.
@@ -138,8 +139,8 @@ fn active_updater(context: &Context) -> Option<PathBuf> {
     let mut updates = Updates::read(&context.layout.config_file()).ok()?;
     inspect::believe_links(context, &mut updates).ok()?;
     let version = updates.spec().active_version.as_ref()?;
-    let plain = version.to_string();
-    let dirs = [updates.spec().active_edition.map(|edition| format!("{plain}_{edition}")), Some(plain.clone())];
+    let by_edition = updates.spec().active_edition.map(|edition| VersionDir::of_edition(version, edition));
+    let dirs = [by_edition, Some(VersionDir::of_version(version))];
     let (dir, manifest) = dirs.into_iter().flatten().find_map(|dir| {
         let dir = context.layout.versions.join(dir);
         let manifest = Manifest::read(&dir).ok()?;

@@ -75,8 +75,8 @@ fn check_whole(context: &Context, done: &Plan, watch: &Watch) -> Result<()> {
             return Err(gone(format!("{} was changed meanwhile", place.path.display())));
         }
     }
-    let dir = done.snapshot_dir().unwrap_or_default();
-    let snapshot = directory::of(&context.layout.versions.join(dir));
+    let versions = &context.layout.versions;
+    let snapshot = directory::of(&done.snapshot_dir().map_or_else(|| versions.clone(), |dir| versions.join(dir)));
     match Backup::read(&snapshot)? {
         Some(backup) if backup.id() == watch.snapshot => backup::check_bytes(&snapshot, &backup),
         _ => Err(gone(format!("{} is not the database backup that the update made", snapshot.display()))),

@@ -5,13 +5,13 @@
 //! lengthen a look, or keep it from ending. A look that fails is an error, never an empty one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::database;
-use crate::host::machine;
 use crate::host::process::{self, Access, FIRST, Open, Process, Reach, Watched};
 use crate::host::session::{self, unit_of};
+use crate::host::{Layout, machine};
 use crate::report::{Code, Error, Result};
 use crate::store::contents::AGENT;
 
@@ -42,6 +42,17 @@ pub struct StopProof {
 }
 
 impl StopProof {
+    /// That of the installation in `layout`, whose agent has its data in `data_dir`; of a running system.
+    pub fn of(layout: &Layout, data_dir: &Path) -> Self {
+        Self {
+            versions_dir: layout.versions.clone(),
+            plain_binary: Some(layout.link_dir.join(AGENT)),
+            database: layout.database(data_dir),
+            at_boot: false,
+            unit: layout.unit.clone(),
+        }
+    }
+
     /// The processes that could open the database and have it open, run a binary of ours, or are in the unit's control
     /// group.
     ///

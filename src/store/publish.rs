@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::VersionDir;
 use super::manifest::{self, Manifest};
 use crate::host::{durable, lock, ownership, trust};
 use crate::report::{IoContext, Result};
@@ -76,7 +77,7 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
 }
 
 /// Removes a version: out of sight by one rename, so that a crash never leaves half of one under its name.
-pub(crate) fn retire(versions: &Path, dir: &str) -> Result<()> {
+pub(crate) fn retire(versions: &Path, dir: &VersionDir) -> Result<()> {
     let from = versions.join(dir);
     // What is left of a removal that was cut short goes in any case.
     let to = durable::free_name(&versions.join(format!("{RETIRED_PREFIX}{dir}")))?;
@@ -111,7 +112,7 @@ pub(crate) fn sweep(versions: &Path) -> Result<()> {
 }
 
 /// Where a version for `dir` is staged: nothing is there. What cannot be removed of an earlier run keeps its name.
-pub(crate) fn staging(versions: &Path, dir: &str) -> Result<PathBuf> {
+pub(crate) fn staging(versions: &Path, dir: &VersionDir) -> Result<PathBuf> {
     durable::free_name(&versions.join(format!("{STAGING_PREFIX}{dir}")))
 }
 
@@ -290,10 +291,10 @@ mod tests {
         bed.write("1.0.0/bin/teleport", "x");
         bed.write(".retired-1.0.0/bin/teleport", "x");
         bed.write("2.0.0/bin/teleport", "x");
-        retire(bed.dir.path(), "1.0.0").unwrap();
+        retire(bed.dir.path(), &"1.0.0".into()).unwrap();
         assert_eq!(bed.names(), ["2.0.0"]);
         bed.write(".retired-1.0.0/bin/teleport", "x");
-        retire(bed.dir.path(), "1.0.0").unwrap();
+        retire(bed.dir.path(), &"1.0.0".into()).unwrap();
         assert_eq!(bed.names(), ["2.0.0"]);
     }
 

@@ -3,7 +3,6 @@
 mod report;
 
 use std::io::IsTerminal;
-use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,7 +21,7 @@ use crate::plan::decide::{self, Decision, Request};
 use crate::report::{Code, Result};
 use crate::run::cluster_client;
 use crate::store::manifest::Manifest;
-use crate::store::publish;
+use crate::store::{VersionDir, publish};
 use protocol::Revision;
 use protocol::find::Directive;
 use report::{Held, StatusReport};
@@ -200,7 +199,7 @@ fn running(context: &Context, updates: &Updates) -> Option<(bool, Option<String>
         .and_then(|process| process.exe);
     let version = exe.and_then(|exe| {
         let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;
-        version_in(context, dir.as_os_str().to_str()?)
+        version_in(context, &VersionDir::named(dir.as_os_str().to_str()?))
     });
     Some((state.running, version))
 }
@@ -209,12 +208,12 @@ fn running(context: &Context, updates: &Updates) -> Option<(bool, Option<String>
 fn linked(context: &Context) -> Option<String> {
     let target = std::fs::read_link(context.layout.link_dir.join("teleport")).ok()?;
     let rest = target.strip_prefix(context.layout.inside(&context.layout.versions)).ok()?;
-    version_in(context, rest.components().next()?.as_os_str().to_str()?)
+    version_in(context, &VersionDir::named(rest.components().next()?.as_os_str().to_str()?))
 }
 
-fn version_in(context: &Context, dir: &str) -> Option<String> {
-    let manifest = Manifest::read(&context.layout.versions.join(Path::new(dir)));
-    manifest.map(|manifest| manifest.version.to_string()).ok().or_else(|| Some(dir.split('_').next()?.to_owned()))
+fn version_in(context: &Context, dir: &VersionDir) -> Option<String> {
+    let manifest = Manifest::read(&context.layout.versions.join(dir));
+    Some(manifest.map_or_else(|_| dir.parts().0.to_owned(), |manifest| manifest.version.to_string()))
 }
 
 /// YAML of a value whose strings are all quoted as JSON does, which is YAML too.

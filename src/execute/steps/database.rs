@@ -12,20 +12,21 @@ use crate::database::backup::DATABASE_FILE;
 use crate::database::{self, AtRest, Backup, Content, Pace, StatData, Subject, directory, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, fingerprint};
-use crate::plan::{Database, Placement, Plan, Step, UNMANAGED};
+use crate::plan::{Database, Placement, Plan, Step};
 use crate::report::{Code, Error, Result};
 use crate::service::StopProof;
+use crate::store::VersionDir;
 use protocol::Revision;
 
 /// Links the live database to where its snapshot will be, beside the running agent.
-pub(in crate::execute) fn prepare(site: &Site<'_>, dir: &str) -> Result<()> {
+pub(in crate::execute) fn prepare(site: &Site<'_>, dir: &VersionDir) -> Result<()> {
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     database::link_ahead(&site.database(), &directory::new_in(&version_dir)).map(|_| ())
 }
 
 /// Takes the stopped agent's database, which a restore replaces next. Read, hashed and described it is later.
-pub(in crate::execute) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
+pub(in crate::execute) fn take(site: &Site<'_>, plan: &Plan, dir: &VersionDir, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
     let host = fingerprint::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
@@ -46,7 +47,7 @@ pub(in crate::execute) fn take(site: &Site<'_>, plan: &Plan, dir: &str, failed: 
 
 /// Copies the database that is left beside the running agent. Its identity goes into the journal: undo asks for nothing
 /// else.
-pub(in crate::execute) fn snapshot(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
+pub(in crate::execute) fn snapshot(site: &Site<'_>, plan: &Plan, dir: &VersionDir, failed: bool) -> Result<Note> {
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     let new = directory::new_in(&version_dir);
@@ -81,7 +82,7 @@ pub(in crate::execute) fn subject<'a>(
 }
 
 /// Checks, hashes and describes what was taken.
-pub(in crate::execute) fn describe(site: &Site<'_>, plan: &Plan, dir: &str, failed: bool) -> Result<Note> {
+pub(in crate::execute) fn describe(site: &Site<'_>, plan: &Plan, dir: &VersionDir, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
     let host = fingerprint::agent_uuid(&site.data_dir)?;
     let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
@@ -102,7 +103,7 @@ pub(in crate::execute) fn warn_of_damage(site: &Site<'_>, damage: &Error) {
 
 /// Puts the prepared database of `dir` in the place of the one that was left, or removes that where the snapshot says that
 /// there was none.
-pub(in crate::execute) fn replace(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
+pub(in crate::execute) fn replace(site: &Site<'_>, plan: &Plan, dir: &VersionDir) -> Result<()> {
     let snapshot = directory::of(&site.version_dir(dir));
     let is_absent = Backup::read(&snapshot)?.is_some_and(|backup| backup.content == Content::Absent);
     let db = site.database();
@@ -134,7 +135,7 @@ enum Back {
 /// kept as evidence in `evidence`. `link`: the agent's, where it may lead to the new version.
 pub(in crate::execute) fn put_back(
     site: &Site<'_>,
-    evidence: &str,
+    evidence: &VersionDir,
     link: Option<&Placement>,
     journal: &mut Journal,
 ) -> Result<()> {
@@ -294,7 +295,12 @@ fn check_whole(from: &Path, prepared: &restore::Prepared, left: Option<StatData>
 /// Keeps what was written to the database that was put in the place of the one that was left. Nothing is there to be kept
 /// while it is the file that the restore has put there, or that was kept before. The journal then tells the file that goes
 /// from the one that comes, `prepared`: a swap that was cut short is known by them.
-fn keep_written(site: &Site<'_>, evidence: &str, prepared: &restore::Prepared, journal: &mut Journal) -> Result<()> {
+fn keep_written(
+    site: &Site<'_>,
+    evidence: &VersionDir,
+    prepared: &restore::Prepared,
+    journal: &mut Journal,
+) -> Result<()> {
     let db = site.database();
     let plan = journal.opening()?.plan.clone();
     let restored = noted(journal, |step| matches!(step, Step::PrepareRestore { .. }))?;
@@ -320,7 +326,7 @@ fn keep_written(site: &Site<'_>, evidence: &str, prepared: &restore::Prepared, j
 }
 
 /// Keeps what the failed version wrote (SPEC §6, rows), unless that would replace a snapshot that is still needed.
-fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &str) -> Result<()> {
+fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &VersionDir) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let new = directory::new_in(&version_dir);
     let host = fingerprint::agent_uuid(&site.data_dir)?;
@@ -373,13 +379,13 @@ pub(in crate::execute) fn installed(site: &Site<'_>, journal: &Journal) -> Resul
 
 /// Undoes the snapshot in `dir`: its database is back. What is only in it stays, where evidence is kept: a log that could
 /// not be brought into the database, or a file that is not whole.
-pub(in crate::execute) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str) -> Result<()> {
+pub(in crate::execute) fn put_away(site: &Site<'_>, journal: &Journal, dir: &VersionDir) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let (new, db) = (directory::new_in(&version_dir), site.database());
     // A second name of the live file would change with it.
     database::unlink_shared(&new, &db)?;
     let file = new.join(DATABASE_FILE);
-    if left_file(journal)?.is_some() && dir != UNMANAGED {
+    if left_file(journal)?.is_some() && !dir.is_unmanaged() {
         let is_linked = journal.snapshot() == Some(SnapshotId::Linked) && durable::exists(&file)?;
         if database::has_log(&file) || (is_linked && !database::is_whole(&file)) {
             tell_kept(site, &directory::set_aside(&version_dir, &new)?);
@@ -394,17 +400,17 @@ pub(in crate::execute) fn put_away(site: &Site<'_>, journal: &Journal, dir: &str
 /// when the way back goes.
 pub(in crate::execute) fn keep_returned(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let Some(left) = plan.left_by_way_back() else { return Ok(()) };
-    let asides = directory::asides(&site.version_dir(UNMANAGED))?;
+    let asides = directory::asides(&site.version_dir(&VersionDir::unmanaged()))?;
     asides.iter().try_for_each(|aside| directory::set_aside(&site.version_dir(left), aside).map(|_| ()))
 }
 
 /// After a commit: the database of a version that has no directory of its own (any more) goes where it stays. Where the
 /// live one was kept only a damaged one: it will be written to, and what there was may be all there is to recover from.
 pub(in crate::execute) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
-    let taken = directory::of(&site.version_dir(UNMANAGED));
+    let taken = directory::of(&site.version_dir(&VersionDir::unmanaged()));
     let Some(to) = &plan.to_dir else { return Ok(()) };
     // The way back restores what is kept there.
-    if to == UNMANAGED || !durable::exists(&taken.join(DATABASE_FILE))? {
+    if to.is_unmanaged() || !durable::exists(&taken.join(DATABASE_FILE))? {
         return Ok(());
     }
     if plan.database != Database::Restore && !Backup::is_failed(&taken)? {

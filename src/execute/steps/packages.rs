@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::super::Site;
 use super::files::{look, put};
 use crate::host::{durable, package};
-use crate::plan::{Placement, UNMANAGED};
+use crate::plan::Placement;
 use crate::report::Result;
 use crate::service::Service;
+use crate::store::UNMANAGED;
 
 /// How long a package manager that is at work is waited for, seconds: unattended upgrades take minutes.
 const PACKAGE_LOCK: Duration = Duration::from_secs(300);

@@ -4,9 +4,9 @@ use super::super::Site;
 use crate::database::evidence;
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::Manifest;
-use crate::store::publish;
+use crate::store::{VersionDir, publish};
 
-pub(in crate::execute) fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
+pub(in crate::execute) fn verify(site: &Site<'_>, dir: &VersionDir) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let differences = Manifest::read(&version_dir)?.verify(&version_dir)?;
     match differences.first() {
@@ -24,7 +24,7 @@ pub(in crate::execute) fn verify(site: &Site<'_>, dir: &str) -> Result<()> {
 }
 
 /// Removes a version, but not yet what failed runs of it wrote.
-pub(in crate::execute) fn retire(site: &Site<'_>, dir: &str) -> Result<()> {
+pub(in crate::execute) fn retire(site: &Site<'_>, dir: &VersionDir) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let (stays, goes): (Vec<_>, Vec<_>) =
         evidence::of(&version_dir)?.into_iter().partition(|place| evidence::is_kept(place, site.host.now()));

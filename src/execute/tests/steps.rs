@@ -8,7 +8,7 @@ use super::super::steps::files::*;
 use super::super::steps::packages::PACKAGE_COPIES;
 use super::*;
 use crate::database::SnapshotId;
-use crate::plan::UNMANAGED;
+use crate::store::UNMANAGED;
 use durable::{keep, put_back};
 
 const TEXT: &str = "[Unit]\n";

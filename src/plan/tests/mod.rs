@@ -26,7 +26,7 @@ fn unusable() -> Snapshot {
 fn installed(version: &str, snapshot: Snapshot) -> Installed {
     Installed {
         revision: revision(version),
-        dir: version.to_owned(),
+        dir: version.into(),
         marker: Some("0".repeat(64)),
         intact: true,
         binaries: vec!["tbot".into(), "teleport".into(), "tsh".into()],
@@ -251,7 +251,7 @@ fn another_edition_of_the_same_version_keeps_the_database_and_gets_its_own_direc
     let wanted = Target { revision: Revision { edition: Edition::Enterprise, ..revision("1.0.0") }, ..target("1.0.0") };
     let plan = move_to(&facts, &wanted).unwrap();
     assert_eq!((plan.direction, plan.database), (Direction::EditionSwitch, Database::Keep));
-    assert_eq!(plan.to_dir.as_deref(), Some("1.0.0_enterprise"));
+    assert_eq!(plan.to_dir, Some("1.0.0_enterprise".into()));
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn a_version_that_our_own_link_moves_to_is_not_retired_by_the_same_run() {
 #[test]
 fn a_commit_keeps_the_current_and_the_last_working_version_and_retires_the_rest() {
     let versions = ["1.0.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec();
-    let retired = |facts: &Facts| -> Vec<String> {
+    let retired = |facts: &Facts| -> Vec<VersionDir> {
         move_to(facts, &target("3.0.0"))
             .unwrap()
             .after
@@ -421,8 +421,8 @@ fn a_commit_keeps_the_current_and_the_last_working_version_and_retires_the_rest(
 fn what_other_users_run_keeps_the_newest_of_their_versions_and_never_fills_the_disk() {
     let names = ["1.0.0", "2.0.0", "3.0.0", "4.0.0", "5.0.0", "6.0.0"];
     let mut facts = host("5.0.0", names.map(|version| installed(version, unusable())).to_vec());
-    let retired = |facts: &Facts| retention::retire(facts, &revision("6.0.0"), "6.0.0", true);
-    facts.in_use_by_others = names.map(str::to_owned).to_vec();
+    let retired = |facts: &Facts| retention::retire(facts, &revision("6.0.0"), &"6.0.0".into(), true);
+    facts.in_use_by_others = names.map(VersionDir::from).to_vec();
     assert_eq!(retired(&facts), ["2.0.0", "1.0.0"]);
     facts.in_use = vec!["1.0.0".into()];
     assert_eq!(retired(&facts), ["2.0.0"], "the agent's own stays however old it is");
@@ -433,7 +433,7 @@ fn what_other_users_run_keeps_the_newest_of_their_versions_and_never_fills_the_d
 #[test]
 fn what_a_link_leads_to_stays_whoever_made_it_and_whichever_link_it_is() {
     let versions = ["1.0.0", "1.1.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec();
-    let retired = |facts: &Facts| retention::retire(facts, &revision("3.0.0"), "3.0.0", true);
+    let retired = |facts: &Facts| retention::retire(facts, &revision("3.0.0"), &"3.0.0".into(), true);
     let mut facts = host("2.0.0", versions);
     assert_eq!(retired(&facts), ["1.1.0", "1.0.0"]);
     let leads_to = |name: &str, dir: &str| Name {
@@ -450,14 +450,14 @@ fn what_a_link_leads_to_stays_whoever_made_it_and_whichever_link_it_is() {
     assert_eq!(retired(&facts), ["1.1.0"], "what systemctl enable made");
     // The version left is linked as well, and goes all the same where nothing is to be kept and nothing watched.
     facts.keep = 1;
-    assert_eq!(retention::retire(&facts, &revision("3.0.0"), "3.0.0", false), ["2.0.0", "1.1.0"]);
+    assert_eq!(retention::retire(&facts, &revision("3.0.0"), &"3.0.0".into(), false), ["2.0.0", "1.1.0"]);
 }
 
 #[test]
 fn a_version_still_to_be_downloaded_counts_already() {
     let versions = ["1.0.0", "2.0.0"].map(|version| installed(version, unusable())).to_vec();
     let mut facts = host("2.0.0", versions);
-    let retired = |facts: &Facts| retention::retire(facts, &revision("3.0.0"), "3.0.0", true);
+    let retired = |facts: &Facts| retention::retire(facts, &revision("3.0.0"), &"3.0.0".into(), true);
     assert_eq!(retired(&facts), ["1.0.0"]);
     facts.keep = 3;
     assert!(retired(&facts).is_empty());
@@ -468,7 +468,7 @@ fn a_repair_in_place_keeps_the_last_working_version_and_not_a_newer_one_that_was
     let versions = ["1.0.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec();
     let mut facts = host("2.0.0", versions);
     facts.previous = Some(revision("1.0.0"));
-    assert_eq!(retention::retire(&facts, &revision("2.0.0"), "2.0.0", true), ["3.0.0"]);
+    assert_eq!(retention::retire(&facts, &revision("2.0.0"), &"2.0.0".into(), true), ["3.0.0"]);
 }
 
 #[test]
@@ -529,7 +529,7 @@ fn an_undo_is_told_in_the_words_of_its_step() {
 #[test]
 fn a_plan_tells_what_it_downloads_what_it_keeps_of_others_and_while_what_the_agent_stands_still() {
     let upgrade = move_to(&host("1.0.0", vec![installed("1.0.0", unusable())]), &target("2.0.0")).unwrap();
-    assert_eq!(upgrade.download(), Some((&revision("2.0.0"), "2.0.0")));
+    assert_eq!(upgrade.download(), Some((&revision("2.0.0"), &"2.0.0".into())));
     assert!(upgrade.fetches() && !upgrade.keeps_unmanaged());
     assert_eq!(upgrade.downtime(), 0..0);
     let versions = vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())];

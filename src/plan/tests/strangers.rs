@@ -45,7 +45,7 @@ fn one_that_tells_nothing_makes_way_for_an_operators_command_alone() {
     let facts = with(stranger(None, true));
     assert_eq!(refused(&facts, &over("2.0.0", Over::Told)), Some(Code::PathTaken));
     let plan = move_to(&facts, &over("2.0.0", Over::Foreign)).unwrap();
-    assert_eq!((plan.snapshot_dir(), plan.unmanaged), (Some(UNMANAGED), true));
+    assert_eq!((plan.snapshot_dir(), plan.unmanaged), (Some(&VersionDir::unmanaged()), true));
     let running = with(stranger(None, false));
     assert_eq!(refused(&running, &over("2.0.0", Over::Told)), None, "what runs beside our link is not replaced");
 }
@@ -54,16 +54,16 @@ fn one_that_tells_nothing_makes_way_for_an_operators_command_alone() {
 fn a_snapshot_is_labelled_with_what_has_written_the_database() {
     let owner = |stranger, to: &str| {
         let plan = move_to(&with(stranger), &over(to, Over::Newer)).unwrap();
-        (plan.owner().unwrap().version.to_string(), plan.snapshot_dir().unwrap().to_owned())
+        (plan.owner().unwrap().version.to_string(), plan.snapshot_dir().unwrap().clone())
     };
-    assert_eq!(owner(stranger(Some("1.5.0"), true), "2.0.0"), ("1.5.0".into(), UNMANAGED.into()));
-    assert_eq!(owner(stranger(Some("1.5.0"), false), "2.0.0"), ("1.5.0".into(), UNMANAGED.into()));
+    assert_eq!(owner(stranger(Some("1.5.0"), true), "2.0.0"), ("1.5.0".into(), VersionDir::unmanaged()));
+    assert_eq!(owner(stranger(Some("1.5.0"), false), "2.0.0"), ("1.5.0".into(), VersionDir::unmanaged()));
     assert_eq!(owner(stranger(Some("0.9.0"), true), "2.0.0"), ("1.0.0".into(), "1.0.0".into()));
     // A version of ours that runs although the links lead elsewhere has a place of its own.
     let mut facts = with(stranger(Some("2.0.0"), false));
     facts.installed.push(installed("3.0.0", unusable()));
     let plan = move_to(&facts, &target("3.0.0")).unwrap();
-    assert_eq!((plan.owner(), plan.snapshot_dir()), (Some(&revision("2.0.0")), Some("2.0.0")));
+    assert_eq!((plan.owner(), plan.snapshot_dir()), (Some(&revision("2.0.0")), Some(&"2.0.0".into())));
 }
 
 #[test]

@@ -1,0 +1,51 @@
+//! The timers: the package's, and the Go updater's of the same name.
+
+use std::path::Path;
+
+use crate::context::Context;
+use crate::host::systemctl::Systemctl;
+use crate::host::{Layout, durable, machine};
+use crate::plan::TIMER_UNIT;
+use crate::report::Result;
+
+/// What the Go updater's timer for this installation is called, and ours.
+pub(super) fn foreign(context: &Context) -> String {
+    match &context.layout.suffix {
+        Some(suffix) => TIMER_UNIT.replace('.', &format!("_{suffix}.")),
+        None => TIMER_UNIT.to_owned(),
+    }
+}
+
+/// `unit`, where systemd runs it.
+pub(super) fn active(layout: &Layout, unit: String) -> Result<Option<String>> {
+    if layout.is_image() || !machine::is_systemd_booted() {
+        return Ok(None);
+    }
+    Ok(Systemctl::host().show(&unit)?.is_active().then_some(unit))
+}
+
+/// Why updates do not come by themselves on this running host, and what to do; none where the timer is as it should be,
+/// and where nothing is known of it.
+pub(crate) fn silent_timer(context: &Context) -> Option<String> {
+    if context.layout.is_image() || !machine::is_systemd_booted() {
+        return None;
+    }
+    let timer = foreign(context);
+    let state = Systemctl::host().show(&timer).ok()?.unit_file_state;
+    let unmask = match state.as_str() {
+        "masked" | "masked-runtime" => format!("systemctl unmask {timer}; "),
+        "disabled" => String::new(),
+        _ => return None,
+    };
+    Some(format!("{timer} is {state}, so there are no automatic updates: run `{unmask}systemctl enable --now {timer}`"))
+}
+
+/// The package brought a timer, which a file in `/etc` masks.
+pub(super) fn has_own(context: &Context) -> Result<bool> {
+    for dir in ["/usr/lib/systemd/system", "/lib/systemd/system"] {
+        if durable::exists(&context.layout.followed(&Path::new(dir).join(TIMER_UNIT)))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
