@@ -170,7 +170,7 @@ fn every_error_code_is_explained() {
 
 #[test]
 fn every_setting_is_listed_and_no_other() {
-    let source = include_str!("../../src/config/updates.rs");
+    let source = include_str!("../../src/config/spec.rs");
     let spec = part(source, "fn to_node(&self) -> Node {", "\n    }\n");
     let mut keys: BTreeSet<String> = named(spec, "(\"", '"').into_iter().map(str::to_owned).collect();
     for (group, start) in
