@@ -7,6 +7,7 @@ use super::credentials::{self, Credentials};
 use crate::host::http::{Retry, Timeouts};
 use crate::release::Limits;
 use crate::report::Result;
+use crate::service::{Commands, HealthSettings};
 use crate::yaml::document::Node;
 use crate::yaml::scalar::duration_text;
 use crate::yaml::view::View;
@@ -24,6 +25,9 @@ const DEFAULT_BACKUP_MAX_AGE: Duration = Duration::from_secs(365 * 86_400);
 const DEFAULT_DATABASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The settings of an installation (`spec`).
+///
+/// What has a form is checked when the file is read, and held as the room that uses it takes it. Addresses, certificates and
+/// keys are held as written and parsed by who uses them: a wrong one must not keep an operator from `status` or `disable`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     /// The proxy that names the wanted version, as written.
@@ -57,7 +61,9 @@ pub struct Spec {
     /// How long a committed version is watched.
     pub watch: Duration,
     /// When a version counts as healthy.
-    pub health: Health,
+    pub health: HealthSettings,
+    /// How long `teleport version` may take before anything is switched.
+    pub version_wait: Duration,
     /// How patient requests and downloads are.
     pub network: Network,
     /// How old a snapshot may be for a downgrade.
@@ -75,89 +81,22 @@ pub struct Spec {
     /// Hosts reached without proxy, comma-separated.
     pub no_proxy: Option<String>,
     /// Commands that run the agent where systemd does not.
-    pub service: Option<ServiceCommands>,
+    pub service: Option<Commands>,
     /// This host's id towards the cluster, a UUID made on the first run.
     pub update_id: Option<String>,
     /// Which host that id was made for: the text of a [`crate::host::fingerprint::HostFingerprint`].
     pub update_id_host: Option<String>,
 }
 
-/// When a version counts as healthy (SPEC §6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Health {
-    /// How long the new process must have stood once it is ready.
-    pub stable: Duration,
-    /// How long it must have stood where readiness is not served.
-    pub without_readiness: Duration,
-    /// When the wait ends with a failure.
-    pub deadline: Duration,
-    /// How long `teleport version` may take before anything is switched.
-    pub version: Duration,
-}
-
-/// How patient requests and downloads are (SPEC §3, §4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How patient requests and downloads are, in the words of those that wait (SPEC §3, §4).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Network {
-    /// Connecting, TLS and HTTP proxy included.
-    pub connect: Duration,
-    /// From the request to the answer's header.
-    pub answer: Duration,
-    /// Between two reads of a body.
-    pub stall: Duration,
-    /// A whole small answer (find, digest, signature), tries and waits included.
-    pub question: Duration,
-    /// Tries of a request, at least 1.
-    pub tries: u32,
-    /// A whole download.
-    pub deadline: Duration,
-    /// Slowest average speed of a download, bytes per second.
-    pub min_speed: u64,
-    /// Over which time the speed is averaged.
-    pub speed_window: Duration,
-    /// Connections in a row that may break without a new byte.
-    pub resumes: u32,
-}
-
-/// Commands that run the agent where systemd does not; each is one line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceCommands {
-    /// Starts the agent.
-    pub start: String,
-    /// Stops the agent and returns when it is stopped.
-    pub stop: String,
-    /// Makes the agent take up its new binary without ending sessions.
-    pub reload: String,
-    /// Holds the main process's id.
-    pub pid_file: PathBuf,
-}
-
-impl Default for Health {
-    fn default() -> Self {
-        Self {
-            stable: Duration::from_secs(5),
-            without_readiness: Duration::from_secs(30),
-            deadline: Duration::from_secs(60),
-            version: DEFAULT_VERSION_WAIT,
-        }
-    }
-}
-
-impl Default for Network {
-    /// What the rooms that wait say themselves.
-    fn default() -> Self {
-        let (timeouts, retry, limits) = (Timeouts::default(), Retry::default(), Limits::default());
-        Self {
-            connect: timeouts.connect,
-            answer: timeouts.answer,
-            stall: timeouts.read,
-            question: timeouts.question,
-            tries: retry.tries,
-            deadline: limits.run,
-            min_speed: limits.min_speed,
-            speed_window: limits.speed_window,
-            resumes: limits.resumes,
-        }
-    }
+    /// Of one request.
+    pub timeouts: Timeouts,
+    /// Of a request that fails.
+    pub retry: Retry,
+    /// Of a download.
+    pub limits: Limits,
 }
 
 impl Default for Spec {
@@ -178,7 +117,8 @@ impl Default for Spec {
             public_key: None,
             insecure: false,
             watch: DEFAULT_WATCH,
-            health: Health::default(),
+            health: HealthSettings::default(),
+            version_wait: DEFAULT_VERSION_WAIT,
             network: Network::default(),
             backup_max_age: DEFAULT_BACKUP_MAX_AGE,
             database_timeout: DEFAULT_DATABASE_TIMEOUT,
@@ -199,7 +139,7 @@ macro_rules! each_setting {
     ($merge:ident) => {
         $merge! {
             proxy, enabled, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
-            min_version, ca, public_key, insecure, watch, health, network, backup_max_age, database_timeout, path,
+            min_version, ca, public_key, insecure, watch, health, version_wait, network, backup_max_age, database_timeout, path,
             data_dir, https_proxy, http_proxy, no_proxy, service, update_id, update_id_host
         }
     };
@@ -273,7 +213,7 @@ impl Spec {
     pub(super) fn from_view(view: &View<'_>) -> Result<Self> {
         let default = Self::default();
         let text = |key: &str| -> Result<_> { Ok(view.at(key)?.text()?.filter(|text| !text.is_empty())) };
-        let keep = view.at("keep")?;
+        let (keep, health) = (view.at("keep")?, view.at("health")?);
         Ok(Self {
             proxy: text("proxy")?,
             enabled: view.at("enabled")?.boolean()?.unwrap_or_default(),
@@ -294,7 +234,8 @@ impl Spec {
             public_key: text("public_key")?,
             insecure: view.at("insecure")?.boolean()?.unwrap_or_default(),
             watch: view.at("watch")?.duration()?.unwrap_or(default.watch),
-            health: Health::from_view(&view.at("health")?)?,
+            health: HealthSettings::from_view(&health)?,
+            version_wait: health.at("version")?.duration()?.unwrap_or(default.version_wait),
             network: Network::from_view(&view.at("network")?)?,
             backup_max_age: view.at("backup_max_age")?.duration()?.unwrap_or(default.backup_max_age),
             database_timeout: view.at("database_timeout")?.duration()?.unwrap_or(default.database_timeout),
@@ -303,7 +244,7 @@ impl Spec {
             https_proxy: text("https_proxy")?,
             http_proxy: text("http_proxy")?,
             no_proxy: text("no_proxy")?,
-            service: ServiceCommands::from_view(&view.at("service")?)?,
+            service: Commands::from_view(&view.at("service")?)?,
             update_id: text("update_id")?,
             update_id_host: text("update_id_host")?,
         })
@@ -329,7 +270,7 @@ impl Spec {
             ("public_key", text(&self.public_key)),
             ("insecure", Some(Node::plain(self.insecure))),
             ("watch", Some(Node::plain(duration_text(self.watch)))),
-            ("health", Some(self.health.to_node())),
+            ("health", Some(self.health.to_node(self.version_wait))),
             ("network", Some(self.network.to_node())),
             ("backup_max_age", Some(Node::plain(duration_text(self.backup_max_age)))),
             ("database_timeout", Some(Node::plain(duration_text(self.database_timeout)))),
@@ -338,73 +279,76 @@ impl Spec {
             ("https_proxy", text(&self.https_proxy)),
             ("http_proxy", text(&self.http_proxy)),
             ("no_proxy", text(&self.no_proxy)),
-            ("service", self.service.as_ref().map(ServiceCommands::to_node)),
+            ("service", self.service.as_ref().map(Commands::to_node)),
             ("update_id", text(&self.update_id)),
             ("update_id_host", text(&self.update_id_host)),
         ])
     }
 }
 
-impl Health {
+impl HealthSettings {
     fn from_view(view: &View<'_>) -> Result<Self> {
         let default = Self::default();
         Ok(Self {
             stable: view.at("stable")?.duration()?.unwrap_or(default.stable),
             without_readiness: view.at("without_readiness")?.duration()?.unwrap_or(default.without_readiness),
             deadline: view.at("deadline")?.duration()?.unwrap_or(default.deadline),
-            version: view.at("version")?.duration()?.unwrap_or(default.version),
         })
     }
 
-    fn to_node(self) -> Node {
+    /// With `version`, which stands among them in the file.
+    fn to_node(self, version: Duration) -> Node {
+        let time = |length| Some(Node::plain(duration_text(length)));
         Node::mapping([
-            ("stable", Some(Node::plain(duration_text(self.stable)))),
-            ("without_readiness", Some(Node::plain(duration_text(self.without_readiness)))),
-            ("deadline", Some(Node::plain(duration_text(self.deadline)))),
-            ("version", Some(Node::plain(duration_text(self.version)))),
+            ("stable", time(self.stable)),
+            ("without_readiness", time(self.without_readiness)),
+            ("deadline", time(self.deadline)),
+            ("version", time(version)),
         ])
     }
 }
 
 impl Network {
     fn from_view(view: &View<'_>) -> Result<Self> {
-        let default = Self::default();
-        let time = |key: &str, default: Duration| -> Result<_> { Ok(view.at(key)?.duration()?.unwrap_or(default)) };
+        let Self { mut timeouts, mut retry, mut limits } = Self::default();
+        let time = |key: &str, kept: &mut Duration| -> Result<()> {
+            *kept = view.at(key)?.duration()?.unwrap_or(*kept);
+            Ok(())
+        };
+        time("connect", &mut timeouts.connect)?;
+        time("answer", &mut timeouts.answer)?;
+        time("stall", &mut timeouts.read)?;
+        time("question", &mut timeouts.question)?;
         let tries = view.at("tries")?;
-        Ok(Self {
-            connect: time("connect", default.connect)?,
-            answer: time("answer", default.answer)?,
-            stall: time("stall", default.stall)?,
-            question: time("question", default.question)?,
-            tries: match tries.integer()? {
-                Some(0) => return Err(tries.wrong("1 or more")),
-                Some(count) => count,
-                None => default.tries,
-            },
-            deadline: time("deadline", default.deadline)?,
-            min_speed: view.at("min_speed")?.integer()?.unwrap_or(default.min_speed),
-            speed_window: time("speed_window", default.speed_window)?,
-            resumes: view.at("resumes")?.integer()?.unwrap_or(default.resumes),
-        })
+        retry.tries = match tries.integer()? {
+            Some(0) => return Err(tries.wrong("1 or more")),
+            count => count.unwrap_or(retry.tries),
+        };
+        time("deadline", &mut limits.run)?;
+        limits.min_speed = view.at("min_speed")?.integer()?.unwrap_or(limits.min_speed);
+        time("speed_window", &mut limits.speed_window)?;
+        limits.resumes = view.at("resumes")?.integer()?.unwrap_or(limits.resumes);
+        Ok(Self { timeouts, retry, limits })
     }
 
-    fn to_node(self) -> Node {
+    fn to_node(&self) -> Node {
+        let Self { timeouts, retry, limits } = self;
         let time = |length| Some(Node::plain(duration_text(length)));
         Node::mapping([
-            ("connect", time(self.connect)),
-            ("answer", time(self.answer)),
-            ("stall", time(self.stall)),
-            ("question", time(self.question)),
-            ("tries", Some(Node::plain(self.tries))),
-            ("deadline", time(self.deadline)),
-            ("min_speed", Some(Node::plain(self.min_speed))),
-            ("speed_window", time(self.speed_window)),
-            ("resumes", Some(Node::plain(self.resumes))),
+            ("connect", time(timeouts.connect)),
+            ("answer", time(timeouts.answer)),
+            ("stall", time(timeouts.read)),
+            ("question", time(timeouts.question)),
+            ("tries", Some(Node::plain(retry.tries))),
+            ("deadline", time(limits.run)),
+            ("min_speed", Some(Node::plain(limits.min_speed))),
+            ("speed_window", time(limits.speed_window)),
+            ("resumes", Some(Node::plain(limits.resumes))),
         ])
     }
 }
 
-impl ServiceCommands {
+impl Commands {
     fn from_view(view: &View<'_>) -> Result<Option<Self>> {
         if !view.is_there() {
             return Ok(None);
@@ -415,8 +359,8 @@ impl ServiceCommands {
         };
         Ok(Some(Self {
             start: command("start")?,
-            stop: command("stop")?,
-            reload: command("reload")?,
+            stop: Some(command("stop")?),
+            reload: Some(command("reload")?),
             pid_file: view.needed("complete: pid_file is missing", view.at("pid_file")?.path()?)?,
         }))
     }
@@ -424,8 +368,8 @@ impl ServiceCommands {
     fn to_node(&self) -> Node {
         Node::mapping([
             ("start", Some(Node::text(&self.start))),
-            ("stop", Some(Node::text(&self.stop))),
-            ("reload", Some(Node::text(&self.reload))),
+            ("stop", self.stop.as_ref().map(Node::text)),
+            ("reload", self.reload.as_ref().map(Node::text)),
             ("pid_file", Some(Node::text(self.pid_file.to_string_lossy()))),
         ])
     }

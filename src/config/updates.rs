@@ -116,8 +116,11 @@ impl Updates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::spec::{Health, Network, ServiceCommands};
+    use crate::config::spec::Network;
+    use crate::host::http::{Retry, Timeouts};
+    use crate::release::Limits;
     use crate::report::Code;
+    use crate::service::{Commands, HealthSettings};
     use protocol::Edition;
     use std::time::Duration;
 
@@ -160,7 +163,10 @@ mod tests {
         let mut updates = read.unwrap();
         assert!(updates.spec().enabled);
         assert_eq!(updates.spec().watch, Duration::from_secs(90));
-        assert_eq!(updates.spec().health, Health { stable: Duration::from_secs(7), ..Health::default() });
+        assert_eq!(
+            updates.spec().health,
+            HealthSettings { stable: Duration::from_secs(7), ..HealthSettings::default() }
+        );
         let mut spec = updates.spec().clone();
         spec.active_version = Some("15.2.0".parse().unwrap());
         spec.health.stable = Duration::from_secs(8);
@@ -231,22 +237,28 @@ mod tests {
             public_key: Some("-----BEGIN\ny".to_owned()),
             insecure: true,
             watch: Duration::from_secs(61),
-            health: Health {
+            health: HealthSettings {
                 stable: Duration::from_millis(1),
                 without_readiness: Duration::from_secs(3600),
                 deadline: Duration::from_secs(86_400),
-                version: Duration::from_secs(3),
             },
+            version_wait: Duration::from_secs(3),
             network: Network {
-                connect: Duration::from_secs(1),
-                answer: Duration::from_secs(2),
-                stall: Duration::from_millis(3),
-                question: Duration::from_secs(4),
-                tries: 1,
-                deadline: Duration::from_secs(5),
-                min_speed: 6,
-                speed_window: Duration::from_secs(7),
-                resumes: 0,
+                timeouts: Timeouts {
+                    connect: Duration::from_secs(1),
+                    answer: Duration::from_secs(2),
+                    read: Duration::from_millis(3),
+                    question: Duration::from_secs(4),
+                    ..Timeouts::default()
+                },
+                retry: Retry { tries: 1, ..Retry::default() },
+                limits: Limits {
+                    run: Duration::from_secs(5),
+                    min_speed: 6,
+                    speed_window: Duration::from_secs(7),
+                    resumes: 0,
+                    ..Limits::default()
+                },
             },
             backup_max_age: Duration::from_secs(5),
             database_timeout: Duration::from_secs(6),
@@ -255,10 +267,10 @@ mod tests {
             https_proxy: Some("http://px".to_owned()),
             http_proxy: Some("px:1".to_owned()),
             no_proxy: Some("*.local,10.0.0.0/8".to_owned()),
-            service: Some(ServiceCommands {
+            service: Some(Commands {
                 start: "rc-service teleport start".to_owned(),
-                stop: "a 'b' \"c\"".to_owned(),
-                reload: "r".to_owned(),
+                stop: Some("a 'b' \"c\"".to_owned()),
+                reload: Some("r".to_owned()),
                 pid_file: "/run/teleport.pid".into(),
             }),
             update_id: Some("2c652f3c-ae11-5e5a-ba40-73cba91149cd".to_owned()),

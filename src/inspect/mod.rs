@@ -64,7 +64,7 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
     let service = context.service(updates)?;
     // An image has no processes.
     let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
-    let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, spec.health.version)?;
+    let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, spec.version_wait)?;
     let foreign = !state.running && !state.unmanaged.is_empty();
     let other_data_dir = if layout.is_image() { None } else { data_dir::other(context, updates, &state, &data_dir)? };
     let in_use = if layout.is_image() { InUse::default() } else { in_use(&layout.versions, &installed, &data_dir)? };

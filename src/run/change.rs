@@ -371,8 +371,8 @@ fn supplied<T>(
         arch: cluster_client::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
         components: &spec.components,
-        limits: cluster_client::limits(&spec),
-        version_wait: spec.health.version,
+        limits: spec.network.limits.clone(),
+        version_wait: spec.version_wait,
         active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
     };
     work(&context.site(updates, false)?, &supply)

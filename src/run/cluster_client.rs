@@ -12,7 +12,7 @@ use crate::config::{Credentials, Spec};
 use crate::context::Context;
 use crate::host::durable;
 use crate::host::http::{self, Client, HttpSettings};
-use crate::release::{BaseUrl, Limits};
+use crate::release::BaseUrl;
 use crate::report::{Code, Error, Result};
 use crate::run::identity;
 use protocol::find::{Directive, Question};
@@ -34,11 +34,8 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     }
     settings.insecure = insecure;
     settings.ca_pem = spec.ca.clone();
-    settings.timeouts.connect = spec.network.connect;
-    settings.timeouts.answer = spec.network.answer;
-    settings.timeouts.read = spec.network.stall;
-    settings.timeouts.question = spec.network.question;
-    settings.retry.tries = spec.network.tries;
+    settings.timeouts = spec.network.timeouts.clone();
+    settings.retry = spec.network.retry.clone();
     let kept = match &context.credentials {
         Some(given) => given.clone(),
         None => Credentials::known(&context.layout.versions)?,
@@ -57,17 +54,6 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
         _ => None,
     };
     Client::new(&settings)
-}
-
-/// The bounds of a download.
-pub(crate) fn limits(spec: &Spec) -> Limits {
-    Limits {
-        run: spec.network.deadline,
-        min_speed: spec.network.min_speed,
-        speed_window: spec.network.speed_window,
-        resumes: spec.network.resumes,
-        ..Limits::default()
-    }
 }
 
 /// `user:password` becomes Basic, a lone token Bearer.

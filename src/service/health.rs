@@ -63,11 +63,11 @@ pub(crate) fn observe(
     })
 }
 
-/// Watches a version that was found healthy for another `settings.watch`; needs no lock (SPEC §6).
+/// Watches a version that was found healthy for another `length`; needs no lock (SPEC §6).
 ///
 /// Errors as for [`observe`].
-pub(crate) fn watch(probe: &Probe<'_>, settings: HealthSettings, cancelled: &dyn Fn() -> bool) -> Result<Verdict> {
-    let mut watcher = Watcher::new(settings.watch);
+pub(crate) fn watch(probe: &Probe<'_>, length: Duration, cancelled: &dyn Fn() -> bool) -> Result<Verdict> {
+    let mut watcher = Watcher::new(length);
     follow(probe, &WATCHING, cancelled, |sample| match watcher.feed(sample) {
         Some(verdict) => ControlFlow::Break(verdict),
         None => ControlFlow::Continue(watcher.due(sample.at)),
@@ -210,7 +210,6 @@ mod tests {
         stable: Duration::from_millis(200),
         without_readiness: Duration::from_millis(400),
         deadline: Duration::from_millis(1500),
-        watch: Duration::from_millis(300),
     };
 
     #[test]
@@ -221,7 +220,7 @@ mod tests {
         bed.service.start().unwrap();
         let verdict = observe(&bed.probe("2.0.0"), QUICK, false, false, &|| false).unwrap();
         assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
-        let verdict = watch(&bed.probe("2.0.0"), QUICK, &|| false).unwrap();
+        let verdict = watch(&bed.probe("2.0.0"), Duration::from_millis(300), &|| false).unwrap();
         assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
         let state = bed.service.state(&bed.proof).unwrap();
         assert!(state.running && state.enabled && !state.failed && state.unmanaged.is_empty());

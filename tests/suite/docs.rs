@@ -174,7 +174,7 @@ fn every_setting_is_listed_and_no_other() {
     let spec = part(source, "fn to_node(&self) -> Node {", "\n    }\n");
     let mut keys: BTreeSet<String> = named(spec, "(\"", '"').into_iter().map(str::to_owned).collect();
     for (group, start) in
-        [("health", "impl Health {"), ("network", "impl Network {"), ("service", "impl ServiceCommands {")]
+        [("health", "impl HealthSettings {"), ("network", "impl Network {"), ("service", "impl Commands {")]
     {
         let inner = part(part(source, start, "\n}\n"), "-> Node {", "\n    }");
         assert!(keys.remove(group), "{group}");

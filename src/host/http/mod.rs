@@ -91,8 +91,8 @@ impl Credentials {
 }
 
 /// Longest times of the phases of a request.
-#[derive(Debug, Clone)]
-pub(crate) struct Timeouts {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
     /// Looking up the name.
     pub resolve: Duration,
     /// Connecting, TLS and HTTP proxy included.
@@ -123,8 +123,8 @@ impl Default for Timeouts {
 }
 
 /// When a request is tried again: connection errors, 5xx, 429.
-#[derive(Debug, Clone)]
-pub(crate) struct Retry {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
     /// Tries in all, at least 1.
     pub tries: u32,
     /// The first wait; it doubles.
