@@ -214,7 +214,7 @@ impl Terms {
             revision: revision.clone(),
             dir: dir.to_owned(),
             arch: cluster_client::arch(context),
-            insecure: context.global.insecure || spec.insecure,
+            insecure: cluster_client::is_insecure(context, spec),
             spec: Spec { no_proxy, ..of_downloads },
         })
     }

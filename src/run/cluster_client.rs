@@ -23,7 +23,7 @@ const MAX_PEM: u64 = 1024 * 1024;
 
 /// The client for this run: persisted settings, with the environment's on top.
 pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
-    let insecure = context.global.insecure || spec.insecure;
+    let insecure = is_insecure(context, spec);
     if insecure {
         context.report.warn("TLS certificates are not verified (--insecure)");
     }
@@ -54,6 +54,11 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
         _ => None,
     };
     Client::new(&settings)
+}
+
+/// Whether certificates are not checked: by this command's flag, or kept with a key that archives are signed with.
+pub(crate) fn is_insecure(context: &Context, spec: &Spec) -> bool {
+    context.global.insecure || spec.insecure
 }
 
 /// `user:password` becomes Basic, a lone token Bearer.
@@ -104,11 +109,10 @@ pub(crate) fn revision(directive: &Directive, active: Option<&Revision>, said: O
 
 /// Where archives come from.
 pub(crate) fn base_url(context: &Context, spec: &Spec) -> Result<BaseUrl> {
-    let insecure = context.global.insecure || spec.insecure;
     match &spec.base_url {
         Some(url) => {
             let base: BaseUrl = url.parse()?;
-            base.check_scheme(insecure)?;
+            base.check_scheme(is_insecure(context, spec))?;
             Ok(base)
         }
         None => Ok(BaseUrl::default()),
