@@ -139,8 +139,8 @@ macro_rules! each_setting {
     ($merge:ident) => {
         $merge! {
             proxy, enabled, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
-            min_version, ca, public_key, insecure, watch, health, version_wait, network, backup_max_age, database_timeout, path,
-            data_dir, https_proxy, http_proxy, no_proxy, service, update_id, update_id_host
+            min_version, ca, public_key, insecure, watch, health, version_wait, network, backup_max_age,
+            database_timeout, path, data_dir, https_proxy, http_proxy, no_proxy, service, update_id, update_id_host
         }
     };
 }
