@@ -3,9 +3,7 @@
 pub(crate) mod data_dir;
 mod stranger;
 
-use crate::config::status::Refused;
 use crate::database::SnapshotId;
-use crate::plan::facts::Refusal;
 use protocol::handover::PROTOCOL;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -91,8 +89,8 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
             controllable: !foreign && service != Service::None,
         },
         strangers,
-        refused: status.refused.iter().map(refusal).collect(),
-        delayed: status.delayed.iter().map(refusal).collect(),
+        refused: status.refused.clone(),
+        delayed: status.delayed.clone(),
         left: status.left.iter().map(|left| (left.revision.clone(), left.time)).collect(),
         components: spec.components.clone(),
         keep: spec.keep,
@@ -249,17 +247,6 @@ pub(crate) fn active(updates: &Updates, installed: &[Installed]) -> Option<Revis
         let version = spec.active_version.as_ref()?;
         installed.iter().map(|installed| &installed.revision).find(|revision| revision.version == *version).cloned()
     })
-}
-
-/// What the rules know of a refusal that is written down.
-pub(crate) fn refusal(refused: &Refused) -> Refusal {
-    Refusal {
-        revision: refused.revision.clone(),
-        retry_at: refused.retry_at,
-        count: refused.count,
-        reason: refused.reason.clone(),
-        digest: refused.digest.clone(),
-    }
 }
 
 /// The edition that a version's manifest names; `None` where it is missing or damaged. Errors: `permission`, `io`.
