@@ -217,6 +217,27 @@ mod tests {
         assert_eq!(bare.with_credentials(&credentials), full);
     }
 
+    /// Times and counts that are nobody's defaults.
+    fn network() -> Network {
+        Network {
+            timeouts: Timeouts {
+                connect: Duration::from_secs(1),
+                answer: Duration::from_secs(2),
+                read: Duration::from_millis(3),
+                question: Duration::from_secs(4),
+                ..Timeouts::default()
+            },
+            retry: Retry { tries: 1, ..Retry::default() },
+            limits: Limits {
+                run: Duration::from_secs(5),
+                min_speed: 6,
+                speed_window: Duration::from_secs(7),
+                resumes: 0,
+                ..Limits::default()
+            },
+        }
+    }
+
     #[test]
     fn every_setting_survives_writing_and_reading() {
         let (_dir, read) = updates(HEAD);
@@ -243,23 +264,7 @@ mod tests {
                 deadline: Duration::from_secs(86_400),
             },
             version_wait: Duration::from_secs(3),
-            network: Network {
-                timeouts: Timeouts {
-                    connect: Duration::from_secs(1),
-                    answer: Duration::from_secs(2),
-                    read: Duration::from_millis(3),
-                    question: Duration::from_secs(4),
-                    ..Timeouts::default()
-                },
-                retry: Retry { tries: 1, ..Retry::default() },
-                limits: Limits {
-                    run: Duration::from_secs(5),
-                    min_speed: 6,
-                    speed_window: Duration::from_secs(7),
-                    resumes: 0,
-                    ..Limits::default()
-                },
-            },
+            network: network(),
             backup_max_age: Duration::from_secs(5),
             database_timeout: Duration::from_secs(6),
             path: Some("/opt/x y".into()),
