@@ -56,7 +56,7 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     Client::new(&settings)
 }
 
-/// Whether certificates are not checked: by this command's flag, or kept with a key that archives are signed with.
+/// Whether certificates are not checked: as this command is told, or as the settings say.
 pub(crate) fn is_insecure(context: &Context, spec: &Spec) -> bool {
     context.global.insecure || spec.insecure
 }

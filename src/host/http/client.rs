@@ -15,6 +15,7 @@ use super::request::{Answer, Request, SMALL_BODY, Stream};
 use super::retry::{Failure, retry_after};
 use super::settings::HttpSettings;
 use super::{failure, trust};
+use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, Result};
 
 /// Asks servers. Cheap to make and to clone: roots are loaded with the first request.
@@ -40,7 +41,7 @@ impl Client {
     ///
     /// Errors: [`Code::Network`] when the tries are used up, the answer is too large or is a refused redirect;
     /// [`Code::Interrupted`].
-    pub(crate) fn ask(&self, ask: &Request, cancelled: &dyn Fn() -> bool) -> Result<Answer> {
+    pub(crate) fn ask(&self, ask: &Request, cancelled: Cancelled<'_>) -> Result<Answer> {
         let ask = ask.clone().within(ask.deadline.or(Some(self.agents.settings.timeouts.question)));
         self.with_retries(&ask, cancelled, |stream, url| {
             let mut body = Vec::new();
@@ -61,14 +62,14 @@ impl Client {
     }
 
     /// Asks and gives the answer as soon as its header is there. Errors: as [`Client::ask`].
-    pub(crate) fn open(&self, ask: &Request, cancelled: &dyn Fn() -> bool) -> Result<Stream> {
+    pub(crate) fn open(&self, ask: &Request, cancelled: Cancelled<'_>) -> Result<Stream> {
         self.with_retries(ask, cancelled, |stream, _| Ok(stream))
     }
 
     fn with_retries<T: Send + 'static>(
         &self,
         ask: &Request,
-        cancelled: &dyn Fn() -> bool,
+        cancelled: Cancelled<'_>,
         finish: fn(Stream, &str) -> Result<T, Failure>,
     ) -> Result<T> {
         let retry = &self.agents.settings.retry;
@@ -80,7 +81,7 @@ impl Client {
         &self,
         ask: &Request,
         end: Option<Instant>,
-        cancelled: &dyn Fn() -> bool,
+        cancelled: Cancelled<'_>,
         finish: fn(Stream, &str) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let (sender, receiver) = mpsc::sync_channel(1);

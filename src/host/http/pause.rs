@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, Result};
 
 /// How often a wait looks whether it was cancelled: an operator's Ctrl-C should feel immediate.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 
 /// Waits in short slices. Errors: [`Code::Interrupted`].
-pub(crate) fn pause(wait: Duration, cancelled: &dyn Fn() -> bool) -> Result<()> {
+pub(crate) fn pause(wait: Duration, cancelled: Cancelled<'_>) -> Result<()> {
     let end = Instant::now() + wait;
     loop {
         if cancelled() {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, header};
 
 use super::pause::pause;
+use crate::host::signal::Cancelled;
 use crate::report::{Error, Result};
 
 /// When a request is tried again: connection errors, 5xx, 429.
@@ -37,7 +38,7 @@ impl Retry {
     pub(super) fn until_answered<T>(
         &self,
         deadline: Option<Duration>,
-        cancelled: &dyn Fn() -> bool,
+        cancelled: Cancelled<'_>,
         mut attempt: impl FnMut(Option<Instant>) -> Result<T, Failure>,
     ) -> Result<T> {
         let start = Instant::now();
