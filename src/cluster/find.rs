@@ -6,6 +6,7 @@ use protocol::find::{Directive, PATHS, Question};
 
 use super::ProxyAddr;
 use crate::host::http::{Client, Request};
+use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, Result};
 
 /// How much of a body that is no JSON an error shows, characters.
@@ -21,7 +22,7 @@ pub(crate) fn find(
     proxy: &ProxyAddr,
     question: &Question,
     deadline: Option<Duration>,
-    cancelled: &dyn Fn() -> bool,
+    cancelled: Cancelled<'_>,
 ) -> Result<Directive> {
     ask_at(client, &format!("https://{}:{}", bracketed(proxy), proxy.port()), question, deadline, cancelled)
 }
@@ -31,7 +32,7 @@ fn ask_at(
     origin: &str,
     question: &Question,
     deadline: Option<Duration>,
-    cancelled: &dyn Fn() -> bool,
+    cancelled: Cancelled<'_>,
 ) -> Result<Directive> {
     let end = deadline.map(|deadline| Instant::now() + deadline);
     let query = question.query();

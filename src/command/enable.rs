@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::host::{Layout, lock, machine};
 use crate::inspect::{self, Depth};
 use crate::plan::Over;
-use crate::release::{BaseUrl, PublicKey};
+use crate::release::PublicKey;
 use crate::report::{Code, Error, IoContext, Result};
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
@@ -209,9 +209,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
     spec.no_proxy = var("no_proxy").or(spec.no_proxy.take());
     // Before the addresses are looked at: they hold none from here on.
     let credentials = credentials(context, &known, spec)?;
-    if let Some(url) = &spec.base_url {
-        url.parse::<BaseUrl>()?.check_scheme(context.global.insecure || spec.insecure)?;
-    }
+    cluster_client::base_url(context, spec)?;
     context.credentials = credentials;
     Ok(())
 }

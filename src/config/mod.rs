@@ -4,12 +4,14 @@
 pub(crate) mod agent;
 pub(crate) mod credentials;
 pub(crate) mod go_updater;
+mod spec;
 pub(crate) mod status;
 pub(crate) mod updates;
 
 pub use agent::AgentConfig;
 pub(crate) use credentials::Credentials;
 pub use go_updater::GoUpdater;
+pub use spec::Spec;
 pub(crate) use status::Status;
 pub use status::{LastResult, Outcome};
-pub use updates::{Spec, Updates};
+pub use updates::Updates;

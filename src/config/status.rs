@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
+use crate::plan::facts::Refusal;
 use crate::report::Result;
 use crate::yaml::document::Node;
 use crate::yaml::scalar::time_text;
@@ -25,9 +26,9 @@ pub struct Status {
     /// The watch over a committed version, while it lasts.
     pub watch: Option<Watch>,
     /// Versions that were rolled back.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<Refusal>,
     /// Targets whose runs failed, by no fault of a version that ran.
-    pub delayed: Vec<Refused>,
+    pub delayed: Vec<Refusal>,
     /// Versions that were left of late without an operator's word, oldest first.
     pub left: Vec<Left>,
     /// Snapshots that hold rows written by a failed version.
@@ -91,25 +92,6 @@ pub struct Watch {
     pub boot: Option<String>,
     /// Why the version fell, while the way back is not done.
     pub fell: Option<String>,
-}
-
-/// A version that was rolled back, and when it is tried again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// The version.
-    pub revision: Revision,
-    /// Why, for people.
-    pub reason: String,
-    /// The stable code of the error.
-    pub error_code: String,
-    /// When it last failed.
-    pub time: Timestamp,
-    /// How often it failed.
-    pub count: u32,
-    /// When it may be tried again.
-    pub retry_at: Timestamp,
-    /// The digest that was announced for its archive then.
-    pub digest: Option<String>,
 }
 
 /// A version that was left.
@@ -190,8 +172,8 @@ impl Status {
             last_update_time: view.at("last_update_time")?.time()?,
             previous: view.at("previous")?.revision()?,
             watch: Watch::from_view(&view.at("watch")?)?,
-            refused: view.at("refused")?.items()?.iter().map(Refused::from_view).collect::<Result<_>>()?,
-            delayed: view.at("delayed")?.items()?.iter().map(Refused::from_view).collect::<Result<_>>()?,
+            refused: view.at("refused")?.items()?.iter().map(Refusal::from_view).collect::<Result<_>>()?,
+            delayed: view.at("delayed")?.items()?.iter().map(Refusal::from_view).collect::<Result<_>>()?,
             left: view.at("recently_left")?.items()?.iter().map(Left::from_view).collect::<Result<_>>()?,
             kept_databases: view
                 .at("kept_databases")?
@@ -215,8 +197,8 @@ impl Status {
             ("last_update_time", self.last_update_time.map(time_node)),
             ("previous", self.previous.as_ref().map(revision_node)),
             ("watch", self.watch.as_ref().map(Watch::to_node)),
-            ("refused", list(self.refused.iter().map(Refused::to_node).collect())),
-            ("delayed", list(self.delayed.iter().map(Refused::to_node).collect())),
+            ("refused", list(self.refused.iter().map(Refusal::to_node).collect())),
+            ("delayed", list(self.delayed.iter().map(Refusal::to_node).collect())),
             ("recently_left", list(self.left.iter().map(Left::to_node).collect())),
             ("kept_databases", list(self.kept_databases.iter().map(KeptDatabase::to_node).collect())),
             ("attempts", list(self.attempts.iter().map(Attempt::to_node).collect())),
@@ -287,7 +269,7 @@ impl Watch {
     }
 }
 
-impl Refused {
+impl Refusal {
     fn from_view(view: &View<'_>) -> Result<Self> {
         Ok(Self {
             revision: needed_revision(view)?,
@@ -429,7 +411,7 @@ mod tests {
                 boot: Some("b".to_owned()),
                 fell: Some("why".to_owned()),
             }),
-            refused: vec![Refused {
+            refused: vec![Refusal {
                 revision: revision("2.0.0"),
                 reason: "why".to_owned(),
                 error_code: "unhealthy".to_owned(),
@@ -438,7 +420,7 @@ mod tests {
                 retry_at: time,
                 digest: None,
             }],
-            delayed: vec![Refused {
+            delayed: vec![Refusal {
                 revision: revision("3.0.0"),
                 reason: "other bytes".to_owned(),
                 error_code: "checksum_mismatch".to_owned(),
@@ -496,7 +478,7 @@ mod tests {
         let mut updates = Updates::read(updates.file()).unwrap();
         let mut status = updates.status().clone();
         status.refused[0].count = 3;
-        status.refused.insert(0, Refused { revision: revision("3.0.0"), ..status.refused[0].clone() });
+        status.refused.insert(0, Refusal { revision: revision("3.0.0"), ..status.refused[0].clone() });
         status.watch = None;
         updates.set_status(&status);
         let text = updates.render();

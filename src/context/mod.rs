@@ -18,8 +18,7 @@ use crate::host::lock::Lock;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout, command, durable, ownership, selinux, trust};
 use crate::report::{Code, Format, Report, Result};
-use crate::service::commands::Commands;
-use crate::service::{HealthSettings, Service, StopProof};
+use crate::service::{Service, StopProof};
 use crate::store::publish;
 
 /// How long a command waits for another run, seconds: an operator's patience.
@@ -138,13 +137,7 @@ impl Context {
 
     /// What runs the agent.
     pub fn service(&self, updates: &Updates) -> Result<Service> {
-        let commands = updates.spec().service.as_ref().map(|commands| Commands {
-            start: commands.start.clone(),
-            stop: Some(commands.stop.clone()),
-            reload: Some(commands.reload.clone()),
-            pid_file: commands.pid_file.clone(),
-        });
-        Ok(Service::detect(&self.layout.unit, commands, self.layout.is_image()))
+        Ok(Service::detect(&self.layout.unit, updates.spec().service.clone(), self.layout.is_image()))
     }
 
     /// The place where a plan is carried out.
@@ -163,12 +156,7 @@ impl Context {
             service: self.service(updates)?,
             data_dir,
             proxy: spec.proxy.clone().unwrap_or_default(),
-            health: HealthSettings {
-                stable: spec.health.stable,
-                without_readiness: spec.health.without_readiness,
-                deadline: spec.health.deadline,
-                watch: spec.watch,
-            },
+            health: spec.health,
             database_timeout: spec.database_timeout,
             busy_too_long: is_busy_too_long(updates.status(), self.host.now()),
             before_reload: Cell::default(),

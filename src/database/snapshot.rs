@@ -10,6 +10,7 @@ use super::backup::{Backup, Content, DATABASE_FILE};
 use super::{digest, sqlite};
 use crate::host::acting::Acting;
 use crate::host::durable;
+use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, IoContext, Result};
 use protocol::Revision;
 
@@ -41,7 +42,7 @@ pub struct Pace<'a> {
     /// How long a busy database is waited for, in all.
     pub deadline: Duration,
     /// Asked between steps; true ends with `interrupted`.
-    pub cancelled: &'a dyn Fn() -> bool,
+    pub cancelled: Cancelled<'a>,
 }
 
 /// A snapshot that was taken.
@@ -64,7 +65,7 @@ pub struct Snapshot {
 /// A deadline and a signal.
 pub(super) struct Clock<'a> {
     until: Instant,
-    cancelled: &'a dyn Fn() -> bool,
+    cancelled: Cancelled<'a>,
 }
 
 impl<'a> Clock<'a> {

@@ -14,6 +14,7 @@ use super::snapshot::Snapshot;
 use super::*;
 use crate::host::durable;
 use crate::host::process::FileId;
+use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, Result};
 use protocol::{Edition, Revision};
 
@@ -67,7 +68,7 @@ impl Bed {
         self.online_with(&|| false)
     }
 
-    fn online_with(&self, cancelled: &dyn Fn() -> bool) -> Result<Snapshot> {
+    fn online_with(&self, cancelled: Cancelled<'_>) -> Result<Snapshot> {
         let pace = Pace { deadline: Duration::from_millis(200), cancelled };
         snapshot_online(&self.db(), &self.snapshot(), &self.subject(), false, &pace)
     }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use super::device::Device;
 use super::durable;
 use super::process::{FileId, Known};
+use super::signal::Cancelled;
 use crate::report::{Code, Error, IoContext, Result};
 
 /// The file in the lock's directory.
@@ -50,7 +51,7 @@ impl Lock {
     /// Takes the lock at `path`, making the directory if need be, and writes who holds it: our pid and `command`.
     ///
     /// Errors: [`Code::LockHeld`] naming the holder after `wait`; [`Code::Interrupted`] as soon as `cancelled` says so.
-    pub fn acquire(path: &Path, wait: Duration, command: &str, cancelled: &dyn Fn() -> bool) -> Result<Self> {
+    pub fn acquire(path: &Path, wait: Duration, command: &str, cancelled: Cancelled<'_>) -> Result<Self> {
         let deadline = Instant::now() + wait;
         loop {
             if let Some(held) = try_take(path, command)? {
@@ -78,7 +79,7 @@ impl Download {
     /// Begins one for the version in `dir`, under the lock at `lock`. `None`: another run downloaded it, which was waited for.
     ///
     /// Errors: [`Code::LockHeld`] if that takes longer than `wait`; [`Code::Interrupted`] as soon as `cancelled` says so.
-    pub(crate) fn begin(lock: &Path, dir: &str, wait: Duration, cancelled: &dyn Fn() -> bool) -> Result<Option<Self>> {
+    pub(crate) fn begin(lock: &Path, dir: &str, wait: Duration, cancelled: Cancelled<'_>) -> Result<Option<Self>> {
         let path = lock.join(format!("{DOWNLOAD_PREFIX}{dir}"));
         let deadline = Instant::now() + wait;
         let mut waited = false;

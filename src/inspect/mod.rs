@@ -15,12 +15,11 @@ mod versions;
 use std::path::Path;
 
 use crate::config::Updates;
-use crate::config::status::Refused;
 use crate::context::Context;
 use crate::database::SnapshotId;
 use crate::host::{Layout, durable};
 use crate::plan::TIMER_UNIT;
-use crate::plan::facts::{Agent, Facts, Installed, Refusal};
+use crate::plan::facts::{Agent, Facts, Installed};
 use crate::report::{Code, Result};
 use crate::service::{AgentState, Service, readiness};
 use in_use::InUse;
@@ -59,7 +58,7 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
     let service = context.service(updates)?;
     // An image has no processes.
     let state = if layout.is_image() { AgentState::default() } else { service.state(&context.stop_proof()?)? };
-    let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, spec.health.version)?;
+    let strangers = stranger::strangers(context, &names, active.as_ref(), state.main_pid, spec.version_wait)?;
     let foreign = !state.running && !state.unmanaged.is_empty();
     let other_data_dir = if layout.is_image() { None } else { data_dir::other(context, updates, &state, &data_dir)? };
     let in_use = if layout.is_image() { InUse::default() } else { InUse::of(&layout.versions, &installed, &data_dir)? };
@@ -86,8 +85,8 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
             controllable: !foreign && service != Service::None,
         },
         strangers,
-        refused: status.refused.iter().map(refusal).collect(),
-        delayed: status.delayed.iter().map(refusal).collect(),
+        refused: status.refused.clone(),
+        delayed: status.delayed.clone(),
         left: status.left.iter().map(|left| (left.revision.clone(), left.time)).collect(),
         components: spec.components.clone(),
         keep: spec.keep,
@@ -113,15 +112,4 @@ fn has_database(layout: &Layout, data_dir: &Path) -> Result<bool> {
         Code::Permission => Ok(true),
         _ => Err(error),
     })
-}
-
-/// What the rules know of a refusal that is written down.
-pub(crate) fn refusal(refused: &Refused) -> Refusal {
-    Refusal {
-        revision: refused.revision.clone(),
-        retry_at: refused.retry_at,
-        count: refused.count,
-        reason: refused.reason.clone(),
-        digest: refused.digest.clone(),
-    }
 }

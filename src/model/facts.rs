@@ -67,7 +67,7 @@ impl Host {
                 controllable: self.systemd,
             },
             strangers: Vec::new(),
-            refused: status.refused.iter().map(crate::inspect::refusal).collect(),
+            refused: status.refused.clone(),
             delayed: Vec::new(),
             left: Vec::new(),
             components: spec.components.clone(),

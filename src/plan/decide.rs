@@ -160,14 +160,22 @@ pub(crate) fn is_waiting(refusal: &Refusal, now: Timestamp) -> bool {
     left.is_positive() && left.saturating_sub(wait) <= wait
 }
 
-/// The refusal that follows a failure of `revision` at `now`, given an earlier one.
-pub(crate) fn refuse(earlier: Option<&Refusal>, revision: &Revision, reason: &str, now: Timestamp) -> Refusal {
+/// The refusal that follows a failure of `revision` with `error_code` at `now`, given an earlier one.
+pub(crate) fn refuse(
+    earlier: Option<&Refusal>,
+    revision: &Revision,
+    reason: &str,
+    error_code: &str,
+    now: Timestamp,
+) -> Refusal {
     let count = earlier.map_or(0, |earlier| earlier.count).saturating_add(1);
     Refusal {
         revision: revision.clone(),
         retry_at: now.saturating_add(wait_after(count)).unwrap_or(Timestamp::MAX),
+        time: now,
         count,
         reason: reason.to_owned(),
+        error_code: error_code.to_owned(),
         digest: None,
     }
 }
@@ -197,7 +205,7 @@ mod tests {
     #[test]
     fn a_clock_set_back_makes_no_refusal_last_for_years() {
         let at = |hours: i64| Timestamp::from_second(hours * 3600).unwrap();
-        let refusal = refuse(None, &revision("2.0.0"), "unhealthy", at(1000));
+        let refusal = refuse(None, &revision("2.0.0"), "ends", "unhealthy", at(1000));
         assert!(!is_waiting(&refusal, at(1001)), "its time has come");
         assert!(is_waiting(&refusal, at(1000)));
         assert!(is_waiting(&refusal, at(999)), "set back by its wait at most");
@@ -208,8 +216,8 @@ mod tests {
     #[test]
     fn a_second_failure_counts_on() {
         let now = Timestamp::UNIX_EPOCH;
-        let first = refuse(None, &revision("2.0.0"), "unhealthy", now);
-        let second = refuse(Some(&first), &revision("2.0.0"), "unhealthy", now);
+        let first = refuse(None, &revision("2.0.0"), "ends", "unhealthy", now);
+        let second = refuse(Some(&first), &revision("2.0.0"), "ends", "unhealthy", now);
         assert_eq!((first.count, second.count), (1, 2));
         assert!(second.retry_at > first.retry_at);
     }

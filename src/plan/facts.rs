@@ -169,15 +169,19 @@ pub(crate) struct Stranger {
 
 /// A version that is not tried again before `retry_at`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     /// Which.
     pub revision: Revision,
     /// Next try.
     pub retry_at: Timestamp,
-    /// How often it failed.
+    /// When it last failed.
+    pub time: Timestamp,
+    /// How often.
     pub count: u32,
-    /// Why.
+    /// Why, for people.
     pub reason: String,
+    /// The stable code of the error.
+    pub error_code: String,
     /// The digest that was announced for its archive then.
     pub digest: Option<String>,
 }

@@ -15,6 +15,7 @@ use ureq::http::header;
 use super::limits::Limits;
 use super::{BaseUrl, source};
 use crate::host::http::{Client, Request, Stream, interrupted, pause, shown};
+use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, IoContext, Result};
 use protocol::Digest;
 
@@ -87,7 +88,7 @@ impl Origin {
     }
 
     /// Reads the companion with this suffix.
-    pub(super) fn companion(&self, client: &Client, suffix: &str, cancelled: &dyn Fn() -> bool) -> Result<Small> {
+    pub(super) fn companion(&self, client: &Client, suffix: &str, cancelled: Cancelled<'_>) -> Result<Small> {
         let told = format!("{}{suffix}", self.shown());
         match self {
             Origin::Dir(dir, name) => {
@@ -111,7 +112,7 @@ impl Origin {
     }
 
     /// The archive's size, bytes, if it can be learned quickly; `Err` with the refusal when it is not there.
-    pub(super) fn size(&self, client: &Client, within: Duration, cancelled: &dyn Fn() -> bool) -> Result<Option<u64>> {
+    pub(super) fn size(&self, client: &Client, within: Duration, cancelled: Cancelled<'_>) -> Result<Option<u64>> {
         match self {
             Origin::Dir(dir, name) => {
                 let file = source::open_trusted(dir, name)?

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::space;
 
 /// Bounds of one download; tests set them small.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Longest time for everything.
     pub run: Duration,

@@ -216,7 +216,7 @@ impl Terms {
             revision: revision.clone(),
             dir: dir.clone(),
             arch: cluster_client::arch(context),
-            insecure: context.global.insecure || spec.insecure,
+            insecure: cluster_client::is_insecure(context, spec),
             spec: Spec { no_proxy, ..of_downloads },
         })
     }
@@ -374,8 +374,8 @@ fn supplied<T>(
         arch: cluster_client::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
         components: &spec.components,
-        limits: cluster_client::limits(&spec),
-        version_wait: spec.health.version,
+        limits: spec.network.limits.clone(),
+        version_wait: spec.version_wait,
         active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
     };
     work(&context.site(updates, false)?, &supply)

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::host::durable;
 use crate::host::elf::{self, Elf};
 use crate::host::http::{self, Client, HttpSettings};
-use crate::release::{BaseUrl, Limits};
+use crate::release::BaseUrl;
 use crate::report::{Code, Error, Result};
 use crate::run::identity;
 use protocol::find::{Directive, Question};
@@ -24,7 +24,7 @@ const MAX_PEM: u64 = 1024 * 1024;
 
 /// The client for this run: persisted settings, with the environment's on top.
 pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
-    let insecure = context.global.insecure || spec.insecure;
+    let insecure = is_insecure(context, spec);
     if insecure {
         context.report.warn("TLS certificates are not verified (--insecure)");
     }
@@ -35,11 +35,8 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     }
     settings.insecure = insecure;
     settings.ca_pem = spec.ca.clone();
-    settings.timeouts.connect = spec.network.connect;
-    settings.timeouts.answer = spec.network.answer;
-    settings.timeouts.read = spec.network.stall;
-    settings.timeouts.question = spec.network.question;
-    settings.retry.tries = spec.network.tries;
+    settings.timeouts = spec.network.timeouts.clone();
+    settings.retry = spec.network.retry.clone();
     let kept = match &context.credentials {
         Some(given) => given.clone(),
         None => Credentials::known(&context.layout.versions)?,
@@ -60,15 +57,9 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     Client::new(&settings)
 }
 
-/// The bounds of a download.
-pub(crate) fn limits(spec: &Spec) -> Limits {
-    Limits {
-        run: spec.network.deadline,
-        min_speed: spec.network.min_speed,
-        speed_window: spec.network.speed_window,
-        resumes: spec.network.resumes,
-        ..Limits::default()
-    }
+/// Whether certificates are not checked: as this command is told, or as the settings say.
+pub(crate) fn is_insecure(context: &Context, spec: &Spec) -> bool {
+    context.global.insecure || spec.insecure
 }
 
 /// `user:password` becomes Basic, a lone token Bearer.
@@ -119,11 +110,10 @@ pub(crate) fn revision(directive: &Directive, active: Option<&Revision>, said: O
 
 /// Where archives come from.
 pub(crate) fn base_url(context: &Context, spec: &Spec) -> Result<BaseUrl> {
-    let insecure = context.global.insecure || spec.insecure;
     match &spec.base_url {
         Some(url) => {
             let base: BaseUrl = url.parse()?;
-            base.check_scheme(insecure)?;
+            base.check_scheme(is_insecure(context, spec))?;
             Ok(base)
         }
         None => Ok(BaseUrl::default()),

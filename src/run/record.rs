@@ -2,17 +2,17 @@
 
 use crate::context::Context;
 use crate::database::SnapshotId;
-use crate::inspect::refusal;
 use protocol::Digest;
 use std::path::Path;
 
 use jiff::Timestamp;
 
-use crate::config::status::{Attempt, Busy, FailedUpdater, KeptDatabase, LastResult, Left, Outcome, Refused, Watch};
+use crate::config::status::{Attempt, Busy, FailedUpdater, KeptDatabase, LastResult, Left, Outcome, Watch};
 use crate::config::{Spec, Status, Updates};
 use crate::database::{Backup, directory, evidence};
 use crate::execute::journal::{Journal, Record};
 use crate::host::machine;
+use crate::plan::facts::Refusal;
 use crate::plan::{Plan, Step, decide};
 use crate::report::{Code, Error, Result};
 use crate::store::VersionDir;
@@ -236,18 +236,10 @@ fn note_kept_database(status: &mut Status, revision: &Revision, version_dir: &st
 
 /// Refuses `revision` from now on, with a wait that grows with each failure.
 pub(crate) fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code: &str, now: Timestamp) {
-    let earlier = status.refused.iter().find(|refused| refused.revision == *revision).map(refusal);
-    let refusal = decide::refuse(earlier.as_ref(), revision, reason, now);
+    let earlier = status.refused.iter().find(|refused| refused.revision == *revision);
+    let refusal = decide::refuse(earlier, revision, reason, code, now);
     status.refused.retain(|refused| refused.revision != *revision);
-    status.refused.push(Refused {
-        revision: refusal.revision,
-        reason: refusal.reason,
-        error_code: code.to_owned(),
-        time: now,
-        count: refusal.count,
-        retry_at: refusal.retry_at,
-        digest: None,
-    });
+    status.refused.push(refusal);
 }
 
 /// A run to `revision` failed at its cost, by no fault of a version that ran: the timer waits with the next one, each time
@@ -263,7 +255,7 @@ pub(crate) fn add_delay(
     let known = status.delayed.iter().find(|delayed| delayed.revision == *revision && delayed.digest == digest);
     let count = known.map_or(0, |known| known.count).saturating_add(1);
     status.delayed.retain(|delayed| delayed.revision != *revision);
-    status.delayed.push(Refused {
+    status.delayed.push(Refusal {
         revision: revision.clone(),
         reason: reason.to_owned(),
         error_code: code.to_owned(),

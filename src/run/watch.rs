@@ -21,9 +21,9 @@ use crate::report::{Code, Error, Result};
 use crate::run::change::{self, RunRequest};
 use crate::run::recovery;
 use crate::run::way_back;
+use crate::service::Verdict;
 use crate::service::health;
 use crate::service::sampler::Probe;
-use crate::service::{HealthSettings, Verdict};
 use crate::store::contents::AGENT_FILE;
 use crate::store::publish;
 use protocol::Revision;
@@ -45,10 +45,9 @@ pub(crate) fn run(context: &mut Context, watch: &Watch, left: Option<Duration>) 
     let binary = context.layout.versions.join(inspect::dir_of(context, &watch.revision)?).join(AGENT_FILE);
     let data_dir = site.data_dir.clone();
     let probe = Probe { service: &site.service, new_binary: binary, data_dir, before_reload: None };
-    let settings = HealthSettings { watch: left, ..site.health };
     let link = agents_link(context);
     let ends = || context.signals.cancelled() || agents_link(context) != link || !is_alone(context, watch);
-    match health::watch(&probe, settings, &ends) {
+    match health::watch(&probe, left, &ends) {
         // Stopped with the host: the next run looks again.
         Ok(Verdict::Failed { .. }) if machine::is_going_down() => Ok(0),
         Ok(Verdict::Failed { reason }) => back(context, watch, &reason),

@@ -24,6 +24,7 @@ use reload_chain::ReloadChain;
 
 use crate::host::machine;
 use crate::host::process::{self, Process, Reach, Reaper};
+use crate::host::signal::Cancelled;
 use crate::host::systemd_bus::SystemdBus;
 use crate::report::{Code, Error, Result};
 use crate::store::contents::AGENT;
@@ -127,7 +128,7 @@ impl Service {
     /// the agent from being proven stopped, and it is better asked while the agent still works.
     ///
     /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Interrupted`] as soon as `cancelled` says so.
-    pub fn wait_for_strangers(&self, proof: &StopProof, timeout: Duration, cancelled: &dyn Fn() -> bool) -> Result<()> {
+    pub fn wait_for_strangers(&self, proof: &StopProof, timeout: Duration, cancelled: Cancelled<'_>) -> Result<()> {
         self.wait_while(&|| self.has_strangers(proof), timeout, cancelled)
     }
 
@@ -135,7 +136,7 @@ impl Service {
     /// stopped: the stop could not be proven, and the agent would have been stopped in vain.
     ///
     /// Errors: the same; [`Code::AgentNotStopped`] naming the processes.
-    pub fn wait_until_alone(&self, proof: &StopProof, timeout: Duration, cancelled: &dyn Fn() -> bool) -> Result<()> {
+    pub fn wait_until_alone(&self, proof: &StopProof, timeout: Duration, cancelled: Cancelled<'_>) -> Result<()> {
         let others = || {
             let others = proof.others(|running| self.processes(running))?;
             Ok((!others.is_empty()).then(|| stopped::apart(&others)))
@@ -165,7 +166,7 @@ impl Service {
         &self,
         found: &dyn Fn() -> Result<Option<Error>>,
         timeout: Duration,
-        cancelled: &dyn Fn() -> bool,
+        cancelled: Cancelled<'_>,
     ) -> Result<()> {
         let deadline = Instant::now() + timeout;
         while let Some(error) = found()? {

@@ -170,11 +170,11 @@ fn every_error_code_is_explained() {
 
 #[test]
 fn every_setting_is_listed_and_no_other() {
-    let source = include_str!("../../src/config/updates.rs");
+    let source = include_str!("../../src/config/spec.rs");
     let spec = part(source, "fn to_node(&self) -> Node {", "\n    }\n");
     let mut keys: BTreeSet<String> = named(spec, "(\"", '"').into_iter().map(str::to_owned).collect();
     for (group, start) in
-        [("health", "impl Health {"), ("network", "impl Network {"), ("service", "impl ServiceCommands {")]
+        [("health", "impl HealthSettings {"), ("network", "impl Network {"), ("service", "impl Commands {")]
     {
         let inner = part(part(source, start, "\n}\n"), "-> Node {", "\n    }");
         assert!(keys.remove(group), "{group}");

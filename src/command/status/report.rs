@@ -3,7 +3,8 @@
 use protocol::Revision;
 use serde::Serialize;
 
-use crate::config::status::{FailedUpdater, KeptDatabase, LastResult, Refused};
+use crate::config::status::{FailedUpdater, KeptDatabase, LastResult};
+use crate::plan::facts::Refusal;
 use crate::run::reexec::MAX_FAILURES;
 
 /// One look at an installation. `null` is what is not known, or may not be read.
@@ -80,8 +81,8 @@ pub(super) struct Waiting {
     retry_at: String,
 }
 
-impl From<&Refused> for Waiting {
-    fn from(refused: &Refused) -> Self {
+impl From<&Refusal> for Waiting {
+    fn from(refused: &Refusal) -> Self {
         Self {
             version: refused.revision.version.to_string(),
             edition: refused.revision.edition.as_str(),

@@ -3,6 +3,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{Client, HttpSettings};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
@@ -180,4 +183,17 @@ fn serve(stream: &TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Fn(&Request
     let _ = stream.shutdown(Shutdown::Write);
     // Until the client has closed: otherwise unread bytes turn the end into a reset.
     while let Some(Ok(_)) = lines.next() {}
+}
+
+/// A client that trusts everybody and does not wait before its next try.
+pub(super) fn client(edit: impl FnOnce(&mut HttpSettings)) -> Client {
+    let mut settings = HttpSettings { insecure: true, ..HttpSettings::default() };
+    settings.retry.first_wait = Duration::ZERO;
+    edit(&mut settings);
+    Client::new(&settings).unwrap()
+}
+
+/// For a request that nothing cancels.
+pub(super) fn never() -> bool {
+    false
 }

@@ -35,7 +35,7 @@ fn a_closed_window_rests_and_an_operator_is_asked_for_nothing() {
 #[test]
 fn a_refusal_holds_for_its_version_until_its_time_and_an_operator_overrules_it() {
     let mut facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
-    facts.refused = vec![refuse(None, &revision("2.0.0"), "unhealthy", facts.now)];
+    facts.refused = vec![refuse(None, &revision("2.0.0"), "unhealthy", "unhealthy", facts.now)];
     assert_eq!(answer(&facts, &ask("2.0.0", true, false), None), "rest");
     assert_eq!(answer(&facts, &ask("2.0.0", true, true), None), "go");
     assert_eq!(answer(&facts, &ask("3.0.0", true, false), None), "go", "another version");

@@ -15,6 +15,7 @@ use super::limits::Limits;
 use super::unpack::{Rules, Unpacked, unpack};
 use super::{BaseUrl, PublicKey, check};
 use crate::host::http::{Client, interrupted};
+use crate::host::signal::Cancelled;
 use crate::host::tree::Tree;
 use crate::host::{durable, sandbox};
 use crate::report::{Code, Error, Result};
@@ -77,7 +78,7 @@ pub(crate) struct Staged {
 pub(crate) fn stage(
     request: &StageRequest<'_>,
     progress: &mut dyn FnMut(Progress),
-    cancelled: &dyn Fn() -> bool,
+    cancelled: Cancelled<'_>,
 ) -> Result<Staged> {
     request.base.check_scheme(request.client.is_insecure())?;
     let name = request.revision.archive_name(request.arch);
@@ -114,7 +115,7 @@ pub(crate) fn archive_size(
     base: &BaseUrl,
     revision: &Revision,
     arch: Arch,
-    cancelled: &dyn Fn() -> bool,
+    cancelled: Cancelled<'_>,
 ) -> Option<u64> {
     base.check_scheme(client.is_insecure()).ok()?;
     let origin = Origin::new(base, revision.archive_name(arch)).ok()?;
@@ -127,7 +128,7 @@ pub(crate) fn announced_digest(
     base: &BaseUrl,
     revision: &Revision,
     arch: Arch,
-    cancelled: &dyn Fn() -> bool,
+    cancelled: Cancelled<'_>,
 ) -> Option<Digest> {
     base.check_scheme(client.is_insecure()).ok()?;
     let origin = Origin::new(base, revision.archive_name(arch)).ok()?;
@@ -135,7 +136,7 @@ pub(crate) fn announced_digest(
 }
 
 /// The announced digest. A missing one usually means that the archive itself is not there: that is told instead.
-fn announced(origin: &Origin, client: &Client, cancelled: &dyn Fn() -> bool) -> Result<Digest> {
+fn announced(origin: &Origin, client: &Client, cancelled: Cancelled<'_>) -> Result<Digest> {
     match origin.companion(client, ".sha256", cancelled)? {
         Small::Found(bytes) => {
             Digest::first_token(&bytes).map_err(|error| Error::from(error).during(format!("{}.sha256", origin.shown())))
@@ -148,7 +149,7 @@ fn announced(origin: &Origin, client: &Client, cancelled: &dyn Fn() -> bool) -> 
     }
 }
 
-fn signature(origin: &Origin, client: &Client, cancelled: &dyn Fn() -> bool) -> Result<Vec<u8>> {
+fn signature(origin: &Origin, client: &Client, cancelled: Cancelled<'_>) -> Result<Vec<u8>> {
     match origin.companion(client, ".sig", cancelled)? {
         Small::Found(bytes) => Ok(bytes),
         Small::Absent(told) => Err(Error::new(Code::SignatureInvalid, format!("the signature is missing: {told}"))
@@ -169,7 +170,7 @@ fn transfer(
     announced: Digest,
     tree: Tree,
     progress: &mut dyn FnMut(Progress),
-    cancelled: &dyn Fn() -> bool,
+    cancelled: Cancelled<'_>,
 ) -> Result<(Fetched, Unpacked)> {
     let shared = Arc::new(Shared::default());
     let (pipe_in, pipe_out) = fetch::pipe(&shared);

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::host::http::HttpSettings;
 use crate::host::http::test_server::{Reply, Request, Server};
+use crate::host::signal::Cancelled;
 use crate::store::manifest::{DifferenceKind, MANIFEST};
 use p256::ecdsa::signature::hazmat::PrehashSigner as _;
 use p256::pkcs8::EncodePublicKey as _;
@@ -120,7 +121,7 @@ impl Bench {
         self.dir.path().join("staging")
     }
 
-    fn stage_from(&self, base: &str, cancelled: &dyn Fn() -> bool) -> Result<Staged> {
+    fn stage_from(&self, base: &str, cancelled: Cancelled<'_>) -> Result<Staged> {
         let request = StageRequest {
             client: &Client::new(&self.settings).unwrap(),
             base: &base.parse().unwrap(),

@@ -9,6 +9,7 @@ use super::sampler::Probe;
 use super::sampler::Sampler;
 use super::watch::Watcher;
 use crate::host::events;
+use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, Result};
 
 /// How often to look. After something happened more is to be expected, so the time to the next look is half of the
@@ -54,7 +55,7 @@ pub(crate) fn observe(
     settings: HealthSettings,
     served_before: bool,
     baseline_failing: bool,
-    cancelled: &dyn Fn() -> bool,
+    cancelled: Cancelled<'_>,
 ) -> Result<Verdict> {
     let mut judge = Judge::new(settings, served_before, baseline_failing);
     follow(probe, &JUDGING, cancelled, |sample| match judge.feed(sample) {
@@ -63,11 +64,11 @@ pub(crate) fn observe(
     })
 }
 
-/// Watches a version that was found healthy for another `settings.watch`; needs no lock (SPEC §6).
+/// Watches a version that was found healthy for another `length`; needs no lock (SPEC §6).
 ///
 /// Errors as for [`observe`].
-pub(crate) fn watch(probe: &Probe<'_>, settings: HealthSettings, cancelled: &dyn Fn() -> bool) -> Result<Verdict> {
-    let mut watcher = Watcher::new(settings.watch);
+pub(crate) fn watch(probe: &Probe<'_>, length: Duration, cancelled: Cancelled<'_>) -> Result<Verdict> {
+    let mut watcher = Watcher::new(length);
     follow(probe, &WATCHING, cancelled, |sample| match watcher.feed(sample) {
         Some(verdict) => ControlFlow::Break(verdict),
         None => ControlFlow::Continue(watcher.due(sample.at)),
@@ -78,7 +79,7 @@ pub(crate) fn watch(probe: &Probe<'_>, settings: HealthSettings, cancelled: &dyn
 fn follow(
     probe: &Probe<'_>,
     pace: &Pace,
-    cancelled: &dyn Fn() -> bool,
+    cancelled: Cancelled<'_>,
     mut feed: impl FnMut(&Sample) -> ControlFlow<Verdict, Duration>,
 ) -> Result<Verdict> {
     let mut sampler = Sampler::new(probe, pace.starts)?;

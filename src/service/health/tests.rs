@@ -96,7 +96,6 @@ const QUICK: HealthSettings = HealthSettings {
     stable: Duration::from_millis(200),
     without_readiness: Duration::from_millis(400),
     deadline: Duration::from_millis(1500),
-    watch: Duration::from_millis(300),
 };
 
 #[test]
@@ -107,7 +106,7 @@ fn an_agent_run_by_commands_is_started_found_healthy_watched_and_proven_stopped(
     bed.service.start().unwrap();
     let verdict = observe(&bed.probe("2.0.0"), QUICK, false, false, &|| false).unwrap();
     assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
-    let verdict = watch(&bed.probe("2.0.0"), QUICK, &|| false).unwrap();
+    let verdict = watch(&bed.probe("2.0.0"), Duration::from_millis(300), &|| false).unwrap();
     assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
     let state = bed.service.state(&bed.proof).unwrap();
     assert!(state.running && state.enabled && !state.failed && state.unmanaged.is_empty());

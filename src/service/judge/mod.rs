@@ -37,8 +37,6 @@ pub struct HealthSettings {
     pub without_readiness: Duration,
     /// By then the new version must be the main process, and ready.
     pub deadline: Duration,
-    /// The later watch, after the commit.
-    pub watch: Duration,
 }
 
 impl Default for HealthSettings {
@@ -47,7 +45,6 @@ impl Default for HealthSettings {
             stable: Duration::from_secs(5),
             without_readiness: Duration::from_secs(30),
             deadline: Duration::from_secs(60),
-            watch: Duration::from_secs(60),
         }
     }
 }
@@ -273,7 +270,7 @@ impl Judge {
 
     /// The earliest time after `at`, the last sample's, at which there can be a verdict if nothing happens until then.
     pub(crate) fn due(&self, at: Duration) -> Duration {
-        let HealthSettings { stable, without_readiness, deadline, .. } = self.settings;
+        let HealthSettings { stable, without_readiness, deadline } = self.settings;
         let standing = self.standing.map(|(_, since)| since);
         let times = [
             self.healthy_at(),

@@ -60,7 +60,7 @@ pub fn updates_yaml(bytes: &[u8]) {
         for version in [&updates.spec().active_version, &updates.spec().pinned_version, &updates.spec().min_version] {
             version.iter().for_each(assert_version);
         }
-        assert!(updates.spec().keep > 0 && updates.spec().network.tries > 0);
+        assert!(updates.spec().keep > 0 && updates.spec().network.retry.tries > 0);
         let mut same = updates.clone();
         same.set_status(updates.status());
         assert_eq!(same.document(), updates.document(), "nothing changed, yet the document did");

@@ -1,0 +1,396 @@
+//! `spec` of `updates.yaml`: the settings of an installation (SPEC §2).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::credentials::{self, Credentials};
+use crate::host::http::{Retry, Timeouts};
+use crate::release::Limits;
+use crate::report::Result;
+use crate::service::{Commands, HealthSettings};
+use crate::yaml::document::Node;
+use crate::yaml::scalar::duration_text;
+use crate::yaml::view::View;
+use protocol::{Edition, Revision, Version};
+
+/// Versions kept by default, count: the current one and the last working one (RFD 0169 enable 15).
+const DEFAULT_KEEP: u32 = 2;
+/// How long a committed version is watched, seconds (SPEC §6).
+const DEFAULT_WATCH: Duration = Duration::from_secs(60);
+/// How long a new binary may take to tell its version, seconds: a cold disk is slow, a hanging one never answers.
+const DEFAULT_VERSION_WAIT: Duration = Duration::from_secs(20);
+/// How old a snapshot may be, seconds: one year, above a major's support and below the host CA's ten years (SPEC §6).
+const DEFAULT_BACKUP_MAX_AGE: Duration = Duration::from_secs(365 * 86_400);
+/// How long a busy database is waited for, seconds: longer than any transaction of the agent.
+const DEFAULT_DATABASE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The settings of an installation (`spec`).
+///
+/// What has a form is checked when the file is read, and held as the room that uses it takes it. Addresses, certificates and
+/// keys are held as written and parsed by who uses them: a wrong one must not keep an operator from `status` or `disable`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// The proxy that names the wanted version, as written.
+    pub proxy: Option<String>,
+    /// Whether `update` does anything.
+    pub enabled: bool,
+    /// The version the links point to.
+    pub active_version: Option<Version>,
+    /// Its edition.
+    pub active_edition: Option<Edition>,
+    /// The update group.
+    pub group: Option<String>,
+    /// Where archives come from, in place of the public CDN; without credentials.
+    pub base_url: Option<String>,
+    /// Stay on one version.
+    pub pinned: bool,
+    /// The version pinned to; the active one if none.
+    pub pinned_version: Option<Version>,
+    /// How many versions retention leaves, at least 1.
+    pub keep: u32,
+    /// Which binaries are linked; all if empty.
+    pub components: Vec<String>,
+    /// The floor that no cluster can undercut.
+    pub min_version: Option<Version>,
+    /// Further trusted certificate authorities, PEM.
+    pub ca: Option<String>,
+    /// The key archives must be signed with, PEM.
+    pub public_key: Option<String>,
+    /// No TLS verification.
+    pub insecure: bool,
+    /// How long a committed version is watched.
+    pub watch: Duration,
+    /// When a version counts as healthy.
+    pub health: HealthSettings,
+    /// How long `teleport version` may take before anything is switched.
+    pub version_wait: Duration,
+    /// How patient requests and downloads are.
+    pub network: Network,
+    /// How old a snapshot may be for a downgrade.
+    pub backup_max_age: Duration,
+    /// How long a database is waited for that is in use: locked, or still open when the agent should be stopped.
+    pub database_timeout: Duration,
+    /// Where links to the binaries go, in place of the layout's directory.
+    pub path: Option<PathBuf>,
+    /// The agent's data directory, where what starts it names another than `teleport.yaml` does.
+    pub data_dir: Option<PathBuf>,
+    /// Proxy for https URLs; without credentials.
+    pub https_proxy: Option<String>,
+    /// Proxy for http URLs; without credentials.
+    pub http_proxy: Option<String>,
+    /// Hosts reached without proxy, comma-separated.
+    pub no_proxy: Option<String>,
+    /// Commands that run the agent where systemd does not.
+    pub service: Option<Commands>,
+    /// This host's id towards the cluster, a UUID made on the first run.
+    pub update_id: Option<String>,
+    /// Which host that id was made for: the text of a [`crate::host::fingerprint::HostFingerprint`].
+    pub update_id_host: Option<String>,
+}
+
+/// How patient requests and downloads are, in the words of those that wait (SPEC §3, §4).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Network {
+    /// Of one request.
+    pub timeouts: Timeouts,
+    /// Of a request that fails.
+    pub retry: Retry,
+    /// Of a download.
+    pub limits: Limits,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            proxy: None,
+            enabled: false,
+            active_version: None,
+            active_edition: None,
+            group: None,
+            base_url: None,
+            pinned: false,
+            pinned_version: None,
+            keep: DEFAULT_KEEP,
+            components: Vec::new(),
+            min_version: None,
+            ca: None,
+            public_key: None,
+            insecure: false,
+            watch: DEFAULT_WATCH,
+            health: HealthSettings::default(),
+            version_wait: DEFAULT_VERSION_WAIT,
+            network: Network::default(),
+            backup_max_age: DEFAULT_BACKUP_MAX_AGE,
+            database_timeout: DEFAULT_DATABASE_TIMEOUT,
+            path: None,
+            data_dir: None,
+            https_proxy: None,
+            http_proxy: None,
+            no_proxy: None,
+            service: None,
+            update_id: None,
+            update_id_host: None,
+        }
+    }
+}
+
+/// The same for every setting; one that is forgotten here does not compile.
+macro_rules! each_setting {
+    ($merge:ident) => {
+        $merge! {
+            proxy, enabled, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
+            min_version, ca, public_key, insecure, watch, health, version_wait, network, backup_max_age,
+            database_timeout, path, data_dir, https_proxy, http_proxy, no_proxy, service, update_id, update_id_host
+        }
+    };
+}
+
+impl Spec {
+    /// A pinned host that goes back to `version` is pinned to that from now on: settings that name the version that was left would
+    /// lead there again with the next `enable`.
+    pub(crate) fn follow(&mut self, version: &Version) {
+        if self.pinned {
+            self.pinned_version = Some(version.clone());
+        }
+    }
+
+    /// These settings with what `wanted` changes of `base`. What somebody else has changed here since `base` stays: it is the
+    /// later word (SPEC §7).
+    #[must_use]
+    pub fn changed(&self, base: &Self, wanted: &Self) -> Self {
+        macro_rules! merge {
+            ($($field:ident),+) => {
+                Self { $($field: if self.$field == base.$field { &wanted.$field } else { &self.$field }.clone()),+ }
+            };
+        }
+        each_setting!(merge)
+    }
+
+    /// The settings that somebody else has changed here since `base`, and that `wanted` would change again.
+    pub fn contested(&self, base: &Self, wanted: &Self) -> Vec<&'static str> {
+        macro_rules! merge {
+            ($($field:ident),+) => {
+                [$((stringify!($field), self.$field != base.$field && wanted.$field != self.$field)),+]
+            };
+        }
+        each_setting!(merge).into_iter().filter_map(|(name, is_contested)| is_contested.then_some(name)).collect()
+    }
+
+    /// The active version with its edition, if both are known.
+    pub fn active(&self) -> Option<Revision> {
+        let version = self.active_version.clone()?;
+        Some(Revision { version, edition: self.active_edition? })
+    }
+
+    /// Takes user names, passwords and tokens out of the URLs, for `.credentials`.
+    pub fn take_credentials(&mut self) -> Credentials {
+        let take = |url: &mut Option<String>| {
+            let (bare, userinfo) = credentials::split(url.as_deref()?);
+            *url = Some(bare);
+            userinfo
+        };
+        Credentials {
+            https_proxy: take(&mut self.https_proxy),
+            http_proxy: take(&mut self.http_proxy),
+            base_url: take(&mut self.base_url),
+        }
+    }
+
+    /// Puts credentials back into the URLs, for use; never for writing.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: &Credentials) -> Self {
+        let put = |url: &mut Option<String>, userinfo: &Option<String>| {
+            if let (Some(bare), Some(userinfo)) = (url.as_deref(), userinfo) {
+                *url = Some(credentials::join(bare, userinfo));
+            }
+        };
+        put(&mut self.https_proxy, &credentials.https_proxy);
+        put(&mut self.http_proxy, &credentials.http_proxy);
+        put(&mut self.base_url, &credentials.base_url);
+        self
+    }
+
+    pub(super) fn from_view(view: &View<'_>) -> Result<Self> {
+        let default = Self::default();
+        let text = |key: &str| -> Result<_> { Ok(view.at(key)?.text()?.filter(|text| !text.is_empty())) };
+        let (keep, health) = (view.at("keep")?, view.at("health")?);
+        Ok(Self {
+            proxy: text("proxy")?,
+            enabled: view.at("enabled")?.boolean()?.unwrap_or_default(),
+            active_version: view.at("active_version")?.parsed("a version")?,
+            active_edition: view.at("active_edition")?.parsed("an edition")?,
+            group: text("group")?,
+            base_url: text("base_url")?,
+            pinned: view.at("pinned")?.boolean()?.unwrap_or_default(),
+            pinned_version: view.at("pinned_version")?.parsed("a version")?,
+            keep: match keep.integer()? {
+                Some(0) => return Err(keep.wrong("1 or more")),
+                Some(keep) => keep,
+                None => default.keep,
+            },
+            components: view.at("components")?.texts()?,
+            min_version: view.at("min_version")?.parsed("a version")?,
+            ca: text("ca")?,
+            public_key: text("public_key")?,
+            insecure: view.at("insecure")?.boolean()?.unwrap_or_default(),
+            watch: view.at("watch")?.duration()?.unwrap_or(default.watch),
+            health: HealthSettings::from_view(&health)?,
+            version_wait: health.at("version")?.duration()?.unwrap_or(default.version_wait),
+            network: Network::from_view(&view.at("network")?)?,
+            backup_max_age: view.at("backup_max_age")?.duration()?.unwrap_or(default.backup_max_age),
+            database_timeout: view.at("database_timeout")?.duration()?.unwrap_or(default.database_timeout),
+            path: view.at("path")?.path()?,
+            data_dir: view.at("data_dir")?.path()?,
+            https_proxy: text("https_proxy")?,
+            http_proxy: text("http_proxy")?,
+            no_proxy: text("no_proxy")?,
+            service: Commands::from_view(&view.at("service")?)?,
+            update_id: text("update_id")?,
+            update_id_host: text("update_id_host")?,
+        })
+    }
+
+    pub(super) fn to_node(&self) -> Node {
+        let text = |value: &Option<String>| value.as_deref().map(Node::text);
+        let version = |value: &Option<Version>| value.as_ref().map(|version| Node::text(version.to_string()));
+        let components = self.components.iter().map(Node::text).collect::<Vec<_>>();
+        Node::mapping([
+            ("proxy", text(&self.proxy)),
+            ("enabled", Some(Node::plain(self.enabled))),
+            ("active_version", version(&self.active_version)),
+            ("active_edition", self.active_edition.map(|edition| Node::text(edition.as_str()))),
+            ("group", text(&self.group)),
+            ("base_url", text(&self.base_url)),
+            ("pinned", Some(Node::plain(self.pinned))),
+            ("pinned_version", version(&self.pinned_version)),
+            ("keep", Some(Node::plain(self.keep))),
+            ("components", (!components.is_empty()).then(|| Node::list(components))),
+            ("min_version", version(&self.min_version)),
+            ("ca", text(&self.ca)),
+            ("public_key", text(&self.public_key)),
+            ("insecure", Some(Node::plain(self.insecure))),
+            ("watch", Some(Node::plain(duration_text(self.watch)))),
+            ("health", Some(self.health.to_node(self.version_wait))),
+            ("network", Some(self.network.to_node())),
+            ("backup_max_age", Some(Node::plain(duration_text(self.backup_max_age)))),
+            ("database_timeout", Some(Node::plain(duration_text(self.database_timeout)))),
+            ("path", self.path.as_ref().map(|path| Node::text(path.to_string_lossy()))),
+            ("data_dir", self.data_dir.as_ref().map(|dir| Node::text(dir.to_string_lossy()))),
+            ("https_proxy", text(&self.https_proxy)),
+            ("http_proxy", text(&self.http_proxy)),
+            ("no_proxy", text(&self.no_proxy)),
+            ("service", self.service.as_ref().map(Commands::to_node)),
+            ("update_id", text(&self.update_id)),
+            ("update_id_host", text(&self.update_id_host)),
+        ])
+    }
+}
+
+impl HealthSettings {
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        let default = Self::default();
+        Ok(Self {
+            stable: view.at("stable")?.duration()?.unwrap_or(default.stable),
+            without_readiness: view.at("without_readiness")?.duration()?.unwrap_or(default.without_readiness),
+            deadline: view.at("deadline")?.duration()?.unwrap_or(default.deadline),
+        })
+    }
+
+    /// With `version`, which stands among them in the file.
+    fn to_node(self, version: Duration) -> Node {
+        let time = |length| Some(Node::plain(duration_text(length)));
+        Node::mapping([
+            ("stable", time(self.stable)),
+            ("without_readiness", time(self.without_readiness)),
+            ("deadline", time(self.deadline)),
+            ("version", time(version)),
+        ])
+    }
+}
+
+impl Network {
+    fn from_view(view: &View<'_>) -> Result<Self> {
+        let Self { mut timeouts, mut retry, mut limits } = Self::default();
+        let time = |key: &str, kept: &mut Duration| -> Result<()> {
+            *kept = view.at(key)?.duration()?.unwrap_or(*kept);
+            Ok(())
+        };
+        time("connect", &mut timeouts.connect)?;
+        time("answer", &mut timeouts.answer)?;
+        time("stall", &mut timeouts.read)?;
+        time("question", &mut timeouts.question)?;
+        let tries = view.at("tries")?;
+        retry.tries = match tries.integer()? {
+            Some(0) => return Err(tries.wrong("1 or more")),
+            count => count.unwrap_or(retry.tries),
+        };
+        time("deadline", &mut limits.run)?;
+        limits.min_speed = view.at("min_speed")?.integer()?.unwrap_or(limits.min_speed);
+        time("speed_window", &mut limits.speed_window)?;
+        limits.resumes = view.at("resumes")?.integer()?.unwrap_or(limits.resumes);
+        Ok(Self { timeouts, retry, limits })
+    }
+
+    fn to_node(&self) -> Node {
+        let Self { timeouts, retry, limits } = self;
+        let time = |length| Some(Node::plain(duration_text(length)));
+        Node::mapping([
+            ("connect", time(timeouts.connect)),
+            ("answer", time(timeouts.answer)),
+            ("stall", time(timeouts.read)),
+            ("question", time(timeouts.question)),
+            ("tries", Some(Node::plain(retry.tries))),
+            ("deadline", time(limits.run)),
+            ("min_speed", Some(Node::plain(limits.min_speed))),
+            ("speed_window", time(limits.speed_window)),
+            ("resumes", Some(Node::plain(limits.resumes))),
+        ])
+    }
+}
+
+impl Commands {
+    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
+        if !view.is_there() {
+            return Ok(None);
+        }
+        let command = |key: &str| {
+            let value = view.at(key)?.text()?.filter(|text| !text.trim().is_empty());
+            view.needed(&format!("complete: {key} is missing"), value)
+        };
+        Ok(Some(Self {
+            start: command("start")?,
+            stop: Some(command("stop")?),
+            reload: Some(command("reload")?),
+            pid_file: view.needed("complete: pid_file is missing", view.at("pid_file")?.path()?)?,
+        }))
+    }
+
+    fn to_node(&self) -> Node {
+        Node::mapping([
+            ("start", Some(Node::text(&self.start))),
+            ("stop", self.stop.as_ref().map(Node::text)),
+            ("reload", self.reload.as_ref().map(Node::text)),
+            ("pid_file", Some(Node::text(self.pid_file.to_string_lossy()))),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_changed_since_stays_and_what_both_say_otherwise_is_contested() {
+        let group = |name: &str| Some(name.to_owned());
+        let base = Spec { group: group("a"), keep: 2, ..Spec::default() };
+        let wanted = Spec { group: group("b"), enabled: true, ..base.clone() };
+        assert_eq!(base.changed(&base, &wanted), wanted);
+        assert_eq!(base.contested(&base, &wanted), [""; 0]);
+        let now = Spec { group: group("c"), keep: 5, ..base.clone() };
+        assert_eq!(now.changed(&base, &wanted), Spec { enabled: true, ..now.clone() });
+        // `keep` is what somebody else has changed, and wanted as it was; decided anew, it would be wanted as it is.
+        assert_eq!(now.contested(&base, &Spec { keep: 5, ..wanted.clone() }), ["group"]);
+        // Both say the same.
+        assert_eq!(wanted.contested(&base, &wanted), [""; 0]);
+    }
+}

@@ -1,0 +1,246 @@
+//! Asks servers: each try in a thread of its own, with its redirects.
+
+use std::io::Read;
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+use ureq::Agent;
+use ureq::http::{Uri, header};
+
+use super::agents::Agents;
+use super::pause::{SLICE, interrupted};
+use super::redact::{redact, shown};
+use super::redirect::{self, MAX_REDIRECTS, same_origin};
+use super::request::{Answer, Request, SMALL_BODY, Stream};
+use super::retry::{Failure, retry_after};
+use super::settings::HttpSettings;
+use super::{failure, trust};
+use crate::host::signal::Cancelled;
+use crate::report::{Code, Error, Result};
+
+/// Asks servers. Cheap to make and to clone: roots are loaded with the first request.
+#[derive(Clone)]
+pub(crate) struct Client {
+    agents: Arc<Agents>,
+}
+
+impl Client {
+    /// Checks the settings; touches neither network nor the system's roots.
+    ///
+    /// Errors: [`Code::ConfigInvalid`] for a proxy address or `ca_pem` that cannot be used.
+    pub(crate) fn new(settings: &HttpSettings) -> Result<Self> {
+        Ok(Self { agents: Arc::new(Agents::new(settings)?) })
+    }
+
+    /// Whether `--insecure` holds.
+    pub(crate) fn is_insecure(&self) -> bool {
+        self.agents.settings.insecure
+    }
+
+    /// Asks and reads the whole answer, at most [`SMALL_BODY`] bytes.
+    ///
+    /// Errors: [`Code::Network`] when the tries are used up, the answer is too large or is a refused redirect;
+    /// [`Code::Interrupted`].
+    pub(crate) fn ask(&self, ask: &Request, cancelled: Cancelled<'_>) -> Result<Answer> {
+        let ask = ask.clone().within(ask.deadline.or(Some(self.agents.settings.timeouts.question)));
+        self.with_retries(&ask, cancelled, |stream, url| {
+            let mut body = Vec::new();
+            stream.body.take(SMALL_BODY + 1).read_to_end(&mut body).map_err(|error| {
+                Failure::passing(Error::new(
+                    Code::Network,
+                    format!("cannot read the answer of {}: {}", shown(url), redact(&error.to_string())),
+                ))
+            })?;
+            if body.len() as u64 > SMALL_BODY {
+                return Err(Failure::lasting(Error::new(
+                    Code::Network,
+                    format!("{} answered with more than {SMALL_BODY} bytes", shown(url)),
+                )));
+            }
+            Ok(Answer { status: stream.status, body })
+        })
+    }
+
+    /// Asks and gives the answer as soon as its header is there. Errors: as [`Client::ask`].
+    pub(crate) fn open(&self, ask: &Request, cancelled: Cancelled<'_>) -> Result<Stream> {
+        self.with_retries(ask, cancelled, |stream, _| Ok(stream))
+    }
+
+    fn with_retries<T: Send + 'static>(
+        &self,
+        ask: &Request,
+        cancelled: Cancelled<'_>,
+        finish: fn(Stream, &str) -> Result<T, Failure>,
+    ) -> Result<T> {
+        let retry = &self.agents.settings.retry;
+        retry.until_answered(ask.deadline, cancelled, |end| self.attempt(ask, end, cancelled, finish))
+    }
+
+    /// One try, in a thread of its own: name look-ups and connects cannot be interrupted, but they can be left behind.
+    fn attempt<T: Send + 'static>(
+        &self,
+        ask: &Request,
+        end: Option<Instant>,
+        cancelled: Cancelled<'_>,
+        finish: fn(Stream, &str) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let (client, request) = (self.clone(), ask.clone());
+        let work = move || {
+            let result = client.exchange(&request, end).and_then(|stream| finish(stream, &request.url));
+            let _ = sender.send(result);
+        };
+        std::thread::Builder::new().name("http".into()).spawn(work).map_err(|error| {
+            Failure::lasting(Error::new(Code::Io, format!("cannot start a thread for {}: {error}", shown(&ask.url))))
+        })?;
+        loop {
+            let left = end.map_or(SLICE, |end| end.saturating_duration_since(Instant::now()));
+            match receiver.recv_timeout(SLICE.min(left)) {
+                Ok(result) => return result,
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::lasting(Error::new(
+                        Code::Io,
+                        format!("internal error: the thread for the request to {} ended unexpectedly", shown(&ask.url)),
+                    )));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if cancelled() => return Err(Failure::lasting(interrupted())),
+                Err(mpsc::RecvTimeoutError::Timeout) if end.is_some_and(|end| Instant::now() >= end) => {
+                    return Err(Failure::lasting(
+                        Error::new(Code::Network, format!("{} did not answer in time", shown(&ask.url)))
+                            .advise("check the network and the address"),
+                    ));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// One request with its redirects.
+    fn exchange(&self, ask: &Request, end: Option<Instant>) -> Result<Stream, Failure> {
+        let mut url = ask.url.clone();
+        let mut is_at_home = true;
+        for _ in 0..=MAX_REDIRECTS {
+            let (response, uri) = self.call(ask, &url, is_at_home, end)?;
+            let status = response.status().as_u16();
+            if status == 429 || status >= 500 {
+                return Err(Failure {
+                    error: Error::new(Code::Network, format!("{} answered {status}", shown(&url)))
+                        .advise("try again later"),
+                    may_pass: true,
+                    retry_after: retry_after(response.headers()),
+                });
+            }
+            let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
+            let Some(location) = location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)) else {
+                let (parts, body) = response.into_parts();
+                return Ok(Stream { status, headers: parts.headers, body: Box::new(body.into_reader()) });
+            };
+            let next = redirect::target(&uri, location, &url).map_err(Failure::lasting)?;
+            is_at_home &= same_origin(&uri, &next);
+            url = next.to_string();
+        }
+        Err(Failure::lasting(Error::new(
+            Code::Network,
+            format!("{} redirects more than {MAX_REDIRECTS} times", shown(&ask.url)),
+        )))
+    }
+
+    fn call(
+        &self,
+        ask: &Request,
+        url: &str,
+        is_at_home: bool,
+        end: Option<Instant>,
+    ) -> Result<(ureq::http::Response<ureq::Body>, Uri), Failure> {
+        let settings = &self.agents.settings;
+        let uri: Uri = url
+            .parse()
+            .map_err(|_| Failure::lasting(Error::new(Code::Usage, format!("{} is not a URL", shown(url)))))?;
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") if settings.insecure => {}
+            _ => {
+                return Err(Failure::lasting(
+                    Error::new(Code::Usage, format!("{} is not an https:// URL", shown(url)))
+                        .advise("use https, or --insecure for a test"),
+                ));
+            }
+        }
+        let proxy = settings.proxies.route(&uri).map_err(Failure::lasting)?;
+        let way = proxy
+            .as_ref()
+            .map_or_else(String::new, |proxy| format!(" through the HTTP proxy {}:{}", proxy.host(), proxy.port()));
+        let send = |agent: &Agent| {
+            let request = if ask.head { agent.head(url) } else { agent.get(url) };
+            let mut request = request.header(header::ACCEPT_ENCODING, "identity");
+            for (name, value) in &ask.headers {
+                request = request.header(*name, value);
+            }
+            if let Some(credentials) = &settings.credentials
+                && is_at_home
+                && credentials.fit(&uri)
+            {
+                request = request.header(header::AUTHORIZATION, &credentials.header);
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            request.config().proxy(proxy.clone()).timeout_global(left).build().call()
+        };
+        let mut answer = send(&self.agents.agent().map_err(Failure::lasting)?);
+        if let Err(error) = &answer
+            && trust::is_refusal(error)
+            && let Some(thorough) = self.agents.more_trusting()
+        {
+            answer = send(&thorough.map_err(Failure::lasting)?);
+        }
+        let response = answer.map_err(|error| failure::of(error, url, &way))?;
+        Ok((response, uri))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_server::{Reply, Server, client, never};
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn plain_http_needs_insecure_and_other_schemes_never_work() {
+        let secure = client(|settings| settings.insecure = false);
+        assert_eq!(secure.ask(&Request::get("http://127.0.0.1:1/"), &never).unwrap_err().code, Code::Usage);
+        assert_eq!(client(|_| ()).ask(&Request::get("ftp://127.0.0.1/"), &never).unwrap_err().code, Code::Usage);
+    }
+
+    #[test]
+    fn an_answer_over_the_limit_is_refused() {
+        let server = Server::start(|_| Reply::ok(&vec![b'x'; SMALL_BODY as usize + 1]));
+        assert_eq!(client(|_| ()).ask(&Request::get(server.url("/")), &never).unwrap_err().code, Code::Network);
+    }
+
+    #[test]
+    fn a_silent_server_costs_no_more_than_the_deadline_and_a_signal_ends_the_wait() {
+        let server = Server::start(|_| Reply::silence());
+        let client = client(|_| ());
+        let start = Instant::now();
+        let ask = Request::get(server.url("/")).within(Some(Duration::from_millis(200)));
+        assert_eq!(client.ask(&ask, &never).unwrap_err().code, Code::Network);
+        assert_eq!(client.ask(&Request::get(server.url("/")), &|| true).unwrap_err().code, Code::Interrupted);
+        assert!(start.elapsed() < HttpSettings::default().timeouts.answer, "the client's own limit");
+    }
+
+    #[test]
+    fn a_proxy_in_between_is_named_without_its_password() {
+        let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let client = client(|settings| {
+            settings.proxies.https = Some(format!("http://me:secret@{dead}"));
+            settings.retry.tries = 1;
+        });
+        let told = client.ask(&Request::get("https://cluster.invalid/x"), &never).unwrap_err().to_string();
+        assert!(told.contains(&format!("through the HTTP proxy {dead}")) && !told.contains("secret"), "{told}");
+    }
+
+    #[test]
+    fn a_ca_file_without_certificates_is_refused() {
+        let settings = HttpSettings { ca_pem: Some("hello".into()), ..HttpSettings::default() };
+        assert_eq!(Client::new(&settings).err().unwrap().code, Code::ConfigInvalid);
+    }
+}

@@ -1,0 +1,72 @@
+//! What is asked, and what comes back.
+
+use std::io::Read;
+use std::time::Duration;
+
+use ureq::http::{HeaderMap, header};
+
+/// Most bytes of a small answer (SPEC §3): a find answer has a few hundred.
+pub(crate) const SMALL_BODY: u64 = 1 << 20;
+
+/// A request without a body.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// The whole URL, query included.
+    pub url: String,
+    /// HEAD in place of GET.
+    pub head: bool,
+    /// Further header fields.
+    pub headers: Vec<(&'static str, String)>,
+    /// Longest time for everything, tries and waits and small bodies included.
+    pub deadline: Option<Duration>,
+}
+
+impl Request {
+    /// A plain GET.
+    pub(crate) fn get(url: impl Into<String>) -> Self {
+        Self { url: url.into(), head: false, headers: Vec::new(), deadline: None }
+    }
+
+    /// A plain HEAD.
+    pub(crate) fn head(url: impl Into<String>) -> Self {
+        Self { head: true, ..Self::get(url) }
+    }
+
+    /// With a longest time for everything.
+    #[must_use]
+    pub(crate) fn within(mut self, deadline: Option<Duration>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+}
+
+/// A whole small answer, of any status that a further try would not change.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// At most [`SMALL_BODY`] bytes.
+    pub body: Vec<u8>,
+}
+
+/// An answer whose body is still to be read.
+pub(crate) struct Stream {
+    /// HTTP status.
+    pub status: u16,
+    /// Header fields.
+    pub headers: HeaderMap,
+    /// The undecoded body; each read has the read time-out.
+    pub body: Box<dyn Read + Send>,
+}
+
+impl Stream {
+    /// A header field that is text.
+    pub(crate) fn field(&self, name: header::HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// `Content-Length`, bytes.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.field(header::CONTENT_LENGTH).and_then(|text| text.trim().parse().ok())
+    }
+}
