@@ -310,7 +310,7 @@ fn every_section_of_the_specification_that_a_comment_names_exists() {
 }
 
 #[test]
-fn every_link_between_pages_leads_somewhere() {
+fn every_link_and_every_source_file_that_a_page_names_leads_somewhere() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let pages = ["docs", "docs/decisions"].into_iter().flat_map(|dir| {
         let names = std::fs::read_dir(top.join(dir)).unwrap().map(|entry| entry.unwrap().file_name());
@@ -328,6 +328,14 @@ fn every_link_between_pages_leads_somewhere() {
                 std::fs::read_to_string(&target).unwrap_or_else(|error| panic!("{page}: {link}: {error}"));
             let is_there = target_text.lines().filter(|line| line.starts_with('#')).any(|line| slug(line) == anchor);
             assert!(anchor.is_empty() || is_there, "{page}: there is no heading for {link}");
+        }
+        let is_source = |span: &&str| span.contains('/') && span.ends_with(".rs") && !span.contains([' ', '{', '*']);
+        for span in text.split('`').skip(1).step_by(2).filter(is_source) {
+            let is_there = |dir: &&str| top.join(dir).join(span).exists();
+            assert!(
+                ["", "src", "tests", "tests/suite", "crates"].iter().any(|dir| is_there(&dir)),
+                "{page}: no {span}"
+            );
         }
     }
 }
