@@ -14,8 +14,9 @@ use crate::release::PublicKey;
 use crate::report::{Code, Error, IoContext, Result};
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
-use crate::run::cluster_client;
 use crate::run::identity;
+use crate::run::network;
+use crate::run::wanted;
 use protocol::{Edition, ParseError, Revision, Version};
 
 /// Word that forgets a setting.
@@ -143,12 +144,12 @@ fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revisi
     if let (Some(version), Some(edition)) = (&forced, edition.or(active.map(|active| active.edition))) {
         return Ok(Revision { version: version.clone(), edition });
     }
-    let client = cluster_client::client(context, spec)?;
-    let mut directive = cluster_client::directive(context, spec, &client, None)?;
+    let client = network::client(context, spec)?;
+    let mut directive = wanted::directive(context, spec, &client, None)?;
     if let Some(version) = forced {
         directive.version = version;
     }
-    cluster_client::revision(&directive, active, edition)
+    wanted::revision(&directive, active, edition)
 }
 
 /// Judges the values that can be judged by their words alone, before anything else is done.
@@ -209,7 +210,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
     spec.no_proxy = var("no_proxy").or(spec.no_proxy.take());
     // Before the addresses are looked at: they hold none from here on.
     let credentials = credentials(context, &known, spec)?;
-    cluster_client::base_url(context, spec)?;
+    network::base_url(context, spec)?;
     context.credentials = credentials;
     Ok(())
 }
@@ -245,14 +246,14 @@ fn proxy(context: &Context, args: &Install, kept: Option<String>) -> Result<Opti
 /// Whom the settings trust: certificate authorities and the key of archives.
 fn trusted(context: &Context, args: &Install, spec: &mut Spec) -> Result<()> {
     if let Some(file) = &args.ca_file {
-        spec.ca = Some(cluster_client::pem(file)?);
+        spec.ca = Some(network::pem(file)?);
     } else if let Some(file) = context.host.var("SSL_CERT_FILE") {
         // What worked by hand works from the timer, which has no such variable; and what was given before goes on to.
-        let given = cluster_client::pem(file.as_ref())?;
+        let given = network::pem(file.as_ref())?;
         spec.ca = Some(spec.ca.take().map_or(given.clone(), |known| with_more(&known, &given)));
     }
     if let Some(file) = &args.public_key {
-        let text = cluster_client::pem(file)?;
+        let text = network::pem(file)?;
         text.parse::<PublicKey>().map_err(|error| error.during(file.display()))?;
         spec.public_key = Some(text);
     }

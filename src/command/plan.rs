@@ -11,8 +11,9 @@ use crate::plan::{Database, Over, Plan, ServiceAction, Step};
 use crate::release;
 use crate::report::{Code, Error, Result, megabytes};
 use crate::run::change::{self, Planned, RunRequest};
-use crate::run::cluster_client;
+use crate::run::network;
 use crate::run::recovery;
+use crate::run::wanted::Wanted;
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
@@ -29,14 +30,12 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     if let Some(why) = rest {
         return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
     }
-    let client = cluster_client::client(context, spec)?;
-    let directive = cluster_client::directive(context, spec, &client, None)?;
-    let active = spec.active();
-    let target = cluster_client::revision(&directive, active.as_ref(), None)?;
+    let client = network::client(context, spec)?;
+    let wanted = Wanted::ask(context, &updates, &client)?;
     let request = RunRequest {
         command: "update",
-        target,
-        in_window: directive.in_window || args.now,
+        target: wanted.revision,
+        in_window: wanted.in_window || args.now,
         force: args.now,
         depth: Depth::Move,
         over: Over::Told,
@@ -54,13 +53,12 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         Planned::Proceed(plan, _) => *plan,
     };
     for step in &mut plan.prepare {
-        if let Step::Fetch { url, bytes, .. } = step {
-            let _ = url;
+        if let Step::Fetch { bytes, .. } = step {
             *bytes = release::archive_size(
                 &client,
-                &cluster_client::base_url(context, spec)?,
+                &network::base_url(context, spec)?,
                 &request.target,
-                cluster_client::arch(context),
+                network::arch(context),
                 &|| context.signals.cancelled(),
             );
         }

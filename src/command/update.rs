@@ -18,9 +18,10 @@ use crate::plan::facts::{is_linked, is_updater_name, lacks};
 use crate::report::Result;
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
-use crate::run::cluster_client;
 use crate::run::identity;
+use crate::run::network;
 use crate::run::recovery;
+use crate::run::wanted::{self, Wanted};
 use crate::run::watch;
 use crate::store::VersionDir;
 use crate::store::contents::{AGENT_FILE, UNIT, UPDATER};
@@ -44,7 +45,7 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         context.report.info("updates are disabled; run `teleport-update enable` to enable them");
         return Ok(Some(0));
     }
-    cluster_client::proxy(updates.spec())?;
+    wanted::proxy(updates.spec())?;
     let updates = with_id(context, updates)?;
     if let Some(status) = watch::resume(context, &updates)? {
         return Ok(Some(status));
@@ -55,7 +56,8 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         context.report.info("a version is pinned: the cluster is not followed");
         return Ok(Some(0));
     }
-    let (target, in_window, jitter) = match cluster_client::wanted(context, &updates) {
+    let asked = network::client(context, updates.spec()).and_then(|client| Wanted::ask(context, &updates, &client));
+    let Wanted { revision: target, in_window, jitter_seconds: jitter } = match asked {
         Ok(wanted) => wanted,
         Err(error) => {
             record::note(context, "update", &error);
@@ -207,9 +209,9 @@ fn wait_for_turn(
         context.report.info("updates were disabled or a version was pinned while this host was waiting; nothing to do");
         return Ok(None);
     }
-    let (target, in_window, _) = cluster_client::wanted(context, &updates)?;
-    if !in_window {
+    let wanted = Wanted::ask(context, &updates, &network::client(context, updates.spec())?)?;
+    if !wanted.in_window {
         context.report.info("the cluster's update window closed while this host was waiting");
     }
-    Ok(in_window.then_some((target, updates)))
+    Ok(wanted.in_window.then_some((wanted.revision, updates)))
 }

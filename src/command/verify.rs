@@ -167,7 +167,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
     let target = Target { revision: active, url: String::new(), bytes: None, trust_snapshot: false, over: Over::Newer };
     let plan = plan::move_to(&facts, &target)?;
     for step in &plan.switch {
-        if let Step::Place(place) | Step::Switch { place, .. } = step {
+        if let Step::Place(place) | Step::LinkAgent { place, .. } = step {
             found.push(misplaced(place));
         }
     }

@@ -26,7 +26,7 @@ const DEFAULT_DATABASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The settings of an installation (`spec`).
 ///
-/// What has a form is checked when the file is read, and held as the room that uses it takes it. Addresses, certificates and
+/// Numbers, times and versions are checked when the file is read, and held as the room that uses it takes it. Addresses, certificates and
 /// keys are held as written and parsed by who uses them: a wrong one must not keep an operator from `status` or `disable`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {

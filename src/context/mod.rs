@@ -23,7 +23,7 @@ use crate::store::publish;
 
 /// How long a command waits for another run, seconds: an operator's patience.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
-/// How long the timer's run waits, seconds: the next one comes in ten minutes.
+/// How long `update` waits, seconds: the timer runs it, and the next run comes in ten minutes.
 const TIMER_LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// Runs that a database in use fails, and hours that it does so, before a move that keeps it goes on all the same: a

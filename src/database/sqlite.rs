@@ -233,3 +233,15 @@ pub(super) fn explain(error: rusqlite::Error, action: &str, db: &Path) -> Error 
 pub(super) fn busy() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_itself_its_log_the_logs_index_and_its_journal() {
+        // sqlite.org, "Temporary Files Used By SQLite": the stop is proven by these.
+        let names = ["/d/sqlite.db", "/d/sqlite.db-wal", "/d/sqlite.db-shm", "/d/sqlite.db-journal"];
+        assert_eq!(files(Path::new("/d/sqlite.db")), names.map(PathBuf::from));
+    }
+}

@@ -229,8 +229,8 @@ fn announced_together(steps: &[Step]) -> usize {
         matches!(
             pair,
             [Step::Stop, Step::Snapshot { .. }]
-                | [Step::Restore { .. }, Step::Switch { .. }]
-                | [Step::Switch { .. }, Step::Start]
+                | [Step::Restore { .. }, Step::LinkAgent { .. }]
+                | [Step::LinkAgent { .. }, Step::Start]
         )
     };
     1 + steps.windows(2).take_while(|pair| follows(pair)).count()

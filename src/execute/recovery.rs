@@ -41,7 +41,7 @@ pub(crate) fn check_is_last(journal: &Journal, layout: &Layout) -> Result<()> {
     let places: Vec<&Placement> = plan.switch.iter().flat_map(|step| step.placements()).collect();
     for step in &plan.switch {
         // Another agent in its place can have changed the database, too; a helper of others has not.
-        let is_agents = matches!(step, Step::Switch { .. }) && !journal.is_committed();
+        let is_agents = matches!(step, Step::LinkAgent { .. }) && !journal.is_committed();
         for place in step.placements() {
             let found = steps::files::look(&place.path)?;
             let at_name = places.iter().filter(|other| other.path == place.path);

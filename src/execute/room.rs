@@ -73,7 +73,7 @@ fn needs(site: &Site<'_>, plan: &Plan, version: Option<u64>, rows: u64) -> Vec<N
             Step::PrepareRestore { dir } => {
                 data.bytes = data.bytes.max(size(&directory::of(&site.version_dir(dir)).join(DATABASE_FILE)));
             }
-            Step::Place(place) | Step::Switch { place, .. } => {
+            Step::Place(place) | Step::LinkAgent { place, .. } => {
                 // Kept by a second name, or by a copy where that is another file system.
                 let is_kept = matches!(place.was, Node::Kept(_));
                 if is_kept && !machine::same_file_system(&place.path, &versions.path).unwrap_or(false) {

@@ -101,7 +101,8 @@ pub(crate) fn rename_dir(from: &Path, to: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Keeps a second name for `path`, or a copy where that is another file system; its directory is synced.
+/// Keeps a second name for `path`, or a copy where there can be none (another file system); its directory is synced. Where
+/// nothing stands at `path` nothing is kept.
 pub(crate) fn keep(path: &Path, kept: &Path) -> Result<()> {
     match std::fs::hard_link(path, kept) {
         Ok(()) => sync_dir(parent(kept)),

@@ -1,4 +1,4 @@
-//! The only room that changes the system by name: durable files, lock, processes, packages, labels, clock.
+//! The room that changes the system by name (`store/publish` is the one exception): durable files, lock, processes, packages, labels, clock.
 
 pub(crate) mod acting;
 pub(crate) mod command;

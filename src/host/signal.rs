@@ -14,7 +14,7 @@ use crate::report::{IoContext, Result};
 /// Room for `/proc/self/status`, bytes: it has about 1500.
 const STATUS: usize = 4096;
 
-/// Asked by all that takes long, between its steps: `true` ends it, with `interrupted` in place of a result.
+/// Asked by all that takes long, between its steps: `true` ends it. What has a result fails with `interrupted` then.
 pub(crate) type Cancelled<'a> = &'a dyn Fn() -> bool;
 
 /// The signals that this run received. Clones share the same flag.

@@ -415,7 +415,7 @@ impl World {
         let committed = records.contains(&Record::Commit) && opened.undo_reason().is_none();
         let plan = &opened.opening().unwrap().plan;
         let touched = records.iter().any(|record| match record {
-            Record::Intent { step } => matches!(plan.switch[*step], Step::Switch { .. }),
+            Record::Intent { step } => matches!(plan.switch[*step], Step::LinkAgent { .. }),
             _ => false,
         });
         let target = plan.to.as_ref().map(Rev::of);

@@ -20,7 +20,7 @@ impl Host {
                     return fails(Code::Damaged, "differs from its manifest");
                 }
             }
-            Step::Place(place) | Step::Switch { place, .. } => self.put(place, &place.now)?,
+            Step::Place(place) | Step::LinkAgent { place, .. } => self.put(place, &place.now)?,
             Step::Snapshot { dir, failed, .. } => return self.snapshot(plan, dir, *failed, proxy),
             // The model takes, describes and installs in one.
             Step::PrepareSnapshot { .. } | Step::Describe { .. } | Step::Install { .. } => self.tick()?,
@@ -80,7 +80,7 @@ impl Host {
                 }
             }
             Step::Place(place) => self.take_back(place)?,
-            Step::Switch { place, evidence } => {
+            Step::LinkAgent { place, evidence } => {
                 let plan = journal.opening()?.plan.clone();
                 let ours = plan.service != ServiceAction::None || plan.database == Database::Restore;
                 if ours || self.process.is_none() {

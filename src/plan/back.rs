@@ -10,7 +10,7 @@ use super::{Database, Direction, Facts, Node, Part, Placement, Plan, ServiceActi
 pub(crate) fn back(facts: &Facts, done: &Plan) -> Option<Plan> {
     let (fallen, from) = (done.to_dir.clone()?, done.snapshot_dir()?.clone());
     let agent = done.switch.iter().find_map(|step| match step {
-        Step::Switch { place, .. } => Some(turned(place)),
+        Step::LinkAgent { place, .. } => Some(turned(place)),
         _ => None,
     })?;
     let is_back = |place: &&Placement| place.was != Node::Absent || place.part == Part::Helper;
@@ -28,7 +28,7 @@ pub(crate) fn back(facts: &Facts, done: &Plan) -> Option<Plan> {
         Step::Stop,
         Step::Snapshot { dir: fallen.clone(), stopped: true, failed: true },
         Step::Restore { dir: from.clone() },
-        Step::Switch { place: agent, evidence: from.clone() },
+        Step::LinkAgent { place: agent, evidence: from.clone() },
     ]);
     if service != ServiceAction::None {
         switch.extend([Step::Start, Step::Health { binary, served: facts.agent.served, failing: false }]);

@@ -1,4 +1,4 @@
-//! Whether the version that the cluster asks for is installed now: window, pin, floor, refusals and their growing waits. Pure.
+//! Whether the version that the cluster asks for is installed now: window, floor, refusals and their growing waits. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -129,7 +129,7 @@ pub(crate) fn held_until(
     (now >= *last && now < until).then_some(until)
 }
 
-/// The wait after the `count`th run to a target that failed with `code`, or `None`: what costs nothing is tried again by the
+/// The wait after the `count`th run to a target that failed with `code`; none for what costs nothing: it is tried again by the
 /// timer as it comes.
 pub(crate) fn delay_after(code: &str, count: u32) -> SignedDuration {
     const RELEASE: [Code; 6] = [

@@ -2,11 +2,11 @@
 //! `execute`.
 
 mod back;
-mod database;
 pub(crate) mod decide;
 pub(crate) mod facts;
 mod links;
 mod moves;
+mod restore_table;
 pub(crate) mod retention;
 mod said;
 pub(crate) mod step;
@@ -171,7 +171,7 @@ impl Plan {
     /// True if what this run replaces of others is kept in `.unmanaged`.
     pub fn keeps_unmanaged(&self) -> bool {
         let is_kept = |step: &Step| match step {
-            Step::Place(place) | Step::Switch { place, .. } => matches!(place.was, Node::Kept(_)),
+            Step::Place(place) | Step::LinkAgent { place, .. } => matches!(place.was, Node::Kept(_)),
             _ => false,
         };
         self.unmanaged || self.snapshot_dir().is_some_and(VersionDir::is_unmanaged) || self.switch.iter().any(is_kept)

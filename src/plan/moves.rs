@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::database::database_move;
 use super::facts::{Facts, Installed, lacks};
 use super::links::{enablement_placements, is_installable, placements, removal, unit_placement};
+use super::restore_table::database_move;
 use super::step::{Node, Part, Placement, Step};
 use super::strangers::{refuse_strangers, stranger_notes};
 use super::{Database, Direction, Over, Plan, ServiceAction, Target, retention};
@@ -140,7 +140,7 @@ impl<'a> Move<'a> {
             switch.push(Step::Restore { dir: self.to_dir.clone() });
         }
         if switches {
-            switch.push(Step::Switch { place: self.agent.clone(), evidence: self.to_dir.clone() });
+            switch.push(Step::LinkAgent { place: self.agent.clone(), evidence: self.to_dir.clone() });
         }
         if !switch.is_empty() {
             switch.insert(0, record_agent(facts));

@@ -32,7 +32,7 @@ impl Plan {
             }
             Step::Install { dir } => format!("backed up the database to {dir}/backup"),
             Step::Restore { dir } => format!("restored the database from {dir}/backup"),
-            Step::Switch { .. } => format!("linked {} ({})", self.name(), self.names_set(0..=index)),
+            Step::LinkAgent { .. } => format!("linked {} ({})", self.name(), self.names_set(0..=index)),
             Step::Stop if self.downtime().is_empty() && self.switch.contains(&Step::RecordAgent { running: true }) => {
                 "stopped the agent".into()
             }
@@ -66,7 +66,7 @@ impl Plan {
         if index + 1 != self.switch.len() {
             return None;
         }
-        let told = (0..index).rev().find(|index| matches!(self.switch.get(*index), Some(Step::Switch { .. })));
+        let told = (0..index).rev().find(|index| matches!(self.switch.get(*index), Some(Step::LinkAgent { .. })));
         let is_untold = |step: &Step| matches!(step, Step::Place(_));
         let since = told.map_or(0, |told| told + 1);
         self.switch.get(since..=index)?.iter().any(is_untold).then(|| {
@@ -76,7 +76,7 @@ impl Plan {
     }
 
     fn names_set(&self, range: std::ops::RangeInclusive<usize>) -> String {
-        let is_name = |step: &&Step| matches!(step, Step::Place(_) | Step::Switch { .. });
+        let is_name = |step: &&Step| matches!(step, Step::Place(_) | Step::LinkAgent { .. });
         match self.switch.get(range).unwrap_or_default().iter().filter(is_name).count() {
             1 => "1 link or unit".into(),
             count => format!("{count} links and units"),

@@ -117,7 +117,7 @@ pub enum Step {
         dir: VersionDir,
     },
     /// Move the `teleport` link: from here on undo restores this run's snapshot with the agent stopped.
-    Switch {
+    LinkAgent {
         /// The link.
         place: Placement,
         /// Where the failed version's database is kept as evidence.
@@ -212,7 +212,7 @@ impl Step {
             Step::PrepareRestore { dir } => format!("copy the database backup of {dir} next to the live database"),
             Step::Stop => "stop the agent".into(),
             Step::Restore { dir } => format!("restore the database from {dir}/backup"),
-            Step::Switch { place, .. } => describe_place(place),
+            Step::LinkAgent { place, .. } => describe_place(place),
             Step::DaemonReload => "run `systemctl daemon-reload`".into(),
             Step::Reload => "reload the agent (SIGHUP)".into(),
             Step::Start => "start the agent".into(),
@@ -239,7 +239,7 @@ impl Step {
             Step::PrepareSnapshot { .. } => "remove the link",
             Step::Stop => "start the agent",
             Step::Restore { .. } => "restore the old version's database",
-            Step::Switch { .. } => "stop the agent, restore the old version's database, restore the link",
+            Step::LinkAgent { .. } => "stop the agent, restore the old version's database, restore the link",
             Step::SetAside { .. } => "restore the file",
             Step::KeepLink { .. } => "remove the kept copy",
             Step::StopTimer { .. } => "start the unit again",
@@ -264,7 +264,7 @@ impl Step {
     /// The names that this step brings to a state.
     pub fn placements(&self) -> &[Placement] {
         match self {
-            Step::Place(place) | Step::Switch { place, .. } => std::slice::from_ref(place),
+            Step::Place(place) | Step::LinkAgent { place, .. } => std::slice::from_ref(place),
             Step::Reassert { places, .. } => places,
             _ => &[],
         }
@@ -284,7 +284,7 @@ impl Step {
             | Step::Restore { dir }
             | Step::Retire { dir } => named.words.push(dir.as_str()),
             Step::Place(place) => named.add(place),
-            Step::Switch { place, evidence } => {
+            Step::LinkAgent { place, evidence } => {
                 named.add(place);
                 named.words.push(evidence.as_str());
             }

@@ -13,7 +13,7 @@ use sha2::Digest as _;
 use ureq::http::header;
 
 use super::limits::Limits;
-use super::{BaseUrl, source};
+use super::{BaseUrl, base_url};
 use crate::host::http::{Client, Request, Stream, interrupted, pause, shown};
 use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, IoContext, Result};
@@ -92,7 +92,7 @@ impl Origin {
         let told = format!("{}{suffix}", self.shown());
         match self {
             Origin::Dir(dir, name) => {
-                let Some(file) = source::open_trusted(dir, &format!("{name}{suffix}"))? else {
+                let Some(file) = base_url::open_trusted(dir, &format!("{name}{suffix}"))? else {
                     return Ok(Small::Absent(format!("there is no {told}")));
                 };
                 let mut bytes = Vec::new();
@@ -115,7 +115,7 @@ impl Origin {
     pub(super) fn size(&self, client: &Client, within: Duration, cancelled: Cancelled<'_>) -> Result<Option<u64>> {
         match self {
             Origin::Dir(dir, name) => {
-                let file = source::open_trusted(dir, name)?
+                let file = base_url::open_trusted(dir, name)?
                     .ok_or_else(|| missing(&format!("there is no {}", self.shown())))?;
                 Ok(Some(file.metadata().at("cannot read", dir.join(name))?.len()))
             }
@@ -134,7 +134,7 @@ impl Origin {
     fn open(&self, client: &Client, limits: &Limits, shared: &Arc<Shared>) -> Result<Body> {
         match self {
             Origin::Dir(dir, name) => {
-                let file = source::open_trusted(dir, name)?
+                let file = base_url::open_trusted(dir, name)?
                     .ok_or_else(|| missing(&format!("there is no {}", self.shown())))?;
                 let path = dir.join(name);
                 shared.total.store(file.metadata().at("cannot read", &path)?.len(), Ordering::Relaxed);

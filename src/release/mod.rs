@@ -1,6 +1,7 @@
 //! Naming, fetching, verifying, unpacking: bytes in, a staged version out (SPEC §4).
 
 mod archive_path;
+pub(crate) mod base_url;
 pub(crate) mod check;
 mod destination;
 mod fetch;
@@ -9,13 +10,12 @@ pub(crate) mod fuzz;
 mod gunzip;
 mod limits;
 pub(crate) mod signature;
-pub(crate) mod source;
 pub(crate) mod space;
 pub(crate) mod stage;
 mod unpack;
 mod writer;
 
+pub use base_url::BaseUrl;
 pub use limits::Limits;
 pub use signature::PublicKey;
-pub use source::BaseUrl;
 pub(crate) use stage::{StageRequest, announced_digest, archive_size, stage};

@@ -1,13 +1,14 @@
 //! A run that changes the host: what is shared by the commands that do so.
 
 pub(crate) mod change;
-pub(crate) mod cluster_client;
 pub(crate) mod environment;
 pub(crate) mod identity;
+pub(crate) mod network;
 pub(crate) mod record;
 pub(crate) mod recovery;
 pub(crate) mod reexec;
 pub(crate) mod scope;
+pub(crate) mod wanted;
 pub(crate) mod watch;
 mod way_back;
 

@@ -148,7 +148,7 @@ impl Failure {
         let opening = journal.opening()?;
         let (code, reason, blame) = journal.undo_reason().unwrap_or(("interrupted", "the run was interrupted", false));
         let switched = journal.records().iter().any(|record| match record {
-            Record::Intent { step } => matches!(opening.plan.switch.get(*step), Some(Step::Switch { .. })),
+            Record::Intent { step } => matches!(opening.plan.switch.get(*step), Some(Step::LinkAgent { .. })),
             _ => false,
         });
         Ok(Self {
@@ -179,7 +179,7 @@ impl Failure {
             let refuse = self.blame || (self.switched && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
             if refuse {
                 add_refusal(&mut status, to, &self.reason, &self.code, now);
-            } else if !refuse && self.code != Code::Interrupted.as_str() {
+            } else if self.code != Code::Interrupted.as_str() {
                 add_delay(&mut status, to, &self.reason, &self.code, None, now);
             }
             if self.evidence

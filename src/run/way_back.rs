@@ -61,8 +61,8 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
 fn check_whole(context: &Context, done: &Plan, watch: &Watch) -> Result<()> {
     let gone = |what: String| Error::new(Code::NoPrevious, what);
     for step in &done.switch {
-        let (Step::Place(place) | Step::Switch { place, .. }) = step else { continue };
-        let is_agent = matches!(step, Step::Switch { .. });
+        let (Step::Place(place) | Step::LinkAgent { place, .. }) = step else { continue };
+        let is_agent = matches!(step, Step::LinkAgent { .. });
         let needed = match &place.was {
             Node::Kept(kept) => kept.clone(),
             Node::Link(target) if is_agent => context.layout.real(&durable::parent(&place.path).join(target)),

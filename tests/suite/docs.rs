@@ -332,10 +332,7 @@ fn every_link_and_every_source_file_that_a_page_names_leads_somewhere() {
         let is_source = |span: &&str| span.contains('/') && span.ends_with(".rs") && !span.contains([' ', '{', '*']);
         for span in text.split('`').skip(1).step_by(2).filter(is_source) {
             let is_there = |dir: &&str| top.join(dir).join(span).exists();
-            assert!(
-                ["", "src", "tests", "tests/suite", "crates"].iter().any(|dir| is_there(&dir)),
-                "{page}: no {span}"
-            );
+            assert!(["", "src", "tests", "tests/suite", "crates"].iter().any(is_there), "{page}: no {span}");
         }
     }
 }

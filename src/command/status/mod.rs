@@ -19,7 +19,8 @@ use crate::host::process::Process;
 use crate::inspect;
 use crate::plan::decide::{self, Decision, Request};
 use crate::report::{Code, Result};
-use crate::run::cluster_client;
+use crate::run::network;
+use crate::run::wanted;
 use crate::store::manifest::Manifest;
 use crate::store::{VersionDir, publish};
 use protocol::Revision;
@@ -89,8 +90,8 @@ fn awaited(context: &Context) -> Option<String> {
 /// What the cluster wants, if it says so in time.
 fn directive(context: &Context, updates: &Updates) -> Option<Directive> {
     updates.spec().proxy.as_ref()?;
-    let asked = cluster_client::client(context, updates.spec())
-        .and_then(|client| cluster_client::directive(context, updates.spec(), &client, Some(PATIENCE)));
+    let asked = network::client(context, updates.spec())
+        .and_then(|client| wanted::directive(context, updates.spec(), &client, Some(PATIENCE)));
     match asked {
         Ok(directive) => Some(directive),
         Err(error) => {
@@ -113,7 +114,7 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
             return false;
         }
     };
-    let Ok(wanted) = cluster_client::revision(directive, facts.active.as_ref(), None) else {
+    let Ok(wanted) = wanted::revision(directive, facts.active.as_ref(), None) else {
         return false;
     };
     let question = Request { wanted: wanted.clone(), in_window: directive.in_window, force: false, announced: None };
@@ -131,7 +132,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         Vec::new()
     });
     let active = inspect::active(updates, &installed);
-    let desired = directive.and_then(|directive| cluster_client::revision(directive, active.as_ref(), None).ok());
+    let desired = directive.and_then(|directive| wanted::revision(directive, active.as_ref(), None).ok());
     let edition = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.edition.as_str());
     let desired_version = desired.as_ref().map(|desired| &desired.version);
     let running = running(context, updates);

@@ -1,4 +1,4 @@
-//! The journal (SPEC §8): append-only, preallocated, one fsynced record per change of state.
+//! The journal (SPEC §8): append-only, preallocated, records that are synced before the change that they announce.
 //!
 //! A record is a line: eight hex digits of the SHA-256 of the JSON, a space, the JSON. What follows the last whole
 //! record is a torn tail and is ignored. A record of an unknown kind or format stops recovery without touching anything,

@@ -251,7 +251,7 @@ fn without_snapshot(site: &Site<'_>, journal: &Journal, from: PathBuf) -> Result
 fn leads_to_new(plan: &Plan) -> bool {
     plan.switch.iter().any(|step| match step {
         // What cannot be looked at may.
-        Step::Switch { place, .. } => look(&place.path).map_or(true, |node| node == place.now),
+        Step::LinkAgent { place, .. } => look(&place.path).map_or(true, |node| node == place.now),
         _ => false,
     })
 }
@@ -316,7 +316,7 @@ fn keep_written(
             site.report.warn(&format!("could not keep the database of the failed version: {error}"));
         }
     }
-    let step = plan.switch.iter().position(|step| matches!(step, Step::Restore { .. } | Step::Switch { .. }));
+    let step = plan.switch.iter().position(|step| matches!(step, Step::Restore { .. } | Step::LinkAgent { .. }));
     let note = Note { returns: prepared.stat_data()?, goes: StatData::of(&db)?, ..Note::default() };
     let mut records: Vec<Record> = step.map(|step| Record::Done { step, note }).into_iter().collect();
     if !journal.has(&Record::Evidence) {

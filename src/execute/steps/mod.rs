@@ -23,7 +23,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::RecordAgent { .. } => {}
         Step::Fetch { .. } => return Err(Error::new(Code::Io, "internal error: a download step in the switch phase")),
         Step::Verify { dir } => versions::verify(site, dir)?,
-        Step::Place(place) | Step::Switch { place, .. } => files::put(place, &place.now)?,
+        Step::Place(place) | Step::LinkAgent { place, .. } => files::put(place, &place.now)?,
         Step::PrepareSnapshot { dir } => database::prepare(site, dir)?,
         Step::Snapshot { dir, stopped: true, failed } => return database::take(site, plan, dir, *failed),
         Step::Snapshot { dir, stopped: false, failed } => return database::snapshot(site, plan, dir, *failed),
@@ -75,12 +75,12 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
     match step {
         Step::RecordAgent { running } => service::bring_back(site, *running),
         Step::Place(place) => files::take_back(place),
-        Step::Switch { place, .. } if service::is_untouched(site, journal, place)? => {
+        Step::LinkAgent { place, .. } if service::is_untouched(site, journal, place)? => {
             files::take_back(place)?;
             // Nobody may have started the new version between the look and the link.
             if service::runs_new(site, place)? { Err(service::new_version_runs(site)) } else { Ok(()) }
         }
-        Step::Switch { place, evidence } => {
+        Step::LinkAgent { place, evidence } => {
             // A disk that is full or read-only by now is found while the agent still works.
             files::can_put(place, &place.was)?;
             // While the link leads to the new version a start between two recoveries starts that, on the old database.
@@ -134,7 +134,7 @@ pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
     let ran = opening.plan.switch.iter().any(|step| matches!(step, Step::RecordAgent { running: true }));
     let is_new = opening.plan.switch.iter().any(|step| match step {
         // What cannot be looked at may be, here and below.
-        Step::Switch { place, .. } => files::look(&place.path).map_or(true, |node| node == place.now),
+        Step::LinkAgent { place, .. } => files::look(&place.path).map_or(true, |node| node == place.now),
         _ => false,
     });
     let shares = |snapshot: PathBuf| database::shares_file(&snapshot, &site.database());

@@ -90,7 +90,7 @@ impl Bed {
     fn switch(&self) -> Step {
         let (was, now) = (Node::Link(self.target("1.0.0")), Node::Link(self.target("2.0.0")));
         let place = Placement { path: self.agent(), was, now, part: Part::Agent };
-        Step::Switch { place, evidence: "2.0.0".into() }
+        Step::LinkAgent { place, evidence: "2.0.0".into() }
     }
 
     /// Runs `plan` to its commit.

@@ -466,7 +466,7 @@ impl Bed {
     /// Undoes as far as the database, and ends before that is noted.
     fn put_back_without_its_record(&self, plan: &Plan, link: bool) {
         let mut journal = self.reopen().unwrap();
-        let Step::Switch { place, .. } = self.switch() else { panic!("it moves the link") };
+        let Step::LinkAgent { place, .. } = self.switch() else { panic!("it moves the link") };
         super::super::steps::database::put_back(&self.site(), &"2.0.0".into(), link.then_some(&place), &mut journal)
             .unwrap();
         assert_eq!(journal.records().last(), Some(&Record::DatabaseBack));
@@ -596,7 +596,7 @@ fn way_back() -> (Bed, Plan) {
     let text = serde_json::to_string(&plan.switch).unwrap();
     let dirs = text.replace(r#""dir":"2.0.0""#, &format!(r#""dir":"{UNMANAGED}""#));
     let mut switch: Vec<Step> = serde_json::from_str(&dirs).unwrap();
-    if let Step::Switch { place, evidence } = &mut switch[SWITCH] {
+    if let Step::LinkAgent { place, evidence } = &mut switch[SWITCH] {
         (place.now, *evidence) = (Node::Kept(kept), UNMANAGED.into());
     }
     (bed, Plan { to: None, to_dir: Some(UNMANAGED.into()), direction: Direction::Downgrade, switch, ..plan })

@@ -35,7 +35,7 @@ fn what_a_way_back_copies_to_another_file_system_takes_room_there() {
         durable::write(&kept, b"", 0o644).unwrap();
         std::fs::OpenOptions::new().write(true).open(&kept).unwrap().set_len(free).unwrap();
         let mut back = bed.switch();
-        let Step::Switch { place, .. } = &mut back else { panic!() };
+        let Step::LinkAgent { place, .. } = &mut back else { panic!() };
         (place.was, place.now) = (place.now.clone(), Node::Kept(kept));
         room::check_for(&site, &plan(vec![back]), None, 0).map_err(|error| error.code)
     };

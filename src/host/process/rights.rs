@@ -51,10 +51,14 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// For the files of a database, itself first, none of which need be there.
+    /// For the files of a database, itself first, none of which need be there. Without any, it is anybody's: nobody is taken
+    /// for harmless because no file was named.
     ///
     /// Errors: `io`.
     pub fn of(database: &[PathBuf]) -> Result<Self> {
+        if database.is_empty() {
+            return Ok(Self { anybody: true, ..Self::default() });
+        }
         let files = database.iter().map(|file| (database_file(file), file.clone()));
         let dirs = database.iter().take(1).flat_map(|file| file.ancestors().skip(1).take(2)).map(|dir| {
             let found = std::fs::metadata(dir);

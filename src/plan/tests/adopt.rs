@@ -56,7 +56,7 @@ fn every_path_that_is_used_as_it_is_moves_with_its_root() {
     plan.prepare.clear();
     plan.switch = vec![
         Step::Place(place(Node::Kept("/b".into()), Node::Link("/inside".into()))),
-        Step::Switch { place: place(Node::Absent, Node::Kept("/c".into())), evidence: "2.0.0".into() },
+        Step::LinkAgent { place: place(Node::Absent, Node::Kept("/c".into())), evidence: "2.0.0".into() },
         Step::SetAside { path: "/d".into(), kept: "/e".into() },
     ];
     let places = vec![Placement { path: "/i".into(), ..place(Node::Kept("/j".into()), Node::Absent) }];

@@ -102,7 +102,7 @@ fn order(plan: &Plan) -> Vec<String> {
         .iter()
         .map(|step| match step {
             Step::Place(place) => format!("place {}", place.path.display()),
-            Step::Switch { place, .. } => format!("switch {}", place.path.display()),
+            Step::LinkAgent { place, .. } => format!("switch {}", place.path.display()),
             Step::Snapshot { dir, stopped, .. } => format!("snapshot {dir}{}", if *stopped { " stopped" } else { "" }),
             other => serde_json::to_value(other).unwrap()["step"].as_str().unwrap().to_owned(),
         })
@@ -513,7 +513,7 @@ fn an_undo_is_told_in_the_words_of_its_step() {
         (Step::Stop, "start the agent"),
         (Step::Restore { dir: "1".into() }, "restore the old version's database"),
         (
-            Step::Switch { place, evidence: "2".into() },
+            Step::LinkAgent { place, evidence: "2".into() },
             "stop the agent, restore the old version's database, restore the link",
         ),
         (Step::SetAside { path: path.clone(), kept: kept.clone() }, "restore the file"),

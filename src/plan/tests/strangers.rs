@@ -82,7 +82,7 @@ fn our_link_put_back_over_an_older_agent_is_watched_and_leads_back_to_it() {
     assert!(plan.is_watched() && plan.keeps_unmanaged());
     let back = back(&host("1.0.0", vec![installed("1.0.0", unusable())]), &plan).unwrap();
     let agent = back.switch.iter().find_map(|step| match step {
-        Step::Switch { place, .. } => Some(place.now.clone()),
+        Step::LinkAgent { place, .. } => Some(place.now.clone()),
         _ => None,
     });
     assert_eq!(agent, Some(Node::Kept("/v/.unmanaged/teleport".into())));

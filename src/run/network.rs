@@ -1,13 +1,9 @@
-//! Asking the cluster: what `updates.yaml`, the environment and the flags make of the question, and of the answer.
+//! What `updates.yaml`, the environment and the flags make of the network: the client, the mirror, whose archives.
 
-use crate::config::Updates;
-use crate::inspect;
 use std::path::Path;
-use std::time::Duration;
 
 use base64::Engine;
 
-use crate::cluster::{self, ProxyAddr};
 use crate::config::{Credentials, Spec};
 use crate::context::Context;
 use crate::host::durable;
@@ -15,9 +11,7 @@ use crate::host::elf::{self, Elf};
 use crate::host::http::{self, Client, HttpSettings};
 use crate::release::BaseUrl;
 use crate::report::{Code, Error, Result};
-use crate::run::identity;
-use protocol::find::{Directive, Question};
-use protocol::{Arch, Edition, Revision};
+use protocol::Arch;
 
 /// Largest file of certificates that `enable` keeps, bytes: a whole system bundle is 220 kB.
 const MAX_PEM: u64 = 1024 * 1024;
@@ -71,43 +65,6 @@ fn authorization(userinfo: &str) -> String {
     }
 }
 
-/// Asks the cluster that `spec` names.
-pub(crate) fn directive(
-    context: &Context,
-    spec: &Spec,
-    client: &Client,
-    deadline: Option<Duration>,
-) -> Result<Directive> {
-    let proxy: ProxyAddr = proxy(spec)?.parse()?;
-    let host_uuid = context.host_uuid()?;
-    let update_id = identity::shown(context, spec, host_uuid.as_deref());
-    let question = Question { host: host_uuid, group: spec.group.clone(), update_id };
-    cluster::find(client, &proxy, &question, deadline, &|| context.signals.cancelled())
-}
-
-/// The proxy address, or the error that says how to give one.
-pub(crate) fn proxy(spec: &Spec) -> Result<&str> {
-    spec.proxy.as_deref().ok_or_else(|| {
-        Error::new(Code::ProxyMissing, "no cluster address is known")
-            .advise("run `teleport-update enable --proxy ADDR`, or set teleport.proxy_server in /etc/teleport.yaml")
-    })
-}
-
-/// The revision that the directive means: no edition in the answer means the installed one (SPEC §1). FIPS is left by a word
-/// of this host's operator alone (`said`, of `--edition`), whatever the cluster answers, and entered by it too.
-pub(crate) fn revision(directive: &Directive, active: Option<&Revision>, said: Option<Edition>) -> Result<Revision> {
-    let installed = active.map(|active| active.edition);
-    let edition = match (said, installed) {
-        (Some(Edition::EnterpriseFips), _) | (None, Some(Edition::EnterpriseFips)) => Some(Edition::EnterpriseFips),
-        _ => directive.edition.or(said).or(installed),
-    };
-    let edition = edition.ok_or_else(|| {
-        Error::new(Code::EditionUnknown, "the cluster does not name an edition, and no version is installed")
-            .advise("run `teleport-update enable --edition EDITION` (oss, enterprise or enterprise-fips)")
-    })?;
-    Ok(Revision { version: directive.version.clone(), edition })
-}
-
 /// Where archives come from.
 pub(crate) fn base_url(context: &Context, spec: &Spec) -> Result<BaseUrl> {
     match &spec.base_url {
@@ -140,16 +97,4 @@ pub(crate) fn pem(path: &std::path::Path) -> Result<String> {
     let bytes = durable::read_limited(path, MAX_PEM)?
         .ok_or_else(|| Error::new(Code::Usage, format!("{} does not exist", path.display())))?;
     String::from_utf8(bytes).map_err(|_| Error::new(Code::Usage, format!("{} is not PEM text", path.display())))
-}
-
-/// What the cluster wants now.
-pub(crate) fn wanted(context: &Context, updates: &Updates) -> Result<(Revision, bool, u32)> {
-    let client = client(context, updates.spec())?;
-    let directive = directive(context, updates.spec(), &client, None)?;
-    // Where updates.yaml names no edition (RFD 0169 has none), the one on disk is meant.
-    let active = match updates.spec().active() {
-        Some(active) => Some(active),
-        None => inspect::active(updates, &inspect::installed_now(context, updates)?),
-    };
-    Ok((revision(&directive, active.as_ref(), None)?, directive.in_window, directive.jitter_seconds))
 }

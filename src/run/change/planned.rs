@@ -1,0 +1,139 @@
+//! Facts and a plan for a request: what `plan` shows is what a run does.
+
+use super::refusals::refuse_moved;
+use super::request::RunRequest;
+use crate::config::Updates;
+use crate::context::Context;
+use crate::database::backup::{self, Backup};
+use crate::database::directory;
+use crate::execute::Site;
+use crate::execute::prepare::Supply;
+use crate::inspect::data_dir;
+use crate::inspect::{self};
+use crate::plan::decide::{self, Decision, Request};
+use crate::plan::facts::{Facts, Refusal};
+use crate::plan::{self, Database, Plan, Snapshot, Target};
+use crate::release;
+use crate::report::{Code, Error, Result};
+use crate::run::network;
+
+/// The result of planning.
+pub(crate) enum Planned {
+    /// Nothing to do now, and why.
+    Wait(String),
+    /// This, from these facts.
+    Proceed(Box<Plan>, Box<Facts>),
+}
+
+/// What `plan` shows and [`apply`] runs: the same value from the same facts.
+pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest<'_>) -> Result<Planned> {
+    let facts = facts(context, updates, request)?;
+    let is_delayed = |delay: &Refusal| delay.revision == request.target && delay.digest.is_some();
+    let announced = if !request.force && request.in_window && facts.delayed.iter().any(is_delayed) {
+        announced(context, updates, request)
+    } else {
+        None
+    };
+    let question =
+        Request { wanted: request.target.clone(), in_window: request.in_window, force: request.force, announced };
+    match decide::decide(&facts, &question, updates.spec().min_version.as_ref()) {
+        Decision::Wait(why) => return Ok(Planned::Wait(why)),
+        Decision::Refuse(error) => return Err(error),
+        Decision::Proceed => {}
+    }
+    let plan = replan(context, updates, request, &facts)?;
+    // A look at the processes that fails half-way would be taken for a fault of the new version's.
+    if !context.layout.is_image() && !plan.is_empty() {
+        context.stop_proof()?.check_sight()?;
+    }
+    Ok(Planned::Proceed(Box::new(plan), Box::new(facts)))
+}
+
+/// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.
+pub(super) fn facts(context: &Context, updates: &Updates, request: &RunRequest<'_>) -> Result<Facts> {
+    let mut updates = updates.clone();
+    let spec = request.settings(&updates);
+    updates.set_spec(&spec);
+    inspect::facts(context, &updates, request.depth, request.trusted_snapshot)
+}
+
+pub(super) fn replan(context: &Context, updates: &Updates, request: &RunRequest<'_>, facts: &Facts) -> Result<Plan> {
+    refuse_moved(context, updates, facts)?;
+    let spec = request.settings(updates);
+    let url = network::base_url(context, &spec)?.join(&request.target.archive_name(network::arch(context)));
+    let target = Target {
+        revision: request.target.clone(),
+        url,
+        bytes: None,
+        trust_snapshot: request.trusted_snapshot.is_some(),
+        over: request.over,
+    };
+    let plan = plan::move_to(facts, &target)?;
+    data_dir::refuse(&plan, facts.other_data_dir.as_deref(), &context.data_dir()?)?;
+    if plan.database == Database::Keep {
+        return Ok(plan);
+    }
+    // Only now are the snapshot's bytes looked at: it takes a while, and most snapshots are never wanted.
+    match whole_snapshot(context, &plan) {
+        Ok(()) => Ok(plan),
+        Err(error) => {
+            let mut facts = facts.clone();
+            facts.installed.iter_mut().filter(|known| known.revision == request.target).for_each(|known| {
+                known.snapshot = Snapshot::Unusable(error.clone());
+            });
+            plan::move_to(&facts, &target)
+        }
+    }
+}
+
+/// Whether the bytes of the snapshot that `plan` restores are what its description says.
+pub(super) fn whole_snapshot(context: &Context, plan: &Plan) -> Result<()> {
+    let Some(dir) = &plan.to_dir else { return Ok(()) };
+    let snapshot = directory::of(&context.layout.versions.join(dir));
+    match Backup::read(&snapshot)? {
+        Some(backup) => backup::check_bytes(&snapshot, &backup),
+        None => {
+            let what = format!("the database backup {} has disappeared", snapshot.display());
+            Err(Error::new(Code::BackupMissing, what))
+        }
+    }
+}
+
+/// Calls `work` with what a download needs.
+pub(super) fn supplied<T>(
+    context: &Context,
+    updates: &Updates,
+    request: &RunRequest<'_>,
+    facts: &Facts,
+    work: impl FnOnce(&Site<'_>, &Supply<'_>) -> Result<T>,
+) -> Result<T> {
+    let spec = request.settings(updates);
+    let client = network::client(context, &spec)?;
+    let base = network::base_url(context, &spec)?;
+    let supply = Supply {
+        client: &client,
+        base: &base,
+        arch: network::arch(context),
+        public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
+        components: &spec.components,
+        limits: spec.network.limits.clone(),
+        version_wait: spec.version_wait,
+        active_size: facts.active.as_ref().and_then(|active| facts.find(active)).map(|active| active.size),
+    };
+    work(&context.site(updates, false)?, &supply)
+}
+
+/// The digest that is announced for the target now.
+pub(super) fn announced(context: &Context, updates: &Updates, request: &RunRequest<'_>) -> Option<String> {
+    let spec = request.settings(updates);
+    let (client, base) = (network::client(context, &spec).ok()?, network::base_url(context, &spec).ok()?);
+    let cancelled = || context.signals.cancelled();
+    let digest = release::announced_digest(&client, &base, &request.target, network::arch(context), &cancelled)?;
+    Some(digest.to_string())
+}
+
+/// A plan from facts that were not read would take away the links of files that are there.
+pub(super) fn unreadable(context: &Context, request: &RunRequest<'_>, why: &str) -> Error {
+    let what = format!("cannot read {} in {}: {why}", request.target, context.layout.versions.display());
+    Error::new(Code::Io, what).advise("check the kernel log for disk errors, then run the command again")
+}
