@@ -112,7 +112,7 @@ impl Bed {
     /// It cannot be started.
     pub fn updater(&self, args: &str) -> io::Result<Ran> {
         let mut command = script("bed.sh");
-        command.args(["run", &self.name, "teleport-update", "--log-format", "json"]).args(args.split(' '));
+        command.args(["run", &self.name, "teleport-update", "--debug", "--log-format", "json"]).args(args.split(' '));
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let mut log = Vec::new();
         for line in child.stderr.take().into_iter().flat_map(|stream| BufReader::new(stream).lines()) {
@@ -145,16 +145,16 @@ impl Drop for Bed {
 impl Ran {
     /// Seconds from the agent's reload or start, its beginning, to the verdict on the new version.
     pub fn verdict(&self) -> Option<f64> {
-        let is_action = |line: &Line| {
-            let what = line.message.trim_start_matches("failed: ");
-            what.starts_with("reload the agent") || what.starts_with("start the agent")
+        // With `--debug` each step has a line.
+        let is = |line: &Line, what: &[&str]| {
+            let step = line.message.strip_prefix("done: ").or_else(|| line.message.strip_prefix("failed: "));
+            step.is_some_and(|step| what.iter().any(|what| step.starts_with(what)))
         };
-        let is_verdict = |line: &&Line| {
-            line.message.starts_with("failed: ") || line.message.starts_with("wait until the new version is healthy")
-        };
-        let action = self.log.iter().position(is_action)?;
-        // A line says that its step is done: it began with the line before.
-        let begun = self.log.get(action.checked_sub(1)?)?;
+        let is_verdict =
+            |line: &&Line| line.message.starts_with("failed: ") || is(line, &["wait until the new version is healthy"]);
+        let action = self.log.iter().position(|line| is(line, &["reload the agent", "start the agent"]))?;
+        // A line says that its step is done: it began with the line of the step before.
+        let begun = self.log[..action].iter().rfind(|line| line.message.starts_with("done: "))?;
         let verdict = self.log[action..].iter().find(is_verdict)?;
         Some(verdict.time.duration_since(begun.time).as_secs_f64())
     }
@@ -173,9 +173,15 @@ mod tests {
             };
             Ran { success: true, log: lines.iter().map(line).collect() }
         };
-        let lines = [(1, "link a"), (2, "reload the agent (SIGHUP)"), (7, "wait until the new version is healthy")];
+        let lines = [
+            (1, "done: link a"),
+            (1, "linked 2.0.0: 1 link or unit"),
+            (2, "done: reload the agent (SIGHUP)"),
+            (2, "reloaded the agent"),
+            (7, "done: wait until the new version is healthy"),
+        ];
         assert_eq!(log(&lines).verdict(), Some(6.0));
-        let lines = [(1, "link a"), (4, "failed: start the agent"), (9, "rolled back")];
+        let lines = [(1, "done: link a"), (4, "failed: start the agent"), (9, "rolled back")];
         assert_eq!(log(&lines).verdict(), Some(3.0));
         assert_eq!(log(&lines[..1]).verdict(), None);
     }

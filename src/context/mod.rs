@@ -160,6 +160,8 @@ impl Context {
             database_timeout: spec.database_timeout,
             busy_too_long: is_busy_too_long(updates.status(), self.host.now()),
             before_reload: Cell::default(),
+            stopped_at: Cell::default(),
+            restarted: Cell::default(),
             downtime: RefCell::default(),
             boot,
         })

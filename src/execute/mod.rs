@@ -5,6 +5,7 @@ pub(crate) mod journal;
 pub(crate) mod prepare;
 pub(crate) mod recovery;
 pub(crate) mod room;
+mod saying;
 pub(crate) mod site;
 mod steps;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::plan::{Direction, Plan, Step, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::store::{VersionDir, publish};
 use journal::{Journal, Note, Opening, Record, Writer};
+use saying::Saying;
 pub(crate) use site::Site;
 
 /// The configuration that the commit will put in place.
@@ -169,15 +171,9 @@ fn write_next(site: &Site<'_>, next: &Next) -> Result<()> {
 
 fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Undone> {
     let plain = |error: Error| Undone { error, blame: false, begun: false, recorded: false, recovery: None };
-    let downtime = plan.downtime();
     let mut announced = 0;
-    // A terminal that takes no lines must not keep the agent waiting.
-    let mut unsaid = Vec::new();
-    let mut since = Instant::now();
+    let mut saying = Saying::new(site, plan);
     for (index, step) in plan.switch.iter().enumerate() {
-        if index == downtime.start && !downtime.is_empty() {
-            since = Instant::now();
-        }
         // The new version has been found healthy by then: it is not given up for a signal or for what goes by.
         let is_for_the_left = matches!(step, Step::Describe { .. } | Step::Install { .. });
         if site.signals.cancelled() && !is_for_the_left {
@@ -192,22 +188,11 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
             let intents = (index..announced).map(|step| Record::Intent { step }).collect();
             journal.append_all(intents).map_err(plain)?;
         }
-        if let Step::Health { .. } = step {
-            site.report.waiting("waiting until the new version is healthy");
-        }
+        saying.before(step);
         let performed = steps::perform(site, plan, step).or_else(|error| {
             if is_for_the_left && error.code == Code::Io { steps::perform(site, plan, step) } else { Err(error) }
         });
-        unsaid.extend(performed.is_ok().then(|| step.describe()));
-        if performed.is_err() || !downtime.contains(&index) {
-            unsaid.drain(..).for_each(|line| site.report.debug(&line));
-        }
-        if performed.is_ok()
-            && let Some(line) = plan.said_in_switch(index, since.elapsed())
-        {
-            site.report.done(&line);
-            since = Instant::now();
-        }
+        saying.after(index, step, &performed);
         match performed {
             // Its undo does not ask whether it is done; what it leaves for that is durable with the next intent.
             Ok(note) => journal.note(Record::Done { step: index, note }),
@@ -293,7 +278,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
         let begun = Instant::now();
         match steps::perform(site, plan, step) {
             Ok(Note { .. }) => {
-                site.report.debug(&step.describe());
+                site.report.debug(&format!("done: {}", step.describe()));
                 step.said(begun.elapsed()).iter().for_each(|line| site.report.done(line));
             }
             Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Reassert { .. }) => {

@@ -79,7 +79,7 @@ pub(crate) fn run(site: &Site<'_>, plan: &Plan) -> Result<()> {
     for step in &plan.prepare {
         let begun = Instant::now();
         super::steps::perform(site, plan, step)?;
-        site.report.debug(&step.describe());
+        site.report.debug(&format!("done: {}", step.describe()));
         step.said(begun.elapsed()).iter().for_each(|line| site.report.done(line));
     }
     Ok(())
@@ -94,8 +94,6 @@ pub(crate) fn download(
     supply: &Supply<'_>,
 ) -> Result<Staged, Failed> {
     let (bytes, begun) = (Cell::new(0), Instant::now());
-    let url = supply.base.join(&revision.archive_name(supply.arch));
-    site.report.info(&format!("downloading {revision} from {url}"));
     let staged = fetch(site, plan, supply, revision, dir, &bytes);
     site.report.finish_bar();
     if staged.is_ok() {
@@ -116,6 +114,8 @@ fn fetch(
     let cancelled = || site.signals.cancelled();
     let announced = release::archive_size(supply.client, supply.base, revision, supply.arch, &cancelled);
     room::check(site, plan, Some(release::space::version(announced, supply.active_size)))?;
+    let url = supply.base.join(&revision.archive_name(supply.arch));
+    site.report.info(&format!("downloading {revision} from {url}"));
     let staging = publish::staging(&site.layout.versions, dir)?;
     let limits = release::Limits { announced, ..supply.limits.clone() };
     let manifest = stage(site, supply, limits, revision, &staging, bytes)?;

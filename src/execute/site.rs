@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::database::{FileLock, StatData};
 use crate::host::process::Reaper;
@@ -38,6 +38,10 @@ pub struct Site<'a> {
     pub busy_too_long: bool,
     /// The old main process just before the reload: a successor that dies at once leaves a trace in it alone.
     pub before_reload: Cell<Option<Reaper>>,
+    /// When the agent was stopped.
+    pub stopped_at: Cell<Option<Instant>>,
+    /// It could not be reloaded, and was restarted.
+    pub restarted: Cell<bool>,
     /// What is known while the agent stands still for a restore.
     pub downtime: RefCell<Downtime>,
     /// The boot-time recovery: no network, no service calls.

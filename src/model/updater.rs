@@ -1,4 +1,4 @@
-//! The commands on an abstract host: the walk of `command::request` and its neighbours, with the program's own rules,
+//! The commands on an abstract host: the walk of `run::change` and its neighbours, with the program's own rules,
 //! its own journal and its own record.
 
 use jiff::SignedDuration;

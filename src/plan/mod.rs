@@ -23,7 +23,7 @@ pub(crate) use back::back;
 pub(crate) use facts::{Facts, Snapshot, Stranger};
 pub(crate) use links::masking_links;
 pub(crate) use moves::move_to;
-pub(crate) use said::seconds;
+pub(crate) use said::{Seen, seconds};
 pub use step::Step;
 pub(crate) use step::{Named, Node, Part, Placement};
 pub(crate) use uninstall::uninstall;

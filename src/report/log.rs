@@ -1,4 +1,4 @@
-//! What is said while a command works: ✓ lines on a terminal, one prefixed line a step in the journal, JSON on demand.
+//! What is said while a command works: ✓ lines on a terminal, one prefixed line a phase in the journal, JSON on demand.
 //! Everything goes to standard error and a broken pipe is nobody's failure.
 
 use std::cell::RefCell;

@@ -40,6 +40,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
             site.before_reload.set(site.service.reaper()?);
             if site.service.reload()? == Reloaded::Restarted {
                 site.before_reload.set(None);
+                site.restarted.set(true);
                 site.report.warn(
                     "the agent's service cannot be reloaded, so the agent was restarted; its connections were dropped",
                 );

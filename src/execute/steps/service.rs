@@ -1,6 +1,7 @@
 //! Steps on the agent's service and on units: stopped and brought back, and who runs meanwhile.
 
 use std::path::Path;
+use std::time::Instant;
 
 use super::super::Site;
 use super::super::journal::Journal;
@@ -18,6 +19,7 @@ pub(in crate::execute) fn stop(site: &Site<'_>) -> Result<()> {
     site.downtime.borrow_mut().bus = site.service.bus();
     // The agent can carry the terminal of whoever is waiting: its loss is no request to stop from here on.
     site.signals.ignore_hangup()?;
+    site.stopped_at.set(Some(Instant::now()));
     site.service.stop(&proof, site.database_timeout)
 }
 

@@ -63,6 +63,8 @@ impl Bed {
             database_timeout: Duration::from_millis(200),
             busy_too_long: false,
             before_reload: Cell::default(),
+            stopped_at: Cell::default(),
+            restarted: Cell::default(),
             downtime: RefCell::default(),
             boot: false,
         }

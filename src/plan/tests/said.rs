@@ -1,50 +1,76 @@
 //! What a run says: a line for each phase.
 
+use super::said::Seen;
 use super::*;
 
 /// All lines of the plan's switch, each phase of which takes half a second.
 fn said(plan: &Plan) -> Vec<String> {
-    (0..plan.switch.len()).filter_map(|index| plan.said_in_switch(index, Duration::from_millis(500))).collect()
+    said_where(plan, Seen::default())
+}
+
+fn said_where(plan: &Plan, seen: Seen) -> Vec<String> {
+    let seen = Seen { took: Duration::from_millis(500), ..seen };
+    (0..plan.switch.len()).filter_map(|index| plan.said_in_switch(index, &seen)).collect()
+}
+
+fn upgrade() -> Plan {
+    let facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
+    move_to(&facts, &target("2.0.0")).unwrap()
+}
+
+fn downgrade(change: impl FnOnce(&mut Facts)) -> Plan {
+    let mut facts = host("2.0.0", vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())]);
+    change(&mut facts);
+    move_to(&facts, &target("1.0.0")).unwrap()
 }
 
 #[test]
 fn an_upgrade_says_a_line_for_backup_links_reload_and_health() {
-    let facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
-    assert_eq!(
-        said(&move_to(&facts, &target("2.0.0")).unwrap()),
-        [
-            "backed up the database to 1.0.0/backup",
-            // Of tbot, tsh, the unit and teleport.
-            "linked 2.0.0 (oss) (4 links and units)",
-            "reloaded the agent (SIGHUP)",
-            "2.0.0 (oss) is healthy"
-        ]
-    );
+    let linked = [
+        // Of tbot, tsh, the unit and teleport.
+        "linked 2.0.0 (oss): 4 links and units",
+        "reloaded the agent",
+        "2.0.0 (oss) is healthy",
+    ];
+    let (first, last) = (["backed up the database to 1.0.0/backup"], &linked[..]);
+    assert_eq!(said(&upgrade()), [&first[..], last].concat());
+    // Of what was not so nothing is said.
+    assert_eq!(said_where(&upgrade(), Seen { no_database: true, ..Seen::default() }), linked);
+    let restarted = said_where(&upgrade(), Seen { restarted: true, ..Seen::default() });
+    assert_eq!(restarted, [first[0], linked[0], linked[2]]);
 }
 
 #[test]
 fn a_downgrade_says_in_one_line_how_long_the_agent_was_stopped_and_what_for() {
-    let facts = host("2.0.0", vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())]);
-    assert_eq!(
-        said(&move_to(&facts, &target("1.0.0")).unwrap()),
-        [
-            "stopped the agent for 0.50 s: restored the database from 1.0.0/backup, linked 1.0.0 (oss) (4 links and units)",
-            "1.0.0 (oss) is healthy",
-            "backed up the database to 2.0.0/backup"
-        ]
-    );
+    let plan = downgrade(|_| ());
+    let rest = ["1.0.0 (oss) is healthy", "backed up the database to 2.0.0/backup"];
+    let names = "changed 3 links and units";
+    let stopped = "stopped the agent for 0.50 s: restored the database from 1.0.0/backup, linked 1.0.0 (oss)";
+    assert_eq!(said(&plan), [names, stopped, rest[0], rest[1]]);
+    let stopped = "stopped the agent for 0.50 s: removed the database (1.0.0 had none), linked 1.0.0 (oss)";
+    assert_eq!(said_where(&plan, Seen { none_restored: true, ..Seen::default() }), [names, stopped, rest[0], rest[1]]);
 }
 
 #[test]
-fn names_that_no_other_line_tells_are_counted_at_the_end() {
+fn an_agent_that_had_failed_was_not_stopped_and_one_that_does_not_run_is_not_started() {
+    let failed = downgrade(|facts| {
+        (facts.agent.running, facts.agent.failed) = (false, true);
+    });
+    let lines = said(&failed);
+    assert_eq!(lines[1], "restored the database from 1.0.0/backup, linked 1.0.0 (oss), started the agent");
+    let off = downgrade(|facts| (facts.agent.running, facts.agent.enabled) = (false, false));
+    assert!(!said(&off).iter().any(|line| line.contains("stopped") || line.contains("started")), "{:?}", said(&off));
+}
+
+#[test]
+fn names_that_no_other_line_tells_are_counted() {
     let mut facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
-    facts.agent.running = true;
-    assert_eq!(said(&uninstall(&facts, &[])), ["stopped the agent", "removed 4 links and units"]);
+    assert_eq!(said(&uninstall(&facts, &[])), ["stopped the agent", "changed 4 links and units"]);
     facts.agent.running = false;
-    assert_eq!(said(&uninstall(&facts, &[])), ["removed 4 links and units"]);
+    assert_eq!(said(&uninstall(&facts, &[])), ["changed 4 links and units"]);
     let lost = facts.names.iter_mut().find(|name| name.name == "tsh").unwrap();
     lost.node = Node::Absent;
-    assert_eq!(said(&move_to(&facts, &target("1.0.0")).unwrap()), ["set 1 link or unit"]);
+    assert_eq!(said(&move_to(&facts, &target("1.0.0")).unwrap()), ["changed 1 link or unit"]);
 }
 
 #[test]

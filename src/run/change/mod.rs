@@ -231,7 +231,7 @@ fn prepared(
             warn_of_running(context, &dir);
         }
         staged.publish(&context.site(&updates, false)?)?;
-        plan.prepare.iter().for_each(|step| context.report.debug(&step.describe()));
+        plan.prepare.iter().for_each(|step| context.report.debug(&format!("done: {}", step.describe())));
     } else {
         let checked = if plan.fetches() { Ok(()) } else { prepare::run(&context.site(&updates, false)?, &plan) };
         match checked {

@@ -83,7 +83,7 @@ pub(crate) struct RunRequest<'a> {
 }
 
 impl RunRequest<'_> {
-    /// The settings as the commit will write them.
+    /// The settings as the commit will write them, but for the version that is active then.
     pub(crate) fn settings(&self, updates: &Updates) -> Spec {
         let mut spec = updates.spec().clone();
         (self.change)(&mut spec);

@@ -155,14 +155,15 @@ fn plan_is_what_update_then_executes() {
 downloading 3.0.0 (oss) from https://[..]
 downloaded, checked and unpacked 3.0.0 (oss): [..] MB in [..] s
 backed up the database to 2.0.0/backup
-linked 3.0.0 (oss) ([..] links and units)
-reloaded the agent (SIGHUP)
+linked 3.0.0 (oss): [..] links and units
+reloaded the agent
 3.0.0 (oss) is healthy ([..] s)
 removed 1.0.0
 watching 3.0.0 (oss) for another [..] s";
     let down = "\
 checked every file of 2.0.0
-stopped the agent for [..] s: restored the database from 2.0.0/backup, linked 2.0.0 (oss) ([..] links and units)
+changed [..] links and units
+stopped the agent for [..] s: restored the database from 2.0.0/backup, linked 2.0.0 (oss)
 2.0.0 (oss) is healthy ([..] s)
 backed up the database to 3.0.0/backup
 watching 2.0.0 (oss) for another [..] s";
@@ -176,8 +177,8 @@ watching 2.0.0 (oss) for another [..] s";
             let lines = said.iter().filter(move |line| line["level"] == level);
             lines.map(|line| line["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        let mut steps = said("debug");
-        steps.retain(|line| planned.contains(line));
+        let debug = said("debug");
+        let steps: Vec<_> = debug.iter().filter_map(|line| line.strip_prefix("done: ")).collect();
         assert_eq!(steps, planned);
         snapbox::assert_data_eq!(said("info").join("\n"), phases);
         assert_eq!(rig.status()["agent_version_running"], version);

@@ -63,7 +63,7 @@ fn judged(prepare: &str) -> Option<(Scene, Cell, Vec<rows::Row>)> {
     until(SOON, || !rows::acknowledged(&cell).is_empty()).unwrap();
     let before = rows::acknowledged(&cell);
     let run = start(&cell, "update --now");
-    until(SOON, || run.said().unwrap().contains("reload the agent")).unwrap();
+    until(SOON, || run.said().unwrap().contains("reloaded the agent")).unwrap();
     let new = |pid: &u32| cell.runs(*pid, "/var/lib/teleport/versions/2.0.0/bin/teleport");
     until(SOON, || cell.agents().iter().any(new)).unwrap();
     drop(run);

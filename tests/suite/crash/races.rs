@@ -746,7 +746,7 @@ fn says(run: &Running, what: &str) {
 /// Waits until the run waits for its verdict on the new version.
 #[track_caller]
 fn judging(cell: &Cell, run: &Running) {
-    says(run, "reload the agent");
+    says(run, "reloaded the agent");
     until(SOON, || cell.agents().iter().any(|pid| cell.runs(*pid, "/var/lib/teleport/versions/2.0.0/bin/teleport")))
         .unwrap();
 }
