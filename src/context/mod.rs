@@ -8,23 +8,17 @@ use crate::host::fingerprint;
 use jiff::{SignedDuration, Timestamp};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::cli::{Global, LogFormat};
 use crate::config::agent::AgentConfig;
 use crate::config::{Credentials, Updates};
 use crate::execute::Site;
-use crate::host::lock::Lock;
+use crate::host::lock::{self, Lock};
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout, command, durable, ownership, selinux, trust};
 use crate::report::{Code, Format, Report, Result};
 use crate::service::{Service, StopProof};
 use crate::store::publish;
-
-/// How long a command waits for another run, seconds: an operator's patience.
-const LOCK_WAIT: Duration = Duration::from_secs(60);
-/// How long `update` waits, seconds: the timer runs it, and the next run comes in ten minutes.
-const TIMER_LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// Runs that a database in use fails, and hours that it does so, before a move that keeps it goes on all the same: a
 /// backup job ends, a process that holds a lock for ever must not keep a host on its version (SPEC §6).
@@ -193,7 +187,7 @@ impl Context {
     pub fn lock(&self, command: &str) -> Result<Lock> {
         self.make_versions()?;
         trust::check_installed(&self.layout)?;
-        match Lock::acquire(&self.lock_path(), self.lock_wait(command), command, &|| self.signals.cancelled()) {
+        match Lock::acquire(&self.lock_path(), lock::wait_of(command), command, &|| self.signals.cancelled()) {
             Ok(lock) => {
                 awaited::over(self);
                 Ok(lock)
@@ -201,11 +195,6 @@ impl Context {
             Err(error) if error.code == Code::LockHeld => Err(awaited::note(self, error)),
             Err(error) => Err(error),
         }
-    }
-
-    /// How long `command` waits for another run.
-    pub fn lock_wait(&self, command: &str) -> Duration {
-        if command == "update" { TIMER_LOCK_WAIT } else { LOCK_WAIT }
     }
 
     /// Where the lock is.

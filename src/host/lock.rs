@@ -29,6 +29,10 @@ const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 /// What others than the owner may do.
 const OTHERS: u32 = 0o077;
+/// How long a command waits for another run, seconds: an operator's patience.
+const WAIT: Duration = Duration::from_secs(60);
+/// How long `update` waits, seconds: the timer runs it, and the next run comes in ten minutes.
+const UPDATE_WAIT: Duration = Duration::from_secs(5);
 /// Between two tries: a person does not notice it, a holder is not disturbed.
 const SLICE: Duration = Duration::from_millis(50);
 /// Room for the kernel's list, bytes: some hundred locks.
@@ -39,6 +43,11 @@ const LOOKS: u32 = 5;
 const DESCRIPTORS: usize = 1024;
 /// Longest text in the lock file, bytes: a pid and a command.
 const HOLDER_LIMIT: u64 = 200;
+
+/// How long `command` waits for another run.
+pub(crate) fn wait_of(command: &str) -> Duration {
+    if command == "update" { UPDATE_WAIT } else { WAIT }
+}
 
 /// The lock, held until it is dropped or the process ends. Programs we start do not inherit it.
 #[derive(Debug)]

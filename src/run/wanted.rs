@@ -1,4 +1,5 @@
-//! Which version is wanted, and who says so: the one door for a new source of versions (`cluster/` asks).
+//! Which version is wanted, and who says so: the one door for a new source of versions (`cluster/` asks). `update` and `plan`
+//! take the whole answer; `enable` and `status` take the directive, for a version may be forced or the proxy be missing.
 
 use std::time::Duration;
 

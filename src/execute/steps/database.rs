@@ -133,7 +133,7 @@ enum Back {
 
 /// Stops what runs and puts this run's snapshot back as the live database; what was written to the one in its place is
 /// kept as evidence in `evidence`. `link`: the agent's, where it may lead to the new version.
-pub(in crate::execute) fn put_back(
+pub(in crate::execute) fn bring_back_snapshot(
     site: &Site<'_>,
     evidence: &VersionDir,
     link: Option<&Placement>,

@@ -76,7 +76,8 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
     match step {
         Step::RecordAgent { running } => service::bring_back(site, *running),
         Step::Place(place) => files::take_back(place),
-        Step::LinkAgent { place, .. } if service::is_untouched(site, journal, place)? => {
+        // Of an upgrade whose agent still runs the old version: a restore has stopped it.
+        Step::LinkAgent { place, .. } if service::was_left_alone(site, journal, place)? => {
             files::take_back(place)?;
             // Nobody may have started the new version between the look and the link.
             if service::runs_new(site, place)? { Err(service::new_version_runs(site)) } else { Ok(()) }
@@ -86,14 +87,14 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             files::can_put(place, &place.was)?;
             // While the link leads to the new version a start between two recoveries starts that, on the old database.
             if files::look(&place.path)? == place.now || !journal.has(&Record::DatabaseBack) {
-                database::put_back(site, evidence, Some(place), journal)?;
+                database::bring_back_snapshot(site, evidence, Some(place), journal)?;
             } else {
                 service::stop_for_undo(site)?;
             }
             files::take_back(place)
         }
         Step::Restore { .. } if journal.has(&Record::DatabaseBack) => service::stop_for_undo(site),
-        Step::Restore { dir } => database::put_back(site, dir, None, journal),
+        Step::Restore { dir } => database::bring_back_snapshot(site, dir, None, journal),
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::PrepareSnapshot { dir } => directory::sweep(&site.version_dir(dir)),
         Step::Snapshot { dir, .. } => database::put_away(site, journal, dir),

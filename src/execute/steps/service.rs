@@ -103,7 +103,7 @@ pub(in crate::execute) fn health_verdict(site: &Site<'_>, binary: &Path, served:
 
 /// True where an agent that we did not touch (it is run by something that we cannot control, or was started by hand
 /// meanwhile) still runs the old binary: the live database is its own, and only the link goes back.
-pub(in crate::execute) fn is_untouched(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result<bool> {
+pub(in crate::execute) fn was_left_alone(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result<bool> {
     let plan = &journal.opening()?.plan;
     let ours_to_stop = plan.service != ServiceAction::None || plan.database == Database::Restore;
     Ok(!ours_to_stop && !site.stop_proof().leftovers()?.is_empty() && !runs_new(site, place)?)

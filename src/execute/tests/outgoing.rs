@@ -379,7 +379,7 @@ fn a_restored_database_that_was_not_written_to_is_no_evidence_in_a_second_recove
     let file = site.downtime.borrow().left;
     let note = Note { snapshot: Some(SnapshotId::Sha256(digest_of(&bed.taken()).unwrap())), file, ..Note::default() };
     journal.append(Record::Done { step: 4, note }).unwrap();
-    super::super::steps::database::put_back(&site, &"2.0.0".into(), None, &mut journal).unwrap();
+    super::super::steps::database::bring_back_snapshot(&site, &"2.0.0".into(), None, &mut journal).unwrap();
     assert!(journal.has(&Record::Evidence) && bed.aside("2.0.0").is_none());
     assert_eq!(rows(&bed.db()), ["one"]);
 }
@@ -467,8 +467,13 @@ impl Bed {
     fn put_back_without_its_record(&self, plan: &Plan, link: bool) {
         let mut journal = self.reopen().unwrap();
         let Step::LinkAgent { place, .. } = self.switch() else { panic!("it moves the link") };
-        super::super::steps::database::put_back(&self.site(), &"2.0.0".into(), link.then_some(&place), &mut journal)
-            .unwrap();
+        super::super::steps::database::bring_back_snapshot(
+            &self.site(),
+            &"2.0.0".into(),
+            link.then_some(&place),
+            &mut journal,
+        )
+        .unwrap();
         assert_eq!(journal.records().last(), Some(&Record::DatabaseBack));
         let mut shorter = self.begin(plan);
         let records = &journal.records()[1..journal.records().len() - 1];

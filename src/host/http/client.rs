@@ -139,10 +139,7 @@ impl Client {
             is_at_home &= same_origin(&uri, &next);
             url = next.to_string();
         }
-        Err(Failure::lasting(Error::new(
-            Code::Network,
-            format!("{} redirects more than {MAX_REDIRECTS} times", shown(&ask.url)),
-        )))
+        Err(Failure::lasting(redirect::too_many(&ask.url)))
     }
 
     fn call(

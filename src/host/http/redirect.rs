@@ -28,6 +28,11 @@ pub(super) fn target(from: &Uri, location: &str, url: &str) -> Result<Uri> {
     Ok(next)
 }
 
+/// The refusal of a redirect beyond [`MAX_REDIRECTS`] of `url`.
+pub(super) fn too_many(url: &str) -> Error {
+    Error::new(Code::Network, format!("{} redirects more than {MAX_REDIRECTS} times", shown(url)))
+}
+
 /// Whether both are of one server.
 pub(super) fn same_origin(a: &Uri, b: &Uri) -> bool {
     let port = |uri: &Uri| uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });

@@ -6,7 +6,7 @@ use super::request::RunRequest;
 use crate::config::{Spec, Updates};
 use crate::context::Context;
 use crate::execute::prepare::{self, Failed, Staged};
-use crate::host::lock::Download;
+use crate::host::lock::{self, Download};
 use crate::plan::Plan;
 use crate::plan::facts::Facts;
 use crate::report::Result;
@@ -56,7 +56,7 @@ impl Terms {
 /// Downloads what `order` says, without the lock. `None`: another run did so meanwhile.
 pub(super) fn download(context: &mut Context, request: &RunRequest<'_>, order: Order) -> Result<Fetched> {
     let Some((revision, dir)) = order.plan.download() else { return Ok(None) };
-    let begun = Download::begin(&context.lock_path(), dir.as_str(), context.lock_wait(request.command), &|| {
+    let begun = Download::begin(&context.lock_path(), dir.as_str(), lock::wait_of(request.command), &|| {
         context.signals.cancelled()
     });
     let failed = match begun {
