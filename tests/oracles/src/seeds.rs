@@ -10,7 +10,7 @@ use test_cluster::{Signer, hostile};
 
 use crate::signature::ARCHIVE;
 
-/// Largest seed, bytes: long ones are mutated slowly, and they are kept in the tree.
+/// Largest seed, bytes: long ones are mutated slowly.
 const MAX_LEN: usize = 8 << 10;
 /// Seeds of random bytes, and their length in bytes.
 const RANDOM: (u32, usize) = (24, 400);
@@ -30,27 +30,31 @@ const TREES: &[&str] = &[
     "a: !<tag:example.org,2000:x> [1]\nb: !!binary |\n  AAAA\n",
 ];
 
-/// Writes every seed as `dir/TARGET/seed-…`, in place of those that are there.
+/// Writes every seed as `dir/TARGET/NAME`.
 pub fn write(dir: &Path) {
     for (target, seeds) in all() {
         let dir = dir.join(target);
         fs::create_dir_all(&dir).unwrap();
-        for entry in fs::read_dir(&dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.file_name().unwrap().to_str().unwrap().starts_with("seed-") {
-                fs::remove_file(path).unwrap();
-            }
-        }
-        for (name, bytes) in seeds.iter().filter(|(_, bytes)| bytes.len() <= MAX_LEN) {
-            fs::write(dir.join(format!("seed-{}", slug(name))), bytes).unwrap();
+        for (name, bytes) in seeds {
+            fs::write(dir.join(slug(&name)), bytes).unwrap();
         }
     }
 }
 
-type Seeds = Vec<(String, Vec<u8>)>;
+/// A name and its bytes.
+pub type Seeds = Vec<(String, Vec<u8>)>;
+
+/// The seeds of every target.
+pub fn all() -> Vec<(&'static str, Seeds)> {
+    let mut all = long_and_short();
+    for (_, seeds) in &mut all {
+        seeds.retain(|(_, bytes)| bytes.len() <= MAX_LEN);
+    }
+    all
+}
 
 #[allow(clippy::too_many_lines, reason = "a list")]
-fn all() -> Vec<(&'static str, Seeds)> {
+fn long_and_short() -> Vec<(&'static str, Seeds)> {
     let archives: Seeds = hostile::corpus()
         .into_iter()
         .chain(hostile::odd_but_fine())

@@ -1,35 +1,37 @@
-//! What is kept in `fuzz/corpus` goes through the same checks as when it was found, without a fuzzer.
+//! What is kept in `fuzz/corpus`, and what fuzzing starts from, goes through the checks of the targets without a fuzzer.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of tests")]
 #![allow(clippy::disallowed_methods, reason = "the test is outside the host it tests")]
 
 use std::fs;
-use std::path::PathBuf;
 use std::thread;
 
-use oracles::{TARGETS, corpus};
+use oracles::{TARGETS, corpus, seeds};
 
 /// Most bytes of one kept input, and of all of them.
 const MAX_LEN: usize = 32 << 10;
 const MAX_TOTAL: usize = 1 << 20;
 
-fn kept(target: &str) -> Vec<PathBuf> {
-    let dir = corpus().join(target);
-    let entries = fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+/// What a fuzzer has found for a target, by file name.
+fn kept(target: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = match fs::read_dir(corpus().join(target)) {
+        Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => panic!("{target}: {error}"),
+    };
     files.sort();
-    assert!(!files.is_empty(), "nothing is kept for {target}");
-    files
+    files.iter().map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect()
 }
 
 #[test]
-fn every_kept_input_passes_its_oracle() {
+fn every_kept_input_and_every_seed_passes_its_oracle() {
+    let seeds = seeds::all();
     let mut failed = Vec::new();
     for (target, oracle) in TARGETS {
-        for file in kept(target) {
-            let bytes = fs::read(&file).unwrap();
+        let (_, seeds) = seeds.iter().find(|(name, _)| name == target).unwrap_or_else(|| panic!("{target} has no seed"));
+        for (name, bytes) in kept(target).into_iter().chain(seeds.iter().cloned()) {
             // A thread each: what one input spoils is not held against the next.
             if thread::spawn(move || oracle(&bytes)).join().is_err() {
-                failed.push(file);
+                failed.push((*target, name));
             }
         }
     }
@@ -38,9 +40,9 @@ fn every_kept_input_passes_its_oracle() {
 
 #[test]
 fn the_kept_inputs_are_small() {
-    let sizes: Vec<usize> =
-        TARGETS.iter().flat_map(|(target, _)| kept(target)).map(|file| fs::read(file).unwrap().len()).collect();
-    assert!(sizes.iter().all(|size| *size <= MAX_LEN), "{sizes:?}");
+    let kept: Vec<_> = TARGETS.iter().flat_map(|(target, _)| kept(target)).collect();
+    let sizes: Vec<usize> = kept.iter().map(|(_, bytes)| bytes.len()).collect();
+    assert!(sizes.len() > 300 && sizes.iter().all(|size| *size <= MAX_LEN), "{sizes:?}");
     assert!(sizes.iter().sum::<usize>() < MAX_TOTAL, "{}", sizes.iter().sum::<usize>());
 }
 

@@ -243,7 +243,7 @@ fn nth(rig: &Rig, moment: &Moment) -> usize {
         plan["switch"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap().to_owned()).collect();
     let together = |step: &usize| {
         let pair = [&steps[step - 1], &steps[*step]].map(String::as_str);
-        matches!(pair, ["stop", "snapshot"] | ["restore", "switch"] | ["switch", "start"])
+        matches!(pair, ["stop", "snapshot"] | ["restore", "link_agent"] | ["link_agent", "start"])
     };
     let written = |last: usize| 2 + last - (1..=last).filter(together).count();
     let end = written(steps.len() - 1);

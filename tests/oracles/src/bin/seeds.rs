@@ -1,5 +1,6 @@
-//! `cargo run --package oracles --bin seeds`: writes what fuzzing starts from into `fuzz/corpus`.
+//! `cargo run --package oracles --bin seeds -- DIR`: writes what fuzzing starts from, a folder a target.
 
 fn main() {
-    oracles::seeds::write(&oracles::corpus());
+    let dir = std::env::args().nth(1).unwrap_or_else(|| panic!("seeds: which directory?"));
+    oracles::seeds::write(dir.as_ref());
 }
