@@ -43,6 +43,9 @@ pub(crate) fn build(version: &str, binary: &Path, out: &Path) {
     build_in(&std::env::temp_dir(), version, binary, out);
 }
 
+/// Of the times in the package, seconds: 2026-01-01.
+const BUILD_TIME: &str = "1767225600";
+
 /// The same, with its temporary files in `work`.
 pub(crate) fn build_in(work: &Path, version: &str, binary: &Path, out: &Path) {
     let stripped = tempfile::NamedTempFile::new().unwrap().into_temp_path();
@@ -53,6 +56,8 @@ pub(crate) fn build_in(work: &Path, version: &str, binary: &Path, out: &Path) {
     succeed(
         Command::new(script)
             .env("TMPDIR", work)
+            // A commit between two builds is not what they are compared for.
+            .env("SOURCE_DATE_EPOCH", BUILD_TIME)
             .arg("--out")
             .arg(out)
             .args(["--version", version, "--level", "0", "--binary"])
@@ -62,7 +67,7 @@ pub(crate) fn build_in(work: &Path, version: &str, binary: &Path, out: &Path) {
 
 /// Everything that goes into a package, as a short name.
 fn key() -> String {
-    let mut parts = vec![Digest::of(&std::fs::read(updater()).unwrap()).to_string()];
+    let mut parts = vec![Digest::of(&std::fs::read(updater()).unwrap()).to_string(), BUILD_TIME.to_owned()];
     for top in ["packaging", "systemd", "selinux"] {
         parts.extend(super::tree(&checkout(top)));
     }
