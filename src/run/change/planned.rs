@@ -25,7 +25,7 @@ pub(crate) enum Planned {
     Proceed(Box<Plan>, Box<Facts>),
 }
 
-/// What `plan` shows and [`apply`] runs: the same value from the same facts.
+/// What `plan` shows and [`apply`](super::apply) runs: the same value from the same facts.
 pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest<'_>) -> Result<Planned> {
     let facts = facts(context, updates, request)?;
     let is_delayed = |delay: &Refusal| delay.revision == request.target && delay.digest.is_some();

@@ -27,7 +27,8 @@ fn every_kept_input_and_every_seed_passes_its_oracle() {
     let seeds = seeds::all();
     let mut failed = Vec::new();
     for (target, oracle) in TARGETS {
-        let (_, seeds) = seeds.iter().find(|(name, _)| name == target).unwrap_or_else(|| panic!("{target} has no seed"));
+        let (_, seeds) =
+            seeds.iter().find(|(name, _)| name == target).unwrap_or_else(|| panic!("{target} has no seed"));
         for (name, bytes) in kept(target).into_iter().chain(seeds.iter().cloned()) {
             // A thread each: what one input spoils is not held against the next.
             if thread::spawn(move || oracle(&bytes)).join().is_err() {
