@@ -172,7 +172,10 @@ impl Flow {
 
     /// The same where a boot may have left the end of a committed run to the next one: settings that go with an
     /// installation are the last to go.
-    fn found_at_boot(&self, root: &Path) -> Result<Found, String> {
+    ///
+    /// # Errors
+    /// It is between the two.
+    pub fn found_at_boot(&self, root: &Path) -> Result<Found, String> {
         let is_last = self.new.version.is_none() && root.join(VERSIONS).join(".journal").exists();
         if is_last {
             let mut now = self.capture(root)?;

@@ -152,7 +152,7 @@ fn recover(flow: &Flow, kind: Kind, left: Image, boot: bool, promised: Option<Fo
             let output = flow.run(root, &args);
             if output.status.success() { Ok(()) } else { Err(format!("{args:?}: {output:?}")) }
         },
-        |root| flow.found(root),
+        |root| if boot { flow.found_at_boot(root) } else { flow.found(root) },
     )
 }
 
