@@ -97,11 +97,12 @@ fn loader(file: &File) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::host::durable;
 
-    fn elf(class: u8, machine: u16) -> Vec<u8> {
+    /// The head of a little-endian program.
+    pub(crate) fn elf(class: u8, machine: u16) -> Vec<u8> {
         let mut head = b"\x7fELF".to_vec();
         head.extend([class, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
         head.extend(machine.to_le_bytes());

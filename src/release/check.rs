@@ -123,6 +123,7 @@ fn has_fips_module(file: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::elf::tests::elf;
 
     #[test]
     fn the_edition_is_what_the_program_says() {
@@ -151,13 +152,6 @@ mod tests {
         // By the version alone this is plain enterprise; only who wants FIPS asks the program.
         check_edition_output(ent, EnterpriseFips, &module).unwrap();
         check_edition_output(ent, Enterprise, &module).unwrap();
-    }
-
-    fn elf(class: u8, machine: u16) -> Vec<u8> {
-        let mut head = b"\x7fELF".to_vec();
-        head.extend([class, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
-        head.extend(machine.to_le_bytes());
-        head
     }
 
     #[test]
