@@ -80,7 +80,7 @@ pub(super) fn database_file(path: &Path) -> Result<Option<Metadata>> {
 /// Errors: `io`.
 pub(crate) fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, Option<FileId>)>> {
     let mut found = Vec::new();
-    for link in descriptors(process.pid, usize::MAX)?.unwrap_or_default() {
+    for link in descriptors(process.thread, usize::MAX)?.unwrap_or_default() {
         if let Some(target) = target_of(&link)?.filter(|target| target.ends_with(end)) {
             let file = FileId::behind(&link)?;
             found.push((target, file));
@@ -131,7 +131,7 @@ pub(crate) fn running_file(all: &[Process], path: &Path) -> Result<Vec<Process>>
     Ok(found)
 }
 
-/// The names below `/proc` of a process's open files, at most so many; `None` where they may not be seen.
+/// The names below `/proc` of the open files of a process, or of a thread, at most so many; `None` where they may not be seen.
 fn descriptors(pid: u32, most: usize) -> Result<Option<Vec<PathBuf>>> {
     let place = PathBuf::from(format!("/proc/{pid}/fd"));
     let entries = match std::fs::read_dir(&place) {
@@ -159,7 +159,7 @@ fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> R
         return Ok(None);
     }
     let here = process.shares_our_files()?;
-    let links = descriptors(process.pid, usize::MAX)?;
+    let links = descriptors(process.thread, usize::MAX)?;
     for link in links.iter().flatten() {
         let is_ours = FileId::behind(link)?.is_some_and(|id| files.contains(&id))
             || (here && target_of(link)?.is_some_and(|target| names.contains(&target)));
@@ -167,13 +167,13 @@ fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> R
             return Ok(Some(true));
         }
     }
-    let is_mapped = maps(process.pid, if here { names } else { &[] }, files)?;
+    let is_mapped = maps(process.thread, if here { names } else { &[] }, files)?;
     Ok((is_mapped || links.is_some()).then_some(is_mapped))
 }
 
 /// Whether one of `files` is open for writing in `process`. Of its descriptors at most `left` are read, which then are fewer.
 fn writes(process: &Process, files: &BTreeSet<FileId>, left: &mut usize) -> Result<bool> {
-    let links = descriptors(process.pid, *left)?.unwrap_or_default();
+    let links = descriptors(process.thread, *left)?.unwrap_or_default();
     *left -= links.len();
     for link in links {
         // The link's own mode tells for what the file was opened (proc_pid_fd(5)).
@@ -250,6 +250,45 @@ mod tests {
         crate::host::durable::rename(&wal, &dir.path().join("moved-wal")).unwrap();
         crate::host::durable::rename(&database, &moved).unwrap();
         assert_eq!(open_in(&moved), [child.0.id()]);
+    }
+
+    /// Opens the file of its first argument, and ends its first thread by the system call of its second; a second thread ends
+    /// the process with its standard input.
+    const FIRST_THREAD_ENDS: &str = "import ctypes, os, sys, threading
+held = open(sys.argv[1], 'r+b')
+threading.Thread(target=lambda: os.read(0, 1) or os._exit(0)).start()
+ctypes.CDLL(None).syscall(int(sys.argv[2]), 0)";
+
+    #[test]
+    fn a_process_lives_until_its_last_thread_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("sqlite.db");
+        crate::host::durable::write(&database, b"", 0o600).unwrap();
+        let mut command = std::process::Command::new("python3");
+        command.args(["-c", FIRST_THREAD_ENDS, database.to_str().unwrap(), &libc::SYS_exit.to_string()]);
+        let Ok(child) = command.stdin(std::process::Stdio::piped()).spawn() else {
+            eprintln!("skipped: no python3");
+            return;
+        };
+        let mut child = Child(child);
+        let pid = child.0.id();
+        let stat = || String::from_utf8(std::fs::read(format!("/proc/{pid}/stat")).unwrap()).unwrap();
+        while !stat().contains(") Z ") {
+            assert!(child.0.try_wait().unwrap().is_none());
+            std::thread::yield_now();
+        }
+        let found = Process::by_pid(pid).unwrap().expect("its second thread lives");
+        assert!(found.exe.as_ref().is_some_and(|exe| exe.to_string_lossy().contains("python3")), "{found:?}");
+        let database = std::slice::from_ref(&database);
+        assert_eq!(pids(&with_open(std::slice::from_ref(&found), &[], database).unwrap().by), [pid]);
+        let watched = Watched { process: found.clone(), of: None };
+        assert_eq!(pids(&with_open(&[], &[watched], database).unwrap().by), [pid]);
+        assert!(found.id().is_alive().unwrap());
+        drop(child.0.stdin.take());
+        while found.id().is_alive().unwrap() {
+            std::thread::yield_now();
+        }
+        assert!(stat().contains(") Z "), "nobody has waited for it yet");
     }
 
     #[test]

@@ -128,6 +128,8 @@ pub struct Process {
     pub ppid: u32,
     /// The name below `/proc` of its program's file.
     file: PathBuf,
+    /// The thread that is looked at for what the process has: its first one, or where that has ended, one that lives.
+    thread: u32,
 }
 
 impl Process {
@@ -144,8 +146,10 @@ impl Process {
                 None => return Ok(None),
             },
         };
-        let Some((comm, ppid, start_time)) = parse_stat(&stat) else { return Ok(None) };
-        let file = PathBuf::from(format!("/proc/{pid}/exe"));
+        let Some(Stat { comm, ppid, start_time, first_ended }) = parse_stat(&stat) else { return Ok(None) };
+        let thread = if first_ended { living_thread(pid)? } else { Some(pid) };
+        let Some(thread) = thread else { return Ok(None) };
+        let file = PathBuf::from(format!("/proc/{thread}/exe"));
         let link = std::fs::read_link(&file).map(without_deleted);
         let hidden = link.as_ref().is_err_and(is_denied) && !is_kernel_thread(&stat);
         if hidden {
@@ -159,7 +163,7 @@ impl Process {
             Err(error) if is_denied(&error) || is_too_long(&error) => None,
             link => if_there(link, &file)?,
         };
-        Ok(Some(Self { pid, start_time, exe, hidden, comm, ppid, file }))
+        Ok(Some(Self { pid, start_time, exe, hidden, comm, ppid, file, thread }))
     }
 
     /// The process with the program that it runs, if that is an emulator's guest. Not for other users' processes: they can
@@ -168,7 +172,7 @@ impl Process {
     /// Errors: `io`.
     pub fn behind_emulator(mut self) -> Result<Self> {
         if let Some(emulator) = self.exe.as_deref().filter(|exe| is_emulator(exe))
-            && let Some((program, file)) = emulated(self.pid, emulator)?
+            && let Some((program, file)) = emulated(self.thread, emulator)?
         {
             (self.exe, self.file) = (Some(program), file);
         }
@@ -178,7 +182,7 @@ impl Process {
     /// The process with this number, of which nothing else can be known.
     fn unseen(pid: u32) -> Self {
         let file = PathBuf::from(format!("/proc/{pid}/exe"));
-        Self { pid, start_time: 0, exe: None, hidden: true, comm: String::new(), ppid: 0, file }
+        Self { pid, start_time: 0, exe: None, hidden: true, comm: String::new(), ppid: 0, file, thread: pid }
     }
 
     /// Number and start time.
@@ -193,7 +197,7 @@ impl Process {
 
     /// Its arguments after the program's name; none if it is gone.
     pub fn args(&self) -> Result<Vec<Vec<u8>>> {
-        let place = format!("/proc/{}/cmdline", self.pid);
+        let place = format!("/proc/{}/cmdline", self.thread);
         let line = if_there(std::fs::read(&place), &place)?.unwrap_or_default();
         // An emulator is given the program's name before its arguments.
         let names = if self.file.ends_with("exe") { 1 } else { 2 };
@@ -211,8 +215,8 @@ impl Process {
         };
         let ours = namespace("self")?;
         let root = |pid: &str| FileId::behind(Path::new(&format!("/proc/{pid}/root")));
-        let pid = self.pid.to_string();
-        Ok(ours.is_some() && ours == namespace(&pid)? && root(&pid)? == root("self")?)
+        let theirs = self.thread.to_string();
+        Ok(ours.is_some() && ours == namespace(&theirs)? && root(&theirs)? == root("self")?)
     }
 }
 
@@ -237,7 +241,7 @@ impl Reaper {
     pub fn by_pid(pid: u32) -> Result<Option<Self>> {
         let place = format!("/proc/{pid}/stat");
         let Some(stat) = if_there(std::fs::read(&place), &place)? else { return Ok(None) };
-        let read = || Some((parse_stat(&stat)?.2, parse_children_faults(&stat)?));
+        let read = || Some((parse_stat(&stat)?.start_time, parse_children_faults(&stat)?));
         Ok(read().map(|(start_time, children_faults)| Self { id: ProcessId { pid, start_time }, children_faults }))
     }
 
@@ -275,7 +279,7 @@ pub(crate) fn all() -> Result<Vec<Process>> {
 ///
 /// Errors: `io`.
 pub(crate) fn environment(process: &Process) -> Result<Vec<Vec<u8>>> {
-    let place = format!("/proc/{}/environ", process.pid);
+    let place = format!("/proc/{}/environ", process.thread);
     let text = match std::fs::read(&place) {
         Err(error) if is_denied(&error) => None,
         text => if_there(text, &place)?,
@@ -315,20 +319,54 @@ pub(crate) fn pid_in_file(path: &Path) -> Result<Option<u32>> {
     Ok(text.and_then(|text| text.trim().parse().ok()).filter(|pid| *pid > 0))
 }
 
-/// The short name, parent and start time in `/proc/PID/stat`; `None` for the dead.
-fn parse_stat(stat: &[u8]) -> Option<(String, u32, u64)> {
+/// What `/proc/PID/stat` says of a process that lives.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    /// Its short name.
+    comm: String,
+    /// Its parent.
+    ppid: u32,
+    /// Start, in clock ticks since boot.
+    start_time: u64,
+    /// Its first thread has ended and others live: until they end, it keeps its files and locks. So is an agent that was told
+    /// to exit while another thread waits for a disk.
+    first_ended: bool,
+}
+
+/// `None` for the dead.
+fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let text = String::from_utf8_lossy(stat);
     // The name may itself contain parentheses and spaces: it ends at the last one.
     let (head, tail) = text.rsplit_once(')')?;
     let comm = head.split_once('(')?.1.to_owned();
-    let mut fields = tail.split_ascii_whitespace();
-    if matches!(fields.next()?, "Z" | "X" | "x") {
-        return None;
+    // From field 3 of proc(5), the state.
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let first_ended = is_dead(fields.first()?);
+    let (ppid, threads, start_time) = (number(4)?.try_into().ok()?, number(20)?, number(22)?);
+    (!first_ended || threads > 1).then_some(Stat { comm, ppid, start_time, first_ended })
+}
+
+/// Of a state in `/proc/PID/stat`.
+fn is_dead(state: &str) -> bool {
+    matches!(state, "Z" | "X" | "x")
+}
+
+/// A thread of the process that has not ended; `None` if all have. Errors: `io`.
+fn living_thread(pid: u32) -> Result<Option<u32>> {
+    let place = format!("/proc/{pid}/task");
+    for entry in if_there(std::fs::read_dir(&place), &place)?.into_iter().flatten() {
+        let Some(entry) = if_there(entry, &place)? else { continue };
+        let stat = entry.path().join("stat");
+        let Some(text) = if_there(std::fs::read(&stat), &stat)? else { continue };
+        let text = String::from_utf8_lossy(&text);
+        let state = text.rsplit_once(')').and_then(|(_, tail)| tail.split_ascii_whitespace().next());
+        let thread = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if !state.is_none_or(is_dead) && thread.is_some() {
+            return Ok(thread);
+        }
     }
-    let ppid = fields.next()?.parse().ok()?;
-    // Field 22 of proc(5); state and parent (3 and 4) are consumed.
-    let start_time = fields.nth(17)?.parse().ok()?;
-    Some((comm, ppid, start_time))
+    Ok(None)
 }
 
 /// Fields 4 and 6 of proc(5), `ppid` and `session`.
@@ -454,8 +492,11 @@ pub(crate) mod tests {
     #[test]
     fn a_name_with_parentheses_and_spaces_is_read() {
         let stat = b"42 (a) R (b) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0";
-        assert_eq!(parse_stat(stat), Some(("a) R (b".to_owned(), 7, 123_456)));
+        let read = Stat { comm: "a) R (b".to_owned(), ppid: 7, start_time: 123_456, first_ended: false };
+        assert_eq!(parse_stat(stat), Some(read));
         assert_eq!(parse_stat(b"42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"), None);
+        let others_live = parse_stat(b"42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 2 0 123456 0");
+        assert!(others_live.is_some_and(|stat| stat.first_ended));
         assert_eq!(parse_stat(b""), None);
         assert_eq!(parse_children_faults(stat), Some(2));
         assert_eq!(parse_parent_and_session(b"42 (a) R (b) S 7 41 40 0 -1"), [7, 40]);
