@@ -66,6 +66,8 @@ impl StopProof {
             }
         }
         found.extend(self.in_unit(&look.able)?);
+        // Of one that the kernel is about to end only the name is left; its files and locks go after its program.
+        found.extend(look.able.iter().filter(|process| process.ending && process.comm == AGENT).cloned());
         Ok(each_once(found))
     }
 

@@ -122,6 +122,8 @@ pub struct Process {
     pub exe: Option<PathBuf>,
     /// We may not see what it runs and has open.
     pub hidden: bool,
+    /// It has no program any more: the kernel is about to end it, and may yet hold its files and locks.
+    pub ending: bool,
     /// The kernel's short name for it, at most 15 bytes; empty where even that is hidden.
     pub comm: String,
     /// Its parent.
@@ -147,10 +149,18 @@ impl Process {
             },
         };
         let Some(Stat { comm, ppid, start_time, first_ended }) = parse_stat(&stat) else { return Ok(None) };
-        let thread = if first_ended { living_thread(pid)? } else { Some(pid) };
-        let Some(thread) = thread else { return Ok(None) };
-        let file = PathBuf::from(format!("/proc/{thread}/exe"));
-        let link = std::fs::read_link(&file).map(without_deleted);
+        let program = |thread: u32| std::fs::read_link(format!("/proc/{thread}/exe")).map(without_deleted);
+        let has_none = |link: &io::Result<PathBuf>| link.as_ref().is_err_and(is_gone);
+        let (mut thread, mut link) = (pid, program(pid));
+        if (first_ended || has_none(&link)) && !is_kernel_thread(&stat) {
+            let mut living = living_threads(pid)?.into_iter().filter(|other| !first_ended || *other != pid).peekable();
+            if living.peek().is_none() {
+                return Ok(None);
+            }
+            if let Some(other) = living.find(|other| !has_none(&program(*other))) {
+                (thread, link) = (other, program(other));
+            }
+        }
         let hidden = link.as_ref().is_err_and(is_denied) && !is_kernel_thread(&stat);
         if hidden {
             // One that has just ended is denied as well.
@@ -159,11 +169,13 @@ impl Process {
                 None => return Ok(None),
             }
         }
+        let file = PathBuf::from(format!("/proc/{thread}/exe"));
+        let ending = has_none(&link) && !is_kernel_thread(&stat);
         let exe = match link {
             Err(error) if is_denied(&error) || is_too_long(&error) => None,
             link => if_there(link, &file)?,
         };
-        Ok(Some(Self { pid, start_time, exe, hidden, comm, ppid, file, thread }))
+        Ok(Some(Self { pid, start_time, exe, hidden, ending, comm, ppid, file, thread }))
     }
 
     /// The process with the program that it runs, if that is an emulator's guest. Not for other users' processes: they can
@@ -182,7 +194,17 @@ impl Process {
     /// The process with this number, of which nothing else can be known.
     fn unseen(pid: u32) -> Self {
         let file = PathBuf::from(format!("/proc/{pid}/exe"));
-        Self { pid, start_time: 0, exe: None, hidden: true, comm: String::new(), ppid: 0, file, thread: pid }
+        Self {
+            pid,
+            start_time: 0,
+            exe: None,
+            hidden: true,
+            ending: false,
+            comm: String::new(),
+            ppid: 0,
+            file,
+            thread: pid,
+        }
     }
 
     /// Number and start time.
@@ -352,21 +374,20 @@ fn is_dead(state: &str) -> bool {
     matches!(state, "Z" | "X" | "x")
 }
 
-/// A thread of the process that has not ended; `None` if all have. Errors: `io`.
-fn living_thread(pid: u32) -> Result<Option<u32>> {
+/// The threads of the process that have not ended. Errors: `io`.
+fn living_threads(pid: u32) -> Result<Vec<u32>> {
     let place = format!("/proc/{pid}/task");
+    let mut living = Vec::new();
     for entry in if_there(std::fs::read_dir(&place), &place)?.into_iter().flatten() {
         let Some(entry) = if_there(entry, &place)? else { continue };
         let stat = entry.path().join("stat");
         let Some(text) = if_there(std::fs::read(&stat), &stat)? else { continue };
         let text = String::from_utf8_lossy(&text);
         let state = text.rsplit_once(')').and_then(|(_, tail)| tail.split_ascii_whitespace().next());
-        let thread = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        if !state.is_none_or(is_dead) && thread.is_some() {
-            return Ok(thread);
-        }
+        let thread: Option<u32> = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        living.extend(thread.filter(|_| !state.is_none_or(is_dead)));
     }
-    Ok(None)
+    Ok(living)
 }
 
 /// Fields 4 and 6 of proc(5), `ppid` and `session`.
