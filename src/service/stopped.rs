@@ -66,8 +66,9 @@ impl StopProof {
             }
         }
         found.extend(self.in_unit(&look.able)?);
-        // Of one that the kernel is about to end only the name is left; its files and locks go after its program.
-        found.extend(look.able.iter().filter(|process| process.ending && process.comm == AGENT).cloned());
+        // Of one that the kernel is about to end only the name is left, and that can have begun since the look; its files
+        // and locks go after its program.
+        found.extend(look.able.iter().filter(|process| process.comm == AGENT && process.is_ending()).cloned());
         Ok(each_once(found))
     }
 

@@ -212,6 +212,11 @@ impl Process {
         ProcessId { pid: self.pid, start_time: self.start_time }
     }
 
+    /// Whether the kernel has begun to end it, by now: its program is gone.
+    pub fn is_ending(&self) -> bool {
+        self.ending || (self.exe.is_some() && std::fs::read_link(&self.file).is_err_and(|error| is_gone(&error)))
+    }
+
     /// Device and inode of its program, also if that was removed or is in another mount namespace.
     pub fn exe_id(&self) -> Result<Option<FileId>> {
         FileId::behind(&self.file)
