@@ -346,7 +346,7 @@ impl Flow {
         let goes_back = self.restores && found == Found::New;
         let must: Vec<Row> = if goes_back {
             let dir = self.new.unwrap_or(whole::UNMANAGED);
-            rows::in_file(&rows::snapshot(self.template.path(), dir))?.into_iter().collect()
+            rows::in_snapshot(self.template.path(), dir)?.into_iter().collect()
         } else {
             before.to_vec()
         };

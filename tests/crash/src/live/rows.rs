@@ -53,9 +53,21 @@ pub fn kept(cell: &Cell) -> Result<BTreeSet<Row>, String> {
     Ok(rows)
 }
 
-/// The file of `version`'s snapshot below a template.
-pub fn snapshot(template: &Path, version: &str) -> PathBuf {
-    template.join("root").join(VERSIONS.trim_start_matches('/')).join(version).join("backup/sqlite.db")
+/// The rows of `version`'s snapshot in a template: of a copy, since SQLite makes files beside what it opens, and other flows
+/// copy the template meanwhile.
+///
+/// # Errors
+/// What SQLite or the file system says.
+pub fn in_snapshot(template: &Path, version: &str) -> Result<BTreeSet<Row>, String> {
+    let place = template.join("root").join(VERSIONS.trim_start_matches('/')).join(version).join("backup/sqlite.db");
+    let copied = || -> std::io::Result<(tempfile::TempDir, PathBuf)> {
+        let dir = crate::host::scratch()?;
+        let copy = dir.path().join("sqlite.db");
+        std::fs::copy(&place, &copy)?;
+        Ok((dir, copy))
+    };
+    let (_dir, copy) = copied().map_err(|error| format!("{}: {error}", place.display()))?;
+    in_file(&copy)
 }
 
 /// The rows in the database at `path`; the agent may be writing to it.
