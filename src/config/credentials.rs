@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::host::machine;
 use crate::report::{Code, Result};
-use crate::yaml::document::Node;
+use crate::yaml::Node;
 use crate::yaml::view::{View, read_document};
 
 /// Readable by root alone.

@@ -8,7 +8,7 @@ use crate::host::http::{Retry, Timeouts};
 use crate::release::Limits;
 use crate::report::Result;
 use crate::service::{Commands, HealthSettings};
-use crate::yaml::document::Node;
+use crate::yaml::Node;
 use crate::yaml::scalar::duration_text;
 use crate::yaml::view::View;
 use protocol::{Edition, Revision, Version};

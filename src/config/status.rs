@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::plan::facts::Refusal;
 use crate::report::Result;
-use crate::yaml::document::Node;
+use crate::yaml::Node;
 use crate::yaml::scalar::time_text;
 use crate::yaml::view::{View, revision_node};
 use protocol::{Edition, Revision, Version};

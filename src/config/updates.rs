@@ -6,7 +6,7 @@ use super::spec::Spec;
 use super::status::Status;
 use crate::host::durable;
 use crate::report::Result;
-use crate::yaml::document::Node;
+use crate::yaml::Node;
 use crate::yaml::view::{View, read_document};
 
 /// `version` of `updates.yaml` (RFD 0169).

@@ -1,12 +1,9 @@
-//! A small YAML tree that keeps what it does not understand, and typed views of it.
+//! Typed reading of the YAML tree of `crates/yaml`: an error names file, line and key.
 //!
-//! [`document`] holds a file as written: order, spelling, comments above keys and the keys of others survive a rewrite
-//! (SPEC §2). [`view`] turns parts of it into typed values and names file and line where it cannot.
+//! The tree holds a file as written: order, spelling, comments above keys and the keys of others survive a rewrite
+//! (SPEC §2). [`view`] turns parts of it into typed values.
 
-pub(crate) mod document;
-mod emit;
-mod parse;
-pub(crate) mod scalar;
 pub(crate) mod view;
 
-pub use document::{Node, Value};
+pub(crate) use ::yaml::{Fault, scalar};
+pub use ::yaml::{Node, Value};

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::document::{Fault, Node};
-use super::scalar;
+use super::{Fault, Node, scalar};
 use crate::host::durable;
-use crate::report::{Error, Result};
+use crate::report::{Code, Error, Result};
 use protocol::{Edition, Revision, Version};
 
 /// A part of a document that is perhaps there, and knows where it stands.
@@ -25,15 +24,21 @@ pub(crate) struct View<'a> {
 /// Errors: `config_invalid` with the line; `permission` or `io` if it cannot be read.
 pub(crate) fn read_document(file: &Path, only: bool) -> Result<Option<Node>> {
     // One byte more than the parser takes, so that the parser tells of it.
-    let Some(bytes) = durable::read_limited(file, super::parse::MAX_BYTES as u64 + 1)? else {
+    let Some(bytes) = durable::read_limited(file, ::yaml::MAX_BYTES as u64 + 1)? else {
         return Ok(None);
     };
     let source = std::str::from_utf8(&bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        Fault { line, what: "not UTF-8".to_owned() }.in_file(file)
+        in_file(Fault { line, what: "not UTF-8".to_owned() }, file)
     })?;
     let parsed = if only { Node::parse(source) } else { Node::parse_first(source) };
-    parsed.map(Some).map_err(|fault| fault.in_file(file))
+    parsed.map(Some).map_err(|fault| in_file(fault, file))
+}
+
+/// The error that names the file and the line (`config_invalid`).
+fn in_file(fault: Fault, file: &Path) -> Error {
+    Error::new(Code::ConfigInvalid, format!("cannot read {} line {}: {}", file.display(), fault.line, fault.what))
+        .advise("correct that line; the file was not changed")
 }
 
 impl<'a> View<'a> {
@@ -66,7 +71,7 @@ impl<'a> View<'a> {
     /// An error at this place: the value is not `wanted`.
     pub(crate) fn wrong(&self, wanted: &str) -> Error {
         let name = if self.name.is_empty() { "the document" } else { &self.name };
-        Fault { line: self.line.max(1), what: format!("{name} is not {wanted}") }.in_file(self.file)
+        in_file(Fault { line: self.line.max(1), what: format!("{name} is not {wanted}") }, self.file)
     }
 
     /// Any scalar's text.

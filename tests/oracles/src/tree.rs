@@ -15,7 +15,10 @@ pub fn yaml(bytes: &[u8]) {
             let again = Node::parse(&written).unwrap().emit();
             assert_eq!(again, written, "a second rewrite changes the file");
             // One document is the first document.
-            assert_eq!(Node::parse_first(text), Ok(root));
+            assert_eq!(Node::parse_first(text).as_ref(), Ok(&root));
+            let all = Node::parse_all(text).unwrap();
+            assert!(all == [root.clone()] || all.is_empty() && root == Node::mapping([]), "{all:?}");
+            assert_eq!(Node::from_json(&root.to_json(), 1).unwrap().to_json(), root.to_json());
         }
     }
 }

@@ -70,6 +70,8 @@ pub fn writer(way: &str, end: End, updater: &Updater) -> Result<Flow, String> {
 
 /// The deadline where a version falls in its watch: so long each try waits for another process of it.
 const FALL: &str = "4s";
+/// The watch of a version that falls in it: longer than all flows of a template take, or the fall would be past.
+const WATCH: &str = "12h";
 /// What another agent says it is: newer than our 1.0.0.
 const THEIRS: &str = "1.5.0";
 
@@ -117,14 +119,14 @@ pub fn flow(name: &str, updater: &Updater) -> Result<Flow, String> {
         "live-dies" => broken("dies-soon")?,
         "live-never-ready" => broken("never-ready")?,
         "live-fall" => {
-            let mut scene = Scene::on_one(updater, &settings(FALL, "10m"))?;
+            let mut scene = Scene::on_one(updater, &settings(FALL, WATCH))?;
             scene.release(&version(2).behaviour("crash-loop"));
             scene.fall("update --now")?;
             let flow = scene.flow(name, "update", "2.0.0", Some("1.0.0"), End::New);
             Flow { restores: true, fallen: true, ..flow }
         }
         "live-way-back" => {
-            let mut scene = Scene::fresh(updater, &settings(FALL, "10m"), &version(2).behaviour("crash-loop"))?;
+            let mut scene = Scene::fresh(updater, &settings(FALL, WATCH), &version(2).behaviour("crash-loop"))?;
             let theirs = scene.theirs(None)?;
             scene.fall(&scene.enable())?;
             let flow = scene.flow(name, "update", "2.0.0", None, End::New);

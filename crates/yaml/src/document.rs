@@ -2,9 +2,6 @@
 //! tags, full-line comments above keys and items. Anchors are expanded; comments behind values are lost.
 
 use std::fmt;
-use std::path::Path;
-
-use crate::report::{Code, Error};
 
 /// One node of a document. Equality ignores the line.
 #[derive(Debug, Clone)]
@@ -52,19 +49,13 @@ pub struct Fault {
     pub what: String,
 }
 
-impl Fault {
-    /// The error that names the file and the line (`config_invalid`).
-    pub fn in_file(self, file: &Path) -> Error {
-        Error::new(Code::ConfigInvalid, format!("cannot read {} line {}: {}", file.display(), self.line, self.what))
-            .advise("correct that line; the file was not changed")
-    }
-}
-
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.what)
     }
 }
+
+impl std::error::Error for Fault {}
 
 impl Node {
     fn new(value: Value) -> Self {
@@ -79,7 +70,7 @@ impl Node {
     /// A string: quoted only where YAML would read something else without.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
-        let plain = crate::yaml::scalar::is_string_without_quotes(&text);
+        let plain = crate::scalar::is_string_without_quotes(&text);
         Self::new(Value::Scalar { text, plain })
     }
 
@@ -250,7 +241,7 @@ impl Node {
         }
     }
 
-    fn is_merge(&self) -> bool {
+    pub(crate) fn is_merge(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, plain: true } if text == "<<")
     }
 }

@@ -24,6 +24,18 @@ pub fn integer(text: &str) -> Option<u64> {
     if digits { text.parse().ok() } else { None }
 }
 
+/// True for what a YAML reader may take for a number when it stands without quotes: decimal, with fraction or exponent,
+/// hexadecimal, octal, infinite or none.
+pub fn is_number(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    match unsigned.as_bytes() {
+        [b'0', b'x' | b'o' | b'b', digits @ ..] => !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit),
+        [b'0'..=b'9', ..] | [b'.', b'0'..=b'9', ..] => unsigned.parse::<f64>().is_ok(),
+        [b'.', rest @ ..] => [&b"inf"[..], b"nan"].iter().any(|word| rest.eq_ignore_ascii_case(word)),
+        _ => false,
+    }
+}
+
 /// A duration such as `90s`, `1h30m`, `365d`, `500ms`, or plain seconds; at most 100 years.
 pub fn duration(text: &str) -> Option<Duration> {
     if let Some(seconds) = integer(text) {
@@ -122,6 +134,16 @@ mod tests {
         assert_eq!(integer("10"), Some(10));
         for bad in ["", "010", "+1", "-1", "1_0", "0x1"] {
             assert_eq!(integer(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_number_is_told_from_versions_and_words() {
+        for text in ["0", "12", "-1", "+1.5", "010", "1e5", ".5", "0x1F", "0o17", "-.inf", ".NaN", "1."] {
+            assert!(is_number(text), "{text}");
+        }
+        for text in ["", "-", ".", "1.2.3", "1a", "inf", "nan", "0x", "1_0", "v1", "10%", "1h", "e5", "2026-01-01"] {
+            assert!(!is_number(text), "{text}");
         }
     }
 

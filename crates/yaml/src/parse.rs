@@ -7,29 +7,48 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use super::document::{Fault, Node, Value};
 
 /// Largest source, bytes: hundreds of times a real configuration.
-pub(super) const MAX_BYTES: usize = 1 << 20;
+pub const MAX_BYTES: usize = 1 << 20;
 /// Most nodes, aliases expanded: a bomb multiplies far beyond, a real file stays far below.
-const MAX_NODES: usize = 100_000;
+pub(crate) const MAX_NODES: usize = 100_000;
 /// Most text in all scalars together, bytes: an alias may repeat a long text, a real file hardly does.
-const MAX_TEXT: usize = 4 * MAX_BYTES;
+pub(crate) const MAX_TEXT: usize = 4 * MAX_BYTES;
 /// Deepest nesting, levels: the tree is walked by recursion.
-const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Node {
     /// Reads the only document of `source` (at most 1 MiB, 100 000 nodes with aliases expanded, 64 levels). An empty
     /// document is an empty mapping. The fault names the line.
     pub fn parse(source: &str) -> Result<Self, Fault> {
-        document(source, true)
+        mapping(documents(source, Take::Only)?.pop())
     }
 
     /// Like [`Node::parse`], for files whose owner reads only the first of several documents.
     pub fn parse_first(source: &str) -> Result<Self, Fault> {
-        document(source, false)
+        mapping(documents(source, Take::First)?.pop())
+    }
+
+    /// Reads every document of `source`, all of them together within the budgets of [`Node::parse`]. Empty documents are
+    /// left out, the others need not be mappings. Lines are those of the whole text.
+    pub fn parse_all(source: &str) -> Result<Vec<Self>, Fault> {
+        let mut roots = documents(source, Take::All)?;
+        roots.retain(|root| !root.is_null());
+        Ok(roots)
     }
 }
 
-/// Reads one document; `only` refuses a second one.
-fn document(source: &str, only: bool) -> Result<Node, Fault> {
+/// Which documents of a text are read.
+#[derive(Clone, Copy)]
+enum Take {
+    /// The first; a second is refused.
+    Only,
+    /// The first.
+    First,
+    /// All of them.
+    All,
+}
+
+/// The roots of the documents, in their order.
+fn documents(source: &str, take: Take) -> Result<Vec<Node>, Fault> {
     if source.len() > MAX_BYTES {
         return Err(Fault { line: 1, what: format!("larger than {MAX_BYTES} bytes") });
     }
@@ -40,29 +59,31 @@ fn document(source: &str, only: bool) -> Result<Node, Fault> {
         nodes: 0,
         text: 0,
         commented: 0,
-        root: None,
+        roots: Vec::new(),
     };
     let mut parser = Parser::new_from_str(source);
-    let mut documents = 0;
+    let mut started = 0;
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| Fault {
             line: error.marker().line().max(1),
             what: format!("not valid YAML: {}", error.info()),
         })?;
         if matches!(event, Event::DocumentStart(_)) {
-            documents += 1;
-            if documents > 1 && only {
-                return Err(fault(span, "only one YAML document is allowed"));
+            started += 1;
+            match take {
+                Take::Only if started > 1 => return Err(fault(span, "only one YAML document is allowed")),
+                Take::First if started > 1 => break,
+                _ => {}
             }
         }
-        if documents <= 1 {
-            builder.take(event, span)?;
-        }
-        if documents > 1 {
-            break;
-        }
+        builder.take(event, span)?;
     }
-    match builder.root {
+    Ok(builder.roots)
+}
+
+/// The mapping that a document is; an empty one where it holds nothing.
+fn mapping(root: Option<Node>) -> Result<Node, Fault> {
+    match root {
         None => Ok(Node::mapping([])),
         Some(root) if root.is_null() => Ok(Node::mapping([])),
         Some(root) if root.pairs().is_some() => Ok(root),
@@ -84,7 +105,7 @@ struct Builder<'a> {
     text: usize,
     /// Last line whose comments are already attached.
     commented: usize,
-    root: Option<Node>,
+    roots: Vec<Node>,
 }
 
 #[derive(Clone, Copy)]
@@ -159,7 +180,7 @@ impl Builder<'_> {
             self.anchors.insert(anchor, (kept, size));
         }
         let Some(above) = self.open.last_mut() else {
-            self.root = Some(node);
+            self.roots.push(node);
             return Ok(());
         };
         match (&mut above.node.value, above.key.take()) {
@@ -286,6 +307,27 @@ mod tests {
         assert!(Node::parse(&tower).unwrap_err().what.contains("deeper"));
         assert!(Node::parse(&"#".repeat(MAX_BYTES + 1)).is_err());
         assert!(Node::parse("a: &a [*a]\n").is_err());
+    }
+
+    #[test]
+    fn all_documents_of_a_text_are_read_with_its_lines_and_the_empty_ones_left_out() {
+        let roots =
+            Node::parse_all("---\n# one\na: 1\n---\n---\n# only a comment\n---\n- b\n...\n---\nc: &x 3\n").unwrap();
+        let lines: Vec<_> = roots.iter().map(|root| root.line).collect();
+        assert_eq!(lines, [3, 8, 11]);
+        assert_eq!(roots[0].pairs().unwrap()[0].0.comments, ["# one"]);
+        assert_eq!(roots[1].items().unwrap().len(), 1);
+        assert_eq!(Node::parse_all("").unwrap(), []);
+        assert_eq!(Node::parse_all("a: 1\n---\na: [\n").unwrap_err().line, 4);
+        assert_eq!(Node::parse_all("a: &x 1\n---\nb: *x\nb: 2\n").unwrap_err().line, 4);
+    }
+
+    #[test]
+    fn the_budgets_are_for_all_documents_together() {
+        let one = format!("a: [{}]\n---\n", "1, ".repeat(MAX_NODES / 4));
+        assert!(Node::parse_all(&one.repeat(3)).is_ok());
+        assert!(Node::parse_all(&one.repeat(4)).unwrap_err().what.contains("too many"));
+        assert!(Node::parse_all(&"--- 1\n".repeat(MAX_BYTES / 6 + 1)).is_err());
     }
 
     #[test]

@@ -1,0 +1,14 @@
+//! A small YAML tree that keeps what it does not understand: order, spelling, comments above keys and the keys of others
+//! survive a rewrite. Reading has budgets; an error names its line. No I/O, and no file's keys.
+//!
+//! `SPEC §n` in comments is section n of `docs/specification.md`.
+
+mod document;
+mod emit;
+mod json;
+mod merge;
+mod parse;
+pub mod scalar;
+
+pub use document::{Fault, Node, Value};
+pub use parse::MAX_BYTES;

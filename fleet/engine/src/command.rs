@@ -1,0 +1,375 @@
+//! What operators do to a rollout. A command is all or nothing: one that is refused changes nothing.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::book::Book;
+use crate::fleet::Fleet;
+use crate::policy::{Schedule, Strategy};
+use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
+
+/// A command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Starts groups before their time; `force`: without canaries, and although a freeze lasts.
+    Start {
+        /// Names of groups.
+        groups: Vec<String>,
+        /// Without canaries.
+        force: bool,
+    },
+    /// Calls groups done.
+    MarkDone {
+        /// Names of groups.
+        groups: Vec<String>,
+    },
+    /// Sends hosts back to the start version.
+    Rollback {
+        /// Names of groups; none with `all_started`.
+        groups: Vec<String>,
+        /// Every group that has started.
+        all_started: bool,
+        /// Without the cap.
+        at_once: bool,
+    },
+    /// Stops groups until `run`.
+    Halt {
+        /// Names of groups; none with `all`.
+        groups: Vec<String>,
+        /// Every group, also of rollouts to come.
+        all: bool,
+    },
+    /// Ends a halt with another attempt, or starts a group that has not begun (RFD 0169).
+    Run {
+        /// Names of groups; none with `all`.
+        groups: Vec<String>,
+        /// Everything that is halted.
+        all: bool,
+    },
+    /// Approves groups of this rollout.
+    Approve {
+        /// Names of groups.
+        groups: Vec<String>,
+    },
+    /// What an external check said of a group.
+    Gate {
+        /// Its name.
+        group: String,
+        /// The answer.
+        answer: GateAnswer,
+    },
+}
+
+/// Why a command was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// A stable code.
+    pub code: RefusalCode,
+    /// One line.
+    pub message: String,
+}
+
+/// Stable codes of refusals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalCode {
+    /// There is no rollout.
+    NoRollout,
+    /// The command makes no sense as it is.
+    BadRequest,
+    /// There is no such group.
+    NotFound,
+    /// The group is in that state already.
+    AlreadyExists,
+    /// Something else must be done before.
+    Conflict,
+}
+
+impl RefusalCode {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoRollout => "no_rollout",
+            Self::BadRequest => "bad_request",
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
+            Self::Conflict => "conflict",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn refuse<T>(code: RefusalCode, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal { code, message: message.into() })
+}
+
+impl Book {
+    /// Carries `command` out at `now`, all of it or nothing.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    pub fn command(&mut self, command: &Command, fleet: &mut Fleet, now: Timestamp) -> Result<(), Refusal> {
+        let mut book = self.clone();
+        book.act(command, fleet, now)?;
+        *self = book;
+        Ok(())
+    }
+
+    fn act(&mut self, command: &Command, fleet: &mut Fleet, now: Timestamp) -> Result<(), Refusal> {
+        match command {
+            Command::Start { groups, force } => {
+                let held: Vec<String> = groups.iter().filter(|name| self.holds.has(name)).cloned().collect();
+                self.each(groups, |group, name, strategy| {
+                    let is_held = held.iter().any(|held| held == name);
+                    if is_held { halted(name) } else { group.trigger(*force, strategy, fleet, now) }
+                })
+            }
+            Command::MarkDone { groups } => self.each(groups, |group, _, strategy| group.mark_done(strategy, now)),
+            Command::Rollback { groups, all_started, at_once } => self.roll_back(groups, *all_started, *at_once, now),
+            Command::Halt { groups, all } => self.halt(groups, *all, now),
+            Command::Run { groups, all } => self.run(groups, *all, fleet, now),
+            Command::Approve { groups } => self.each(groups, |group, _, _| group.approve()),
+            Command::Gate { group, answer } => {
+                let answer = *answer;
+                self.each(std::slice::from_ref(group), |group, _, _| group.take_answer(answer))
+            }
+        }
+    }
+
+    /// Does something to each named group.
+    fn each(
+        &mut self,
+        names: &[String],
+        mut act: impl FnMut(&mut GroupStatus, &str, Strategy) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let rollout = self.with_groups()?;
+        if names.is_empty() {
+            return refuse(RefusalCode::BadRequest, "no groups specified");
+        }
+        let strategy = rollout.strategy;
+        for name in names.iter().collect::<BTreeSet<_>>() {
+            let group = rollout.named_group(name)?;
+            act(group, name, strategy)?;
+        }
+        Ok(())
+    }
+
+    /// The rollout, if it has groups.
+    fn with_groups(&mut self) -> Result<&mut Rollout, Refusal> {
+        let Some(rollout) = &mut self.rollout else {
+            return refuse(RefusalCode::NoRollout, "there is no rollout: write an autoupdate_version first");
+        };
+        if rollout.schedule == Schedule::Immediate {
+            return refuse(
+                RefusalCode::BadRequest,
+                "rollout schedule is immediate, it has no groups: every host updates to the target version at once",
+            );
+        }
+        if rollout.groups.is_empty() {
+            return refuse(RefusalCode::BadRequest, "rollout has no groups");
+        }
+        Ok(rollout)
+    }
+
+    fn roll_back(&mut self, groups: &[String], all: bool, at_once: bool, now: Timestamp) -> Result<(), Refusal> {
+        if all != groups.is_empty() {
+            return refuse(RefusalCode::BadRequest, "name groups, or all started groups, and not both");
+        }
+        let rollout = self.with_groups()?;
+        let has_started = |group: &&GroupStatus| {
+            group.state.has_started() || group.halt.as_ref().is_some_and(|halt| halt.from.has_started())
+        };
+        let started = rollout.groups.iter().filter(has_started).map(|group| group.policy.name.clone());
+        let names: Vec<String> = if all { started.collect() } else { groups.to_vec() };
+        if names.is_empty() {
+            return refuse(RefusalCode::AlreadyExists, "no groups to rollback");
+        }
+        self.each(&names, |group, name, strategy| match (group.state, strategy) {
+            (_, Strategy::TimeBased) => not_by_hand(strategy),
+            (State::RolledBack, _) => already(name, "rolled back"),
+            _ => {
+                group.roll_back("manual_rollback", at_once, now);
+                Ok(())
+            }
+        })?;
+        Ok(())
+    }
+
+    fn halt(&mut self, groups: &[String], all: bool, now: Timestamp) -> Result<(), Refusal> {
+        if all != groups.is_empty() {
+            return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
+        }
+        if all {
+            self.holds.all = true;
+            self.holds.released.clear();
+            for group in self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups) {
+                group.halt_by_hand(now);
+            }
+            return Ok(());
+        }
+        self.each(groups, |group, _, _| {
+            group.halt_by_hand(now);
+            Ok(())
+        })?;
+        for name in groups {
+            self.holds.hold(name);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, groups: &[String], all: bool, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
+        if all != groups.is_empty() {
+            return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
+        }
+        if !all {
+            self.each(groups, |group, name, strategy| group.run(name, strategy, fleet, now))?;
+            for name in groups {
+                self.holds.release(name);
+            }
+            return Ok(());
+        }
+        let halted =
+            self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups).filter(|group| group.halt.is_some());
+        let mut found = self.holds.all || !self.holds.groups.is_empty();
+        for group in halted {
+            group.resume(now);
+            found = true;
+        }
+        self.holds = crate::book::Holds::default();
+        if found { Ok(()) } else { refuse(RefusalCode::AlreadyExists, "nothing is halted") }
+    }
+}
+
+impl Rollout {
+    fn named_group(&mut self, name: &str) -> Result<&mut GroupStatus, Refusal> {
+        if name.is_empty() {
+            return refuse(RefusalCode::BadRequest, "a group's name is empty");
+        }
+        let names: Vec<&str> = self.groups.iter().map(|group| group.policy.name.as_str()).collect();
+        let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
+        match self.find(name).and_then(|index| self.groups.get_mut(index)) {
+            Some(group) => Ok(group),
+            None => refuse(RefusalCode::NotFound, message),
+        }
+    }
+}
+
+fn already<T>(name: &str, what: &str) -> Result<T, Refusal> {
+    refuse(RefusalCode::AlreadyExists, format!("group {name} is already {what}"))
+}
+
+fn halted<T>(name: &str) -> Result<T, Refusal> {
+    refuse(RefusalCode::Conflict, format!("group {name} is halted: end that with `autoupdate agents run {name}`"))
+}
+
+fn not_by_hand<T>(strategy: Strategy) -> Result<T, Refusal> {
+    let name = match strategy {
+        Strategy::HaltOnError => "halt-on-error",
+        Strategy::TimeBased => "time-based",
+        Strategy::Requires => "requires",
+    };
+    refuse(
+        RefusalCode::BadRequest,
+        format!("manual group state transition is not supported for rollout strategy \"{name}\""),
+    )
+}
+
+impl GroupStatus {
+    fn trigger(&mut self, force: bool, strategy: Strategy, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
+        let name = self.policy.name.clone();
+        match (self.state, strategy) {
+            (_, Strategy::TimeBased) => return not_by_hand(strategy),
+            (State::Halted, _) => {
+                return halted(&name);
+            }
+            (State::Canary, _) if force => {
+                self.forced = Some(now);
+                self.enter(State::Active, "manual_trigger", now);
+                return Ok(());
+            }
+            (State::Canary | State::Active, _) => return already(&name, "started"),
+            (State::Done, _) => return already(&name, "done"),
+            (State::RolledBack, _) => self.try_again(now),
+            (State::Unstarted, _) => {}
+        }
+        self.forced = force.then_some(now);
+        self.at_once = false;
+        self.start(force, "manual_trigger", fleet, now);
+        Ok(())
+    }
+
+    fn mark_done(&mut self, strategy: Strategy, now: Timestamp) -> Result<(), Refusal> {
+        match (self.state, strategy) {
+            (_, Strategy::TimeBased) => not_by_hand(strategy),
+            (State::Done, _) => already(&self.policy.name.clone(), "done"),
+            (before, _) => {
+                self.is_closed = before == State::Halted;
+                if before == State::RolledBack {
+                    // How far hosts went back says nothing of the way up.
+                    (self.cursor, self.complete_to, self.at_once) = (None, 0, false);
+                }
+                self.halt = None;
+                self.enter(State::Done, "manual_forced_done", now);
+                Ok(())
+            }
+        }
+    }
+
+    fn run(&mut self, name: &str, strategy: Strategy, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
+        match (self.state, strategy) {
+            (State::Halted, _) => {
+                let was_unstarted = self.halt.as_ref().is_some_and(|halt| halt.from == State::Unstarted);
+                self.resume(now);
+                if was_unstarted && strategy != Strategy::TimeBased {
+                    self.trigger(false, strategy, fleet, now)
+                } else {
+                    Ok(())
+                }
+            }
+            (State::Unstarted | State::RolledBack, _) => self.trigger(false, strategy, fleet, now),
+            (State::Canary | State::Active, _) => already(name, "started"),
+            (State::Done, _) => already(name, "done"),
+        }
+    }
+
+    /// Ends a halt: the state before it, with another attempt.
+    fn resume(&mut self, now: Timestamp) {
+        let from = self.halt.as_ref().map_or(State::Active, |halt| halt.from);
+        self.try_again(now);
+        if self.gate == Some(GateAnswer::Stop) {
+            self.gate = None;
+        }
+        // Canaries that failed are chosen anew; those that are on the target stay.
+        self.canaries.retain(|canary| canary.success);
+        self.note(from, "manual_run", now);
+    }
+
+    fn approve(&mut self) -> Result<(), Refusal> {
+        if self.policy.gate.approval.is_none() {
+            let message = format!("group {} needs no approval", self.policy.name);
+            return refuse(RefusalCode::BadRequest, message);
+        }
+        self.approved = true;
+        Ok(())
+    }
+
+    fn take_answer(&mut self, answer: GateAnswer) -> Result<(), Refusal> {
+        if self.policy.gate.external.is_none() {
+            let message = format!("group {} has no external check", self.policy.name);
+            return refuse(RefusalCode::BadRequest, message);
+        }
+        self.gate = Some(answer);
+        Ok(())
+    }
+}

@@ -1,0 +1,398 @@
+//! The hosts, and what they say.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use protocol::Version;
+
+use crate::host::{FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::moment::Moment;
+use crate::names::{Name, Names};
+use crate::order;
+use crate::rollout::{GroupStatus, Rollout};
+use crate::tally::{HostState, Look, REPORT_INTERVAL};
+
+/// Another server's counts are good so long, seconds (Managed Updates v2: a minute).
+const COUNTS_VALID: u32 = 60;
+
+/// All hosts that are known.
+#[derive(Debug, Clone)]
+pub struct Fleet {
+    /// How often hosts report, seconds.
+    pub interval: u32,
+    /// Texts of hosts.
+    pub names: Names,
+    hosts: Vec<Host>,
+    by_id: HashMap<HostId, usize>,
+    by_update_id: HashMap<u128, usize>,
+    /// Counts arrivals.
+    arrivals: u64,
+    counts: Option<Counts>,
+    /// The rollout that keys and places are of.
+    arranged: Option<u128>,
+}
+
+impl Default for Fleet {
+    fn default() -> Self {
+        Self {
+            interval: REPORT_INTERVAL,
+            names: Names::default(),
+            hosts: Vec::new(),
+            by_id: HashMap::new(),
+            by_update_id: HashMap::new(),
+            arrivals: 0,
+            counts: None,
+            arranged: None,
+        }
+    }
+}
+
+/// Hosts by group and version, as another server counts them (`autoupdate_agent_report`).
+pub type Counted = BTreeMap<String, BTreeMap<String, u64>>;
+
+#[derive(Debug, Clone)]
+struct Counts {
+    at: Moment,
+    by_group: Counted,
+}
+
+/// What a host reports; what is absent stays as it is known.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Its UUID.
+    pub host: HostId,
+    /// Its updater's id; 0: none.
+    pub update_id: u128,
+    /// The group that it declares.
+    pub group: Option<String>,
+    /// What it runs.
+    pub version: Option<String>,
+    /// Its labels.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Whether its updater is pinned.
+    pub pinned: Option<bool>,
+    /// Whether its updater is disabled.
+    pub disabled: Option<bool>,
+    /// Its last change.
+    pub last: Option<Change>,
+}
+
+/// A host's last change, as a report has it.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The version that it was to.
+    pub to: String,
+    /// The code of its error; empty: none.
+    pub code: String,
+}
+
+impl Fleet {
+    /// Every host, in the order of their first arrival.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// The host with this UUID.
+    pub fn host(&self, id: HostId) -> Option<&Host> {
+        self.by_id.get(&id).and_then(|at| self.hosts.get(*at))
+    }
+
+    /// The host whose updater has this id.
+    pub fn by_update_id(&self, id: u128) -> Option<&Host> {
+        self.by_update_id.get(&id).and_then(|at| self.hosts.get(*at))
+    }
+
+    /// `host` as it is when it is heard of at `now`: one that was silent arrives anew.
+    pub fn as_if_heard<'a>(&self, host: &'a Host, rollout: &Rollout, now: Timestamp) -> Cow<'a, Host> {
+        let state =
+            |host: &Host| rollout.group(host.place).map(|group| Look::new(rollout, group, self, now).state(host));
+        if host.heard >= Moment::of(now) || state(host) != Some(HostState::Silent) {
+            return Cow::Borrowed(host);
+        }
+        Cow::Owned(Host { heard: Moment::of(now), arrival: self.arrivals + 1, ..host.clone() })
+    }
+
+    /// Hosts and moves so far.
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// Takes another server's counts in place of those before.
+    pub fn set_counts(&mut self, by_group: Counted, now: Timestamp) {
+        self.counts = Some(Counts { at: Moment::of(now), by_group });
+    }
+
+    /// Another server's counts, while they are good.
+    pub fn counts(&self, now: Timestamp) -> Option<&Counted> {
+        let counts = self.counts.as_ref()?;
+        (Moment::of(now).since(counts.at) <= COUNTS_VALID).then_some(&counts.by_group)
+    }
+
+    /// Takes a report of an enrolled host.
+    pub fn report(&mut self, report: &Report, rollout: Option<&Rollout>, now: Timestamp) {
+        let at = self.arrive(report.host, rollout, now);
+        let enrolled = self.arrivals;
+        let group = report.group.as_ref().map(|group| self.names.keep(group));
+        let labels = report.labels.as_ref().map(|labels| {
+            labels.iter().map(|(key, value)| (self.names.keep(key), self.names.keep(value))).collect::<Box<[_]>>()
+        });
+        let version = report.version.as_ref().map(|version| self.names.keep(version));
+        let is_below_start = rollout.is_some_and(|rollout| is_below(report.version.as_deref(), rollout));
+        let last = report.last.as_ref().map(|change| Last {
+            outcome: change.outcome,
+            to: self.names.keep(&change.to),
+            code: self.names.keep(&change.code),
+            at: Moment::of(now),
+            is_of_the_way: FAULTS_OF_THE_WAY.contains(&change.code.as_str()),
+        });
+        self.take_update_id(at, report.update_id);
+        self.change(at, rollout, now, |host| {
+            host.reports = true;
+            host.enrolled.get_or_insert(enrolled);
+            host.version = version.unwrap_or(host.version);
+            host.is_below_start = version.map_or(host.is_below_start, |_| is_below_start);
+            host.flags.pinned = report.pinned.unwrap_or(host.flags.pinned);
+            host.flags.disabled = report.disabled.unwrap_or(host.flags.disabled);
+            host.declared = group.unwrap_or(host.declared);
+            host.labels = labels.unwrap_or_else(|| std::mem::take(&mut host.labels));
+            if let Some(last) = last {
+                host.take(last);
+            }
+        });
+        if let Some(rollout) = rollout {
+            self.follow(at, rollout, now);
+        }
+    }
+
+    /// Takes a question: the host is known from now on, and its version is not.
+    pub fn question(
+        &mut self,
+        id: HostId,
+        group: Option<&str>,
+        update_id: u128,
+        rollout: Option<&Rollout>,
+        now: Timestamp,
+    ) {
+        let at = self.arrive(id, rollout, now);
+        self.take_update_id(at, update_id);
+        let group = group.map(|group| self.names.keep(group));
+        self.change(at, rollout, now, |host| {
+            if !host.reports {
+                host.declared = group.unwrap_or(host.declared);
+            }
+        });
+    }
+
+    /// Counts a host that only asks as enrolled, from now on.
+    pub fn enrol(&mut self, id: HostId) {
+        let arrivals = self.arrivals;
+        if let Some(host) = self.at(id) {
+            host.enrolled.get_or_insert(arrivals);
+        }
+    }
+
+    /// Marks a host whose turn has come as told to update.
+    pub fn tell(&mut self, id: HostId, rollout: &Rollout, now: Timestamp) {
+        let Some(at) = self.by_id.get(&id).copied() else { return };
+        let state = self.state(at, Some(rollout), now);
+        let look = self.look(at, Some(rollout), now);
+        let goes_another_way = state == Some(HostState::Told)
+            && look.is_some_and(|look| self.hosts.get(at).is_some_and(|host| look.is_going_up(host)));
+        if state != Some(HostState::LetGo) && !goes_another_way {
+            return;
+        }
+        if let Some(host) = self.hosts.get_mut(at) {
+            host.mark = Some(Mark::told(rollout.number, Moment::of(now)));
+        }
+    }
+
+    /// An operator's decisions on a host; false if it is not known.
+    pub fn decide(
+        &mut self,
+        id: HostId,
+        rollout: Option<&Rollout>,
+        now: Timestamp,
+        change: impl FnOnce(&mut Flags),
+    ) -> bool {
+        let Some(at) = self.by_id.get(&id).copied() else { return false };
+        self.change(at, rollout, now, |host| change(&mut host.flags));
+        true
+    }
+
+    /// Puts a host into a group, whatever it declares; `None` gives it back its own. False if it is not known.
+    pub fn assign(&mut self, id: HostId, group: Option<&str>, rollout: Option<&Rollout>, now: Timestamp) -> bool {
+        let group = group.map_or(Name::NONE, |group| self.names.keep(group));
+        let Some(at) = self.by_id.get(&id).copied() else { return false };
+        self.change(at, rollout, now, |host| host.assigned = group);
+        true
+    }
+
+    /// Orders and places all hosts for `rollout`, if that was not done yet.
+    pub fn arrange(&mut self, rollout: &Rollout) {
+        if self.arranged == Some(rollout.id) {
+            return;
+        }
+        self.arranged = Some(rollout.id);
+        for version in [&rollout.start, &rollout.target] {
+            self.names.keep(&version.to_string());
+        }
+        for host in &mut self.hosts {
+            host.key = order::key(host.id, rollout.id);
+            host.place = rollout.place_of(host, &self.names);
+            host.is_below_start = is_below(Some(self.names.text(host.version)), rollout);
+        }
+    }
+
+    fn at(&mut self, id: HostId) -> Option<&mut Host> {
+        self.by_id.get(&id).and_then(|at| self.hosts.get_mut(*at))
+    }
+
+    /// The index of a host that was heard of now.
+    fn arrive(&mut self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) -> usize {
+        if let Some(at) = self.by_id.get(&id).copied() {
+            self.change(at, rollout, now, |host| host.heard = host.heard.max(Moment::of(now)));
+            return at;
+        }
+        self.arrivals += 1;
+        let mut host = Host::new(id, Moment::of(now), self.arrivals);
+        if let Some(rollout) = rollout {
+            host.key = order::key(id, rollout.id);
+            host.place = rollout.place_of(&host, &self.names);
+        }
+        self.by_id.insert(id, self.hosts.len());
+        self.hosts.push(host);
+        self.hosts.len() - 1
+    }
+
+    /// Changes what is known of a host. What had ended by the clock stays ended. Whoever had no part in the rollout, or was at
+    /// its end, and has one again (heard of again, released, another version by hand) arrives anew: his turn comes with the next
+    /// pass, so that no cap is exceeded.
+    fn change(&mut self, at: usize, rollout: Option<&Rollout>, now: Timestamp, change: impl FnOnce(&mut Host)) {
+        let before = self.state(at, rollout, now);
+        let lost = self.look(at, rollout, now).and_then(|look| look.lost_at(self.hosts.get(at)?));
+        let Some(host) = self.hosts.get_mut(at) else { return };
+        if let Some(mark) = &mut host.mark {
+            mark.lost = mark.lost.or(lost);
+        }
+        change(host);
+        self.move_on(at, rollout, before);
+        let is_under_way = |state| matches!(state, Some(HostState::Pending | HostState::LetGo | HostState::Told));
+        let after = self.state(at, rollout, now);
+        if is_under_way(after) && before.is_some() && !is_under_way(before) {
+            self.arrivals += 1;
+            let arrivals = self.arrivals;
+            if let Some(host) = self.hosts.get_mut(at) {
+                (host.arrival, host.mark) = (arrivals, None);
+            }
+        }
+    }
+
+    fn look<'a>(&self, at: usize, rollout: Option<&'a Rollout>, now: Timestamp) -> Option<Look<'a>> {
+        let rollout = rollout?;
+        let group = rollout.group(self.hosts.get(at)?.place)?;
+        Some(Look::new(rollout, group, self, now))
+    }
+
+    fn state(&self, at: usize, rollout: Option<&Rollout>, now: Timestamp) -> Option<HostState> {
+        Some(self.look(at, rollout, now)?.state(self.hosts.get(at)?))
+    }
+
+    fn take_update_id(&mut self, at: usize, update_id: u128) {
+        if update_id == 0 {
+            return;
+        }
+        // Whoever had it first keeps it: a copy of a host takes nothing away from it.
+        if *self.by_update_id.entry(update_id).or_insert(at) == at
+            && let Some(host) = self.hosts.get_mut(at)
+        {
+            host.update_id = update_id;
+        }
+    }
+
+    /// After a change of name, labels or assignment: the host moves if it was not let go yet.
+    fn move_on(&mut self, at: usize, rollout: Option<&Rollout>, before: Option<HostState>) {
+        let (Some(rollout), Some(host)) = (rollout, self.hosts.get(at)) else { return };
+        let is_marked = host.mark.is_some_and(|mark| mark.rollout == rollout.number);
+        let is_let_go =
+            before == Some(HostState::LetGo) && rollout.group(host.place).is_some_and(GroupStatus::is_capped);
+        let place = rollout.place_of(host, &self.names);
+        if place == host.place || is_marked || is_let_go {
+            return;
+        }
+        self.arrivals += 1;
+        let arrivals = self.arrivals;
+        if let Some(host) = self.hosts.get_mut(at) {
+            (host.place, host.arrival, host.joined) = (place, arrivals, arrivals);
+        }
+    }
+
+    /// What a report means for the rollout that the host was told of.
+    fn follow(&mut self, at: usize, rollout: &Rollout, now: Timestamp) {
+        let Some(look) = self.look(at, Some(rollout), now) else { return };
+        let Some(host) = self.hosts.get_mut(at) else { return };
+        let is_over = look.timed_out_at(host).is_some();
+        let (version, last) = (host.version, host.last);
+        let Some(mark) = host.mark.as_mut().filter(|mark| mark.rollout == rollout.number) else { return };
+        let last = last.filter(|last| last.to == look.wanted && last.at >= mark.told);
+        match last.map(|last| last.outcome) {
+            Some(Outcome::Started) if !is_over => mark.started = mark.started.or(Some(look.now)),
+            Some(Outcome::Switched) if !is_over => mark.switched = mark.switched.or(Some(look.now)),
+            Some(Outcome::Started | Outcome::Switched) => {}
+            _ if version == look.wanted => mark.arrived = mark.arrived.or(Some(look.now)),
+            _ => {}
+        }
+    }
+}
+
+/// Whether `version` comes before the rollout's start version.
+fn is_below(version: Option<&str>, rollout: &Rollout) -> bool {
+    let version = version.and_then(|version| version.parse::<Version>().ok());
+    version.is_some_and(|version| version.precedes(&rollout.start))
+}
+
+impl Mark {
+    fn told(rollout: u64, told: Moment) -> Self {
+        Self { rollout, told, started: None, switched: None, arrived: None, lost: None }
+    }
+}
+
+impl Host {
+    fn new(id: HostId, heard: Moment, arrival: u64) -> Self {
+        Self {
+            id,
+            update_id: 0,
+            labels: Box::default(),
+            declared: Name::NONE,
+            assigned: Name::NONE,
+            version: Name::NONE,
+            flags: Flags::default(),
+            heard,
+            arrival,
+            joined: arrival,
+            is_below_start: false,
+            enrolled: None,
+            reports: false,
+            last: None,
+            failure: None,
+            mark: None,
+            key: 0,
+            place: Place::Nowhere,
+        }
+    }
+
+    /// Keeps its last change, and a failure that is new.
+    fn take(&mut self, last: Last) {
+        self.last = Some(last);
+        if !last.outcome.is_failure() || last.is_of_the_way {
+            return;
+        }
+        let is_told_since = |before: &Failure| self.mark.is_some_and(|mark| mark.told > before.at);
+        let is_known = self.failure.is_some_and(|before| before.to == last.to && !is_told_since(&before));
+        if !is_known {
+            self.failure = Some(Failure { to: last.to, code: last.code, at: last.at });
+        }
+    }
+}

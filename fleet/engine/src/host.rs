@@ -1,0 +1,162 @@
+//! One host, as far as it is known.
+
+use serde::{Deserialize, Serialize};
+
+use crate::moment::Moment;
+use crate::names::Name;
+
+/// A host's UUID as a number.
+pub type HostId = u128;
+
+/// What became of a host's last change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It has begun.
+    Started,
+    /// The links and the agent are changed; the watch goes on.
+    Switched,
+    /// The agent was healthy until the end of the watch.
+    Updated,
+    /// It was undone.
+    RolledBack,
+    /// It did not come about.
+    Failed,
+    /// This version failed here before, and is not tried.
+    Refused,
+}
+
+impl Outcome {
+    /// From its name in a report.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "started" => Self::Started,
+            "switched" => Self::Switched,
+            "updated" => Self::Updated,
+            "rolled_back" => Self::RolledBack,
+            "failed" => Self::Failed,
+            "refused" => Self::Refused,
+            _ => return None,
+        })
+    }
+
+    /// Whether it says that the version is not good here.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::RolledBack | Self::Failed | Self::Refused)
+    }
+
+    /// Whether the change goes on.
+    pub fn is_under_way(self) -> bool {
+        matches!(self, Self::Started | Self::Switched)
+    }
+}
+
+/// Faults of the way and not of the version: whoever has them is tried again (FLEET.md §3).
+pub const FAULTS_OF_THE_WAY: [&str; 4] = ["network", "download_stalled", "lock_held", "interrupted"];
+
+/// A host's last change, as it reported it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Last {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The version that it was to.
+    pub to: Name,
+    /// The code of its error.
+    pub code: Name,
+    /// When it was heard of.
+    pub at: Moment,
+    /// Its error is one of [`FAULTS_OF_THE_WAY`].
+    pub is_of_the_way: bool,
+}
+
+/// A version that is not good on a host. It stays so, whatever is tried after it, until the host runs that version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// The version.
+    pub to: Name,
+    /// The code of its error.
+    pub code: Name,
+    /// When it was first heard of: again, where the host was told to update since.
+    pub at: Moment,
+}
+
+/// What an operator or the host itself decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags {
+    /// Its updater is pinned to a version.
+    pub pinned: bool,
+    /// Its updater is disabled.
+    pub disabled: bool,
+    /// An operator holds it.
+    pub held: bool,
+}
+
+/// What a rollout did to a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The number of that rollout; that of another one means nothing.
+    pub rollout: u64,
+    /// When it was told to update, at the last attempt.
+    pub told: Moment,
+    /// When it reported that it began.
+    pub started: Option<Moment>,
+    /// When it reported that it had switched.
+    pub switched: Option<Moment>,
+    /// When it reported that it runs the target.
+    pub arrived: Option<Moment>,
+    /// When it failed by silence, though it was heard of again.
+    pub lost: Option<Moment>,
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Its UUID.
+    pub id: HostId,
+    /// Its updater's id; 0 where it has none.
+    pub update_id: u128,
+    /// Its labels, by key.
+    pub labels: Box<[(Name, Name)]>,
+    /// The group that it declares.
+    pub declared: Name,
+    /// The group that an operator gave it; none: it is asked for its own.
+    pub assigned: Name,
+    /// What it runs; none: it does not say.
+    pub version: Name,
+    /// Pinned, disabled, held.
+    pub flags: Flags,
+    /// When it was last heard of.
+    pub heard: Moment,
+    /// Its place among all arrivals: a host that was silent, moved, or is let go again arrives anew.
+    pub arrival: u64,
+    /// Its place among all arrivals when it came to its group.
+    pub joined: u64,
+    /// It runs a version below the start version of the present rollout.
+    pub is_below_start: bool,
+    /// Its place among all arrivals when it was enrolled; `None`: it only asks, and is not counted.
+    pub enrolled: Option<u64>,
+    /// It has reported since it arrived, so its version is known.
+    pub reports: bool,
+    /// Its last change.
+    pub last: Option<Last>,
+    /// What failed on it last.
+    pub failure: Option<Failure>,
+    /// What a rollout did to it.
+    pub mark: Option<Mark>,
+    /// Its place in the order of the present rollout.
+    pub key: u64,
+    /// Its group in the present rollout.
+    pub place: Place,
+}
+
+/// Where a host belongs in a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Place {
+    /// To the group of this index.
+    Group(u16),
+    /// To none: RFD 0169's schedule without groups.
+    Ungrouped,
+    /// To none, and it waits to be assigned.
+    #[default]
+    Nowhere,
+}

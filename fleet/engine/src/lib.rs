@@ -1,0 +1,23 @@
+//! The engine of `teleport-fleet`: decides which host updates when, and says why (FLEET.md §3).
+//!
+//! Pure: no I/O, no clock, no randomness but a seed that it is given; the same inputs give the same bytes. The server, the
+//! simulator and the tests run the same step.
+
+pub mod answer;
+pub mod book;
+pub mod calendar;
+pub mod command;
+pub mod fleet;
+pub mod host;
+pub mod labels;
+pub mod moment;
+pub mod names;
+pub mod order;
+pub mod percent;
+pub mod policy;
+pub mod reason;
+pub mod resource;
+pub mod rollout;
+pub mod shelf;
+pub mod step;
+pub mod tally;

@@ -1,0 +1,228 @@
+//! Why a group or a host waits: values with a stable code, not sentences (FLEET.md §6).
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Who can change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Who {
+    /// A person.
+    Operator,
+    /// The clock.
+    Time,
+    /// The hosts, by what they report.
+    Hosts,
+}
+
+/// Why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum Why {
+    /// There is no rollout.
+    NoRollout,
+    /// The mode is disabled.
+    Disabled,
+    /// The mode is suspended.
+    Suspended,
+    /// The window is closed.
+    OutsideWindow,
+    /// The rollout began while the window was open: it waits for the next one.
+    RolloutChangedDuringWindow,
+    /// Groups before it are not done.
+    PreviousGroupsNotDone {
+        /// The first of them.
+        group: String,
+    },
+    /// Its hours since the start of the group before it are not over.
+    WaitHours {
+        /// The group before it.
+        group: String,
+    },
+    /// Its hours since the groups before it were done are not over.
+    SoakHours {
+        /// The last of them.
+        group: String,
+    },
+    /// A freeze.
+    Blackout {
+        /// What the operator wrote.
+        reason: String,
+    },
+    /// Nobody has approved it.
+    Approval {
+        /// Whose approval it needs.
+        role: String,
+    },
+    /// The external check has not said go.
+    Gate {
+        /// Its last answer: none, or wait.
+        answer: Option<String>,
+    },
+    /// Not all canaries are done.
+    WaitingForCanaries {
+        /// Those that are.
+        done: u32,
+        /// All.
+        wanted: u32,
+    },
+    /// As many hosts as allowed are in flight.
+    MaxInFlight {
+        /// In flight.
+        in_flight: u64,
+        /// Allowed.
+        cap: u64,
+    },
+    /// As many hosts as this hour allows were let go.
+    Rate {
+        /// Let go in this hour.
+        granted: u64,
+        /// Allowed.
+        allowed: u64,
+    },
+    /// Hosts are on their way.
+    UpdateInProgress {
+        /// On the target.
+        updated: u64,
+        /// Counted.
+        of: u64,
+    },
+    /// Hosts ask, and none reports.
+    NoReports {
+        /// Those that ask.
+        hosts: u64,
+    },
+    /// Nobody is in the group.
+    Empty,
+    /// More hosts are missing than a done group may miss.
+    Shrunk {
+        /// Present.
+        present: u64,
+        /// When the group started.
+        initial: u64,
+    },
+    /// The group is halted.
+    Halted {
+        /// By which rule.
+        rule: HaltRule,
+        /// How many hosts.
+        count: u64,
+        /// Of how many.
+        of: u64,
+        /// Their commonest error code.
+        error: Option<String>,
+    },
+    /// Updates are given back.
+    RolledBack,
+    /// Nothing is left to do.
+    Done,
+    /// The host's turn has come.
+    LetGo,
+    /// The host runs the target.
+    Updated,
+    /// The host's turn has not come.
+    NotYet,
+    /// The host came after this pass began.
+    NextPass,
+    /// The host is pinned.
+    Pinned,
+    /// The host's updater is disabled.
+    HostDisabled,
+    /// An operator holds the host.
+    Held,
+    /// This version failed on the host.
+    FailedHere {
+        /// Its error code.
+        error: Option<String>,
+    },
+    /// The host took too long.
+    TimedOut,
+    /// The host belongs to no group.
+    Unassigned,
+    /// The server has not reached its store.
+    StoreUnavailable,
+}
+
+/// What halts a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HaltRule {
+    /// More hosts failed than allowed.
+    FailedThreshold,
+    /// More hosts timed out than allowed.
+    TimeoutThreshold,
+    /// A canary failed or timed out.
+    CanaryFailed,
+    /// Hosts failed after the group was done.
+    SoakFailed,
+    /// The external check said stop.
+    GateStopped,
+    /// An operator.
+    ManualHalt,
+}
+
+impl HaltRule {
+    /// Its stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FailedThreshold => "failed_threshold",
+            Self::TimeoutThreshold => "timeout_threshold",
+            Self::CanaryFailed => "canary_failed",
+            Self::SoakFailed => "soak_failed",
+            Self::GateStopped => "gate_stopped",
+            Self::ManualHalt => "manual_halt",
+        }
+    }
+}
+
+impl Why {
+    /// Who can change it.
+    pub fn who(&self) -> Who {
+        match self {
+            Self::OutsideWindow
+            | Self::RolloutChangedDuringWindow
+            | Self::WaitHours { .. }
+            | Self::SoakHours { .. }
+            | Self::Blackout { .. }
+            | Self::Rate { .. }
+            | Self::Empty
+            | Self::StoreUnavailable => Who::Time,
+            Self::PreviousGroupsNotDone { .. }
+            | Self::WaitingForCanaries { .. }
+            | Self::MaxInFlight { .. }
+            | Self::UpdateInProgress { .. }
+            | Self::NoReports { .. }
+            | Self::LetGo
+            | Self::NotYet
+            | Self::NextPass
+            | Self::Pinned
+            | Self::HostDisabled
+            | Self::Updated
+            | Self::Done => Who::Hosts,
+            Self::NoRollout
+            | Self::Disabled
+            | Self::Suspended
+            | Self::Approval { .. }
+            | Self::Gate { .. }
+            | Self::Shrunk { .. }
+            | Self::Halted { .. }
+            | Self::RolledBack
+            | Self::Held
+            | Self::FailedHere { .. }
+            | Self::TimedOut
+            | Self::Unassigned => Who::Operator,
+        }
+    }
+}
+
+/// A reason with its times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// Why.
+    #[serde(flatten)]
+    pub why: Why,
+    /// Since when.
+    pub since: Timestamp,
+    /// The earliest end, where the clock brings one.
+    pub until: Option<Timestamp>,
+}

@@ -1,0 +1,66 @@
+//! `fleet_channel`: a channel of RFD 0109, and where its version comes from.
+
+use protocol::Version;
+
+use super::reader::Reader;
+use super::url;
+
+/// Longest name of a channel, bytes.
+const LONGEST_NAME: usize = 128;
+
+/// What a `fleet_channel` says. Its name is the resource's, such as `stable/cloud`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Channel {
+    /// Where the version comes from.
+    pub source: Source,
+    /// Whether the version is to be installed at once; a group's channel is critical besides when find says update.
+    pub critical: bool,
+}
+
+/// Where a channel's version comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// It is this one.
+    Static(Version),
+    /// The channel at this address says.
+    Forward(String),
+    /// What a host of this group would be told.
+    Group(String),
+}
+
+/// Reads `spec`.
+pub(super) fn read(spec: &Reader<'_>) -> Option<Channel> {
+    let mut fields = spec.fields()?;
+    let version = fields.get("static_version");
+    let forward = fields.get("forward_url");
+    let group = fields.get("group");
+    let critical = fields.get("critical").boolean().unwrap_or(false);
+    fields.end();
+    let is_there = [&version, &forward, &group].map(|field| field.is_there());
+    let source = match is_there {
+        [true, false, false] => version.version().map(Source::Static),
+        [false, true, false] => {
+            forward.parsed("an https address", |text| url::check(text).map(|()| Source::Forward(text.to_owned())))
+        }
+        [false, false, true] => group.name().map(|name| Source::Group(name.to_owned())),
+        _ => {
+            spec.refuse("needs exactly one of static_version, forward_url and group");
+            None
+        }
+    };
+    Some(Channel { source: source?, critical })
+}
+
+/// A channel's name: parts of letters, digits, `.`, `_` and `-`, with `/` between, as they stand in addresses.
+pub(super) fn name(reader: &Reader<'_>) -> Option<String> {
+    let name = reader.text()?;
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_part = |part: &str| !part.is_empty() && !matches!(part, "." | "..") && part.bytes().all(is_usual);
+    if name.len() > LONGEST_NAME || !name.split('/').all(is_part) {
+        reader.wrong(&format!(
+            "a channel: parts of letters, digits, `.`, `_` or `-` with `/` between, at most {LONGEST_NAME} bytes"
+        ));
+        return None;
+    }
+    Some(name.to_owned())
+}

@@ -1,0 +1,124 @@
+//! What all resources have in common: `kind`, `version`, `metadata` and `spec`.
+
+use yaml::{Node, Value};
+
+use super::fault::Found;
+use super::kind::Kind;
+use super::reader::Reader;
+use super::shown::alternatives;
+use super::{Metadata, Object, Resource, channel, config, maintenance, nearest, release, report, version};
+
+/// Reads a document. `None` only after a fault.
+pub(super) fn read(document: Node, found: &Found) -> Option<Resource> {
+    let document = document.merged();
+    let root = Reader::root(&document, found);
+    let mut fields = root.fields()?;
+    let kind = kind(&fields.get("kind").needed("a kind such as autoupdate_config"))?;
+    fields.get("version").one_of(&[("v1", ())]);
+    if fields.get("sub_kind").any_scalar().is_some_and(|text| !text.is_empty()) {
+        root.at("sub_kind").refuse("is not empty: no kind has sub-kinds");
+    }
+    let (name, revision) = metadata(&fields.get("metadata"), kind);
+    let spec = fields.get("spec").needed("what it says");
+    if !fields.get("status").is_empty() {
+        root.at("status").refuse("is written by the server alone");
+    }
+    fields.end();
+    if !spec.is_there() {
+        return None;
+    }
+    let head = Head { document: &document, root, kind, name, revision };
+    match kind {
+        Kind::Config => head.object(config::read(&spec)?, None).map(Resource::Config),
+        Kind::Version => head.object(version::read(&spec)?, None).map(Resource::Version),
+        Kind::Maintenance => head.object(maintenance::read(&spec)?, None).map(Resource::Maintenance),
+        Kind::Channel => head.object(channel::read(&spec)?, None).map(Resource::Channel),
+        Kind::Report => head.object(report::read(&spec)?, None).map(Resource::Report),
+        Kind::Release => {
+            let release = release::read(&spec)?;
+            let name = release.version.to_string();
+            head.object(release, Some(name)).map(Resource::Release)
+        }
+        Kind::Rollout => None,
+    }
+}
+
+/// All of a document but `spec`.
+struct Head<'a> {
+    document: &'a Node,
+    root: Reader<'a>,
+    kind: Kind,
+    name: Option<String>,
+    revision: Option<String>,
+}
+
+impl Head<'_> {
+    /// The object of this model; `otherwise` is its name where none is written.
+    fn object<T>(self, model: T, otherwise: Option<String>) -> Option<Object<T>> {
+        let Some(name) = self.name.or(otherwise) else {
+            self.root.at("metadata").at("name").needed("its name");
+            return None;
+        };
+        let written = arranged(self.document, self.kind, &name);
+        Some(Object { metadata: Metadata { name, revision: self.revision }, model, written })
+    }
+}
+
+fn kind(reader: &Reader<'_>) -> Option<Kind> {
+    let name = reader.text()?;
+    let names = Kind::ALL.map(Kind::as_str);
+    match Kind::ALL.into_iter().find(|kind| kind.as_str() == name) {
+        Some(Kind::Rollout) => {
+            reader.refuse(format!(
+                "{name} is made by the server and cannot be written; change it with start, mark-done, rollback, halt or run"
+            ));
+            None
+        }
+        None => {
+            match nearest::of(name, &names) {
+                Some(near) => reader.wrong(&format!("a kind; did you mean {near}?")),
+                None => reader.wrong(&alternatives(&names)),
+            }
+            None
+        }
+        kind => kind,
+    }
+}
+
+/// Name and revision. The name of a kind with one resource is filled in, and no other is taken.
+fn metadata(reader: &Reader<'_>, kind: Kind) -> (Option<String>, Option<String>) {
+    let only = kind.only_name();
+    let Some(mut fields) = reader.fields() else { return (None, None) };
+    let place = fields.get("name");
+    let name = match kind {
+        Kind::Channel => channel::name(&place),
+        _ => place.name().map(str::to_owned),
+    };
+    if let (Some(only), Some(name)) = (only, &name)
+        && name != only
+    {
+        place.wrong(&format!("{only}, the name of the only {kind}"));
+    }
+    let revision = fields.get("revision").any_scalar().map(str::to_owned);
+    // Kept for those who write them; they mean nothing here.
+    fields.get("expires").time();
+    fields.get("description").any_scalar();
+    fields.get("labels").fields();
+    fields.end();
+    (only.map(str::to_owned).or(name), revision)
+}
+
+/// The document in the usual order, with version and name, and without what is empty.
+fn arranged(document: &Node, kind: Kind, name: &str) -> Node {
+    let mut document = document.clone();
+    document.set(&["kind"], Node::text(kind.as_str()));
+    document.set(&["version"], Node::text("v1"));
+    document.set(&["metadata", "name"], Node::text(name));
+    let order = ["kind", "version", "metadata", "spec"];
+    if let Value::Mapping(pairs) = &mut document.value {
+        let place = |key: &Node| order.iter().position(|name| key.as_str() == Some(name));
+        pairs.retain(|(key, _)| place(key).is_some());
+        pairs.sort_by_key(|(key, _)| place(key));
+    }
+    document
+}

@@ -1,0 +1,89 @@
+//! What is wrong with a resource, told so that it can be corrected without looking anything up.
+
+use std::cell::RefCell;
+use std::fmt;
+
+/// Most faults that are told at once: who wrote more of them wrote something else.
+const MOST: usize = 20;
+/// Most faults that are remembered while reading, so that a hostile text costs no memory.
+const KEPT: usize = 1000;
+
+/// One thing that is wrong, in one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The line of the whole text, from 1.
+    pub line: usize,
+    /// The key, such as `spec.agents.schedules.regular[1].start_hour`; empty where the fault is the whole document's.
+    pub key: String,
+    /// What was found, and what is allowed.
+    pub what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: ", self.line)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+/// What is wrong with a text: at least one fault and at most 20, in the order of the text. Shown a line each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// The faults, in the order of the text.
+    pub fn list(&self) -> &[Fault] {
+        &self.0
+    }
+}
+
+impl From<yaml::Fault> for Faults {
+    fn from(fault: yaml::Fault) -> Self {
+        // The parser may repeat what it found there as it is.
+        let what = fault.what.replace(char::is_control, "\u{fffd}");
+        Self(vec![Fault { line: fault.line.max(1), key: String::new(), what }])
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            fault.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+/// Where readers put what they find.
+#[derive(Debug, Default)]
+pub(super) struct Found(RefCell<Vec<Fault>>);
+
+impl Found {
+    pub(super) fn add(&self, fault: Fault) {
+        let mut faults = self.0.borrow_mut();
+        if faults.len() < KEPT {
+            faults.push(fault);
+        }
+    }
+
+    /// `value` if nothing was found.
+    pub(super) fn end<T>(self, value: T) -> Result<T, Faults> {
+        let mut faults = self.0.into_inner();
+        if faults.is_empty() {
+            return Ok(value);
+        }
+        faults.sort_by_key(|fault| fault.line);
+        // An item that two checks look at.
+        faults.dedup();
+        faults.truncate(MOST);
+        Err(Faults(faults))
+    }
+}

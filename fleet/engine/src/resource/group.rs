@@ -1,0 +1,234 @@
+//! A group of either dialect: all keys of both and ours, with the dialect's defaults.
+
+use jiff::SignedDuration;
+
+use super::dialect::{Dialect, MAX_SILENT};
+use super::fields::Fields;
+use super::reader::Reader;
+use super::url;
+use crate::calendar::{Blackout, Days, Opening, Zone};
+use crate::labels::Expression;
+use crate::percent::Percent;
+use crate::policy::{External, Gate, Group, Members, OnHalt, Pace, Proof, Rate};
+
+/// Most hours between groups: a year. What waits longer waits for a person.
+const MOST_HOURS: u32 = 8760;
+/// Most freezes of a group.
+const MOST_BLACKOUTS: usize = 100;
+/// Most hosts that a rate or a threshold can speak of.
+const MOST_HOSTS: u32 = 10_000_000;
+/// How long an external check may take where `gate.timeout_seconds` says nothing, seconds.
+const GATE_TIMEOUT: u32 = 10;
+/// Longest name of a role, bytes.
+const LONGEST_ROLE: usize = 64;
+
+/// Bounds of all windows that have a length: Managed Updates v2 takes 10 minutes and more (ROLLOUTS.md D3); after a week all
+/// have come round.
+pub(super) const SHORTEST_WINDOW: SignedDuration = SignedDuration::from_mins(10);
+/// The other bound.
+pub(super) const LONGEST_WINDOW: SignedDuration = SignedDuration::from_hours(168);
+
+/// Reads a group; after a fault, as much of it as others can be checked against.
+pub(super) fn read(reader: &Reader<'_>, dialect: Dialect) -> Option<Group> {
+    let reader = reader.clone().needed("a group");
+    let mut fields = reader.fields()?;
+    let name = fields.get("name").needed("the group's name").name().unwrap_or_default().to_owned();
+    let group = Group {
+        name,
+        members: members(&fields.get("agents"), dialect),
+        gate: gate(&mut fields, dialect),
+        pace: pace(&mut fields, dialect),
+        proof: proof(&mut fields, dialect),
+    };
+    fields.end();
+    Some(group)
+}
+
+/// A group that says nothing but its name and when it may start.
+pub(super) fn plain(name: &str, opening: Opening) -> Group {
+    let defaults = Dialect::V2.defaults();
+    Group {
+        name: name.to_owned(),
+        members: None,
+        gate: Gate {
+            opening,
+            wait_hours: 0,
+            soak_hours: 0,
+            requires: Vec::new(),
+            blackout: Vec::new(),
+            approval: None,
+            external: None,
+        },
+        pace: Pace { canaries: 0, max_in_flight: Percent::ALL, jitter: defaults.jitter, window: None, rate: None },
+        proof: Proof {
+            timeout_seconds: defaults.timeout,
+            failure_seconds: 0,
+            max_failed: defaults.max_failed,
+            max_timeout: defaults.max_timeout,
+            max_failed_of_ended: defaults.max_failed_of_ended,
+            min_failed: 1,
+            min_ended: 20,
+            max_silent: MAX_SILENT,
+            on_halt: OnHalt::Stop,
+        },
+    }
+}
+
+/// By labels where `agents` is written. Else v2's groups are named by their hosts, and the RFD's hold all connected agents.
+fn members(reader: &Reader<'_>, dialect: Dialect) -> Option<Members> {
+    if !reader.is_there() && dialect == Dialect::V2 {
+        return None;
+    }
+    let mut fields = reader.fields()?;
+    let mut expression = |name| fields.get(name).parsed("a label expression", Expression::parse);
+    let members =
+        Members { node: expression("node_labels_expression"), instance: expression("instance_labels_expression") };
+    fields.end();
+    Some(members)
+}
+
+fn gate(fields: &mut Fields<'_>, dialect: Dialect) -> Gate {
+    Gate {
+        opening: opening(fields, dialect.defaults().days),
+        wait_hours: fields.get("wait_hours").integer(0..=MOST_HOURS).unwrap_or(0),
+        soak_hours: fields.get("soak_hours").integer(0..=MOST_HOURS).unwrap_or(0),
+        requires: names(&fields.get("requires")),
+        blackout: blackouts(&fields.get("blackout")),
+        approval: role(&fields.get("approval")),
+        external: external(&fields.get("gate")),
+    }
+}
+
+/// `days`, `start_hour` and `timezone`.
+pub(super) fn opening(fields: &mut Fields<'_>, default: Days) -> Opening {
+    let days = fields.get("days");
+    let days = if days.is_there() { self::days(&days) } else { default };
+    let hour = fields.get("start_hour").integer(0..=23).and_then(|hour| u8::try_from(hour).ok()).unwrap_or(0);
+    let zone = fields.get("timezone");
+    let name = zone.text();
+    let known = name.and_then(Zone::parse);
+    if name.is_some() && known.is_none() {
+        zone.wrong("a time zone such as UTC or Europe/Berlin");
+    }
+    Opening { days, hour, zone: known.unwrap_or_default() }
+}
+
+/// A list of days that is not empty: a window without days never opens.
+fn days(reader: &Reader<'_>) -> Days {
+    let items = reader.list();
+    if items.as_ref().is_some_and(Vec::is_empty) {
+        reader.refuse("is empty: such a window never opens; leave it out for the default, or give \"*\"");
+    }
+    each_day(&items.unwrap_or_default())
+}
+
+/// The days that a list names.
+pub(super) fn each_day(items: &[Reader<'_>]) -> Days {
+    let mut words = Vec::with_capacity(items.len());
+    for item in items {
+        match item.clone().needed("a day").text() {
+            Some(word) if Days::parse(&[word]).is_ok() => words.push(word),
+            Some(_) => item.wrong("Mon, Tue, Wed, Thu, Fri, Sat, Sun or \"*\""),
+            None => {}
+        }
+    }
+    Days::parse(&words).unwrap_or(Days::EVERY)
+}
+
+fn names(reader: &Reader<'_>) -> Vec<String> {
+    let names =
+        reader.items().into_iter().map(|item| item.needed("a group's name").name().unwrap_or_default().to_owned());
+    names.collect()
+}
+
+fn blackouts(reader: &Reader<'_>) -> Vec<Blackout> {
+    reader.items_up_to(MOST_BLACKOUTS, "freezes").iter().filter_map(blackout).collect()
+}
+
+fn blackout(reader: &Reader<'_>) -> Option<Blackout> {
+    let mut fields = reader.clone().needed("a freeze, {from, to, reason}").fields()?;
+    let from = fields.get("from").needed("its first instant").time();
+    let end = fields.get("to");
+    let to = end.clone().needed("the first instant after it").time();
+    let reason = fields.get("reason").text().unwrap_or_default().to_owned();
+    fields.end();
+    let (from, to) = (from?, to?);
+    if to <= from {
+        end.wrong("later than from");
+    }
+    Some(Blackout { from, to, reason })
+}
+
+fn role(reader: &Reader<'_>) -> Option<String> {
+    let role = reader.text()?;
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if role.is_empty() || role.len() > LONGEST_ROLE || !role.bytes().all(is_usual) {
+        reader.wrong(&format!("a role: 1 to {LONGEST_ROLE} letters, digits, `.`, `_` or `-`"));
+        return None;
+    }
+    Some(role.to_owned())
+}
+
+fn external(reader: &Reader<'_>) -> Option<External> {
+    if !reader.is_there() {
+        return None;
+    }
+    let mut fields = reader.fields()?;
+    let url = fields.get("url").needed("the address that is asked");
+    let url = url.parsed("an https address", |text| url::check(text).map(|()| text.to_owned()));
+    let timeout = fields.get("timeout_seconds").integer(1..=60);
+    fields.end();
+    Some(External { url: url.unwrap_or_default(), timeout_seconds: timeout.unwrap_or(GATE_TIMEOUT) })
+}
+
+fn pace(fields: &mut Fields<'_>, dialect: Dialect) -> Pace {
+    Pace {
+        canaries: fields.get("canary_count").integer(0..=5).unwrap_or(0),
+        max_in_flight: fields.get("max_in_flight").percent().unwrap_or(Percent::ALL),
+        jitter: fields.get("jitter_seconds").integer(0..=60).unwrap_or(dialect.defaults().jitter),
+        window: fields.get("window_duration").duration(SHORTEST_WINDOW..=LONGEST_WINDOW),
+        rate: rate(&fields.get("rate")),
+    }
+}
+
+fn rate(reader: &Reader<'_>) -> Option<Rate> {
+    if !reader.is_there() {
+        return None;
+    }
+    let mut fields = reader.fields()?;
+    let base = fields.get("base").needed("the hosts of the first hour").integer(1..=MOST_HOSTS);
+    let factor_hundredths = fields.get("factor").hundredths(100..=1000).unwrap_or(100);
+    let most = fields.get("maximum");
+    // A rate that grows must end somewhere; one that does not ends where it begins.
+    let most = if factor_hundredths > 100 { most.needed("where the growth ends, in hosts an hour") } else { most };
+    let maximum = most.integer(1..=MOST_HOSTS);
+    fields.end();
+    let base = base?;
+    if maximum.is_some_and(|maximum| maximum < base) {
+        most.wrong(&format!("at least the base, {base}"));
+    }
+    Some(Rate { base, factor_hundredths, maximum: maximum.unwrap_or(base) })
+}
+
+fn proof(fields: &mut Fields<'_>, dialect: Dialect) -> Proof {
+    let defaults = dialect.defaults();
+    let mut percent = |name, default| fields.get(name).percent().unwrap_or(default);
+    let max_failed = percent("max_failed_before_halt", defaults.max_failed);
+    let max_timeout = percent("max_timeout_before_halt", defaults.max_timeout);
+    let max_failed_of_ended = percent("max_failed_of_ended", defaults.max_failed_of_ended);
+    let max_silent = percent("max_silent", MAX_SILENT);
+    Proof {
+        timeout_seconds: fields.get("timeout_seconds").integer(30..=900).or(defaults.timeout),
+        failure_seconds: fields.get("failure_seconds").integer(0..=900).unwrap_or(0),
+        max_failed,
+        max_timeout,
+        max_failed_of_ended,
+        min_failed: fields.get("min_failed_before_halt").integer(1..=MOST_HOSTS).unwrap_or(1),
+        min_ended: fields.get("min_ended").integer(1..=MOST_HOSTS).unwrap_or(20),
+        max_silent,
+        on_halt: fields
+            .get("on_halt")
+            .one_of(&[("stop", OnHalt::Stop), ("rollback", OnHalt::Rollback)])
+            .unwrap_or(OnHalt::Stop),
+    }
+}

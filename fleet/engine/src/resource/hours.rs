@@ -1,0 +1,100 @@
+//! How long groups take one after the other in the best case (ROLLOUTS.md §1.1).
+//!
+//! A group starts within the hour of its window, is done at once, and its window counts to its end. Only hours matter: days of
+//! the week and time zones have no part in it.
+
+use crate::policy::{Gate, Group};
+
+/// Hours from the opening of the first group's window to the end of the last one's, in the best case. No groups take none.
+pub fn minimum_rollout_hours(groups: &[Group]) -> u64 {
+    let Some((first, rest)) = groups.split_first() else { return 0 };
+    let end = rest.iter().fold(first_end(&first.gate), |end, group| end_after(end, &group.gate));
+    end - u64::from(first.gate.opening.hour)
+}
+
+/// When the window of a group ends that follows no other: hours since the midnight before it.
+pub(super) fn first_end(gate: &Gate) -> u64 {
+    u64::from(gate.opening.hour) + 1
+}
+
+/// When the window of a group ends that follows one whose window ended at `end`: the first of its hours that is not before
+/// that end, and `wait_hours` or `soak_hours` after the other's beginning.
+pub(super) fn end_after(end: u64, gate: &Gate) -> u64 {
+    let wait = u64::from(gate.wait_hours.max(gate.soak_hours));
+    let earliest = end.max(end - 1 + wait);
+    let hour = u64::from(gate.opening.hour);
+    earliest + (hour + 24 - earliest % 24) % 24 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::calendar::{Days, Opening, Zone};
+
+    fn hours(groups: &[(u8, u32)]) -> u64 {
+        let group = |(hour, wait_hours): &(u8, u32)| {
+            let opening = Opening { days: Days::EVERY, hour: *hour, zone: Zone::UTC };
+            let plain = super::super::group::plain("g", opening);
+            Group { gate: Gate { wait_hours: *wait_hours, ..plain.gate.clone() }, ..plain }
+        };
+        minimum_rollout_hours(&groups.iter().map(group).collect::<Vec<_>>())
+    }
+
+    /// The vectors of ROLLOUTS.md §1.1.
+    #[test]
+    fn the_minimum_rollout_time_is_that_of_all_eleven_vectors() {
+        let vectors: [(&[(u8, u32)], u64); 11] = [
+            (&[], 0),
+            (&[(0, 0)], 1),
+            (&[(2, 0), (4, 0)], 3),
+            (&[(2, 0), (2, 0)], 25),
+            (&[(2, 0), (4, 6)], 27),
+            (&[(2, 0), (4, 48)], 51),
+            (&[(2, 0), (3, 1)], 2),
+            (&[(23, 0), (1, 0)], 3),
+            (&[(12, 0), (12, 24)], 25),
+            (&[(12, 0), (11, 23)], 24),
+            (&[(23, 0), (1, 4), (1, 0), (10, 6)], 60),
+        ];
+        for (groups, wanted) in vectors {
+            assert_eq!(hours(groups), wanted, "{groups:?}");
+        }
+    }
+
+    /// The algorithm as ROLLOUTS.md §1.1 restates it.
+    fn restated(groups: &[(u8, u32)]) -> u64 {
+        let Some((first, rest)) = groups.split_first() else { return 0 };
+        let mut now = i64::from(first.0) + 1;
+        for (start, wait) in rest {
+            let (start, wait) = (i64::from(*start), i64::from(*wait));
+            let gap = (start - (now - 1) % 24).rem_euclid(24);
+            let mut add = (start - now % 24).rem_euclid(24);
+            if gap < wait % 24 {
+                add += 24;
+            }
+            let mut extra = wait / 24;
+            if gap == 0 && extra > 0 {
+                extra -= 1;
+            }
+            now += add + 24 * extra + 1;
+        }
+        u64::try_from(now - i64::from(first.0)).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_minimum_rollout_time_is_that_of_the_restated_algorithm(
+            groups in proptest::collection::vec((0_u8..24, 0_u32..200), 0..8)
+        ) {
+            // At the same hour the restated algorithm counts a day too many for a wait that is no whole number of days: after a
+            // wait of an hour the window of the next day is open.
+            let is_exact = |pair: &[(u8, u32)]| pair[0].0 != pair[1].0 || pair[1].1.is_multiple_of(24);
+            prop_assume!(groups.windows(2).all(is_exact));
+            prop_assert_eq!(hours(&groups), restated(&groups));
+        }
+    }
+}

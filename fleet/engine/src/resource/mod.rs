@@ -1,0 +1,188 @@
+//! Resources: what operators write, read and checked (FLEET.md §2, §9, §12). Pure.
+//!
+//! A text in YAML or JSON becomes [`Resource`]s: the engine's model beside what was written, which is kept for printing.
+//! Whatever is wrong is told with line, key, what was found and what is allowed; nothing is ignored.
+
+mod chain;
+mod channel;
+mod check;
+mod config;
+mod dialect;
+mod envelope;
+mod fault;
+mod fields;
+mod group;
+mod hours;
+mod kind;
+mod maintenance;
+mod nearest;
+mod reader;
+mod release;
+mod report;
+mod ruling;
+mod shown;
+#[cfg(test)]
+mod tests;
+mod url;
+mod version;
+
+use std::collections::HashMap;
+
+use yaml::Node;
+
+pub use channel::{Channel, Source};
+pub use config::Config;
+pub use dialect::Dialect;
+pub use fault::{Fault, Faults};
+pub use hours::minimum_rollout_hours;
+pub use kind::Kind;
+pub use maintenance::{Maintenance, Window, default_group};
+pub use release::{Phased, Release};
+pub use report::{AgentReport, Count, Omitted};
+pub use ruling::ruling;
+pub use version::{Versions, Wanted};
+
+use fault::Found;
+
+/// A resource of any kind that can be written.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Resource {
+    /// `autoupdate_config`.
+    Config(Object<Config>),
+    /// `autoupdate_version`.
+    Version(Object<Versions>),
+    /// `cluster_maintenance_config`.
+    Maintenance(Object<Maintenance>),
+    /// `fleet_channel`.
+    Channel(Object<Channel>),
+    /// `fleet_release`.
+    Release(Object<Release>),
+    /// `autoupdate_agent_report`.
+    Report(Object<AgentReport>),
+}
+
+/// What a resource means, beside what was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Object<T> {
+    /// Its name and revision.
+    pub metadata: Metadata,
+    /// What `spec` means, defaults filled in.
+    pub model: T,
+    /// The document as it was written: `kind`, `version`, `metadata` with the name, `spec` without defaults.
+    pub written: Node,
+}
+
+/// What is said about a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metadata {
+    /// Its name, unique in its kind.
+    pub name: String,
+    /// Which of its writings this is: an update with another one than the stored is refused.
+    pub revision: Option<String>,
+}
+
+/// Reads all resources of a text: YAML documents, JSON, or lists of them. No kind has two of a name.
+pub fn read(text: &str) -> Result<Vec<Resource>, Faults> {
+    resources(Node::parse_all(text)?)
+}
+
+/// Reads the resource that came as JSON on `line` of a script.
+pub fn read_json(json: &serde_json::Value, line: usize) -> Result<Resource, Faults> {
+    let found = Found::default();
+    let resource = envelope::read(Node::from_json(json, line)?, &found);
+    found.end(resource)?.ok_or_else(|| Faults::from(yaml::Fault { line, what: "there is no resource".to_owned() }))
+}
+
+fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
+    let found = Found::default();
+    let documents = roots.into_iter().flat_map(|root| match root.value {
+        // `get --format json` writes a list.
+        yaml::Value::Sequence(items) => items,
+        _ => vec![root],
+    });
+    let mut known: HashMap<(Kind, String), usize> = HashMap::new();
+    let mut resources = Vec::new();
+    for document in documents {
+        let line = document.line.max(1);
+        let Some(resource) = envelope::read(document, &found) else { continue };
+        let (kind, name) = (resource.kind(), resource.metadata().name.clone());
+        let shown = shown::escaped(&name);
+        if let Some(first) = known.insert((kind, name), line) {
+            let what = format!("{kind} {shown} stands in line {first} as well");
+            found.add(Fault { line, key: "metadata.name".to_owned(), what });
+        }
+        resources.push(resource);
+    }
+    let resources = found.end(resources)?;
+    if resources.is_empty() {
+        return Err(yaml::Fault { line: 1, what: "there is no resource in this text".to_owned() }.into());
+    }
+    Ok(resources)
+}
+
+impl Resource {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Config(_) => Kind::Config,
+            Self::Version(_) => Kind::Version,
+            Self::Maintenance(_) => Kind::Maintenance,
+            Self::Channel(_) => Kind::Channel,
+            Self::Release(_) => Kind::Release,
+            Self::Report(_) => Kind::Report,
+        }
+    }
+
+    /// Its name and revision.
+    pub fn metadata(&self) -> &Metadata {
+        match self {
+            Self::Config(object) => &object.metadata,
+            Self::Version(object) => &object.metadata,
+            Self::Maintenance(object) => &object.metadata,
+            Self::Channel(object) => &object.metadata,
+            Self::Release(object) => &object.metadata,
+            Self::Report(object) => &object.metadata,
+        }
+    }
+
+    /// The document as it was written, in the usual order, with name and revision.
+    pub fn written(&self) -> &Node {
+        match self {
+            Self::Config(object) => &object.written,
+            Self::Version(object) => &object.written,
+            Self::Maintenance(object) => &object.written,
+            Self::Channel(object) => &object.written,
+            Self::Release(object) => &object.written,
+            Self::Report(object) => &object.written,
+        }
+    }
+
+    /// Puts another revision into metadata and document.
+    pub fn set_revision(&mut self, revision: &str) {
+        match self {
+            Self::Config(object) => object.set_revision(revision),
+            Self::Version(object) => object.set_revision(revision),
+            Self::Maintenance(object) => object.set_revision(revision),
+            Self::Channel(object) => object.set_revision(revision),
+            Self::Release(object) => object.set_revision(revision),
+            Self::Report(object) => object.set_revision(revision),
+        }
+    }
+
+    /// The document as YAML, comments included; [`read`] reads it back.
+    pub fn to_yaml(&self) -> String {
+        self.written().emit()
+    }
+
+    /// The document as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        self.written().to_json()
+    }
+}
+
+impl<T> Object<T> {
+    fn set_revision(&mut self, revision: &str) {
+        self.metadata.revision = Some(revision.to_owned());
+        self.written.set(&["metadata", "revision"], Node::text(revision));
+    }
+}

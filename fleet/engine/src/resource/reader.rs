@@ -1,0 +1,307 @@
+//! A typed view of a place in a document. What is absent or null is `None` without a fault; what is there and wrong is
+//! `None` and a [`Fault`] that says where it stands, what was found and what is allowed. Who reads goes on after a fault, so
+//! that one look tells of all.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use jiff::{SignedDuration, Timestamp};
+use protocol::{Digest, Version};
+use yaml::{Node, Value, scalar};
+
+use super::fault::{Fault, Found};
+use super::fields::Fields;
+use super::shown::{alternatives, escaped, shown};
+use crate::percent::Percent;
+
+/// Longest text, bytes: a label expression of a hundred terms fits.
+const LONGEST_TEXT: usize = 4096;
+/// Longest name, bytes.
+const LONGEST_NAME: usize = 255;
+
+/// A place in a document, where perhaps something stands.
+#[derive(Debug, Clone)]
+pub(super) struct Reader<'a> {
+    node: Option<&'a Node>,
+    /// Where it stands, or would.
+    line: usize,
+    key: String,
+    found: &'a Found,
+}
+
+impl<'a> Reader<'a> {
+    /// The whole of a document.
+    pub(super) fn root(node: &'a Node, found: &'a Found) -> Self {
+        Self { node: Some(node).filter(|node| !node.is_null()), line: node.line, key: String::new(), found }
+    }
+
+    /// True if something stands here.
+    pub(super) fn is_there(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// True if nothing stands here, or a mapping without keys.
+    pub(super) fn is_empty(&self) -> bool {
+        self.node.is_none_or(|node| node.pairs().is_some_and(<[_]>::is_empty))
+    }
+
+    /// A fault here.
+    pub(super) fn refuse(&self, what: impl Into<String>) {
+        self.found.add(Fault { line: self.line.max(1), key: self.key.clone(), what: what.into() });
+    }
+
+    /// A fault if nothing stands here; `wanted` says what to give.
+    pub(super) fn needed(self, wanted: &str) -> Self {
+        if !self.is_there() {
+            self.refuse(format!("is missing; give {wanted}"));
+        }
+        self
+    }
+
+    /// What stands here is not `wanted`.
+    pub(super) fn wrong(&self, wanted: &str) {
+        if let Some(node) = self.node {
+            self.refuse(format!("{} is not {wanted}", shown(node)));
+        }
+    }
+
+    /// The keys of a mapping; `None` (and a fault) for something else. What is absent has no keys.
+    pub(super) fn fields(&self) -> Option<Fields<'a>> {
+        if self.node.is_some_and(|node| node.pairs().is_none()) {
+            self.wrong("a mapping of keys and values");
+            return None;
+        }
+        Some(Fields::new(self.clone()))
+    }
+
+    /// The place of a key here, whether or not that key is known.
+    pub(super) fn at(&self, name: &str) -> Self {
+        let pairs = self.node.and_then(Node::pairs).unwrap_or_default();
+        self.value(name, pairs.iter().find(|(key, _)| key.as_str() == Some(name)))
+    }
+
+    fn value(&self, name: &str, pair: Option<&'a (Node, Node)>) -> Self {
+        let line = pair.map_or(self.line, |(key, value)| if value.line == 0 { key.line } else { value.line });
+        let node = pair.map(|(_, value)| value).filter(|value| !value.is_null());
+        Self { node, line, key: self.below(name), found: self.found }
+    }
+
+    /// The first `most` keys of a mapping with the places of their values, for mappings whose keys are data; more than so many
+    /// `nouns` are a fault.
+    pub(super) fn pairs_up_to(&self, most: usize, nouns: &str) -> Vec<(&'a str, Self)> {
+        let Some(pairs) = self.node.and_then(Node::pairs) else {
+            self.wrong("a mapping of keys and values");
+            return Vec::new();
+        };
+        if pairs.len() > most {
+            self.refuse(format!("has {} {nouns}, {most} are allowed", pairs.len()));
+        }
+        pairs
+            .iter()
+            .take(most)
+            .filter_map(|pair| pair.0.as_str().map(|name| (name, self.value(name, Some(pair)))))
+            .collect()
+    }
+
+    /// The items of a list; none if nothing stands here.
+    pub(super) fn items(&self) -> Vec<Self> {
+        self.list().unwrap_or_default()
+    }
+
+    /// The first `most` items of a list of `nouns`; more are a fault.
+    pub(super) fn items_up_to(&self, most: usize, nouns: &str) -> Vec<Self> {
+        let mut items = self.items();
+        if items.len() > most {
+            self.refuse(format!("has {} {nouns}, {most} are allowed", items.len()));
+            items.truncate(most);
+        }
+        items
+    }
+
+    /// The items of a list; `None` if nothing stands here, or no list.
+    pub(super) fn list(&self) -> Option<Vec<Self>> {
+        let Some(items) = self.node.and_then(Node::items) else {
+            self.wrong("a list");
+            return None;
+        };
+        let item = |(index, node): (usize, &'a Node)| Self {
+            node: Some(node).filter(|node| !node.is_null()),
+            line: node.line,
+            key: format!("{}[{index}]", self.key),
+            found: self.found,
+        };
+        Some(items.iter().enumerate().map(item).collect())
+    }
+
+    /// A text in one line. What YAML takes for a number or a boolean needs quotes.
+    pub(super) fn text(&self) -> Option<&'a str> {
+        let text = self.any_scalar()?;
+        if self.is_plain(|text| scalar::boolean(text).is_some() || scalar::is_number(text)) {
+            self.wrong("a text: it needs quotes");
+            return None;
+        }
+        if text.chars().any(char::is_control) {
+            self.wrong("a text in one line without control characters");
+            return None;
+        }
+        if text.len() > LONGEST_TEXT {
+            self.refuse(format!("is longer than {LONGEST_TEXT} bytes"));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A text that names something: as [`Reader::text`], not empty, without blanks around it, at most 255 bytes.
+    pub(super) fn name(&self) -> Option<&'a str> {
+        let text = self.text()?;
+        if text.is_empty() || text.trim() != text || text.len() > LONGEST_NAME {
+            self.wrong(&format!("a name: 1 to {LONGEST_NAME} bytes without blanks around them"));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Any scalar as it is written: for what others wrote and we only keep.
+    pub(super) fn any_scalar(&self) -> Option<&'a str> {
+        self.scalar("a text", |text, _| Some(text))
+    }
+
+    /// A boolean in any of YAML's spellings, without quotes.
+    pub(super) fn boolean(&self) -> Option<bool> {
+        self.scalar("true or false", |text, plain| scalar::boolean(text).filter(|_| plain))
+    }
+
+    /// A boolean, where `other` may stand as well.
+    pub(super) fn boolean_or(&self, other: &str) -> Option<bool> {
+        self.scalar(&format!("true, false or {other}"), |text, plain| scalar::boolean(text).filter(|_| plain))
+    }
+
+    /// True where a mapping stands.
+    pub(super) fn is_mapping(&self) -> bool {
+        self.node.is_some_and(|node| node.pairs().is_some())
+    }
+
+    fn is_plain(&self, test: impl FnOnce(&str) -> bool) -> bool {
+        let node = self.node.filter(|node| node.tag.is_none());
+        matches!(node.map(|node| &node.value), Some(Value::Scalar { text, plain: true }) if test(text))
+    }
+
+    /// A whole number in a range.
+    pub(super) fn integer(&self, range: RangeInclusive<u32>) -> Option<u32> {
+        let wanted = format!("a whole number from {} to {}", range.start(), range.end());
+        self.scalar(&wanted, |text, plain| {
+            let number = u32::try_from(scalar::integer(text).filter(|_| plain)?).ok()?;
+            range.contains(&number).then_some(number)
+        })
+    }
+
+    /// A percentage: `10%`, `10 %` or `10`.
+    pub(super) fn percent(&self) -> Option<Percent> {
+        self.scalar("a whole percentage from 0% to 100%", |text, _| {
+            let number = text.strip_suffix('%').map_or(text, str::trim_end);
+            Percent::new(u8::try_from(scalar::integer(number)?).ok()?)
+        })
+    }
+
+    /// A number with at most two decimals, in hundredths: 150 for `1.5`.
+    pub(super) fn hundredths(&self, range: RangeInclusive<u32>) -> Option<u32> {
+        let wanted =
+            format!("a number from {} to {} with at most two decimals", range.start() / 100, range.end() / 100);
+        self.scalar(&wanted, |text, plain| {
+            let (whole, decimals) = text.split_once('.').map_or((text, "0"), |(whole, decimals)| (whole, decimals));
+            let is_decimal = matches!(decimals.len(), 1..=2) && decimals.bytes().all(|byte| byte.is_ascii_digit());
+            let parts: u32 = format!("{decimals:0<2}").parse().ok().filter(|_| is_decimal && plain)?;
+            let whole = u32::try_from(scalar::integer(whole)?).ok()?;
+            whole.checked_mul(100)?.checked_add(parts).filter(|number| range.contains(number))
+        })
+    }
+
+    /// A share from 0 to 1.
+    pub(super) fn share(&self) -> Option<f64> {
+        self.scalar("a number from 0 to 1", |text, plain| {
+            let number: f64 = text.parse().ok().filter(|_| plain && scalar::is_number(text))?;
+            (0.0..=1.0).contains(&number).then_some(number)
+        })
+    }
+
+    /// A duration with its unit, such as `90m`; 0 needs none.
+    pub(super) fn duration(&self, range: RangeInclusive<SignedDuration>) -> Option<SignedDuration> {
+        let words = |length: &SignedDuration| scalar::duration_text(length.unsigned_abs());
+        let wanted = format!("a duration with its unit from {} to {}", words(range.start()), words(range.end()));
+        self.scalar(&wanted, |text, _| {
+            let has_unit = text == "0" || scalar::integer(text).is_none();
+            let length = SignedDuration::try_from(scalar::duration(text).filter(|_| has_unit)?).ok()?;
+            range.contains(&length).then_some(length)
+        })
+    }
+
+    /// A time as RFC 3339 writes it.
+    pub(super) fn time(&self) -> Option<Timestamp> {
+        self.scalar("a time with its offset, such as 2026-12-24T00:00:00Z", |text, _| text.parse().ok())
+    }
+
+    /// A SHA-256 in hex.
+    pub(super) fn digest(&self) -> Option<Digest> {
+        self.scalar("a SHA-256 in hex", |text, _| text.parse().ok())
+    }
+
+    /// A version, with or without `v`.
+    pub(super) fn version(&self) -> Option<Version> {
+        self.scalar("a version such as 17.2.1", |text, _| text.parse().ok())
+    }
+
+    /// One of a few words.
+    pub(super) fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        self.scalar(&alternatives(&names), |text, _| {
+            words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
+        })
+    }
+
+    /// What `convert` makes of a text, which may have several lines; its error follows the text and a colon.
+    pub(super) fn parsed<T, E: Display>(
+        &self,
+        wanted: &str,
+        convert: impl FnOnce(&'a str) -> Result<T, E>,
+    ) -> Option<T> {
+        match convert(self.any_scalar()?) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                self.wrong(&format!("{wanted}: {why}"));
+                None
+            }
+        }
+    }
+
+    fn scalar<T>(&self, wanted: &str, convert: impl FnOnce(&'a str, bool) -> Option<T>) -> Option<T> {
+        let node = self.node?;
+        let value = match (&node.value, node.tag.as_deref()) {
+            (Value::Scalar { text, plain }, None) => convert(text, *plain),
+            (Value::Scalar { text, .. }, Some("!!str" | "!")) => convert(text, false),
+            _ => None,
+        };
+        if value.is_none() {
+            self.wrong(wanted);
+        }
+        value
+    }
+
+    /// The names of the keys here, each with its place.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (&'a str, Self)> {
+        let pairs = self.node.and_then(Node::pairs).unwrap_or_default();
+        pairs.iter().filter_map(|(key, _)| {
+            let name = key.as_str()?;
+            Some((name, Self { node: Some(key), line: key.line, key: self.below(name), found: self.found }))
+        })
+    }
+
+    fn below(&self, name: &str) -> String {
+        let is_simple =
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-/".contains(&byte));
+        match (is_simple, self.key.is_empty()) {
+            (true, true) => name.to_owned(),
+            (true, false) => format!("{}.{name}", self.key),
+            (false, _) => format!("{}[\"{}\"]", self.key, escaped(name)),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Which of two configurations rules (FLEET.md §2).
+
+use super::dialect::Dialect;
+use crate::policy::Policy;
+
+/// The policy of a rollout whose version was written in `dialect`: its own dialect's, or the other one's where that alone has
+/// groups. The lower of both modes counts. `None` where there is neither; an error where both have groups.
+pub fn ruling(dialect: Dialect, v2: Option<&Policy>, rfd0169: Option<&Policy>) -> Result<Option<Policy>, String> {
+    let (own, other) = match dialect {
+        Dialect::V2 => (v2, rfd0169),
+        Dialect::Rfd0169 => (rfd0169, v2),
+    };
+    let (own, other) = match (own, other) {
+        (None, None) => return Ok(None),
+        (Some(only), None) | (None, Some(only)) => return Ok(Some(only.clone())),
+        (Some(own), Some(other)) => (own, other),
+    };
+    let has_groups = |policy: &Policy| !policy.regular.is_empty() || !policy.critical.is_empty();
+    let ruling = match (has_groups(own), has_groups(other)) {
+        (true, true) => {
+            return Err(
+                "autoupdate_config and cluster_maintenance_config both have groups: only one of them may".to_owned()
+            );
+        }
+        (false, true) => other,
+        _ => own,
+    };
+    Ok(Some(Policy { mode: own.mode.min(other.mode), ..ruling.clone() }))
+}

@@ -1,0 +1,99 @@
+use super::super::Window;
+use super::{document, faults, maintenance};
+use crate::calendar::{Days, Opening, Zone};
+use crate::policy::{Mode, Strategy, Unassigned, Ungrouped, UngroupedWindow};
+
+fn fault(spec: &str) -> String {
+    faults(&document("cluster_maintenance_config", spec))
+}
+
+#[test]
+fn agent_auto_update_turns_updates_on_and_off() {
+    let policy = |spec: &str| maintenance(spec).policy.unwrap();
+    for (word, mode) in [
+        ("true", Mode::Enabled),
+        ("on", Mode::Enabled),
+        ("yes", Mode::Enabled),
+        ("false", Mode::Disabled),
+        ("off", Mode::Disabled),
+    ] {
+        let policy = policy(&format!("agent_auto_update: {word}"));
+        assert_eq!((policy.mode, policy.ungrouped), (mode, None));
+        assert_eq!((policy.strategy, policy.unassigned), (Strategy::Requires, Unassigned::Hold));
+    }
+    let groups = policy("agent_auto_update_groups: {regular: [{name: a}], critical: [{name: b}]}");
+    assert_eq!((groups.mode, groups.ungrouped), (Mode::Enabled, None));
+    assert_eq!((groups.regular[0].name.as_str(), groups.critical[0].name.as_str()), ("a", "b"));
+    assert_eq!(
+        fault("agent_auto_update: 1"),
+        "line 3: spec.agent_auto_update: 1 is not true, false or a mapping of schedules"
+    );
+    assert_eq!(
+        fault("agent_auto_update: \"off\""),
+        "line 3: spec.agent_auto_update: \"off\" is not true, false or a mapping of schedules"
+    );
+}
+
+#[test]
+fn agent_auto_update_is_also_the_schedule_without_groups() {
+    let every = |hour| Opening { days: Days::EVERY, hour, zone: Zone::UTC };
+    let ungrouped = |keys: &str| maintenance(&format!("agent_auto_update: {keys}")).policy.unwrap().ungrouped.unwrap();
+    assert_eq!(ungrouped("{}"), Ungrouped { regular: None, critical: None, immediate_jitter: 0 });
+    assert_eq!(
+        ungrouped("{regular: {}, critical: {start_hour: 23, jitter_seconds: 60}, immediate: {jitter_seconds: 10}}"),
+        Ungrouped {
+            regular: Some(UngroupedWindow { opening: every(0), jitter: 0 }),
+            critical: Some(UngroupedWindow { opening: every(23), jitter: 60 }),
+            immediate_jitter: 10,
+        }
+    );
+    let zone = ungrouped("{regular: {days: [Sun, Monday], timezone: Europe/Berlin}}").regular.unwrap().opening;
+    assert_eq!((zone.days, zone.zone.name()), (Days::parse(&["Mon", "Sun"]).unwrap(), "Europe/Berlin"));
+    assert_eq!(
+        fault(
+            "agent_auto_update:\n  regular: {days: [], start_hour: 24, jitter_seconds: 61}\n  immediate: {days: [Mon]}"
+        ),
+        "line 4: spec.agent_auto_update.regular.days: is empty: such a window never opens; leave it out for the default, or \
+         give \"*\"\n\
+         line 4: spec.agent_auto_update.regular.start_hour: 24 is not a whole number from 0 to 23\n\
+         line 4: spec.agent_auto_update.regular.jitter_seconds: 61 is not a whole number from 0 to 60\n\
+         line 5: spec.agent_auto_update.immediate.days: is not a known key; known are jitter_seconds"
+    );
+}
+
+#[test]
+fn the_maintenance_window_alone_is_no_policy() {
+    let maintenance = super::maintenance("agent_upgrades: {utc_start_hour: 23, weekdays: [Mon, Tuesday]}");
+    assert_eq!(maintenance.policy, None);
+    let opening = Opening { days: Days::parse(&["Mon", "Tue"]).unwrap(), hour: 23, zone: Zone::UTC };
+    assert_eq!(maintenance.window, Some(Window { opening }));
+    for every in ["{}", "{weekdays: []}", "{utc_start_hour: 0}"] {
+        let window = super::maintenance(&format!("agent_upgrades: {every}")).window.unwrap();
+        assert_eq!(window.opening, Opening { days: Days::EVERY, hour: 0, zone: Zone::UTC });
+    }
+    assert_eq!(super::maintenance("{}").window, None);
+    assert_eq!(
+        fault("agent_upgrades: {utc_start_hour: 24, weekdays: [Mo]}"),
+        "line 3: spec.agent_upgrades.utc_start_hour: 24 is not a whole number from 0 to 23\n\
+         line 3: spec.agent_upgrades.weekdays[0]: Mo is not Mon, Tue, Wed, Thu, Fri, Sat, Sun or \"*\""
+    );
+}
+
+#[test]
+fn unassigned_stands_below_agents_here_too() {
+    let groups = "agent_auto_update_groups: {regular: [{name: a}]}";
+    let unassigned =
+        |word| maintenance(&format!("{groups}\nagents: {{unassigned: {word}}}")).policy.unwrap().unassigned;
+    assert_eq!(unassigned("last"), Unassigned::Last);
+    assert_eq!(unassigned("a"), Unassigned::Group("a".to_owned()));
+    assert_eq!(
+        fault(&format!("{groups}\nagents: {{unassigned: b, mode: enabled}}")),
+        "line 4: spec.agents.unassigned: b is neither hold nor last nor a group of the regular schedule\n\
+         line 4: spec.agents.mode: is not a known key; known are unassigned"
+    );
+    assert_eq!(
+        fault(&format!("{groups}\nagent_auto_update: {{regular: {{}}}}\nagents: {{unassigned: last}}")),
+        "line 5: spec.agents.unassigned: is written beside agent_auto_update, which says when hosts without a group update"
+    );
+    maintenance(&format!("{groups}\nagent_auto_update: {{regular: {{}}}}\nagents: {{unassigned: hold}}"));
+}

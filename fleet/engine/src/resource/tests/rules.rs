@@ -1,0 +1,204 @@
+use super::{document, faults, groups, rfd_text, v2_text};
+
+fn halt(groups: &[&str]) -> String {
+    v2_text("halt-on-error", groups)
+}
+
+fn time(groups: &[&str]) -> String {
+    v2_text("time-based", groups)
+}
+
+fn many(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("{{name: g{index}}}")).collect()
+}
+
+fn texts(groups: &[String]) -> Vec<&str> {
+    groups.iter().map(String::as_str).collect()
+}
+
+/// ROLLOUTS.md §1.1: non-empty, unique in list.
+#[test]
+fn names_are_unique_in_a_list() {
+    for (text, line) in
+        [(halt(&["{name: a}", "{name: b}", "{name: a}"]), 10), (time(&["{name: a}", "{name: b}", "{name: a}"]), 10)]
+    {
+        let wanted = format!("line {line}: spec.agents.schedules.regular[2].name: a is the name of group 0 as well");
+        assert_eq!(faults(&text), wanted);
+    }
+    let wanted = "line 6: spec.agent_auto_update_groups.regular[1].name: a is the name of group 0 as well";
+    assert_eq!(faults(&rfd_text(&["{name: a}", "{name: a}"])), wanted);
+    // Case tells names apart, and each schedule has names of its own.
+    assert_eq!(groups(&halt(&["{name: a}", "{name: A}"])).len(), 2);
+}
+
+/// ROLLOUTS.md §1.1: the limits of groups.
+#[test]
+fn groups_have_a_limit_that_depends_on_the_strategy() {
+    for (text, most) in [(halt as fn(&[&str]) -> String, 10), (time, 20), (rfd_text, 50)] {
+        assert_eq!(groups(&text(&texts(&many(most)))).len(), most);
+        let found = faults(&text(&texts(&many(most + 1))));
+        assert!(found.ends_with(&format!(".regular: has {} groups, {most} are allowed", most + 1)), "{found}");
+        assert_eq!(found.lines().count(), 1);
+    }
+}
+
+/// ROLLOUTS.md §1.1: must be 0 for time-based; must be 0 on the first halt-on-error group.
+#[test]
+fn wait_hours_is_for_all_but_the_first_group_of_halt_on_error() {
+    assert_eq!(groups(&halt(&["{name: a, wait_hours: 0}", "{name: b, wait_hours: 24}"]))[1].gate.wait_hours, 24);
+    assert_eq!(
+        faults(&halt(&["{name: a, wait_hours: 1}", "{name: b}"])),
+        "line 8: spec.agents.schedules.regular[0].wait_hours: 1 is not 0: the first group waits for none"
+    );
+    assert_eq!(
+        faults(&time(&["{name: a}", "{name: b, wait_hours: 1}"])),
+        "line 9: spec.agents.schedules.regular[1].wait_hours: 1 is not 0: only supported for halt-on-error: the groups of \
+         time-based are independent"
+    );
+    assert_eq!(
+        faults(&rfd_text(&["{name: a}", "{name: b, requires: [a], wait_hours: 1}"])),
+        "line 6: spec.agent_auto_update_groups.regular[1].wait_hours: 1 is not 0: only supported for halt-on-error: give \
+         soak_hours"
+    );
+}
+
+/// ROLLOUTS.md §1.1: 0–5; halt-on-error only.
+#[test]
+fn time_based_has_no_canaries() {
+    assert_eq!(
+        faults(&time(&["{name: a, canary_count: 1}"])),
+        "line 8: spec.agents.schedules.regular[0].canary_count: 1 is not 0: time-based has no canaries"
+    );
+    assert_eq!(groups(&time(&["{name: a, canary_count: 0}"])).len(), 1);
+    assert_eq!(groups(&rfd_text(&["{name: a, canary_count: 5}"]))[0].pace.canaries, 5);
+}
+
+#[test]
+fn soak_hours_needs_a_group_that_is_followed() {
+    assert_eq!(groups(&halt(&["{name: a}", "{name: b, soak_hours: 2}"]))[1].gate.soak_hours, 2);
+    assert_eq!(groups(&time(&["{name: a}", "{name: b, requires: [a], soak_hours: 2}"]))[1].gate.soak_hours, 2);
+    assert_eq!(groups(&rfd_text(&["{name: a}", "{name: b, requires: [a], soak_hours: 2}"]))[1].gate.soak_hours, 2);
+    for text in [
+        halt(&["{name: a, soak_hours: 2}"]),
+        time(&["{name: a, soak_hours: 2}"]),
+        rfd_text(&["{name: a, soak_hours: 2}"]),
+    ] {
+        let found = faults(&text);
+        assert!(found.ends_with("regular[0].soak_hours: 2 is not 0: this group follows none"), "{found}");
+    }
+}
+
+/// FLEET.md §2: unknown groups are refused when written.
+#[test]
+fn a_required_group_must_be_of_the_same_schedule() {
+    assert_eq!(
+        faults(&rfd_text(&["{name: a, requires: [b, a1]}", "{name: b}"])),
+        "line 5: spec.agent_auto_update_groups.regular[0].requires[1]: a1 is not a group of this schedule"
+    );
+    let spec = "agent_auto_update_groups:\n  regular: [{name: a}]\n  critical: [{name: b, requires: [a]}]";
+    assert_eq!(
+        faults(&document("cluster_maintenance_config", spec)),
+        "line 5: spec.agent_auto_update_groups.critical[0].requires[0]: a is not a group of this schedule"
+    );
+    assert_eq!(
+        faults(&rfd_text(&["{name: a, requires: b}", "{name: b, requires: [~]}"])),
+        "line 5: spec.agent_auto_update_groups.regular[0].requires: b is not a list\n\
+         line 6: spec.agent_auto_update_groups.regular[1].requires[0]: is missing; give a group's name"
+    );
+}
+
+/// ROLLOUTS.md §5.1: cycle (self, 2-cycle, 3-cycle) rejected.
+#[test]
+fn circles_of_requires_are_refused_and_named() {
+    let place = |index: usize| {
+        format!("line {}: spec.agent_auto_update_groups.regular[{index}].requires: is a circle: ", 5 + index)
+    };
+    assert_eq!(faults(&rfd_text(&["{name: a, requires: [a]}"])), place(0) + "a requires a");
+    assert_eq!(
+        faults(&rfd_text(&["{name: x}", "{name: a, requires: [x, b]}", "{name: b, requires: [a]}"])),
+        place(1) + "a requires b requires a"
+    );
+    assert_eq!(
+        faults(&rfd_text(&["{name: a, requires: [b]}", "{name: b, requires: [c]}", "{name: c, requires: [a]}"])),
+        place(0) + "a requires b requires c requires a"
+    );
+    assert!(
+        faults(&time(&["{name: a, requires: [b]}", "{name: b, requires: [a]}"])).ends_with("a requires b requires a")
+    );
+}
+
+#[test]
+fn a_group_of_halt_on_error_requires_only_groups_before_it() {
+    assert_eq!(groups(&halt(&["{name: a}", "{name: b, requires: [a]}"]))[1].gate.requires, ["a"]);
+    assert_eq!(
+        faults(&halt(&["{name: a, requires: [b]}", "{name: b}"])),
+        "line 8: spec.agents.schedules.regular[0].requires[0]: b comes after this group in the list: neither could start"
+    );
+    assert!(faults(&halt(&["{name: a, requires: [a]}"])).ends_with("is a circle: a requires a"));
+}
+
+/// Groups of which each requires the one before, with these keys.
+fn chain(count: usize, keys: &str) -> Vec<String> {
+    let group = |index: usize| match index {
+        0 => format!("{{name: g0{}}}", keys.replace("soak_hours", "min_ended")),
+        _ => format!("{{name: g{index}, requires: [g{}]{keys}}}", index - 1),
+    };
+    (0..count).map(group).collect()
+}
+
+/// ROLLOUTS.md §5.1: chain of 8 daily groups rejected, 7 accepted.
+#[test]
+fn a_chain_of_eight_daily_groups_is_refused_and_seven_are_accepted() {
+    assert_eq!(groups(&rfd_text(&texts(&chain(7, ", start_hour: 4")))).len(), 7);
+    assert_eq!(
+        faults(&rfd_text(&texts(&chain(8, ", start_hour: 4")))),
+        "line 12: spec.agent_auto_update_groups.regular[7].requires: ends a chain that takes 169 hours at least, 168 (a week) \
+         are allowed: g0 before g1 before g2 before g3 before g4 before g5 before g6 before g7"
+    );
+}
+
+#[test]
+fn a_chain_is_measured_by_hours_and_soaks_and_not_by_its_length() {
+    let hours: Vec<String> = (0..24_usize)
+        .map(|hour| match hour {
+            0 => "{name: g0, start_hour: 0}".to_owned(),
+            _ => format!("{{name: g{hour}, start_hour: {hour}, requires: [g{}]}}", hour - 1),
+        })
+        .collect();
+    assert_eq!(groups(&rfd_text(&texts(&hours))).len(), 24);
+    let soaked =
+        |hours: u32| rfd_text(&["{name: a}", &format!("{{name: b, requires: [a], soak_hours: {hours}}}")]).clone();
+    assert_eq!(groups(&soaked(144)).len(), 2);
+    assert!(faults(&soaked(145)).contains("takes 169 hours at least"));
+    // Two ways lead to d: the longer one counts, whatever the order in the list.
+    let text = rfd_text(&[
+        "{name: d, requires: [a, c]}",
+        "{name: c, requires: [b], soak_hours: 100}",
+        "{name: b, requires: [a], soak_hours: 50}",
+        "{name: a}",
+    ]);
+    let found = faults(&text);
+    assert!(found.ends_with("are allowed: a before b before c before d"), "{found}");
+    assert!(
+        found.starts_with(
+            "line 5: spec.agent_auto_update_groups.regular[0].requires: ends a chain that takes 217 hours"
+        )
+    );
+}
+
+/// ROLLOUTS.md §1.1 has no such limit for v2: only requirements make chains.
+#[test]
+fn halt_on_error_may_take_longer_than_a_week() {
+    let groups: Vec<String> = (0..10).map(|index| format!("{{name: g{index}, start_hour: 4}}")).collect();
+    assert_eq!(super::groups(&halt(&texts(&groups))).len(), 10);
+}
+
+#[test]
+fn many_groups_that_all_require_one_another_are_judged_at_once() {
+    let group = |index: usize| {
+        let before: Vec<String> = (0..index).map(|before| format!("g{before}")).collect();
+        format!("{{name: g{index}, start_hour: {}, requires: [{}]}}", index % 24, before.join(", "))
+    };
+    let groups: Vec<String> = (0..50).map(group).collect();
+    assert_eq!(super::groups(&rfd_text(&texts(&groups))).len(), 50);
+}

@@ -1,0 +1,111 @@
+//! `autoupdate_version`: which version hosts shall run, in either dialect.
+
+use protocol::Version;
+
+use super::config::MODES;
+use super::dialect::Dialect;
+use super::fields::Fields;
+use super::reader::Reader;
+use crate::policy::{Mode, Schedule, Target};
+
+/// What an `autoupdate_version` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Versions {
+    /// For agents; `None`: there is no rollout.
+    pub agents: Option<Wanted>,
+    /// For `tsh` and `tctl` (`spec.tools.target_version`).
+    pub tools: Option<Version>,
+}
+
+/// The version that agents shall run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose words it was written in; that configuration goes with it.
+    pub dialect: Dialect,
+    /// `start_version`, or `agent_start_version` of a flat one. `None` in a flat one without: the last target whose rollout was
+    /// done, else the version that this one replaces.
+    pub start: Option<Version>,
+    /// `target_version` or `agent_version`.
+    pub target: Version,
+    /// How soon.
+    pub schedule: Schedule,
+    /// Disabled where a nested one has none; enabled in a flat one, whose configuration alone has a mode.
+    pub mode: Mode,
+}
+
+impl Wanted {
+    /// The target for the engine; `start` counts where none is written.
+    pub fn target(&self, start: &Version) -> Target {
+        Target {
+            start: self.start.as_ref().unwrap_or(start).clone(),
+            target: self.target.clone(),
+            schedule: self.schedule,
+            mode: self.mode,
+        }
+    }
+}
+
+/// Reads `spec`.
+pub(super) fn read(spec: &Reader<'_>) -> Option<Versions> {
+    let mut fields = spec.fields()?;
+    let tools = tools(&fields.get("tools"));
+    let agents = fields.get("agents");
+    let flat = flat_fields(&mut fields);
+    fields.end();
+    let is_flat = [&flat.target, &flat.start, &flat.schedule].iter().any(|field| field.is_there());
+    let agents = match (agents.is_there(), is_flat) {
+        (true, true) => {
+            agents.refuse("stands beside agent_version: write one of them, in one dialect");
+            None
+        }
+        (true, false) => nested(&agents),
+        (false, true) => flat.wanted(),
+        (false, false) => None,
+    };
+    Some(Versions { agents, tools })
+}
+
+fn tools(reader: &Reader<'_>) -> Option<Version> {
+    let mut fields = reader.fields()?;
+    let version = fields.get("target_version").version();
+    fields.end();
+    version
+}
+
+fn nested(agents: &Reader<'_>) -> Option<Wanted> {
+    let mut fields = agents.fields()?;
+    let start = fields.get("start_version").needed("the version that hosts run before their turn").version();
+    let target = fields.get("target_version").needed("the version that hosts shall run").version();
+    let schedules = [("regular", Schedule::Regular), ("immediate", Schedule::Immediate)];
+    let schedule = fields.get("schedule").one_of(&schedules).unwrap_or(Schedule::Regular);
+    // What a version does not enable, nobody has enabled (FLEET.md D1).
+    let mode = fields.get("mode").one_of(&MODES).unwrap_or(Mode::Disabled);
+    fields.end();
+    Some(Wanted { dialect: Dialect::V2, start: Some(start?), target: target?, schedule, mode })
+}
+
+/// The keys of RFD 0169, and `agent_start_version`, which is ours.
+struct Flat<'a> {
+    target: Reader<'a>,
+    schedule: Reader<'a>,
+    start: Reader<'a>,
+}
+
+fn flat_fields<'a>(fields: &mut Fields<'a>) -> Flat<'a> {
+    Flat {
+        target: fields.get("agent_version"),
+        schedule: fields.get("agent_version_schedule"),
+        start: fields.get("agent_start_version"),
+    }
+}
+
+impl Flat<'_> {
+    fn wanted(self) -> Option<Wanted> {
+        let target = self.target.needed("the version that hosts shall run").version();
+        let schedules =
+            [("regular", Schedule::Regular), ("critical", Schedule::Critical), ("immediate", Schedule::Immediate)];
+        let schedule = self.schedule.one_of(&schedules).unwrap_or(Schedule::Regular);
+        let start = self.start.version();
+        Some(Wanted { dialect: Dialect::Rfd0169, start, target: target?, schedule, mode: Mode::Enabled })
+    }
+}

@@ -1,0 +1,393 @@
+//! A rollout: one target, and how far each group is on its way there.
+
+use jiff::{SignedDuration, Timestamp};
+use protocol::Version;
+use serde::{Deserialize, Serialize};
+
+use crate::host::{Host, HostId, Place};
+use crate::moment::Moment;
+use crate::names::{Name, Names};
+use crate::policy::{Group, Mode, Schedule, Strategy, Unassigned, Ungrouped};
+use crate::reason::{HaltRule, Reason, Why};
+use crate::tally::Tally;
+
+/// State of a group, and of a rollout (Managed Updates v2, and `halted`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Its gate has not opened.
+    Unstarted,
+    /// Its canaries update.
+    Canary,
+    /// Its hosts update.
+    Active,
+    /// It is done; late-comers update.
+    Done,
+    /// Its hosts go back to the start version.
+    RolledBack,
+    /// Nobody is told to update any more.
+    Halted,
+}
+
+impl State {
+    /// Its name in resources.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unstarted => "unstarted",
+            Self::Canary => "canary",
+            Self::Active => "active",
+            Self::Done => "done",
+            Self::RolledBack => "rolledback",
+            Self::Halted => "halted",
+        }
+    }
+
+    /// Whether its hosts have been told to update, or may be.
+    pub fn has_started(self) -> bool {
+        matches!(self, Self::Canary | Self::Active | Self::Done)
+    }
+}
+
+/// A value in the order of hosts: everything up to it is let go. Ties of the key are told apart by the host's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cursor {
+    /// The key of the last host that is let go.
+    pub key: u64,
+    /// Its id.
+    pub id: HostId,
+}
+
+impl Cursor {
+    /// Of a host in the present rollout.
+    pub fn of(host: &Host) -> Self {
+        Self { key: host.key, id: host.id }
+    }
+}
+
+/// A host that updates before the others of its group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Canary {
+    /// Its updater's id.
+    pub updater_id: u128,
+    /// Its UUID.
+    pub host_id: HostId,
+    /// It ran the target once; that stays so.
+    pub success: bool,
+    /// There was room for it in the cap.
+    pub let_go: bool,
+}
+
+/// Why a group is halted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Halt {
+    /// The rule.
+    pub rule: HaltRule,
+    /// How many hosts.
+    pub count: u64,
+    /// Of how many.
+    pub of: u64,
+    /// Their commonest error code.
+    pub error: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// The state before it, to which a `run` leads back.
+    pub from: State,
+}
+
+/// What an external check said last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GateAnswer {
+    /// The group may start.
+    Go,
+    /// Not yet.
+    Wait,
+    /// The group halts.
+    Stop,
+}
+
+/// Hosts let go in the present hour ([`crate::policy::Rate`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateAccount {
+    /// When the hour began.
+    pub hour: Timestamp,
+    /// Hosts let go in it.
+    pub granted: u64,
+    /// Hosts that it allows.
+    pub allowed: u64,
+    /// Updated hosts when it began.
+    pub updated: u64,
+    /// Failed and timed out hosts when it began.
+    pub failed: u64,
+}
+
+/// A group of a rollout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// As the policy had it when the rollout began; pace, proof and freezes as it has them now.
+    pub policy: Group,
+    /// Its state.
+    pub state: State,
+    /// When it last began: entered canary or active.
+    pub start_time: Option<Timestamp>,
+    /// When it was last done.
+    pub done_time: Option<Timestamp>,
+    /// When state or reason last changed.
+    pub last_update_time: Timestamp,
+    /// Managed Updates' reason, or the rule of a halt.
+    pub last_update_reason: String,
+    /// Present hosts when it started.
+    pub initial_count: u64,
+    /// Present hosts.
+    pub present_count: u64,
+    /// Those on the target.
+    pub up_to_date_count: u64,
+    /// Its canaries.
+    pub canaries: Vec<Canary>,
+    /// How far the pass is.
+    pub cursor: Option<Cursor>,
+    /// How far those are let go again that failed or timed out before this attempt.
+    pub retry: Option<Cursor>,
+    /// Hosts that arrived up to this are among them.
+    pub retry_to: u64,
+    /// For which attempt, and whether after the end of the group.
+    pub retry_for: (u32, bool),
+    /// Hosts that arrived up to this were all let go in earlier passes.
+    pub complete_to: u64,
+    /// Hosts that arrived up to this are members of the pass.
+    pub pass_to: u64,
+    /// Hosts that were enrolled up to this count in thresholds.
+    pub counted_to: u64,
+    /// Counted from 1; `run` and `rollback` begin another one.
+    pub attempt: u32,
+    /// When it began.
+    pub attempt_began: Moment,
+    /// It is halted.
+    pub halt: Option<Halt>,
+    /// It was marked as done while it was halted: who was not let go stays.
+    pub is_closed: bool,
+    /// When it was started by force: the freezes of that time do not keep its hosts.
+    pub forced: Option<Timestamp>,
+    /// A rollback without the cap.
+    pub at_once: bool,
+    /// Its gate's approval was given.
+    pub approved: bool,
+    /// What its external check said last.
+    pub gate: Option<GateAnswer>,
+    /// Its rate.
+    pub rate: Option<RateAccount>,
+    /// Hosts let go so far.
+    pub let_go_count: u64,
+    /// Its hosts by state.
+    pub tally: Tally,
+    /// Why it is as it is.
+    pub reason: Reason,
+}
+
+/// A rollout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rollout {
+    /// 128 bits of the seed: with them nobody can choose to be first.
+    pub id: u128,
+    /// Counted from 1; an updater disregards a lower one than it has seen.
+    pub number: u64,
+    /// The version before.
+    pub start: Version,
+    /// The version after.
+    pub target: Version,
+    /// How soon.
+    pub schedule: Schedule,
+    /// The lower of the modes of policy and version.
+    pub mode: Mode,
+    /// How groups follow one another.
+    pub strategy: Strategy,
+    /// How long windows of [`Strategy::TimeBased`] are.
+    pub window: SignedDuration,
+    /// The regular groups roll out a critical version: their windows do not count.
+    pub without_windows: bool,
+    /// Where hosts go that belong to no group.
+    pub unassigned: Unassigned,
+    /// RFD 0169's schedule without groups.
+    pub ungrouped: Option<Ungrouped>,
+    /// The groups; of an immediate rollout one without a name, with everybody in it.
+    pub groups: Vec<GroupStatus>,
+    /// When it began.
+    pub start_time: Timestamp,
+    /// When it was last stepped; no step is before another.
+    pub last_step: Timestamp,
+}
+
+impl Rollout {
+    /// The state of the whole; `None` where there are no groups, and for an immediate one that is not halted.
+    pub fn state(&self) -> Option<State> {
+        let has = |state: State| self.groups.iter().any(|group| group.state == state);
+        let all = |state: State| self.groups.iter().all(|group| group.state == state);
+        if self.groups.is_empty() {
+            return None;
+        }
+        if self.schedule == Schedule::Immediate {
+            return has(State::Halted).then_some(State::Halted);
+        }
+        Some(if has(State::RolledBack) {
+            State::RolledBack
+        } else if has(State::Halted) {
+            State::Halted
+        } else if all(State::Done) {
+            State::Done
+        } else if all(State::Unstarted) {
+            State::Unstarted
+        } else {
+            State::Active
+        })
+    }
+
+    /// The index of the group called `name`. An immediate rollout has none.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        if self.schedule == Schedule::Immediate {
+            return None;
+        }
+        self.groups.iter().position(|group| group.policy.name == name)
+    }
+
+    /// The group at `place`.
+    pub fn group(&self, place: Place) -> Option<&GroupStatus> {
+        match place {
+            Place::Group(index) => self.groups.get(usize::from(index)),
+            Place::Ungrouped | Place::Nowhere => None,
+        }
+    }
+
+    /// Where `host` belongs: by an operator's assignment, else to the first group that matches, else where
+    /// [`Unassigned`] says.
+    pub fn place_of(&self, host: &Host, names: &Names) -> Place {
+        if !host.assigned.is_none()
+            && let Some(place) = self.named(names.text(host.assigned))
+        {
+            return place;
+        }
+        self.place_by(names.text(host.declared), Some(&host.labels), names)
+    }
+
+    /// Where a host belongs of which only its group's name is known.
+    pub fn place_of_name(&self, group: &str, names: &Names) -> Place {
+        self.place_by(group, None, names)
+    }
+
+    fn place_by(&self, declared: &str, labels: Option<&[(Name, Name)]>, names: &Names) -> Place {
+        if self.schedule == Schedule::Immediate {
+            return index(0);
+        }
+        // Only where an expression asks for them.
+        let mut texts = None;
+        for (number, group) in self.groups.iter().enumerate() {
+            let matches = match (&group.policy.members, labels) {
+                (None, _) => group.policy.name == declared,
+                (Some(_), None) => false,
+                (Some(members), Some(labels)) => {
+                    let text =
+                        |(key, value): &(Name, Name)| (names.text(*key).to_owned(), names.text(*value).to_owned());
+                    let texts = texts.get_or_insert_with(|| labels.iter().map(text).collect());
+                    [&members.node, &members.instance].into_iter().flatten().all(|expression| expression.holds(texts))
+                }
+            };
+            if matches {
+                return index(number);
+            }
+        }
+        match &self.unassigned {
+            _ if self.ungrouped.is_some() => Place::Ungrouped,
+            Unassigned::Hold => Place::Nowhere,
+            Unassigned::Last => self.groups.len().checked_sub(1).map_or(Place::Nowhere, index),
+            Unassigned::Group(name) => self.named(name).unwrap_or(Place::Nowhere),
+        }
+    }
+
+    fn named(&self, name: &str) -> Option<Place> {
+        self.find(name).map(index)
+    }
+}
+
+fn index(number: usize) -> Place {
+    u16::try_from(number).map_or(Place::Nowhere, Place::Group)
+}
+
+impl GroupStatus {
+    /// A group that has not begun, of a rollout that begins at `now`.
+    pub fn new(policy: Group, now: Timestamp) -> Self {
+        Self {
+            policy,
+            state: State::Unstarted,
+            start_time: None,
+            done_time: None,
+            last_update_time: now,
+            last_update_reason: "created".to_owned(),
+            initial_count: 0,
+            present_count: 0,
+            up_to_date_count: 0,
+            canaries: Vec::new(),
+            cursor: None,
+            retry: None,
+            retry_to: 0,
+            retry_for: (1, false),
+            complete_to: 0,
+            pass_to: 0,
+            counted_to: 0,
+            attempt: 1,
+            attempt_began: Moment::of(now),
+            halt: None,
+            is_closed: false,
+            forced: None,
+            at_once: false,
+            approved: false,
+            gate: None,
+            rate: None,
+            let_go_count: 0,
+            tally: Tally::default(),
+            reason: Reason { why: Why::OutsideWindow, since: now, until: None },
+        }
+    }
+
+    /// Whether its hosts are let go by a cursor; else all at once.
+    pub fn is_capped(&self) -> bool {
+        !self.at_once && (self.policy.pace.max_in_flight.get() < 100 || self.policy.pace.rate.is_some())
+    }
+
+    /// Begins another round of those that failed or timed out, where an attempt or the end of the group has come since the last.
+    pub fn begin_retries(&mut self, arrivals: u64) {
+        let now = (self.attempt, self.state == State::Done);
+        if self.retry_for != now {
+            (self.retry_for, self.retry_to, self.retry) = (now, arrivals, None);
+        }
+    }
+
+    /// Enters `state` for `reason`. The start is that of the last entry into canary or active.
+    pub fn enter(&mut self, state: State, reason: &str, now: Timestamp) {
+        if self.state != state && matches!(state, State::Canary | State::Active) {
+            self.start_time = Some(now);
+        }
+        if self.state != state && state == State::Done {
+            self.done_time = Some(now);
+        }
+        self.note(state, reason, now);
+    }
+
+    /// Keeps state and reason, and the time when one of them last changed.
+    pub fn note(&mut self, state: State, reason: &str, now: Timestamp) {
+        if self.state != state || self.last_update_reason != reason {
+            self.last_update_time = now;
+            reason.clone_into(&mut self.last_update_reason);
+        }
+        self.state = state;
+    }
+
+    /// Whether the cursor has let `host` go, of those that did not fail before this attempt.
+    pub fn has_passed(&self, host: &Host) -> bool {
+        host.arrival <= self.complete_to
+            || (host.arrival <= self.pass_to && self.cursor.is_some_and(|cursor| Cursor::of(host) <= cursor))
+    }
+
+    /// Whether `host` is a canary that was let go.
+    pub fn is_canary(&self, id: HostId) -> bool {
+        self.canaries.iter().any(|canary| canary.host_id == id && canary.let_go)
+    }
+}

@@ -1,0 +1,82 @@
+//! Canaries: the first hosts of a group, which update before the others (Managed Updates v2).
+
+use jiff::Timestamp;
+
+use crate::fleet::Fleet;
+use crate::host::{Host, Place};
+use crate::rollout::{Canary, Cursor, Rollout, State};
+use crate::tally::{HostState, Look};
+
+/// Puts others in the place of canaries that are lost, and tops them up.
+pub(super) fn choose(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
+    drop_lost(rollout, index, fleet, now);
+    top_up(rollout, index, fleet, now);
+}
+
+/// The same, and lets the others go when all canaries are on the target.
+pub(super) fn check(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
+    choose(rollout, index, fleet, now);
+    let Some(group) = rollout.groups.get(index) else { return };
+    let look = Look::new(rollout, group, fleet, now);
+    let arrived: Vec<u128> = group
+        .canaries
+        .iter()
+        .filter(|canary| fleet.host(canary.host_id).is_some_and(|host| look.state(host) == HostState::Updated))
+        .map(|canary| canary.host_id)
+        .collect();
+    let Some(group) = rollout.groups.get_mut(index) else { return };
+    for canary in &mut group.canaries {
+        canary.success |= arrived.contains(&canary.host_id);
+    }
+    let wanted = usize::try_from(group.policy.pace.canaries).unwrap_or(usize::MAX);
+    let members = usize::try_from(group.initial_count).unwrap_or(usize::MAX);
+    let are_all = !group.canaries.is_empty() && group.canaries.len() >= wanted.min(members);
+    if are_all && group.canaries.iter().all(|canary| canary.success) {
+        group.enter(State::Active, "canaries_are_alive", now);
+    } else {
+        group.note(State::Canary, "waiting_for_canaries", now);
+    }
+}
+
+/// One that was not told and went silent, departed or is excluded gives its place to another.
+fn drop_lost(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
+    let Some(group) = rollout.groups.get(index) else { return };
+    let look = Look::new(rollout, group, fleet, now);
+    let is_lost = |canary: &Canary| {
+        let Some(host) = fleet.host(canary.host_id) else { return true };
+        let is_here = now.as_second() - host.heard.time().as_second() <= i64::from(3 * fleet.interval);
+        !canary.success && look.mark(host).is_none() && (!is_here || look.state(host) == HostState::Excluded)
+    };
+    let lost: Vec<u128> = group.canaries.iter().filter(|canary| is_lost(canary)).map(|canary| canary.host_id).collect();
+    if let Some(group) = rollout.groups.get_mut(index) {
+        group.canaries.retain(|canary| !lost.contains(&canary.host_id));
+    }
+}
+
+/// The first of the order that have an updater's id, count, and were heard of within an interval.
+fn top_up(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
+    let Some(group) = rollout.groups.get(index) else { return };
+    let wanted = usize::try_from(group.policy.pace.canaries).unwrap_or(usize::MAX);
+    let missing = wanted.saturating_sub(group.canaries.len());
+    if missing == 0 {
+        return;
+    }
+    let look = Look::new(rollout, group, fleet, now);
+    let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
+    let can_be = |host: &&Host| {
+        host.place == place
+            && host.update_id != 0
+            && look.is_counted(host)
+            && host.reports
+            && look.now.since(host.heard) <= fleet.interval
+            && matches!(look.state(host), HostState::Pending | HostState::Updated)
+            && !group.canaries.iter().any(|canary| canary.host_id == host.id)
+    };
+    let mut found: Vec<&Host> = fleet.hosts().iter().filter(can_be).collect();
+    found.sort_by_key(|host| Cursor::of(host));
+    let canary = |host: &&Host| Canary { updater_id: host.update_id, host_id: host.id, success: false, let_go: false };
+    let added: Vec<Canary> = found.iter().take(missing).map(canary).collect();
+    if let Some(group) = rollout.groups.get_mut(index) {
+        group.canaries.extend(added);
+    }
+}

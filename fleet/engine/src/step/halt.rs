@@ -1,0 +1,123 @@
+//! What stops a group.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::fleet::Fleet;
+use crate::host::{Host, Place};
+use crate::moment::Moment;
+use crate::policy::OnHalt;
+use crate::reason::HaltRule;
+use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
+use crate::tally::{HostState, Look};
+
+impl Rollout {
+    /// Halts groups whose thresholds are exceeded, whose canaries failed, or whose external check said stop.
+    pub(super) fn halt(&mut self, fleet: &Fleet, now: Timestamp) {
+        for index in 0..self.groups.len() {
+            let Some(group) = self.groups.get(index) else { continue };
+            let Some((rule, count, of)) = group.exceeds().or_else(|| self.canary_failed(index, fleet, now)) else {
+                continue;
+            };
+            let error = self.commonest_error(index, fleet, now);
+            let Some(group) = self.groups.get_mut(index) else { continue };
+            // Silence sends nobody back.
+            let by_reports = match rule {
+                HaltRule::FailedThreshold | HaltRule::SoakFailed => group.fails(group.tally.counted_reported).is_some(),
+                HaltRule::CanaryFailed => group.tally.counted_reported > 0,
+                HaltRule::TimeoutThreshold | HaltRule::GateStopped | HaltRule::ManualHalt => false,
+            };
+            if by_reports && group.policy.proof.on_halt == OnHalt::Rollback {
+                group.roll_back(rule.name(), false, now);
+            } else {
+                group.stop(Halt { rule, count, of, error, at: now, from: group.state });
+            }
+        }
+    }
+
+    fn canary_failed(&self, index: usize, fleet: &Fleet, now: Timestamp) -> Option<(HaltRule, u64, u64)> {
+        let group = self.groups.get(index).filter(|group| group.state == State::Canary)?;
+        let look = Look::new(self, group, fleet, now);
+        let has_failed = |host: &Host| matches!(look.state(host), HostState::Failed | HostState::TimedOut);
+        let failed = group.canaries.iter().filter(|canary| fleet.host(canary.host_id).is_some_and(has_failed)).count();
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        (failed > 0).then(|| (HaltRule::CanaryFailed, count(failed), count(group.canaries.len())))
+    }
+
+    fn commonest_error(&self, index: usize, fleet: &Fleet, now: Timestamp) -> Option<String> {
+        let group = self.groups.get(index)?;
+        let look = Look::new(self, group, fleet, now);
+        let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
+        let mut codes: BTreeMap<&str, u64> = BTreeMap::new();
+        for host in fleet.hosts().iter().filter(|host| host.place == place && look.state(host) == HostState::Failed) {
+            let code = host.failure.map_or("", |failure| fleet.names.text(failure.code));
+            *codes.entry(code).or_default() += 1;
+        }
+        let first =
+            codes.into_iter().filter(|(code, _)| !code.is_empty()).max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(a.0)));
+        first.map(|(code, _)| code.to_owned())
+    }
+}
+
+impl GroupStatus {
+    /// The rule that is broken, how many hosts break it, and of how many.
+    fn exceeds(&self) -> Option<(HaltRule, u64, u64)> {
+        let is_stopped = self.gate == Some(GateAnswer::Stop);
+        if is_stopped && (self.state == State::Unstarted || self.state.has_started()) {
+            return Some((HaltRule::GateStopped, 0, 0));
+        }
+        if !self.state.has_started() || self.is_closed {
+            return None;
+        }
+        let tally = &self.tally;
+        let times_out = self.policy.proof.max_timeout.is_exceeded(tally.counted_timed_out, tally.counted);
+        let by_time = || times_out.then_some((HaltRule::TimeoutThreshold, tally.counted_timed_out, tally.counted));
+        self.fails(tally.counted_failed).or_else(by_time)
+    }
+
+    /// The same, were so many hosts failed.
+    fn fails(&self, failed: u64) -> Option<(HaltRule, u64, u64)> {
+        let (tally, proof) = (&self.tally, &self.policy.proof);
+        let rule = if self.state == State::Done { HaltRule::SoakFailed } else { HaltRule::FailedThreshold };
+        if failed < u64::from(proof.min_failed) {
+            return None;
+        }
+        if proof.max_failed.is_exceeded(failed, tally.counted) {
+            return Some((rule, failed, tally.counted));
+        }
+        let is_judged = tally.counted_ended >= u64::from(proof.min_ended);
+        let exceeds = is_judged && proof.max_failed_of_ended.is_exceeded(failed, tally.counted_ended);
+        exceeds.then_some((rule, failed, tally.counted_ended))
+    }
+
+    /// Nobody is told to update any more.
+    fn stop(&mut self, halt: Halt) {
+        self.note(State::Halted, halt.rule.name(), halt.at);
+        self.halt = Some(halt);
+    }
+
+    /// An operator stops it. One that is closed tells nobody anyway, and others may wait for it.
+    pub(crate) fn halt_by_hand(&mut self, now: Timestamp) {
+        if self.state == State::Halted || self.is_closed {
+            return;
+        }
+        self.stop(Halt { rule: HaltRule::ManualHalt, count: 0, of: 0, error: None, at: now, from: self.state });
+    }
+
+    /// Another attempt: what failed before counts no more.
+    pub(crate) fn try_again(&mut self, now: Timestamp) {
+        self.attempt += 1;
+        // What was reported in this very second belongs to the attempt before.
+        self.attempt_began = Moment::of(now).after(1);
+        (self.retry, self.halt, self.is_closed) = (None, None, false);
+    }
+
+    /// Those that were told or run the target go back.
+    pub(crate) fn roll_back(&mut self, reason: &str, at_once: bool, now: Timestamp) {
+        self.try_again(now);
+        self.note(State::RolledBack, reason, now);
+        // A freeze does not keep hosts from going back.
+        (self.at_once, self.forced, self.cursor, self.complete_to) = (at_once, Some(now), None, 0);
+    }
+}

@@ -1,0 +1,114 @@
+//! One step of a rollout (FLEET.md §3): adopt what is wanted, count, open gates, let hosts go, halt.
+
+mod canaries;
+pub(crate) mod gate;
+mod halt;
+pub(crate) mod pace;
+pub(crate) mod reasons;
+mod reset;
+mod strategy;
+
+use jiff::Timestamp;
+
+use crate::book::{Book, Holds};
+use crate::fleet::{Counted, Fleet};
+use crate::host::Place;
+use crate::policy::Mode;
+use crate::rollout::{Rollout, State};
+use crate::tally::{Look, Tally};
+
+impl Book {
+    /// One step at `now`, which is never before the last one. The same book, fleet and time give the same book.
+    pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
+        let now = self.last_step.map_or(now, |last| last.max(now));
+        self.last_step = Some(now);
+        self.adopt(now);
+        let Some(mut rollout) = self.rollout.take() else { return };
+        fleet.arrange(&rollout);
+        rollout.last_step = now;
+        rollout.begin_retries(fleet);
+        rollout.count(fleet, now);
+        rollout.hold(&self.holds, now);
+        rollout.halt(fleet, now);
+        if rollout.mode == Mode::Enabled {
+            strategy::pass(&mut rollout, fleet, now);
+            rollout.begin_retries(fleet);
+            rollout.count(fleet, now);
+            pace::let_go(&mut rollout, fleet, now);
+        }
+        rollout.count(fleet, now);
+        reasons::give(&mut rollout, now);
+        self.remember(&rollout);
+        self.rollout = Some(rollout);
+    }
+}
+
+impl Book {
+    /// Keeps the last target whose rollout was done; one that is taken back was not.
+    fn remember(&mut self, rollout: &Rollout) {
+        let is_last = self.last_done.as_ref() == Some(&rollout.target);
+        match rollout.state() {
+            Some(State::Done) if !is_last => {
+                self.done_before = self.last_done.replace(rollout.target.clone());
+            }
+            Some(State::RolledBack) if is_last => self.last_done = self.done_before.take(),
+            _ => {}
+        }
+    }
+}
+
+impl Rollout {
+    fn begin_retries(&mut self, fleet: &Fleet) {
+        self.groups.iter_mut().for_each(|group| group.begin_retries(fleet.arrivals()));
+    }
+
+    /// Counts the hosts of each group.
+    pub(crate) fn count(&mut self, fleet: &Fleet, now: Timestamp) {
+        let mut tallies = vec![Tally::default(); self.groups.len()];
+        let looks: Vec<Look<'_>> = self.groups.iter().map(|group| Look::new(self, group, fleet, now)).collect();
+        for host in fleet.hosts() {
+            let Place::Group(index) = host.place else { continue };
+            let index = usize::from(index);
+            if let (Some(tally), Some(look)) = (tallies.get_mut(index), looks.get(index)) {
+                tally.add(look, host);
+            }
+        }
+        drop(looks);
+        let elsewhere = self.counted_elsewhere(fleet.counts(now));
+        for (index, tally) in tallies.into_iter().enumerate() {
+            let Some(group) = self.groups.get_mut(index) else { continue };
+            let (present, up_to_date) = match elsewhere.get(index).copied().flatten() {
+                Some(counts) => counts,
+                None => (tally.present, tally.up_to_date),
+            };
+            (group.present_count, group.up_to_date_count) = (present, up_to_date);
+            group.let_go_count = group.let_go_count.max(tally.ever_let_go);
+            group.tally = tally;
+        }
+    }
+
+    /// Present and up-to-date hosts of each group as another server counts them; the last group has all that have none.
+    fn counted_elsewhere(&self, counts: Option<&Counted>) -> Vec<Option<(u64, u64)>> {
+        let mut found = vec![None; self.groups.len()];
+        let target = self.target.to_string();
+        for (name, versions) in counts.into_iter().flatten() {
+            let index = self.find(name).or(self.groups.len().checked_sub(1));
+            let Some(slot) = index.and_then(|index| found.get_mut(index)) else { continue };
+            let (present, up_to_date) = slot.get_or_insert((0_u64, 0_u64));
+            *present += versions.values().sum::<u64>();
+            let on_target = |(version, _): &(&String, &u64)| version.strip_prefix('v').unwrap_or(version) == target;
+            *up_to_date += versions.iter().filter(on_target).map(|(_, count)| *count).sum::<u64>();
+        }
+        found
+    }
+
+    /// Halts the groups that an operator holds. A closed one tells nobody anyway, and others may wait for it.
+    fn hold(&mut self, holds: &Holds, now: Timestamp) {
+        for group in &mut self.groups {
+            // A rollback that was commanded after the hold goes on.
+            if holds.has(&group.policy.name) && group.state != State::RolledBack {
+                group.halt_by_hand(now);
+            }
+        }
+    }
+}

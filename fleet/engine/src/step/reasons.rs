@@ -1,0 +1,185 @@
+//! Why each group is as it is, since when, and until when at the earliest.
+
+use jiff::Timestamp;
+
+use super::{gate, pace};
+use crate::calendar::{blackout_at, end_of_blackout};
+use crate::moment::hours;
+use crate::policy::{Mode, Schedule, Strategy};
+use crate::reason::{Reason, Why};
+use crate::rollout::{GroupStatus, Halt, Rollout, State};
+
+/// Gives every group its reason. `since` stays while the reason does.
+pub(super) fn give(rollout: &mut Rollout, now: Timestamp) {
+    for index in 0..rollout.groups.len() {
+        let (why, until) = reason(rollout, index, now);
+        let Some(group) = rollout.groups.get_mut(index) else { continue };
+        let is_same = std::mem::discriminant(&why) == std::mem::discriminant(&group.reason.why);
+        let since = if is_same { group.reason.since } else { now };
+        group.reason = Reason { why, since, until: until.filter(|until| *until > now) };
+    }
+}
+
+fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Timestamp>) {
+    let Some(group) = rollout.groups.get(index) else { return (Why::NoRollout, None) };
+    if let Some(halt) = &group.halt {
+        return (halted(halt), None);
+    }
+    match rollout.mode {
+        Mode::Disabled => return (Why::Disabled, None),
+        Mode::Suspended => return (Why::Suspended, None),
+        Mode::Enabled => {}
+    }
+    match group.state {
+        State::Unstarted => (unstarted(rollout, index, now), earliest_start(rollout, index, now)),
+        State::Done if rollout.strategy == Strategy::TimeBased => {
+            (between_windows(rollout, index, now), earliest_start(rollout, index, now))
+        }
+        State::Canary | State::Active | State::Done if closed(rollout, group, now).is_some() => {
+            closed(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
+        }
+        State::Canary => {
+            let done = group.canaries.iter().filter(|canary| canary.success).count();
+            let done = u32::try_from(done).unwrap_or(u32::MAX);
+            (Why::WaitingForCanaries { done, wanted: group.policy.pace.canaries }, None)
+        }
+        State::Active => active(rollout, group, now),
+        State::Done => (Why::Done, None),
+        State::RolledBack => (Why::RolledBack, None),
+        State::Halted => (Why::Held, None),
+    }
+}
+
+/// The reason of a halt, as a group and its hosts have it.
+pub(crate) fn halted(halt: &Halt) -> Why {
+    Why::Halted { rule: halt.rule, count: halt.count, of: halt.of, error: halt.error.clone() }
+}
+
+/// What keeps the hosts of a started group that were not told yet: a freeze, or the clock.
+pub(crate) fn closed(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
+    if let Some(blackout) = gate::blackout(group, now) {
+        let end = end_of_blackout(&group.policy.gate.blackout, now);
+        return Some((Why::Blackout { reason: blackout.reason.clone() }, Some(end)));
+    }
+    (!pace::is_in_hours(rollout, group, now)).then(|| (Why::OutsideWindow, next_hours(rollout, group, now)))
+}
+
+/// Why a time-based group is not active.
+fn between_windows(rollout: &Rollout, index: usize, now: Timestamp) -> Why {
+    let opening = rollout.groups.get(index).map(|group| &group.policy.gate.opening);
+    if !rollout.without_windows && !opening.is_some_and(|opening| opening.is_open(now, rollout.window)) {
+        return Why::OutsideWindow;
+    }
+    gate::closed_in_window(rollout, index, now).map_or(Why::LetGo, |closed| closed.why(""))
+}
+
+fn unstarted(rollout: &Rollout, index: usize, now: Timestamp) -> Why {
+    if rollout.strategy == Strategy::TimeBased {
+        return between_windows(rollout, index, now);
+    }
+    let before = index.checked_sub(1).and_then(|before| rollout.groups.get(before));
+    let name = before.map_or("", |group| group.policy.name.as_str());
+    // Where nothing keeps it the next step starts it.
+    gate::closed(rollout, index, now).map_or(Why::LetGo, |closed| closed.why(name))
+}
+
+/// The earliest time at which the group could start, as far as the clock decides; `None` where a person or hosts do first.
+pub(crate) fn earliest_start(rollout: &Rollout, index: usize, now: Timestamp) -> Option<Timestamp> {
+    let group = rollout.groups.get(index)?;
+    let gate = &group.policy.gate;
+    let mut from = now;
+    for (before_index, before) in rollout.groups.iter().enumerate() {
+        let is_before = gate::before(rollout, index).iter().any(|one| one.policy.name == before.policy.name);
+        if !is_before || before.state == State::Done {
+            continue;
+        }
+        let (starts, ends) = earliest_run(rollout, before_index, now)?;
+        let waits = if before_index + 1 == index { gate.wait_hours } else { 0 };
+        from =
+            from.max(starts.saturating_add(hours(waits)).ok()?).max(ends.saturating_add(hours(gate.soak_hours)).ok()?);
+    }
+    for end in [gate::wait_end(rollout, index), gate::soak_end(rollout, index)].into_iter().flatten() {
+        from = from.max(end.1);
+    }
+    opens(rollout, group, from, now)
+}
+
+/// When a group that is not done enters active, and is done, at the earliest; `None` where a person decides.
+fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+    let group = rollout.groups.get(index)?;
+    let starts = match group.state {
+        State::Unstarted => earliest_start(rollout, index, now)?,
+        State::Canary => now,
+        State::Active | State::Done => group.start_time.unwrap_or(now),
+        State::RolledBack | State::Halted => return None,
+    };
+    let ends = if group.is_empty() { starts.saturating_add(hours(1)).ok()? } else { starts };
+    Some((starts, ends.max(now)))
+}
+
+/// The first time from `from` on at which the window is open and no freeze lasts.
+fn opens(rollout: &Rollout, group: &GroupStatus, from: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    /// Windows that freezes may cover one after the other: two years of daily ones.
+    const MOST: usize = 800;
+    let gate = &group.policy.gate;
+    let length = if rollout.strategy == Strategy::TimeBased { rollout.window } else { gate::WINDOW };
+    let mut from = from;
+    for _ in 0..MOST {
+        let free = end_of_blackout(&gate.blackout, from);
+        if rollout.without_windows {
+            return Some(free);
+        }
+        let is_born_in_it = gate::began_in_window(&gate.opening, rollout.start_time, free, length);
+        if gate.opening.is_open(free, length) && !is_born_in_it {
+            return Some(free.max(now));
+        }
+        let next = gate.opening.next(free)?;
+        if blackout_at(&gate.blackout, next).is_none() {
+            return Some(next);
+        }
+        from = next;
+    }
+    None
+}
+
+fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Option<Timestamp>) {
+    let tally = &group.tally;
+    if group.is_empty() && group.initial_count == 0 {
+        let end = group.start_time.and_then(|start| start.saturating_add(hours(1)).ok());
+        return (Why::Empty, end);
+    }
+    if tally.asking > 0 && group.present_count == 0 {
+        return (Why::NoReports { hosts: tally.asking }, None);
+    }
+    let is_shrunk = group.initial_count > 0
+        && u128::from(group.present_count) * 10 < u128::from(group.initial_count) * 9
+        && (rollout.strategy == Strategy::HaltOnError || group.is_empty());
+    if is_shrunk {
+        return (Why::Shrunk { present: group.present_count, initial: group.initial_count }, None);
+    }
+    if group.is_capped() && tally.pending > 0 {
+        if let Some(rate) = group.rate.filter(|rate| rate.granted >= rate.allowed) {
+            let end = rate.hour.saturating_add(hours(1)).ok();
+            return (Why::Rate { granted: rate.granted, allowed: rate.allowed }, end);
+        }
+        let cap = group.policy.pace.max_in_flight.cap(tally.counted);
+        return (Why::MaxInFlight { in_flight: tally.in_flight(), cap }, None);
+    }
+    let end = (rollout.strategy == Strategy::TimeBased).then(|| {
+        let opened = group.policy.gate.opening.opened_at(now, rollout.window)?;
+        opened.saturating_add(rollout.window).ok()
+    });
+    (Why::UpdateInProgress { updated: group.up_to_date_count, of: group.present_count }, end.flatten())
+}
+
+/// When hosts of a started group may be let go again.
+pub(crate) fn next_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<Timestamp> {
+    let opening = &group.policy.gate.opening;
+    if rollout.schedule == Schedule::Immediate {
+        return None;
+    }
+    match group.policy.pace.window {
+        Some(_) => opening.next(now),
+        None => opening.next_day(now),
+    }
+}

@@ -1,0 +1,81 @@
+//! Adopting what is wanted: a new rollout, or new settings of the present one.
+
+use jiff::Timestamp;
+
+use crate::book::Book;
+use crate::order;
+use crate::policy::{Mode, Policy, Schedule, Strategy, Target};
+use crate::rollout::{GroupStatus, Rollout, State};
+
+impl Book {
+    /// Start, target, schedule or strategy changed: another rollout, whatever the present one was doing. Otherwise mode, pace,
+    /// proof and freezes act from now on; groups, members, order, windows and canaries with the next rollout.
+    pub(super) fn adopt(&mut self, now: Timestamp) {
+        let Some(target) = &self.target else {
+            self.rollout = None;
+            return;
+        };
+        let absent = Policy::absent();
+        let policy = self.policy.as_ref().unwrap_or(&absent);
+        let is_same = self.rollout.as_ref().is_some_and(|rollout| rollout.is_of(target, policy.strategy));
+        if !is_same {
+            self.number += 1;
+            let id = order::rollout_id(self.seed, self.number, &target.start.to_string(), &target.target.to_string());
+            self.rollout = Some(Rollout::new(id, self.number, target, policy, now));
+            self.holds.released.clear();
+        }
+        if let Some(rollout) = &mut self.rollout {
+            rollout.follow(target, policy);
+        }
+    }
+}
+
+impl Rollout {
+    fn is_of(&self, target: &Target, strategy: Strategy) -> bool {
+        (&self.start, &self.target, self.schedule, self.strategy)
+            == (&target.start, &target.target, target.schedule, strategy)
+    }
+
+    fn new(id: u128, number: u64, target: &Target, policy: &Policy, now: Timestamp) -> Self {
+        let (groups, without_windows) = policy.groups(target.schedule);
+        let mut groups: Vec<GroupStatus> = groups.into_iter().map(|group| GroupStatus::new(group, now)).collect();
+        if target.schedule == Schedule::Immediate {
+            for everybody in &mut groups {
+                everybody.state = State::Active;
+                everybody.start_time = Some(now);
+                everybody.counted_to = u64::MAX;
+            }
+        }
+        Self {
+            id,
+            number,
+            start: target.start.clone(),
+            target: target.target.clone(),
+            schedule: target.schedule,
+            mode: Mode::Disabled,
+            strategy: policy.strategy,
+            window: policy.window,
+            without_windows,
+            unassigned: policy.unassigned.clone(),
+            ungrouped: policy.ungrouped.clone(),
+            groups,
+            start_time: now,
+            last_step: now,
+        }
+    }
+
+    /// What acts with the next step.
+    fn follow(&mut self, target: &Target, policy: &Policy) {
+        self.mode = policy.mode.min(target.mode);
+        self.window = policy.window;
+        let (groups, _) = policy.groups(target.schedule);
+        for wanted in groups {
+            let Some(group) = self.groups.iter_mut().find(|group| group.policy.name == wanted.name) else { continue };
+            let canaries = group.policy.pace.canaries;
+            group.policy.pace = wanted.pace;
+            group.policy.pace.canaries = canaries;
+            group.policy.proof = wanted.proof;
+            group.policy.gate.blackout = wanted.gate.blackout;
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! From group to group: the strategies of Managed Updates v2, and RFD 0169's `requires`.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{canaries, gate};
+use crate::fleet::Fleet;
+use crate::policy::{Schedule, Strategy};
+use crate::rollout::{GroupStatus, Rollout, State};
+
+/// An empty group is done after so long.
+const EMPTY_AFTER: SignedDuration = SignedDuration::from_hours(1);
+
+/// Every group once, in the order of the list: one that is done lets the next one start in the same pass.
+pub(super) fn pass(rollout: &mut Rollout, fleet: &Fleet, now: Timestamp) {
+    if rollout.schedule == Schedule::Immediate {
+        return;
+    }
+    for index in 0..rollout.groups.len() {
+        let state = rollout.groups.get(index).map(|group| group.state);
+        // What began in this very moment is looked at by the next step, as Managed Updates v2 does.
+        let is_new = rollout.groups.get(index).is_some_and(|group| group.start_time == Some(now));
+        match (state, rollout.strategy) {
+            (Some(State::Unstarted), Strategy::HaltOnError | Strategy::Requires) => open(rollout, index, fleet, now),
+            (Some(State::Canary), _) if is_new => canaries::choose(rollout, index, fleet, now),
+            (Some(State::Canary), _) => canaries::check(rollout, index, fleet, now),
+            (Some(State::Active), Strategy::HaltOnError | Strategy::Requires) if !is_new => finish(rollout, index, now),
+            (Some(State::Unstarted | State::Active | State::Done), Strategy::TimeBased) => {
+                keep_time(rollout, index, fleet, now)
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Starts a group whose gate is open.
+fn open(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
+    let closed = gate::closed(rollout, index, now);
+    let Some(group) = rollout.groups.get_mut(index) else { return };
+    match closed {
+        Some(closed) => group.note(State::Unstarted, closed.v2_reason(), now),
+        None => group.start(false, "can_start", fleet, now),
+    }
+    if group.state == State::Canary {
+        canaries::choose(rollout, index, fleet, now);
+    }
+}
+
+/// A group that is done.
+fn finish(rollout: &mut Rollout, index: usize, now: Timestamp) {
+    let strategy = rollout.strategy;
+    let Some(group) = rollout.groups.get_mut(index) else { return };
+    let is_done = group.is_empty_for_long(now)
+        || match strategy {
+            Strategy::Requires => group.has_all_ended(),
+            Strategy::HaltOnError | Strategy::TimeBased => group.has_nine_of_ten(),
+        };
+    if is_done {
+        group.enter(State::Done, "update_complete", now);
+    } else {
+        group.note(State::Active, "update_in_progress", now);
+    }
+}
+
+/// Managed Updates' `time-based`: active within its window, done outside of it, and active again in the next one.
+fn keep_time(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
+    let (window, without) = (rollout.window, rollout.without_windows);
+    let closed = gate::closed_in_window(rollout, index, now);
+    let Some(group) = rollout.groups.get_mut(index) else { return };
+    let is_open = without || group.policy.gate.opening.is_open(now, window);
+    match (group.state, is_open, closed) {
+        (State::Active, true, _) => {}
+        (State::Active, false, _) => group.enter(State::Done, "outside_window", now),
+        (_, false, _) => group.note(group.state, "outside_window", now),
+        (_, true, None) => group.start(true, "in_window", fleet, now),
+        (_, true, Some(closed)) => group.note(group.state, closed.v2_reason(), now),
+    }
+}
+
+impl GroupStatus {
+    /// Begins, with canaries first unless it is `forced`; who is enrolled now counts.
+    pub(crate) fn start(&mut self, forced: bool, reason: &str, fleet: &Fleet, now: Timestamp) {
+        self.initial_count = self.present_count;
+        self.counted_to = fleet.arrivals();
+        self.pass_to = fleet.arrivals();
+        (self.cursor, self.complete_to, self.is_closed) = (None, 0, false);
+        let has_canaries = self.policy.pace.canaries > 0 && !forced && !self.is_empty();
+        self.enter(if has_canaries { State::Canary } else { State::Active }, reason, now);
+    }
+
+    /// Nobody is counted in it, and nobody asks for it.
+    pub(crate) fn is_empty(&self) -> bool {
+        let tally = &self.tally;
+        let hosts = tally.excluded
+            + tally.updated
+            + tally.failed
+            + tally.timed_out
+            + tally.told
+            + tally.silent
+            + tally.let_go
+            + tally.pending;
+        hosts == 0 && self.present_count == 0
+    }
+
+    fn is_empty_for_long(&self, now: Timestamp) -> bool {
+        let is_long = self.start_time.is_some_and(|start| now.duration_since(start) > EMPTY_AFTER);
+        let is_empty = self.initial_count == 0 && self.present_count == 0 && self.tally.counted == 0;
+        is_empty && self.tally.asking == 0 && is_long
+    }
+
+    /// Managed Updates v2: nine of ten that were present still are, and nine of ten of them are up to date.
+    fn has_nine_of_ten(&self) -> bool {
+        let is_nine_of_ten = |part: u64, whole: u64| u128::from(part) * 10 >= u128::from(whole) * 9;
+        self.present_count > 0
+            && is_nine_of_ten(self.present_count, self.initial_count)
+            && is_nine_of_ten(self.up_to_date_count, self.present_count)
+    }
+
+    /// RFD 0169: nobody is left to go, somebody arrived, and few are silent.
+    fn has_all_ended(&self) -> bool {
+        let tally = &self.tally;
+        let members = tally.updated + tally.failed + tally.timed_out + tally.silent;
+        tally.pending + tally.let_go + tally.told == 0
+            && tally.updated > 0
+            && !self.policy.proof.max_silent.is_exceeded(tally.silent, members)
+    }
+}

@@ -1,0 +1,315 @@
+//! Hosts by state: what a host's state is, and how many have each.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::Fleet;
+use crate::host::{Host, Mark};
+use crate::moment::Moment;
+use crate::names::Name;
+use crate::rollout::{GroupStatus, Rollout, State};
+
+/// A host's state in a rollout; the first that holds (FLEET.md §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostState {
+    /// Pinned, disabled, or held by an operator.
+    Excluded,
+    /// Runs the wanted version, and no watch goes on.
+    Updated,
+    /// It reported that this version is not good there.
+    Failed,
+    /// It took too long.
+    TimedOut,
+    /// It was told to update.
+    Told,
+    /// It has not been heard of for three report intervals, and was not told.
+    Silent,
+    /// Its turn has come, and it has not asked yet.
+    LetGo,
+    /// Its turn has not come.
+    Pending,
+}
+
+/// Report intervals without a word after which a host is silent.
+const SILENT_AFTER: u32 = 3;
+/// Seconds after which a silent host leaves members and denominators: a day.
+const DEPARTED_AFTER: u32 = 86_400;
+/// Seconds after its jitter in which a host that was told must come to an outcome: an hour covers question, download and
+/// watch.
+const STALLED_AFTER: u32 = 3_600;
+
+/// How often hosts report by default, seconds (FLEET.md §5).
+pub const REPORT_INTERVAL: u32 = 900;
+
+/// The view of one group at one time, from which states of its hosts are derived.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// The rollout.
+    pub rollout: u64,
+    /// The group.
+    pub group: &'a GroupStatus,
+    /// The version that its hosts shall run: the target, or where they go back, the start version.
+    pub wanted: Name,
+    /// The rollout's target.
+    pub target: Name,
+    /// When.
+    pub now: Moment,
+    /// How often hosts report, seconds.
+    pub interval: u32,
+}
+
+impl<'a> Look<'a> {
+    /// Of `group` at `now`.
+    pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
+        let name = |version: &protocol::Version| fleet.names.find(&version.to_string()).unwrap_or(Name::NONE);
+        let target = name(&rollout.target);
+        let wanted = if group.state == State::RolledBack { name(&rollout.start) } else { target };
+        Self { rollout: rollout.number, group, wanted, target, now: Moment::of(now), interval: fleet.interval }
+    }
+
+    /// What the present rollout did to `host`.
+    pub fn mark(&self, host: &Host) -> Option<Mark> {
+        host.mark.filter(|mark| mark.rollout == self.rollout)
+    }
+
+    /// The host's state.
+    pub fn state(&self, host: &Host) -> HostState {
+        let mark = self.mark(host);
+        if host.flags.pinned || host.flags.disabled || host.flags.held {
+            HostState::Excluded
+        } else if self.is_going_up(host) {
+            HostState::Told
+        } else if self.is_updated(host) {
+            HostState::Updated
+        } else if self.is_retried(host) && self.is_let_go(host) && !self.is_silent(host) {
+            HostState::LetGo
+        } else if self.failed_at(host).is_some_and(|at| at >= self.group.attempt_began) {
+            HostState::Failed
+        } else if self.timed_out_at(host).is_some_and(|at| at >= self.group.attempt_began) {
+            HostState::TimedOut
+        } else if mark.is_some() && self.ended_before(host).is_none() && self.is_on_the_way(host) {
+            HostState::Told
+        } else if self.is_silent(host) {
+            HostState::Silent
+        } else if self.is_let_go(host) {
+            HostState::LetGo
+        } else {
+            HostState::Pending
+        }
+    }
+
+    /// Not heard of for long, and not told in this attempt.
+    fn is_silent(&self, host: &Host) -> bool {
+        let is_long = self.now.since(host.heard) > SILENT_AFTER * self.interval;
+        is_long && (self.mark(host).is_none() || self.is_retried(host))
+    }
+
+    /// A silent host that is no member any more.
+    pub fn has_departed(&self, host: &Host) -> bool {
+        self.now.since(host.heard) > DEPARTED_AFTER && self.mark(host).is_none()
+    }
+
+    /// It has reported within three intervals.
+    pub fn is_present(&self, host: &Host) -> bool {
+        host.reports && self.now.since(host.heard) <= SILENT_AFTER * self.interval
+    }
+
+    /// It reports that it runs the wanted version, and no change goes on.
+    fn is_updated(&self, host: &Host) -> bool {
+        let is_under_way = host.last.is_some_and(|last| last.outcome.is_under_way() && last.to == self.wanted);
+        !host.version.is_none() && host.version == self.wanted && !is_under_way
+    }
+
+    /// In a group that goes back only those are on the way that were told so, in this attempt.
+    fn is_on_the_way(&self, host: &Host) -> bool {
+        self.group.state != State::RolledBack
+            || self.mark(host).is_some_and(|mark| mark.told >= self.group.attempt_began && !host_has_been_back(&mark))
+    }
+
+    /// When it failed in this rollout: by a report, by silence after it began, or by leaving the version that it had.
+    pub fn failed_at(&self, host: &Host) -> Option<Moment> {
+        let by_silence = || self.mark(host).and_then(|mark| mark.lost.or_else(|| self.lost_at(host)));
+        self.reported_failure(host).or_else(by_silence)
+    }
+
+    /// When it reported that the wanted version failed, or left that version again.
+    pub fn reported_failure(&self, host: &Host) -> Option<Moment> {
+        // One from before it was told again was of another try.
+        let mark = self.mark(host);
+        let is_new = |at: Moment| mark.is_none_or(|mark| at >= mark.told);
+        if let Some(failure) = host.failure.filter(|failure| failure.to == self.wanted && is_new(failure.at)) {
+            return Some(failure.at);
+        }
+        let arrived = mark?.arrived?;
+        (arrived >= self.group.attempt_began && host.version != self.wanted).then_some(host.heard)
+    }
+
+    /// When it failed by silence after it began (`failure_seconds`).
+    pub fn lost_at(&self, host: &Host) -> Option<Moment> {
+        let mark = self.mark(host)?;
+        let seconds = self.group.policy.proof.failure_seconds;
+        let begun = mark.started.filter(|_| seconds > 0 && mark.arrived.is_none())?;
+        let silent = host.heard.max(begun).after(self.interval.saturating_add(seconds));
+        (self.now > silent).then_some(silent)
+    }
+
+    /// When its time was over.
+    pub fn timed_out_at(&self, host: &Host) -> Option<Moment> {
+        let mark = self.mark(host)?;
+        let by_clock = match (self.group.policy.proof.timeout_seconds, mark.started, mark.switched) {
+            (Some(seconds), Some(started), None) => Some(started.after(seconds)),
+            _ => None,
+        };
+        let stalled = mark.told.after(self.group.policy.pace.jitter.saturating_add(STALLED_AFTER));
+        let over = by_clock.map_or(stalled, |by_clock| by_clock.min(stalled));
+        (self.now > over).then_some(over)
+    }
+
+    /// When it failed or timed out, if that was before this attempt.
+    pub fn ended_before(&self, host: &Host) -> Option<Moment> {
+        let ended = self.failed_at(host).or_else(|| self.timed_out_at(host))?;
+        let told_again = self.mark(host).is_some_and(|mark| mark.told >= self.group.attempt_began);
+        (ended < self.group.attempt_began && !told_again).then_some(ended)
+    }
+
+    /// Whether it is among those that are let go again: it failed or timed out before this attempt, or before its group, which
+    /// has a cap, was done.
+    pub fn is_retried(&self, host: &Host) -> bool {
+        let group = self.group;
+        let is_late = || {
+            let done = group.done_time.map(Moment::of).filter(|_| group.state == State::Done && group.is_capped());
+            let ended = self.failed_at(host).or_else(|| self.timed_out_at(host));
+            let told_again = |done: Moment| self.mark(host).is_some_and(|mark| mark.told > done);
+            ended.is_some() && done.is_some_and(|done| !told_again(done))
+        };
+        host.arrival <= group.retry_to && (self.ended_before(host).is_some() || is_late())
+    }
+
+    /// In a group that goes back: it was told to go to the target before that, and has come to no end yet.
+    pub fn is_going_up(&self, host: &Host) -> bool {
+        let Some(mark) = self.mark(host).filter(|_| self.group.state == State::RolledBack) else { return false };
+        let has_failed = host.failure.is_some_and(|failure| failure.to == self.target && failure.at >= mark.told);
+        mark.told < self.group.attempt_began
+            && mark.arrived.is_none()
+            && host.version != self.target
+            && !has_failed
+            && self.timed_out_at(host).is_none()
+    }
+
+    /// Its turn has come.
+    pub fn is_let_go(&self, host: &Host) -> bool {
+        let group = self.group;
+        match group.state {
+            State::Unstarted | State::Halted => false,
+            State::Canary => group.is_canary(host.id),
+            _ if group.is_closed => false,
+            State::RolledBack if !self.goes_back(host) => false,
+            _ if !group.is_capped() => true,
+            // One that was silent has lost its place.
+            State::Active | State::Done
+                if group.is_canary(host.id) && host.arrival <= group.counted_to && !self.is_retried(host) =>
+            {
+                true
+            }
+            _ if self.is_retried(host) => group.retry.is_some_and(|retry| crate::rollout::Cursor::of(host) <= retry),
+            State::Active | State::Done | State::RolledBack => group.has_passed(host),
+        }
+    }
+
+    /// Whether a rollback is about it: it runs the target, was told to, or does not say what it runs.
+    pub fn goes_back(&self, host: &Host) -> bool {
+        let was_told = self.mark(host).is_some_and(|mark| !host_has_been_back(&mark));
+        !host.is_below_start && (host.version == self.target || host.version.is_none() || was_told)
+    }
+
+    /// Whether it counts in thresholds: it was enrolled when the group started.
+    pub fn is_counted(&self, host: &Host) -> bool {
+        host.joined <= self.group.counted_to && host.enrolled.is_some_and(|enrolled| enrolled <= self.group.counted_to)
+    }
+}
+
+fn host_has_been_back(mark: &Mark) -> bool {
+    mark.arrived.is_some()
+}
+
+/// How many hosts of a group are in which state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tally {
+    /// Pinned, disabled, held.
+    pub excluded: u64,
+    /// On the wanted version.
+    pub updated: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Timed out.
+    pub timed_out: u64,
+    /// Told to update.
+    pub told: u64,
+    /// Silent.
+    pub silent: u64,
+    /// Let go, and not told yet.
+    pub let_go: u64,
+    /// Not let go.
+    pub pending: u64,
+    /// Those that count, excluded and departed ones left out.
+    pub counted: u64,
+    /// Failed ones that count.
+    pub counted_failed: u64,
+    /// Those of them that said so.
+    pub counted_reported: u64,
+    /// Timed out ones that count.
+    pub counted_timed_out: u64,
+    /// Counted ones that were told and came to an end.
+    pub counted_ended: u64,
+    /// Heard of by a report within three intervals.
+    pub present: u64,
+    /// Those of them that run the rollout's target.
+    pub up_to_date: u64,
+    /// They asked before the group started, and do not report.
+    pub asking: u64,
+    /// Let go or told once in this rollout, whatever became of them.
+    pub ever_let_go: u64,
+}
+
+impl Tally {
+    /// Hosts that take a slot of the cap.
+    pub fn in_flight(&self) -> u64 {
+        self.let_go + self.told
+    }
+
+    /// Counts `host`.
+    pub fn add(&mut self, look: &Look<'_>, host: &Host) {
+        if look.has_departed(host) {
+            return;
+        }
+        let state = look.state(host);
+        let is_counted = look.is_counted(host);
+        match state {
+            HostState::Excluded => self.excluded += 1,
+            HostState::Updated => self.updated += 1,
+            HostState::Failed => self.failed += 1,
+            HostState::TimedOut => self.timed_out += 1,
+            HostState::Told => self.told += 1,
+            HostState::Silent => self.silent += 1,
+            HostState::LetGo => self.let_go += 1,
+            HostState::Pending => self.pending += 1,
+        }
+        let was_told = look.mark(host).is_some();
+        if is_counted && state != HostState::Excluded {
+            self.counted += 1;
+            self.counted_failed += u64::from(state == HostState::Failed);
+            self.counted_reported += u64::from(state == HostState::Failed && look.reported_failure(host).is_some());
+            self.counted_timed_out += u64::from(state == HostState::TimedOut);
+            let ended = matches!(state, HostState::Updated | HostState::Failed | HostState::TimedOut);
+            self.counted_ended += u64::from(ended && (was_told || state == HostState::Failed));
+        }
+        if look.is_present(host) && state != HostState::Excluded {
+            self.present += 1;
+            self.up_to_date += u64::from(!host.version.is_none() && host.version == look.target);
+        }
+        let asked_before = look.group.state == State::Unstarted || host.arrival <= look.group.counted_to;
+        self.asking += u64::from(!host.reports && asked_before);
+        self.ever_let_go += u64::from(was_told || state == HostState::LetGo);
+    }
+}

@@ -1,0 +1,332 @@
+//! `simulate --script`: JSON Lines in, one JSON line out for each line that asks or fails (FLEET.md §6).
+
+use std::collections::HashMap;
+
+use fleet_engine::answer::Question;
+use fleet_engine::book::Book;
+use fleet_engine::fleet::{Change, Counted, Fleet, Report};
+use fleet_engine::host::HostId;
+use fleet_engine::resource;
+use fleet_engine::shelf::{self, Shelf};
+use fleet_engine::tally::{HostState, Look};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::crowd::{Crowd, Kind};
+use crate::line::{self, Action, Decision, Find};
+use crate::{ids, show};
+
+/// Between two steps of the engine.
+const MINUTE: i64 = 60;
+/// How long a made-up host takes from being told to its outcome, where the script does not say.
+const UPDATE_IN: &str = "90s";
+/// How often a made-up host asks, where the script does not say: the updater's timer.
+const EVERY: &str = "10m";
+/// Most made-up hosts of one script.
+const MOST_HOSTS: usize = 2_000_000;
+
+/// Runs the script `text`, and gives each line of the answer to `out` as it comes. The same text and seed give the same bytes.
+///
+/// # Errors
+/// What `out` returns; then the run ends.
+pub fn run<E>(text: &str, seed: u64, mut out: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
+    let mut world = World::new(seed);
+    for (number, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        if let Some(said) = world.line(line, number + 1) {
+            out(&said.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+struct World {
+    shelf: Shelf,
+    book: Book,
+    fleet: Fleet,
+    crowd: Crowd,
+    /// The time of the line before.
+    now: Option<Timestamp>,
+    made_up: usize,
+    /// How a script calls its hosts.
+    names: HashMap<HostId, String>,
+}
+
+/// Why a line was refused.
+struct Refused {
+    code: &'static str,
+    message: String,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        Self {
+            shelf: Shelf::default(),
+            book: Book { seed, ..Book::default() },
+            fleet: Fleet::default(),
+            crowd: Crowd::new(seed),
+            now: None,
+            made_up: 0,
+            names: HashMap::new(),
+        }
+    }
+
+    /// What a line is answered.
+    fn line(&mut self, text: &str, number: usize) -> Option<Value> {
+        let (at, action) = match line::parse(text) {
+            Ok((at, action)) => (at, action),
+            Err((at, what)) => {
+                let refused = Refused { code: "bad_line", message: format!("line {number}: {what}") };
+                return Some(refused.show(at.or(self.now)));
+            }
+        };
+        if self.now.is_some_and(|now| at < now) {
+            let message = format!("line {number}: {at} is before the line above it");
+            return Some(Refused { code: "bad_line", message }.show(self.now));
+        }
+        self.advance(at);
+        let answer = self.act(action, at, number);
+        answer.unwrap_or_else(|refused| {
+            self.book.step(&mut self.fleet, at);
+            Some(refused.show(Some(at)))
+        })
+    }
+
+    /// Lets the clock run to `to`: made-up hosts act, and the engine steps at each full minute.
+    fn advance(&mut self, to: Timestamp) {
+        let from = self.now.replace(to).unwrap_or(to);
+        let mut minute = from.as_second().div_euclid(MINUTE) * MINUTE + MINUTE;
+        loop {
+            let next = Timestamp::from_second(minute).ok().filter(|next| *next <= to);
+            while let Some(due) = self.crowd.next().filter(|due| *due <= next.unwrap_or(to)) {
+                self.crowd.act(&self.book, &mut self.fleet);
+                debug_assert!(due <= to);
+            }
+            let Some(next) = next else { return };
+            self.book.step(&mut self.fleet, next);
+            minute += MINUTE;
+        }
+    }
+
+    /// The line acts, the engine steps, the question is answered.
+    fn act(&mut self, action: Action, now: Timestamp, number: usize) -> Result<Option<Value>, Refused> {
+        match action {
+            Action::Put(resource) => self.put(&resource, now, number)?,
+            Action::Remove(kind) => self.remove(&kind)?,
+            Action::Report(report) => self.report(&report, now)?,
+            Action::Counts(counts) => self.count(&counts, now),
+            Action::Hosts(hosts) => self.make_up(&hosts, now)?,
+            Action::Command(command) => {
+                self.book.step(&mut self.fleet, now);
+                let refused = |refusal: fleet_engine::command::Refusal| Refused {
+                    code: refusal.code.name(),
+                    message: refusal.message,
+                };
+                self.book.command(&command, &mut self.fleet, now).map_err(refused)?;
+            }
+            Action::Host { host, decision } => self.decide(&host, &decision, now)?,
+            Action::Find(find) => return self.find(&find, now).map(Some),
+            Action::Status => {
+                self.book.step(&mut self.fleet, now);
+                let rollout = self.book.rollout.as_ref().ok_or_else(no_rollout)?;
+                return Ok(Some(json!({ "at": show::second(now), "status": show::rollout(rollout) })));
+            }
+            Action::Explain(explain) => return self.explain(&explain.host, now).map(Some),
+        }
+        self.book.step(&mut self.fleet, now);
+        Ok(None)
+    }
+
+    fn put(&mut self, json: &Value, now: Timestamp, number: usize) -> Result<(), Refused> {
+        self.shelf.put_json(json, number, &mut self.book).map_err(Refused::of)?;
+        // Another server's counts are good for a minute from now on.
+        if json.get("kind").and_then(Value::as_str) == Some(resource::Kind::Report.as_str()) {
+            self.fleet.set_counts(self.shelf.counted(), now);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, kind: &str) -> Result<(), Refused> {
+        self.shelf.remove(kind, &mut self.book).map_err(Refused::of)
+    }
+
+    fn id(&mut self, host: &str) -> HostId {
+        let id = ids::parse(host);
+        self.names.entry(id).or_insert_with(|| host.to_owned());
+        id
+    }
+
+    fn report(&mut self, report: &line::Report, now: Timestamp) -> Result<(), Refused> {
+        if report.host.is_empty() {
+            return Err(Refused { code: "bad_request", message: "a report names its host".to_owned() });
+        }
+        let version = match &report.version {
+            Some(version) => Some(plain_version(version)?),
+            None => None,
+        };
+        let last = match &report.last {
+            Some(last) => Some(Change { outcome: last.outcome, to: plain_version(&last.to)?, code: last.code.clone() }),
+            None => None,
+        };
+        let taken = Report {
+            host: self.id(&report.host),
+            update_id: report.update_id.as_deref().map_or(0, ids::parse),
+            group: report.group.clone(),
+            version,
+            labels: report.labels.clone(),
+            pinned: report.pinned,
+            disabled: report.disabled,
+            last,
+        };
+        self.fleet.report(&taken, self.book.rollout.as_ref(), now);
+        Ok(())
+    }
+
+    fn count(&mut self, counts: &[line::Count], now: Timestamp) {
+        let mut by_group = Counted::new();
+        for count in counts {
+            *by_group.entry(count.group.clone()).or_default().entry(count.version.clone()).or_default() += count.count;
+        }
+        self.fleet.set_counts(by_group, now);
+    }
+
+    fn make_up(&mut self, hosts: &line::Hosts, now: Timestamp) -> Result<(), Refused> {
+        let wrong = |what: &str| Refused { code: "bad_request", message: format!("hosts: {what}") };
+        self.made_up += usize::try_from(hosts.count).unwrap_or(usize::MAX);
+        if self.made_up > MOST_HOSTS {
+            return Err(wrong("more than 2,000,000 made-up hosts"));
+        }
+        let length = |value: &Value, default: &str| duration(value, default).filter(|length| length.as_secs() > 0);
+        let kind = Kind {
+            count: hosts.count,
+            group: hosts.group.clone(),
+            version: plain_version(&hosts.version)?,
+            labels: hosts.labels.clone(),
+            breaks: share(&hosts.breaks).ok_or_else(|| wrong("breaks is not a share such as \"2%\""))?,
+            update_in: duration(&hosts.update_in, UPDATE_IN)
+                .ok_or_else(|| wrong("update_in is not a duration such as \"90s\""))?,
+            every: length(&hosts.every, EVERY).ok_or_else(|| wrong("every is not a duration such as \"10m\""))?,
+        };
+        self.crowd.add(&kind, now);
+        while self.crowd.next().is_some_and(|due| due <= now) {
+            self.crowd.act(&self.book, &mut self.fleet);
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self, host: &str, decision: &Decision, now: Timestamp) -> Result<(), Refused> {
+        let id = self.id(host);
+        let rollout = self.book.rollout.as_ref();
+        let is_known = match decision {
+            Decision::Hold => self.fleet.decide(id, rollout, now, |flags| flags.held = true),
+            Decision::Release => self.fleet.decide(id, rollout, now, |flags| flags.held = false),
+            Decision::Assign(group) => self.fleet.assign(id, group.as_deref(), rollout, now),
+        };
+        let message = || format!("no host {host:?} was heard of");
+        if is_known { Ok(()) } else { Err(Refused { code: "not_found", message: message() }) }
+    }
+
+    fn question(&mut self, find: &Find) -> Question {
+        Question {
+            host: find.host.as_deref().filter(|host| !host.is_empty()).map(|host| self.id(host)),
+            group: find.group.clone(),
+            update_id: find.update_id.as_deref().filter(|id| !id.is_empty()).map_or(0, ids::parse),
+        }
+    }
+
+    fn find(&mut self, find: &Find, now: Timestamp) -> Result<Value, Refused> {
+        let question = self.question(find);
+        // Who asks is known before the step, so that its turn can come with it.
+        self.book.meet(&mut self.fleet, &question, now);
+        self.book.step(&mut self.fleet, now);
+        let answer = self.book.ask(&mut self.fleet, &question, now).ok_or_else(no_rollout)?;
+        Ok(json!({ "at": show::second(now), "find": show::find(&answer) }))
+    }
+
+    fn explain(&mut self, host: &str, now: Timestamp) -> Result<Value, Refused> {
+        self.book.step(&mut self.fleet, now);
+        let id = ids::parse(host);
+        let question = Question { host: Some(id), ..Question::default() };
+        let answer = self.book.answer(&self.fleet, &question, now).ok_or_else(no_rollout)?;
+        let known = self.fleet.host(id);
+        let state = known.zip(self.book.rollout.as_ref()).and_then(|(host, rollout)| {
+            Some(Look::new(rollout, rollout.group(host.place)?, &self.fleet, now).state(host))
+        });
+        let state = match (known, state) {
+            (None, _) => "unknown",
+            (Some(_), None) => "unassigned",
+            (Some(_), Some(state)) => word(state),
+        };
+        Ok(json!({ "at": show::second(now), "explain": show::explain(host, state, &answer) }))
+    }
+}
+
+fn word(state: HostState) -> &'static str {
+    match state {
+        HostState::Excluded => "excluded",
+        HostState::Updated => "updated",
+        HostState::Failed => "failed",
+        HostState::TimedOut => "timed_out",
+        HostState::Told => "told",
+        HostState::Silent => "silent",
+        HostState::LetGo => "let_go",
+        HostState::Pending => "pending",
+    }
+}
+
+impl Refused {
+    fn of(refused: shelf::Refused) -> Self {
+        let code = match refused {
+            shelf::Refused::Faults(_) => "bad_resource",
+            shelf::Refused::Conflict(_) => "conflict",
+            shelf::Refused::NotFound(_) => "not_found",
+        };
+        Self { code, message: refused.to_string() }
+    }
+
+    fn show(&self, at: Option<Timestamp>) -> Value {
+        json!({ "at": at.map(show::second), "error": { "code": self.code, "message": self.message } })
+    }
+}
+
+fn no_rollout() -> Refused {
+    Refused { code: "no_rollout", message: "there is no rollout, and none was done before".to_owned() }
+}
+
+/// A version without the `v` that it may be written with.
+fn plain_version(text: &str) -> Result<String, Refused> {
+    let parsed: Result<protocol::Version, _> = text.parse();
+    parsed
+        .map(|version| version.to_string())
+        .map_err(|error| Refused { code: "bad_request", message: error.to_string() })
+}
+
+/// `"2%"`, `"0.5%"` or a number of percent, in hundredths of a percent; absent: none.
+fn share(value: &Value) -> Option<u32> {
+    let text = match value {
+        Value::Null => return Some(0),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.trim_end_matches('%').trim().to_owned(),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    let part = format!("{part:0<2}");
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || part.len() != 2 || !is_number(&part) {
+        return None;
+    }
+    let hundredths = whole.parse::<u32>().ok()?.checked_mul(100)?.checked_add(part.parse().ok()?)?;
+    (hundredths <= 10_000).then_some(hundredths)
+}
+
+fn duration(value: &Value, default: &str) -> Option<SignedDuration> {
+    let text = match value {
+        Value::Null => default.to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    SignedDuration::try_from(yaml::scalar::duration(&text)?).ok()
+}

@@ -1,0 +1,151 @@
+//! The rollout and its answers as JSON, in the words of the resources.
+
+use fleet_engine::answer::Answer;
+use fleet_engine::policy::{Mode, Schedule, Strategy};
+use fleet_engine::rollout::{Canary, GroupStatus, Rollout, State};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::ids;
+
+/// The resource `autoupdate_agent_rollout` (Managed Updates v2), with ours: reasons and counts of hosts.
+pub fn rollout(rollout: &Rollout) -> Value {
+    let groups: Vec<Value> = match rollout.schedule {
+        Schedule::Immediate => Vec::new(),
+        Schedule::Regular | Schedule::Critical => rollout.groups.iter().map(group).collect(),
+    };
+    let mut spec = json!({
+        "start_version": rollout.start,
+        "target_version": rollout.target,
+        "schedule": rollout.schedule,
+        "autoupdate_mode": rollout.mode,
+        "strategy": rollout.strategy,
+    });
+    if rollout.strategy == Strategy::TimeBased {
+        spec["maintenance_window_duration"] = duration(rollout.window).into();
+    }
+    let mut status = json!({ "groups": groups, "start_time": second(rollout.start_time) });
+    if let Some(state) = rollout.state() {
+        status["state"] = state.name().into();
+    }
+    json!({
+        "kind": "autoupdate_agent_rollout",
+        "version": "v1",
+        "metadata": { "name": "autoupdate-agent-rollout" },
+        "spec": spec,
+        "status": status,
+    })
+}
+
+fn group(group: &GroupStatus) -> Value {
+    let tally = &group.tally;
+    let gate = &group.policy.gate;
+    let mut shown = json!({
+        "name": group.policy.name,
+        "state": group.state.name(),
+        "start_time": group.start_time.map(second),
+        "last_update_time": second(group.last_update_time),
+        "last_update_reason": group.last_update_reason,
+        "config_days": gate.opening.days.names(),
+        "config_start_hour": gate.opening.hour,
+        "config_wait_hours": gate.wait_hours,
+        "initial_count": group.initial_count,
+        "present_count": group.present_count,
+        "up_to_date_count": group.up_to_date_count,
+        "pending_count": tally.pending,
+        "let_go_count": group.let_go_count,
+        "in_flight_count": tally.in_flight(),
+        "updated_count": tally.updated,
+        "failed_count": tally.failed,
+        "timed_out_count": tally.timed_out,
+        "silent_count": tally.silent,
+        "excluded_count": tally.excluded,
+        "attempt": group.attempt,
+        "why": why(group),
+    });
+    if group.policy.pace.canaries > 0 {
+        shown["canary_count"] = group.policy.pace.canaries.into();
+        shown["canaries"] = group.canaries.iter().map(canary).collect();
+    }
+    shown
+}
+
+fn why(group: &GroupStatus) -> Value {
+    let mut why = json!(group.reason.why);
+    why["since"] = second(group.reason.since).into();
+    why["until"] = json!(group.reason.until.map(second));
+    why["who"] = json!(group.reason.why.who());
+    why
+}
+
+fn canary(canary: &Canary) -> Value {
+    json!({
+        "updater_id": ids::text(canary.updater_id),
+        "host_id": ids::text(canary.host_id),
+        "success": canary.success,
+    })
+}
+
+/// RFD 0169's answer, with ours in an object of its own. To strangers a reason is a code and a time (FLEET.md §4).
+pub fn find(answer: &Answer) -> Value {
+    let why = json!(answer.reason.why);
+    json!({
+        "agent_version": answer.version,
+        "agent_auto_update": answer.update,
+        "agent_update_jitter_seconds": answer.jitter,
+        "fleet": {
+            "rollout": answer.rollout,
+            "attempt": answer.attempt,
+            "why": { "code": why["code"] },
+            "until": answer.reason.until.map(second),
+        },
+    })
+}
+
+/// What an operator is told of a host.
+pub fn explain(host: &str, state: &str, answer: &Answer) -> Value {
+    let mut why = json!(answer.reason.why);
+    why["since"] = second(answer.reason.since).into();
+    why["who"] = json!(answer.reason.why.who());
+    json!({
+        "host": host,
+        "group": answer.group,
+        "state": state,
+        "version": answer.version,
+        "update": answer.update,
+        "why": why,
+        "until": answer.reason.until.map(second),
+    })
+}
+
+/// A time without a fraction.
+pub fn second(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+/// As Go writes it: `2h0m0s`.
+fn duration(length: SignedDuration) -> String {
+    let seconds = length.as_secs();
+    format!("{}h{}m{}s", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Words of a status (`tctl autoupdate agents status`).
+pub fn state_word(state: State) -> &'static str {
+    match state {
+        State::Unstarted => "Unstarted",
+        State::Canary => "Canary",
+        State::Active => "Active",
+        State::Done => "Done",
+        State::RolledBack => "Rolledback",
+        State::Halted => "Halted",
+    }
+}
+
+/// The name of a mode.
+pub fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Disabled => "disabled",
+        Mode::Suspended => "suspended",
+        Mode::Enabled => "enabled",
+    }
+}

@@ -1,0 +1,200 @@
+//! Back to the start version: by a command, or by a halt.
+
+use serde_json::{Value, json};
+
+use super::{Play, names, order};
+
+/// Ten hosts in a group with a cap, of which the first two of the order updated and the third is on its way.
+fn under_way(percentage: &str) -> (Play, Vec<&'static str>) {
+    let order = order(0, names(10));
+    let mut play = Play::staging(json!({ "max_in_flight": percentage, "max_failed_before_halt": "100%" }));
+    play.hosts("Mon 11:50", names(10), "staging");
+    play.all_update("Mon 12:01", &order[..1]).all_update("Mon 12:02", &order[1..2]);
+    assert!(play.is_told("Mon 12:03", order[2]));
+    (play, order)
+}
+
+fn roll_back(at_once: bool) -> Value {
+    json!({ "rollback": { "groups": ["staging"], "at_once": at_once } })
+}
+
+#[test]
+fn a_rollback_sends_back_who_was_told_or_has_the_target_at_the_groups_pace() {
+    let (mut play, order) = under_way("10%");
+    play.updates("Mon 12:04", order[2]);
+    play.say("Mon 12:05", roll_back(false));
+    assert_eq!(play.state("Mon 12:05", "staging"), "rolledback");
+    let mut back: Vec<String> = Vec::new();
+    for minute in 6..9 {
+        let when = format!("Mon 12:{minute:02}");
+        let open: Vec<&str> = order[..3].iter().copied().filter(|host| !back.iter().any(|back| back == host)).collect();
+        let told = play.told(&when, &open);
+        assert_eq!(told.len(), 1, "one at a time: {told:?}");
+        assert_eq!(play.ask(&when, &told[0])["agent_version"], "1.0.0");
+        assert_eq!(play.count(&when, "staging", "in_flight"), 1);
+        let last = json!({ "outcome": "updated", "to": "1.0.0" });
+        play.say(&when, json!({ "report": { "host": told[0], "version": "1.0.0", "last": last } }));
+        back.push(told[0].clone());
+    }
+    assert_eq!(play.count("Mon 12:10", "staging", "in_flight"), 0);
+}
+
+#[test]
+fn a_rollback_at_once_lifts_the_pace() {
+    let (mut play, order) = under_way("10%");
+    play.say("Mon 12:05", roll_back(true));
+    assert_eq!(play.told("Mon 12:06", &order[..3]), &order[..3]);
+}
+
+#[test]
+fn who_is_on_its_way_to_the_target_keeps_its_slot_in_a_rollback() {
+    let (mut play, order) = under_way("10%");
+    play.starts("Mon 12:04", order[2]);
+    play.say("Mon 12:04:10", roll_back(false));
+    assert_eq!(play.told("Mon 12:04:20", &order[..2]), [""; 0], "one of ten at once, and the third is not at an end");
+}
+
+#[test]
+fn after_a_rollback_nobody_goes_up() {
+    let (mut play, order) = under_way("10%");
+    play.say("Mon 12:05", roll_back(false));
+    play.heard("Mon 13:00", names(10));
+    for host in &order[3..] {
+        assert_eq!(play.ask("Mon 13:01", host)["agent_version"], "1.0.0");
+    }
+    play.heard("Tue 11:55", names(10));
+    assert_eq!(play.state("Tue 12:01", "staging"), "rolledback");
+}
+
+#[test]
+fn a_known_host_below_the_start_version_stays() {
+    let mut play = Play::staging(json!({}));
+    for (host, version) in [("below", "0.9.0"), ("start", "1.0.0")] {
+        play.say(
+            "Mon 11:50",
+            json!({ "report": { "host": host, "version": version, "labels": { "env": "staging" } } }),
+        );
+    }
+    assert!(play.is_told("Mon 12:01", "start"));
+    play.updates("Mon 12:02", "start").say("Mon 12:03", roll_back(false));
+    assert!(play.is_told("Mon 12:04", "start"));
+    assert!(!play.is_told("Mon 12:04", "below"), "to go back is no reason to go up");
+}
+
+#[test]
+fn a_known_host_below_the_start_version_that_was_told_and_did_not_update_stays() {
+    let mut play = Play::staging(json!({ "max_failed_before_halt": "100%" }));
+    for host in ["told", "failed"] {
+        let labels = json!({ "env": "staging" });
+        play.say("Mon 11:50", json!({ "report": { "host": host, "version": "0.9.0", "labels": labels } }));
+    }
+    assert_eq!(play.told("Mon 12:01", &["told", "failed"]), ["told", "failed"]);
+    play.reports("Mon 12:02", "failed", "0.9.0", "rolled_back", "health_check_failed");
+    play.say("Mon 12:03", roll_back(false));
+    for host in ["told", "failed"] {
+        assert!(!play.is_told("Mon 12:04", host), "{host}: to go back is no reason to go up");
+    }
+}
+
+#[test]
+fn unknown_hosts_are_answered_as_in_managed_updates() {
+    // Of a group that holds everybody: the start version, and update.
+    let mut play = Play::staging(json!({ "agents": {} }));
+    play.hosts("Mon 11:50", &["h01"], "any");
+    play.all_update("Mon 12:01", &["h01"]).say("Mon 12:03", roll_back(false));
+    let answer = play.ask("Mon 12:04", "stranger");
+    assert_eq!([&answer["agent_version"], &answer["agent_auto_update"]], [&json!("1.0.0"), &json!(true)]);
+}
+
+#[test]
+fn a_failure_to_go_back_is_shown() {
+    let (mut play, order) = under_way("100%");
+    play.say("Mon 12:05", roll_back(false));
+    assert!(play.is_told("Mon 12:06", order[0]));
+    let last = json!({ "outcome": "failed", "to": "1.0.0", "code": "no_snapshot" });
+    play.say("Mon 12:07", json!({ "report": { "host": order[0], "version": "2.0.0", "last": last } }));
+    assert_eq!(play.count("Mon 12:08", "staging", "failed"), 1);
+}
+
+#[test]
+fn rollback_without_names_takes_all_started_groups() {
+    let mut play = Play::default();
+    let prod = super::with(super::labelled("prod"), json!({ "requires": ["staging"] }));
+    play.groups("Mon 08:00", json!([super::labelled("staging"), prod])).target("Mon 08:00", "2.0.0");
+    play.hosts("Mon 11:50", &["s"], "staging").hosts("Mon 11:50", &["p"], "prod");
+    assert!(play.is_told("Mon 12:00", "s"));
+    play.say("Mon 12:01", json!({ "rollback": { "all_started": true } }));
+    assert_eq!([play.state("Mon 12:02", "staging"), play.state("Mon 12:02", "prod")], ["rolledback", "unstarted"]);
+    assert!(!play.is_told("Mon 12:59", "p"), "its predecessor is not done");
+}
+
+#[test]
+fn on_halt_rollback_goes_back_by_itself_after_reported_failures() {
+    let mut play = Play::staging(json!({ "on_halt": "rollback", "max_failed_before_halt": "10%" }));
+    play.hosts("Mon 11:50", names(10), "staging");
+    play.all_update("Mon 12:01", &names(10)[..5]);
+    play.fails("Mon 12:02", "h06").fails("Mon 12:03", "h07");
+    assert_eq!(play.state("Mon 12:04", "staging"), "rolledback");
+    for host in &names(10)[..5] {
+        let answer = play.ask("Mon 12:05", host);
+        assert_eq!([&answer["agent_version"], &answer["agent_auto_update"]], [&json!("1.0.0"), &json!(true)], "{host}");
+    }
+}
+
+#[test]
+fn on_halt_stop_is_the_default() {
+    let mut play = Play::staging(json!({}));
+    play.hosts("Mon 11:50", names(2), "staging");
+    assert_eq!(play.told("Mon 12:01", names(2)).len(), 2);
+    play.fails("Mon 12:02", "h01");
+    assert_eq!(play.state("Mon 12:03", "staging"), "halted");
+}
+
+#[test]
+fn on_halt_rollback_does_not_act_on_time_outs() {
+    let mut play = Play::staging(
+        json!({ "on_halt": "rollback", "max_failed_before_halt": "100%", "max_timeout_before_halt": "0%" }),
+    );
+    play.hosts("Mon 11:50", names(3), "staging");
+    play.all_update("Mon 12:01", &["h01"]);
+    assert!(play.is_told("Mon 12:01", "h02"));
+    play.fails("Mon 12:01", "h03").starts("Mon 12:02", "h02");
+    let group = play.group("Mon 12:04", "staging");
+    assert_eq!([&group["state"], &group["last_update_reason"]], ["halted", "timeout_threshold"]);
+}
+
+#[test]
+fn on_halt_rollback_does_not_act_on_silence() {
+    let settings = json!({ "on_halt": "rollback", "failure_seconds": 60, "max_timeout_before_halt": "100%" });
+    let mut play = Play::staging(settings);
+    play.hosts("Mon 11:50", names(3), "staging");
+    play.all_update("Mon 12:01", &["h01"]);
+    assert!(play.is_told("Mon 12:01", "h02"));
+    play.starts("Mon 12:02", "h02").switches("Mon 12:02:30", "h02");
+    let group = play.group("Mon 12:30", "staging");
+    assert_eq!([&group["failed_count"], &group["state"]], [&json!(1), &json!("halted")], "nobody reported a failure");
+}
+
+#[test]
+fn a_manual_halt_does_not_roll_back() {
+    let mut play = Play::staging(json!({ "on_halt": "rollback" }));
+    play.hosts("Mon 11:50", names(2), "staging");
+    play.say("Mon 12:01", json!({ "halt": { "groups": ["staging"] } }));
+    assert_eq!(play.state("Mon 12:02", "staging"), "halted");
+}
+
+#[test]
+fn mark_done_of_a_rolled_back_group_does_not_lift_the_cap() {
+    // Whether nobody was told before, or three hosts were and two of them updated.
+    for is_under_way in [false, true] {
+        let mut play = Play::staging(json!({ "max_in_flight": "10%" }));
+        play.hosts("Mon 11:50", names(10), "staging");
+        if is_under_way {
+            play = under_way("10%").0;
+        }
+        play.say("Mon 12:05", roll_back(false)).hosts("Mon 12:06", &["late"], "staging").heard("Mon 12:20", names(10));
+        play.say("Mon 12:21", json!({ "mark_done": { "groups": ["staging"] } }));
+        let in_flight = play.count("Mon 12:22", "staging", "in_flight");
+        assert!(in_flight <= 1, "a tenth of ten hosts at once, and not {in_flight}; under way: {is_under_way}");
+    }
+}
