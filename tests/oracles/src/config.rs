@@ -42,7 +42,7 @@ const SPEC: [&str; 27] = [
     "service",
     "update_id",
     "update_id_host",
-    "",
+    "data_dir",
 ];
 const HEALTH: [&str; 4] = ["stable", "without_readiness", "deadline", "version"];
 
