@@ -265,14 +265,17 @@ fn deeper(size: Size) -> Size {
 
 /// The tag as a document writes it; `None` for one with characters that would need escapes.
 fn tag_text(tag: &Tag) -> Option<String> {
-    let text = match tag.handle.as_str() {
-        "tag:yaml.org,2002:" | "!!" => format!("!!{}", tag.suffix),
-        "!" => format!("!{}", tag.suffix),
-        "" if tag.suffix == "!" => "!".to_owned(),
-        handle => format!("!<{handle}{}>", tag.suffix),
+    let (handle, suffix) = (tag.handle.as_str(), tag.suffix.as_str());
+    let is_usual = |text: &str, more: &[u8]| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":/._-".contains(&byte) || more.contains(&byte))
     };
-    let usual = |byte: u8| byte.is_ascii_alphanumeric() || b"!<>:/._,-".contains(&byte);
-    text.bytes().all(usual).then_some(text)
+    let short = |handle: &str| is_usual(suffix, b"").then(|| format!("{handle}{suffix}"));
+    match handle {
+        "tag:yaml.org,2002:" | "!!" => short("!!"),
+        "!" => short("!"),
+        "" if suffix == "!" => Some("!".to_owned()),
+        _ => (is_usual(handle, b",!") && is_usual(suffix, b",!")).then(|| format!("!<{handle}{suffix}>")),
+    }
 }
 
 fn fault(span: Span, what: &str) -> Fault {
