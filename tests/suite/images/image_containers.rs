@@ -278,8 +278,11 @@ fn containers_of_the_dockerfile_follow_the_cluster_each_as_itself() {
     // A release that does not live is rolled back, and the container goes on.
     built.cluster.publish(&Archive::simple("1.2.0").behaviour("exit-at-once"));
     built.cluster.set_directive(Find::version("1.2.0"));
-    containers[0].until("refused", || containers[0].log().contains("rolled back to 1.1.0"));
-    containers[0].until_running("1.1.0");
+    for container in &containers {
+        container.until("refused", || container.log().contains("rolled back to 1.1.0"));
+        container.until_running("1.1.0");
+        container.until("its end", || !container.volume.join("versions/.journal").exists());
+    }
     built.cluster.set_directive(Find::version("1.1.0"));
     // A new container of the old image with the old volume is the same host.
     let [one, two] = containers;
