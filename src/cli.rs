@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     max_term_width = 100,
     arg_required_else_help = true,
     after_help = "Exit status: 0 done or nothing to do; 1 failed, refused or rolled back; 2 wrong usage;\n\
-                  3 update due (status --err-if-should-update-now); 70 the updater itself broke;\n\
+                  3 update due (status --err-if-should-update-now); 70 or a signal: internal error;\n\
                   75 another run holds the lock.\n\
                   Files: /var/lib/teleport/versions/updates.yaml, /etc/teleport.yaml.\n\
                   Manual: man teleport-update."

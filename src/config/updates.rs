@@ -182,6 +182,24 @@ mod tests {
     }
 
     #[test]
+    fn a_record_that_ends_takes_along_what_a_newer_updater_wrote_into_it() {
+        let content = format!(
+            "{HEAD}spec:\n  service: {{start: a, stop: b, reload: c, pid_file: /p, newer: 1}}\nstatus:\n  last_result: {{time: \"2026-01-02T03:04:05Z\", outcome: updated, newer: {{x: 1}}}}\n  previous: {{version: 1.0.0, edition: oss, newer: 1}}\n  watch: {{version: 1.1.0, edition: oss, until: \"2026-01-02T03:04:05Z\", newer: 1}}\n  database_busy: {{since: \"2026-01-02T03:04:05Z\", newer: 1}}\n"
+        );
+        let (_dir, read) = updates(&content);
+        let mut updates = read.unwrap();
+        let status = updates.status();
+        assert!(status.last_result.is_some() && status.previous.is_some());
+        assert!(status.watch.is_some() && status.database_busy.is_some());
+        updates.set_spec(&Spec::default());
+        updates.set_status(&Status::default());
+        updates.write().unwrap();
+        let next = Updates::read(updates.file()).unwrap();
+        assert_eq!((next.spec(), next.status()), (&Spec::default(), &Status::default()));
+        assert!(!next.render().contains("newer"), "{}", next.render());
+    }
+
+    #[test]
     fn wrong_types_kinds_and_versions_are_errors_with_their_line() {
         for (content, line) in [
             ("version: v2\nkind: agent_versions\n".to_owned(), 1),

@@ -169,17 +169,18 @@ impl Node {
     }
 
     /// Changes `self` by the difference from `old` to `new`: what both have alike keeps its spelling, what only `self`
-    /// has is left alone. `old` must be what was read from `self`.
+    /// has is left alone, except in a mapping that goes. `old` must be what was read from `self`.
     pub fn apply(&mut self, old: &Node, new: &Node) {
         if old == new {
             return;
         }
         match (&mut self.value, &old.value, &new.value) {
             (Value::Mapping(_), Value::Mapping(was), Value::Mapping(will)) => {
-                for (key, before) in was {
+                for (key, _) in was {
                     let Some(key) = key.as_str() else { continue };
                     if new.get(key).is_none() {
-                        self.withdraw(key, before);
+                        // A record goes whole: what others wrote into it says nothing without the rest.
+                        self.remove(&[key]);
                         // What a merged mapping would put in its place is taken back by a null of its own.
                         if self.own(key).is_none() && self.get(key).is_some() {
                             self.set(&[key], Node::plain("~"));
@@ -224,20 +225,6 @@ impl Node {
                 pairs.iter_mut().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value)
             }
             _ => None,
-        }
-    }
-
-    /// Takes away what `before` knows of `key`; the key itself goes unless others own something below it.
-    fn withdraw(&mut self, key: &str, before: &Node) {
-        let rest = match self.own(key) {
-            Some(here) if here.pairs().is_some() && before.pairs().is_some() => {
-                here.apply(before, &Node::mapping([]));
-                here.pairs().map_or(0, <[_]>::len)
-            }
-            _ => 0,
-        };
-        if rest == 0 {
-            self.remove(&[key]);
         }
     }
 

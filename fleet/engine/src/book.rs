@@ -7,8 +7,7 @@ use protocol::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Days, Opening, Zone};
-use crate::percent::Percent;
-use crate::policy::{Gate, Group, Mode, OnHalt, Pace, Policy, Proof, Schedule, Strategy, Target, Unassigned};
+use crate::policy::{Group, Mode, Policy, Schedule, Strategy, Target, Unassigned};
 use crate::rollout::Rollout;
 
 /// What is wanted, what is stopped, and the rollout.
@@ -66,19 +65,8 @@ impl Holds {
     }
 }
 
-/// Seconds that a host waits at most, where nothing else is said: Managed Updates' constant.
-const V2_JITTER: u32 = 60;
 /// Managed Updates' hour of the default group.
 const DEFAULT_HOUR: u8 = 12;
-/// Failed hosts that halt a group whose configuration does not say (FLEET.md §2).
-const V2_MAX_FAILED: u8 = 10;
-/// Failed ones of those that ended, that do.
-const V2_MAX_FAILED_OF_ENDED: u8 = 50;
-/// Ended hosts from which on that share counts.
-const V2_MIN_ENDED: u32 = 20;
-/// Silent hosts that a done group may have.
-const MAX_SILENT: u8 = 10;
-
 impl Policy {
     /// What holds where nobody wrote a configuration: Managed Updates' `default` group, Monday to Thursday at 12:00 UTC.
     pub fn absent() -> Self {
@@ -113,38 +101,6 @@ impl Policy {
             Schedule::Critical if self.critical.is_empty() => (regular(), true),
             Schedule::Critical => (self.critical.clone(), false),
             Schedule::Immediate => (vec![everybody()], true),
-        }
-    }
-}
-
-impl Group {
-    /// A group as Managed Updates v2 has it where nothing else is said.
-    pub fn v2(name: &str, opening: Opening) -> Self {
-        let percent = |number| Percent::new(number).unwrap_or(Percent::ALL);
-        Self {
-            name: name.to_owned(),
-            members: None,
-            gate: Gate {
-                opening,
-                wait_hours: 0,
-                soak_hours: 0,
-                requires: Vec::new(),
-                blackout: Vec::new(),
-                approval: None,
-                external: None,
-            },
-            pace: Pace { canaries: 0, max_in_flight: Percent::ALL, jitter: V2_JITTER, window: None, rate: None },
-            proof: Proof {
-                timeout_seconds: None,
-                failure_seconds: 0,
-                max_failed: percent(V2_MAX_FAILED),
-                max_timeout: Percent::ALL,
-                max_failed_of_ended: percent(V2_MAX_FAILED_OF_ENDED),
-                min_failed: 1,
-                min_ended: V2_MIN_ENDED,
-                max_silent: percent(MAX_SILENT),
-                on_halt: OnHalt::Stop,
-            },
         }
     }
 }

@@ -44,33 +44,35 @@ pub(super) fn read(reader: &Reader<'_>, dialect: Dialect) -> Option<Group> {
     Some(group)
 }
 
-/// A group that says nothing but its name and when it may start.
-pub(super) fn plain(name: &str, opening: Opening) -> Group {
-    let defaults = Dialect::V2.defaults();
-    Group {
-        name: name.to_owned(),
-        members: None,
-        gate: Gate {
-            opening,
-            wait_hours: 0,
-            soak_hours: 0,
-            requires: Vec::new(),
-            blackout: Vec::new(),
-            approval: None,
-            external: None,
-        },
-        pace: Pace { canaries: 0, max_in_flight: Percent::ALL, jitter: defaults.jitter, window: None, rate: None },
-        proof: Proof {
-            timeout_seconds: defaults.timeout,
-            failure_seconds: 0,
-            max_failed: defaults.max_failed,
-            max_timeout: defaults.max_timeout,
-            max_failed_of_ended: defaults.max_failed_of_ended,
-            min_failed: 1,
-            min_ended: 20,
-            max_silent: MAX_SILENT,
-            on_halt: OnHalt::Stop,
-        },
+impl Group {
+    /// A group as Managed Updates v2 has it where nothing is said but its `name` and when it may start.
+    pub fn v2(name: &str, opening: Opening) -> Self {
+        let defaults = Dialect::V2.defaults();
+        Self {
+            name: name.to_owned(),
+            members: None,
+            gate: Gate {
+                opening,
+                wait_hours: 0,
+                soak_hours: 0,
+                requires: Vec::new(),
+                blackout: Vec::new(),
+                approval: None,
+                external: None,
+            },
+            pace: Pace { canaries: 0, max_in_flight: Percent::ALL, jitter: defaults.jitter, window: None, rate: None },
+            proof: Proof {
+                timeout_seconds: defaults.timeout,
+                failure_seconds: 0,
+                max_failed: defaults.max_failed,
+                max_timeout: defaults.max_timeout,
+                max_failed_of_ended: defaults.max_failed_of_ended,
+                min_failed: 1,
+                min_ended: 20,
+                max_silent: MAX_SILENT,
+                on_halt: OnHalt::Stop,
+            },
+        }
     }
 }
 

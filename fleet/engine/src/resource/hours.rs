@@ -36,7 +36,7 @@ mod tests {
     fn hours(groups: &[(u8, u32)]) -> u64 {
         let group = |(hour, wait_hours): &(u8, u32)| {
             let opening = Opening { days: Days::EVERY, hour: *hour, zone: Zone::UTC };
-            let plain = super::super::group::plain("g", opening);
+            let plain = crate::policy::Group::v2("g", opening);
             Group { gate: Gate { wait_hours: *wait_hours, ..plain.gate.clone() }, ..plain }
         };
         minimum_rollout_hours(&groups.iter().map(group).collect::<Vec<_>>())

@@ -29,8 +29,8 @@ pub struct Window {
 /// else `default`, Monday to Thursday at 12:00 UTC (ROLLOUTS.md §2.3).
 pub fn default_group(window: Option<&Window>) -> Group {
     match window {
-        Some(window) => group::plain("default-cmc", window.opening.clone()),
-        None => group::plain("default", Opening { days: Days::WORK_START, hour: 12, zone: Zone::UTC }),
+        Some(window) => Group::v2("default-cmc", window.opening.clone()),
+        None => Group::v2("default", Opening { days: Days::WORK_START, hour: 12, zone: Zone::UTC }),
     }
 }
 
