@@ -28,6 +28,8 @@ pub struct Fleet {
     by_update_id: HashMap<u128, usize>,
     /// Counts arrivals.
     arrivals: u64,
+    /// A bit for each host: whether what a store keeps of it has changed.
+    changed: Vec<u64>,
     counts: Option<Counts>,
     /// The rollout that keys and places are of.
     arranged: Option<u128>,
@@ -42,6 +44,7 @@ impl Default for Fleet {
             by_id: HashMap::new(),
             by_update_id: HashMap::new(),
             arrivals: 0,
+            changed: Vec::new(),
             counts: None,
             arranged: None,
         }
@@ -188,9 +191,37 @@ impl Fleet {
 
     /// Counts a host that only asks as enrolled, from now on.
     pub fn enrol(&mut self, id: HostId) {
-        let arrivals = self.arrivals;
-        if let Some(host) = self.at(id) {
-            host.enrolled.get_or_insert(arrivals);
+        let Some(at) = self.by_id.get(&id).copied() else { return };
+        if let Some(host) = self.hosts.get_mut(at).filter(|host| host.enrolled.is_none()) {
+            host.enrolled = Some(self.arrivals);
+            self.note_change(at);
+        }
+    }
+
+    /// Hosts of which something changed that a store keeps, since this was asked last.
+    pub fn take_changed(&mut self) -> Vec<HostId> {
+        let words = std::mem::take(&mut self.changed);
+        let is_set = |at: &usize| words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
+        (0..self.hosts.len()).filter(is_set).filter_map(|at| self.hosts.get(at)).map(|host| host.id).collect()
+    }
+
+    /// Puts back a host that a store kept.
+    pub(crate) fn put_back(&mut self, host: Host, arrivals: u64) {
+        self.arrivals = self.arrivals.max(arrivals).max(host.arrival);
+        let at = self.hosts.len();
+        self.by_id.insert(host.id, at);
+        if host.update_id != 0 {
+            self.by_update_id.insert(host.update_id, at);
+        }
+        self.hosts.push(host);
+    }
+
+    fn note_change(&mut self, at: usize) {
+        if self.changed.len() <= at / 64 {
+            self.changed.resize(at / 64 + 1, 0);
+        }
+        if let Some(word) = self.changed.get_mut(at / 64) {
+            *word |= 1 << (at % 64);
         }
     }
 
@@ -206,6 +237,7 @@ impl Fleet {
         }
         if let Some(host) = self.hosts.get_mut(at) {
             host.mark = Some(Mark::told(rollout.number, Moment::of(now)));
+            self.note_change(at);
         }
     }
 
@@ -246,10 +278,6 @@ impl Fleet {
         }
     }
 
-    fn at(&mut self, id: HostId) -> Option<&mut Host> {
-        self.by_id.get(&id).and_then(|at| self.hosts.get_mut(*at))
-    }
-
     /// The index of a host that was heard of now.
     fn arrive(&mut self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) -> usize {
         if let Some(at) = self.by_id.get(&id).copied() {
@@ -262,15 +290,18 @@ impl Fleet {
             host.key = order::key(id, rollout.id);
             host.place = rollout.place_of(&host, &self.names);
         }
-        self.by_id.insert(id, self.hosts.len());
+        let at = self.hosts.len();
+        self.by_id.insert(id, at);
         self.hosts.push(host);
-        self.hosts.len() - 1
+        self.note_change(at);
+        at
     }
 
     /// Changes what is known of a host. What had ended by the clock stays ended. Whoever had no part in the rollout, or was at
     /// its end, and has one again (heard of again, released, another version by hand) arrives anew: his turn comes with the next
     /// pass, so that no cap is exceeded.
     fn change(&mut self, at: usize, rollout: Option<&Rollout>, now: Timestamp, change: impl FnOnce(&mut Host)) {
+        self.note_change(at);
         let before = self.state(at, rollout, now);
         let lost = self.look(at, rollout, now).and_then(|look| look.lost_at(self.hosts.get(at)?));
         let Some(host) = self.hosts.get_mut(at) else { return };
@@ -309,6 +340,7 @@ impl Fleet {
             && let Some(host) = self.hosts.get_mut(at)
         {
             host.update_id = update_id;
+            self.note_change(at);
         }
     }
 
@@ -331,6 +363,7 @@ impl Fleet {
 
     /// What a report means for the rollout that the host was told of.
     fn follow(&mut self, at: usize, rollout: &Rollout, now: Timestamp) {
+        self.note_change(at);
         let Some(look) = self.look(at, Some(rollout), now) else { return };
         let Some(host) = self.hosts.get_mut(at) else { return };
         let is_over = look.timed_out_at(host).is_some();

@@ -81,7 +81,7 @@ pub struct Failure {
 }
 
 /// What an operator or the host itself decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Flags {
     /// Its updater is pinned to a version.
     pub pinned: bool,
@@ -92,7 +92,7 @@ pub struct Flags {
 }
 
 /// What a rollout did to a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The number of that rollout; that of another one means nothing.
     pub rollout: u64,

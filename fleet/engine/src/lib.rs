@@ -16,6 +16,7 @@ pub mod order;
 pub mod percent;
 pub mod policy;
 pub mod reason;
+pub mod record;
 pub mod resource;
 pub mod rollout;
 pub mod shelf;

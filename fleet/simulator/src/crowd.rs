@@ -9,7 +9,7 @@ use fleet_engine::fleet::{Change, Fleet, Report};
 use fleet_engine::host::{HostId, Outcome};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::ids;
+use fleet_answers::ids;
 
 /// The code that an updater reports whose new agent was not healthy.
 const BROKEN: &str = "health_check_failed";

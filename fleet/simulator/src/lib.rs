@@ -4,9 +4,7 @@
 //! The engine is the server's own. Nothing here reads a clock or a file: text in, text out.
 
 mod crowd;
-mod ids;
 mod line;
 mod script;
-pub mod show;
 
 pub use script::run;

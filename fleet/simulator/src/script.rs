@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use fleet_answers::{ids, show};
 use fleet_engine::answer::Question;
 use fleet_engine::book::Book;
 use fleet_engine::fleet::{Change, Counted, Fleet, Report};
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 
 use crate::crowd::{Crowd, Kind};
 use crate::line::{self, Action, Decision, Find};
-use crate::{ids, show};
 
 /// Between two steps of the engine.
 const MINUTE: i64 = 60;

@@ -1,0 +1,64 @@
+//! `GET /v1/fleet/audit?after=SEQ&limit=N`: [`Page`]. `GET /v1/fleet/audit/verify?head=HASH`: [`Verified`]. `GET
+//! /v1/fleet/events?after=SEQ` (`&follow=true`: the connection stays open): an [`Entry`] a line.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A record: a decision of a person or of the engine, or one that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Counted from 1.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Who: `uid 0 (root)`, `token NAME`, `engine`.
+    pub who: String,
+    /// From where: `admin socket`, an address, or empty.
+    pub from: String,
+    /// What: `create`, `update`, `delete`, `start`, `mark_done`, `rollback`, `halt`, `run`, `approve`, `gate`, `hold`,
+    /// `release`, `assign`, `rollout_started`, `group_started`, `group_done`, `group_halted`, `rollout_removed`, `restore`.
+    pub action: String,
+    /// On what: `autoupdate_version/autoupdate-version`, `group prod`, `host UUID`.
+    pub subject: String,
+    /// Whether it was done; else it was refused.
+    pub done: bool,
+    /// More of it: the error of a refusal, the reason of a halt; a JSON object.
+    pub detail: serde_json::Value,
+    /// The revision of the subject before; empty: none.
+    pub before: String,
+    /// The revision of the subject afterwards; empty: none.
+    pub after: String,
+    /// The hash of the record before.
+    pub previous: String,
+    /// The hash of this record.
+    pub hash: String,
+}
+
+/// Records, the oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    /// At most as many as asked for.
+    pub entries: Vec<Entry>,
+    /// There are more behind the last one.
+    pub more: bool,
+}
+
+/// The newest record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Its number; 0: there is none.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: String,
+}
+
+/// Whether the chain is whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// How many records were looked at.
+    pub records: u64,
+    /// The newest one.
+    pub head: Head,
+    /// What is wrong, with the number of the record; `None`: nothing.
+    pub fault: Option<String>,
+}

@@ -1,0 +1,16 @@
+//! What the admin API of the rollout server takes and gives: the words between server, command line and pages.
+//!
+//! All of it is JSON below `/v1/fleet/`, over the admin socket or with a token. An error is [`Refused`] with a stable code and
+//! an HTTP status of 4xx or 5xx; then nothing changed.
+
+mod audit;
+mod hosts;
+mod refused;
+mod resources;
+mod rollout;
+
+pub use audit::{Entry, Head, Page as AuditPage, Verified};
+pub use hosts::{Decided, Decision, Explained, Host, Hosts, HostsQuery};
+pub use refused::{Code, Refused, Wrong};
+pub use resources::{Changed, Effects, How, Kept, Takes, Write, Written};
+pub use rollout::{Act, Acted, CountOf, Counts, Omission};

@@ -1,0 +1,82 @@
+//! Errors.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The body of an answer that refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// What went wrong.
+    pub error: Wrong,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrong {
+    /// A stable code.
+    pub code: Code,
+    /// What failed, where, and what to do: a line, or a line for each fault of a resource.
+    pub message: String,
+}
+
+/// Stable codes of errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// There is no rollout, and none was done before.
+    NoRollout,
+    /// The question or command makes no sense as it is.
+    BadRequest,
+    /// A resource cannot be read, or its values are wrong.
+    BadResource,
+    /// There is no such thing.
+    NotFound,
+    /// It is there, or in that state, already.
+    AlreadyExists,
+    /// It does not go with something else, or must wait for it.
+    Conflict,
+    /// It was changed since it was read: read it again.
+    StaleRevision,
+    /// The caller is not known.
+    Unauthenticated,
+    /// The caller may not do this.
+    Forbidden,
+    /// The body is larger than allowed.
+    TooLarge,
+    /// The store does not answer.
+    StoreUnavailable,
+    /// A defect of the server.
+    Internal,
+}
+
+impl Code {
+    /// Its HTTP status.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::BadRequest | Self::BadResource => 400,
+            Self::Unauthenticated => 401,
+            Self::Forbidden => 403,
+            Self::NoRollout | Self::NotFound => 404,
+            Self::AlreadyExists | Self::Conflict | Self::StaleRevision => 409,
+            Self::TooLarge => 413,
+            Self::Internal => 500,
+            Self::StoreUnavailable => 503,
+        }
+    }
+}
+
+impl Wrong {
+    /// An error of this code.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Wrong {}

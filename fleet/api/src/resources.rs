@@ -1,0 +1,95 @@
+//! `GET /v1/fleet/resources/KIND` and `…/KIND/NAME`: a list of [`Kept`]. `POST /v1/fleet/resources` with [`Write`], and
+//! `DELETE /v1/fleet/resources/KIND/NAME` (`?dry_run=true`): [`Written`].
+
+use serde::{Deserialize, Serialize};
+
+/// A resource as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Which of its writings this is.
+    pub revision: String,
+    /// The document as YAML, with the writer's comments.
+    pub yaml: String,
+    /// The document as JSON.
+    pub json: serde_json::Value,
+}
+
+/// Resources to write: one change, all or nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Write {
+    /// A UUID; sent twice, the change is made once.
+    pub id: String,
+    /// Documents in YAML or JSON.
+    pub text: String,
+    /// What may be there already.
+    pub how: How,
+    /// Only says what would happen.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What may be there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// Nothing: `create`.
+    Create,
+    /// Anything: `create --force`.
+    Replace,
+    /// Exactly the revision that is written in `metadata.revision`; where none is written, any: `update`.
+    Update,
+}
+
+/// What was written, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Each resource, in the order of the text.
+    pub changed: Vec<Changed>,
+    /// What it does to the fleet.
+    pub effects: Effects,
+}
+
+/// A resource that was written or removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its new revision; empty: it was removed.
+    pub revision: String,
+    /// It was there before.
+    pub was_there: bool,
+    /// When it acts.
+    pub takes: Takes,
+}
+
+/// When a change acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Takes {
+    /// Nothing is different.
+    Nothing,
+    /// With the next step, within two seconds.
+    NextStep,
+    /// With the next rollout: the present one keeps its groups, order and windows.
+    NextRollout,
+    /// By a new rollout, from its first group.
+    NewRollout,
+}
+
+/// What a change does to the fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Effects {
+    /// Hosts that are told to update, and were not.
+    pub lets_go: u64,
+    /// Hosts that are sent to a lower version than they run.
+    pub goes_down: u64,
+    /// The target was halted here before.
+    pub halted_before: bool,
+}

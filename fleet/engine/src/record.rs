@@ -1,0 +1,217 @@
+//! A host as a store keeps it: texts in place of names, and nothing that follows from the rollout.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::Fleet;
+use crate::host::{FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::moment::Moment;
+
+/// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// Its UUID; a store has it as the key of the row.
+    #[serde(skip)]
+    pub id: HostId,
+    /// Its updater's id; 0: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub update_id: u128,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The group that it declares.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub declared: String,
+    /// The group that an operator gave it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub assigned: String,
+    /// What it runs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Pinned, disabled, held.
+    #[serde(default)]
+    pub flags: Flags,
+    /// When it was last heard of.
+    pub heard: Moment,
+    /// [`Host::arrival`].
+    pub arrival: u64,
+    /// [`Host::joined`].
+    pub joined: u64,
+    /// [`Host::enrolled`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrolled: Option<u64>,
+    /// [`Host::reports`].
+    #[serde(default)]
+    pub reports: bool,
+    /// Its last change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<LastRecord>,
+    /// What failed on it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureRecord>,
+    /// What a rollout did to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Mark>,
+}
+
+/// [`Last`] with texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastRecord {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The version that it was to.
+    pub to: String,
+    /// The code of its error; empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// When it was heard of.
+    pub at: Moment,
+}
+
+/// [`Failure`] with texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureRecord {
+    /// The version.
+    pub to: String,
+    /// The code of its error; empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// When it was first heard of.
+    pub at: Moment,
+}
+
+fn is_zero(number: &u128) -> bool {
+    *number == 0
+}
+
+impl Fleet {
+    /// The host as a store keeps it.
+    pub fn record(&self, id: HostId) -> Option<HostRecord> {
+        let host = self.host(id)?;
+        let text = |name| self.names.text(name).to_owned();
+        Some(HostRecord {
+            id,
+            update_id: host.update_id,
+            labels: host.labels.iter().map(|(key, value)| (text(*key), text(*value))).collect(),
+            declared: text(host.declared),
+            assigned: text(host.assigned),
+            version: text(host.version),
+            flags: host.flags,
+            heard: host.heard,
+            arrival: host.arrival,
+            joined: host.joined,
+            enrolled: host.enrolled,
+            reports: host.reports,
+            last: host.last.map(|last| LastRecord {
+                outcome: last.outcome,
+                to: text(last.to),
+                code: text(last.code),
+                at: last.at,
+            }),
+            failure: host.failure.map(|failure| FailureRecord {
+                to: text(failure.to),
+                code: text(failure.code),
+                at: failure.at,
+            }),
+            mark: host.mark,
+        })
+    }
+
+    /// Hosts as a store kept them, in the order of their rows. `arrivals` is what [`Fleet::arrivals`] was. The next step
+    /// orders and places them.
+    pub fn restore(records: impl IntoIterator<Item = HostRecord>, arrivals: u64) -> Self {
+        let mut fleet = Self::default();
+        for record in records {
+            let host = fleet.host_of(record);
+            fleet.put_back(host, arrivals);
+        }
+        fleet
+    }
+
+    fn host_of(&mut self, record: HostRecord) -> Host {
+        let names = &mut self.names;
+        Host {
+            id: record.id,
+            update_id: record.update_id,
+            labels: record.labels.iter().map(|(key, value)| (names.keep(key), names.keep(value))).collect(),
+            declared: names.keep(&record.declared),
+            assigned: names.keep(&record.assigned),
+            version: names.keep(&record.version),
+            flags: record.flags,
+            heard: record.heard,
+            arrival: record.arrival,
+            joined: record.joined,
+            is_below_start: false,
+            enrolled: record.enrolled,
+            reports: record.reports,
+            last: record.last.map(|last| Last {
+                outcome: last.outcome,
+                to: names.keep(&last.to),
+                code: names.keep(&last.code),
+                at: last.at,
+                is_of_the_way: FAULTS_OF_THE_WAY.contains(&last.code.as_str()),
+            }),
+            failure: record.failure.map(|failure| Failure {
+                to: names.keep(&failure.to),
+                code: names.keep(&failure.code),
+                at: failure.at,
+            }),
+            mark: record.mark,
+            key: 0,
+            place: Place::Nowhere,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::fleet::{Change, Report};
+
+    fn full() -> Fleet {
+        let mut fleet = Fleet::default();
+        let report = Report {
+            host: 7,
+            update_id: 9,
+            group: Some("prod".to_owned()),
+            version: Some("1.2.3".to_owned()),
+            labels: Some(BTreeMap::from([("env".to_owned(), "prod".to_owned())])),
+            pinned: Some(true),
+            disabled: Some(false),
+            last: Some(Change { outcome: Outcome::RolledBack, to: "1.3.0".to_owned(), code: "unhealthy".to_owned() }),
+        };
+        fleet.report(&report, None, Timestamp::from_second(1_000_000).unwrap());
+        fleet.assign(7, Some("special"), None, Timestamp::from_second(1_000_001).unwrap());
+        fleet
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_whole_also_by_way_of_json() {
+        let fleet = full();
+        let kept = fleet.record(7).unwrap();
+        let mut read: HostRecord = serde_json::from_str(&serde_json::to_string(&kept).unwrap()).unwrap();
+        read.id = 7;
+        assert_eq!(read, kept);
+        let back = Fleet::restore([read], fleet.arrivals());
+        assert_eq!(back.record(7), Some(kept));
+        assert_eq!(back.arrivals(), fleet.arrivals());
+        assert_eq!(back.by_update_id(9).map(|host| host.id), Some(7));
+        assert!(back.host(7).unwrap().failure.is_some());
+    }
+
+    #[test]
+    fn only_what_changed_since_is_given_and_once() {
+        let mut fleet = full();
+        assert_eq!(fleet.take_changed(), [7]);
+        assert_eq!(fleet.take_changed(), [0; 0]);
+        fleet.question(8, Some("a"), 0, None, Timestamp::from_second(2_000_000).unwrap());
+        assert_eq!(fleet.take_changed(), [8]);
+        fleet.enrol(7);
+        assert_eq!(fleet.take_changed(), [0; 0], "it was enrolled before");
+        fleet.enrol(8);
+        assert_eq!(fleet.take_changed(), [8]);
+    }
+}
