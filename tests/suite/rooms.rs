@@ -45,3 +45,22 @@ fn no_room_uses_one_above_it() {
     }
     assert!(uses > 300, "only {uses} uses were found");
 }
+
+/// What the agent is built from stays small: nothing of the rollout server reaches it, and no asynchronous runtime.
+#[test]
+fn the_agent_is_built_without_a_runtime_and_without_the_server() {
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--package", "teleport-update", "--edges", "normal,build"])
+        .args(["--target", "x86_64-unknown-linux-musl", "--prefix", "none", "--format", "{p}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    let mut names: Vec<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert!(names.contains(&"rustls") && names.len() > 50, "{names:?}");
+    let unwanted = ["tokio", "hyper", "axum", "mio", "tracing"];
+    let found: Vec<_> = names.iter().filter(|name| unwanted.contains(name) || name.starts_with("fleet-")).collect();
+    assert!(found.is_empty(), "{found:?} reach the agent");
+}

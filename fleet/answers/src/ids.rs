@@ -5,15 +5,22 @@ use sha2::{Digest, Sha256};
 
 /// Characters of a UUID with its hyphens.
 const LONGEST: usize = 36;
+/// Hexadecimal digits of a UUID.
+const DIGITS: u32 = 32;
 
 /// The number of a UUID with or without hyphens; `None` for another text, and for the one of zeros.
 pub fn uuid(text: &str) -> Option<HostId> {
     if text.len() > LONGEST {
         return None;
     }
-    let digits: String = text.chars().filter(|char| *char != '-').collect();
-    let is_hex = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    u128::from_str_radix(&digits, 16).ok().filter(|number| is_hex && *number != 0)
+    // Without a copy: each question has two of them.
+    let mut number = 0;
+    let mut digits = 0;
+    for char in text.chars().filter(|char| *char != '-') {
+        number = number << 4 | u128::from(char.to_digit(16)?);
+        digits += 1;
+    }
+    (digits == DIGITS && number != 0).then_some(number)
 }
 
 /// The number of a UUID; of another text one that nobody else has (scripts call hosts as they like).
@@ -36,4 +43,44 @@ pub fn text(id: HostId) -> String {
     let hex = format!("{id:032x}");
     let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_of_32_hexadecimal_digits_with_or_without_hyphens() {
+        let id = 0x4b9a_8a2c_53b5_4e21_9bb7_2f7c_1f4c_6d10;
+        for good in [
+            "4b9a8a2c-53b5-4e21-9bb7-2f7c1f4c6d10",
+            "4B9A8A2C-53b5-4e21-9bb7-2f7c1f4c6d10",
+            "4b9a8a2c53b54e219bb72f7c1f4c6d10",
+        ] {
+            assert_eq!(uuid(good), Some(id), "{good}");
+        }
+        for bad in [
+            "",
+            "web-1",
+            "00000000-0000-0000-0000-000000000000",
+            "4b9a8a2c-53b5-4e21-9bb7-2f7c1f4c6d1",
+            "4b9a8a2c-53b5-4e21-9bb7-2f7c1f4c6d100",
+            "4b9a8a2c-53b5-4e21-9bb7-2f7c1f4c6d1g",
+            "+b9a8a2c53b54e219bb72f7c1f4c6d10",
+            "{4b9a8a2c-53b5-4e21-9bb7-2f7c1f4c6d10}",
+            "4b9a8a2c53b54e219bb72f7c1f4c6d1\u{0663}",
+        ] {
+            assert_eq!(uuid(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_the_same(id in 1u128..) {
+            prop_assert_eq!(uuid(&text(id)), Some(id));
+            prop_assert_eq!(parse(&text(id).replace('-', "")), id);
+        }
+    }
 }

@@ -1,4 +1,13 @@
-//! What each path of the rollout server answers, dialect by dialect. Pure: no I/O, no clock.
+//! What each path of the rollout server answers, dialect by dialect (FLEET.md §4). Pure: no I/O, no clock.
 
+pub mod channel;
+pub mod find;
+pub mod graph;
 pub mod ids;
+pub mod install_script;
+pub mod query;
+pub mod reply;
+pub mod schedule;
 pub mod show;
+
+pub use reply::Reply;

@@ -1,5 +1,5 @@
 //! `GET /v1/fleet/resources/KIND` and `…/KIND/NAME`: a list of [`Kept`]. `POST /v1/fleet/resources` with [`Write`], and
-//! `DELETE /v1/fleet/resources/KIND/NAME` (`?dry_run=true`): [`Written`].
+//! `DELETE /v1/fleet/resources/KIND/NAME` (`?id=UUID&dry_run=true`): [`Written`].
 
 use serde::{Deserialize, Serialize};
 

@@ -69,7 +69,8 @@ impl Book {
             Some(host) => host.place,
             None => rollout.place_of_name(&question.group, &fleet.names),
         };
-        Some(rollout.answer(fleet, known, place, self.holds.all, now))
+        let is_held = self.holds.all || self.blocked.is_some();
+        Some(rollout.answer(fleet, known, place, is_held, now))
     }
 
     /// Takes notice of who asks: the host is known from now on.

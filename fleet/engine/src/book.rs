@@ -17,6 +17,9 @@ pub struct Book {
     pub policy: Option<Policy>,
     /// What it shall run; `None`: there is no rollout.
     pub target: Option<Target>,
+    /// Why nobody new gets the target (`fleet_release`, FLEET.md §9); `None`: they do.
+    #[serde(default)]
+    pub blocked: Option<String>,
     /// What operators stopped.
     pub holds: Holds,
     /// The rollout.
@@ -27,6 +30,9 @@ pub struct Book {
     pub last_done: Option<Version>,
     /// The one before that.
     pub done_before: Option<Version>,
+    /// Versions that halted here; the oldest go.
+    #[serde(default)]
+    pub halted: Vec<Version>,
     /// Where ids of rollouts come from.
     pub seed: u64,
     /// No step is before another.

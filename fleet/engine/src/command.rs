@@ -119,16 +119,17 @@ impl Book {
     ///
     /// # Errors
     /// Why it was refused.
-    pub fn command(&mut self, command: &Command, fleet: &mut Fleet, now: Timestamp) -> Result<(), Refusal> {
+    pub fn command(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
         let mut book = self.clone();
         book.act(command, fleet, now)?;
         *self = book;
         Ok(())
     }
 
-    fn act(&mut self, command: &Command, fleet: &mut Fleet, now: Timestamp) -> Result<(), Refusal> {
+    fn act(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
         match command {
             Command::Start { groups, force } => {
+                self.not_blocked()?;
                 let held: Vec<String> = groups.iter().filter(|name| self.holds.has(name)).cloned().collect();
                 self.each(groups, |group, name, strategy| {
                     let is_held = held.iter().any(|held| held == name);
@@ -228,7 +229,22 @@ impl Book {
         Ok(())
     }
 
+    /// Nobody is sent to a target that is blocked.
+    fn not_blocked(&self) -> Result<(), Refusal> {
+        match (&self.blocked, &self.rollout) {
+            (Some(reason), Some(rollout)) => {
+                let target = &rollout.target;
+                let message = format!(
+                    "{target} is blocked by its fleet_release ({reason}): take `blocked` out of it, or give another target"
+                );
+                refuse(RefusalCode::Conflict, message)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn run(&mut self, groups: &[String], all: bool, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
+        self.not_blocked()?;
         if all != groups.is_empty() {
             return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
         }

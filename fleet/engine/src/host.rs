@@ -8,6 +8,13 @@ use crate::names::Name;
 /// A host's UUID as a number.
 pub type HostId = u128;
 
+/// A UUID as it is written.
+pub fn uuid(id: HostId) -> String {
+    let hex = format!("{id:032x}");
+    let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
+    [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
+}
+
 /// What became of a host's last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,17 +34,16 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// From its name in a report.
-    pub fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "started" => Self::Started,
-            "switched" => Self::Switched,
-            "updated" => Self::Updated,
-            "rolled_back" => Self::RolledBack,
-            "failed" => Self::Failed,
-            "refused" => Self::Refused,
-            _ => return None,
-        })
+    /// Its name in a report.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Switched => "switched",
+            Self::Updated => "updated",
+            Self::RolledBack => "rolled_back",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+        }
     }
 
     /// Whether it says that the version is not good here.

@@ -21,18 +21,40 @@ const MAX_TERMS: u32 = 128;
 /// factor     = *"!" ( group / function ) / operand ( "==" / "!=" ) operand
 /// group      = "(" expression ")"
 /// function   = "exists(" label ")" / "equals(" operand "," operand ")" / "hasPrefix(" operand "," operand ")"
-/// operand    = string / label
+/// operand    = string / label / "group"
 /// label      = ( "labels" / "resource.metadata.labels" ) ( "[" string "]" / "." identifier )
 /// string     = a text in "…" with the escapes \" \\ \n \t, or in `…` without any
 /// ```
 ///
-/// A label that a host does not have is the empty text in a comparison; `exists` tells the two apart. Spaces and
-/// line ends between the parts mean nothing. In JSON an expression is its text.
+/// A label that a host does not have is the empty text in a comparison; `exists` tells the two apart. `group` is the name
+/// that the host declares (`teleport-update enable --group`): with `group == "prod"` a list of groups by label has members
+/// by name as well. Spaces and line ends between the parts mean nothing. In JSON an expression is its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
     text: String,
     tree: Node,
+    /// It asks for a label.
+    by_label: bool,
+}
+
+/// A host as an expression sees it.
+pub trait Subject {
+    /// The value of a label; `None`: it has none of this key.
+    fn label(&self, key: &str) -> Option<&str>;
+
+    /// The group that it declares; empty: none.
+    fn group(&self) -> &str;
+}
+
+impl Subject for BTreeMap<String, String> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+
+    fn group(&self) -> &str {
+        ""
+    }
 }
 
 /// Why a text is no expression.
@@ -57,7 +79,7 @@ impl std::error::Error for Fault {}
 impl Expression {
     /// Reads an expression of at most 4096 bytes, 128 terms and a depth of 32.
     pub fn parse(text: &str) -> Result<Self, Fault> {
-        let mut parser = Parser { text, at: 0, terms: 0 };
+        let mut parser = Parser { text, at: 0, terms: 0, by_label: false };
         if text.len() > MAX_BYTES {
             return Err(parser.fault(0, format!("the expression has {} bytes; {MAX_BYTES} are allowed", text.len())));
         }
@@ -65,12 +87,17 @@ impl Expression {
         if !parser.rest().is_empty() {
             return Err(parser.expected("`&&`, `||` or the end"));
         }
-        Ok(Self { text: text.to_owned(), tree })
+        Ok(Self { text: text.to_owned(), tree, by_label: parser.by_label })
     }
 
-    /// True when a host with these labels is meant.
-    pub fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.tree.holds(labels)
+    /// True when this host is meant.
+    pub fn holds(&self, host: &impl Subject) -> bool {
+        self.tree.holds(host)
+    }
+
+    /// Whether it asks for labels; else for the declared group alone, which is known of everybody who asks.
+    pub fn asks_for_labels(&self) -> bool {
+        self.by_label
     }
 
     /// The text as it was written.
@@ -113,26 +140,28 @@ enum Node {
 enum Operand {
     Text(String),
     Label(String),
+    Group,
 }
 
 impl Node {
-    fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
+    fn holds(&self, host: &impl Subject) -> bool {
         match self {
-            Self::Any(nodes) => nodes.iter().any(|node| node.holds(labels)),
-            Self::All(nodes) => nodes.iter().all(|node| node.holds(labels)),
-            Self::Not(node) => !node.holds(labels),
-            Self::Equal(left, right) => left.value(labels) == right.value(labels),
-            Self::Prefix(text, prefix) => text.value(labels).starts_with(prefix.value(labels)),
-            Self::Exists(key) => labels.contains_key(key),
+            Self::Any(nodes) => nodes.iter().any(|node| node.holds(host)),
+            Self::All(nodes) => nodes.iter().all(|node| node.holds(host)),
+            Self::Not(node) => !node.holds(host),
+            Self::Equal(left, right) => left.value(host) == right.value(host),
+            Self::Prefix(text, prefix) => text.value(host).starts_with(prefix.value(host)),
+            Self::Exists(key) => host.label(key).is_some(),
         }
     }
 }
 
 impl Operand {
-    fn value<'a>(&'a self, labels: &'a BTreeMap<String, String>) -> &'a str {
+    fn value<'a>(&'a self, host: &'a impl Subject) -> &'a str {
         match self {
             Self::Text(text) => text,
-            Self::Label(key) => labels.get(key).map_or("", String::as_str),
+            Self::Label(key) => host.label(key).unwrap_or_default(),
+            Self::Group => host.group(),
         }
     }
 }
@@ -141,6 +170,7 @@ struct Parser<'a> {
     text: &'a str,
     at: usize,
     terms: u32,
+    by_label: bool,
 }
 
 /// What may stand where a term begins.
@@ -221,6 +251,7 @@ impl<'a> Parser<'a> {
             "exists" => match self.operand(LABEL)? {
                 Operand::Label(key) => Node::Exists(key),
                 Operand::Text(_) => return Err(self.fault(begin, format!("exists asks for a text; expected {LABEL}"))),
+                Operand::Group => return Err(self.fault(begin, format!("exists asks for the group; expected {LABEL}"))),
             },
             "equals" | "hasPrefix" => {
                 let left = self.operand(OPERAND)?;
@@ -243,6 +274,10 @@ impl<'a> Parser<'a> {
         if word.is_empty() {
             return self.string(expected).map(Operand::Text);
         }
+        if word == "group" {
+            return Ok(Operand::Group);
+        }
+        self.by_label = true;
         let path = word.strip_prefix("resource.metadata.").unwrap_or(word);
         if path == "labels" {
             self.expect("[")?;
@@ -251,7 +286,7 @@ impl<'a> Parser<'a> {
             return Ok(Operand::Label(key));
         }
         let Some(key) = path.strip_prefix("labels.") else {
-            let what = "is no label; an expression asks for labels only, as labels[\"environment\"]";
+            let what = "is no label; an expression asks for labels, as labels[\"environment\"], or for group";
             return Err(self.fault(begin, format!("`{word}` {what}")));
         };
         let is_name = !key.is_empty() && !key.contains('.') && !key.starts_with(|char: char| char.is_ascii_digit());
@@ -350,7 +385,8 @@ mod tests {
     fn holds(text: &str) -> bool {
         let labels =
             [("environment", "staging"), ("team/role", "a\"b"), ("empty", ""), ("os", "linux"), ("same", "linux")];
-        let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let labels: BTreeMap<String, String> =
+            labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         Expression::parse(text).unwrap_or_else(|fault| panic!("{text}: {fault}")).holds(&labels)
     }
 
@@ -379,6 +415,37 @@ mod tests {
     fn an_absent_label_is_the_empty_text_and_does_not_exist() {
         assert!(holds(r#"labels["none"] == "" && labels["none"] != "x" && !exists(labels["none"])"#));
         assert!(holds(r#"labels["empty"] == labels["none"] && exists(labels["empty"])"#));
+    }
+
+    struct Member;
+
+    impl Subject for Member {
+        fn label(&self, key: &str) -> Option<&str> {
+            (key == "os").then_some("linux")
+        }
+
+        fn group(&self) -> &str {
+            "prod"
+        }
+    }
+
+    #[test]
+    fn group_is_the_name_that_the_host_declares() {
+        for (text, expected, asks_for_labels) in [
+            (r#"group == "prod""#, true, false),
+            (r#""dev" == group"#, false, false),
+            (r#"!hasPrefix(group, "pr")"#, false, false),
+            (r#"group == "dev" || labels.os == "linux""#, true, true),
+            (r#"group == labels["group"]"#, false, true),
+        ] {
+            let expression = Expression::parse(text).unwrap();
+            assert_eq!(expression.holds(&Member), expected, "{text}");
+            assert_eq!(expression.asks_for_labels(), asks_for_labels, "{text}");
+        }
+        assert!(holds(r#"group == """#), "of a host that declares none");
+        let fault = |text: &str| Expression::parse(text).unwrap_err().to_string();
+        assert_eq!(fault("exists(group)"), "at character 1: exists asks for the group; expected labels[\"…\"]");
+        assert!(fault(r#"groups == "prod""#).contains("`groups` is no label"));
     }
 
     #[test]
@@ -423,7 +490,7 @@ mod tests {
             ),
             (
                 "name == `b`",
-                "at character 1: `name` is no label; an expression asks for labels only, as labels[\"environment\"]"
+                "at character 1: `name` is no label; an expression asks for labels, as labels[\"environment\"], or for group"
                     .to_owned(),
             ),
             (

@@ -5,6 +5,7 @@ use protocol::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Host, HostId, Place};
+use crate::labels::Subject;
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::policy::{Group, Mode, Schedule, Strategy, Unassigned, Ungrouped};
@@ -265,34 +266,20 @@ impl Rollout {
         {
             return place;
         }
-        self.place_by(names.text(host.declared), Some(&host.labels), names)
+        self.place_by(&Known { group: names.text(host.declared), labels: Some(&host.labels), names })
     }
 
     /// Where a host belongs of which only its group's name is known.
     pub fn place_of_name(&self, group: &str, names: &Names) -> Place {
-        self.place_by(group, None, names)
+        self.place_by(&Known { group, labels: None, names })
     }
 
-    fn place_by(&self, declared: &str, labels: Option<&[(Name, Name)]>, names: &Names) -> Place {
+    fn place_by(&self, host: &Known<'_>) -> Place {
         if self.schedule == Schedule::Immediate {
             return index(0);
         }
-        // Only where an expression asks for them.
-        let mut texts = None;
-        for (number, group) in self.groups.iter().enumerate() {
-            let matches = match (&group.policy.members, labels) {
-                (None, _) => group.policy.name == declared,
-                (Some(_), None) => false,
-                (Some(members), Some(labels)) => {
-                    let text =
-                        |(key, value): &(Name, Name)| (names.text(*key).to_owned(), names.text(*value).to_owned());
-                    let texts = texts.get_or_insert_with(|| labels.iter().map(text).collect());
-                    [&members.node, &members.instance].into_iter().flatten().all(|expression| expression.holds(texts))
-                }
-            };
-            if matches {
-                return index(number);
-            }
+        if let Some(number) = self.groups.iter().position(|group| host.is_member(&group.policy)) {
+            return index(number);
         }
         match &self.unassigned {
             _ if self.ungrouped.is_some() => Place::Ungrouped,
@@ -304,6 +291,40 @@ impl Rollout {
 
     fn named(&self, name: &str) -> Option<Place> {
         self.find(name).map(index)
+    }
+}
+
+/// What decides to which group a host belongs.
+struct Known<'a> {
+    group: &'a str,
+    /// `None`: only its group is known.
+    labels: Option<&'a [(Name, Name)]>,
+    names: &'a Names,
+}
+
+impl Known<'_> {
+    /// By labels where the group has expressions, else by name. Of whom no labels are known no expression holds that asks
+    /// for them.
+    fn is_member(&self, group: &Group) -> bool {
+        let Some(members) = &group.members else { return group.name == self.group };
+        let mut expressions = [&members.node, &members.instance].into_iter().flatten().peekable();
+        if self.labels.is_none() && expressions.peek().is_none() {
+            return false;
+        }
+        expressions.all(|expression| {
+            (self.labels.is_some() || !expression.asks_for_labels()) && expression.holds(self)
+        })
+    }
+}
+
+impl Subject for Known<'_> {
+    fn label(&self, key: &str) -> Option<&str> {
+        let mut labels = self.labels.unwrap_or_default().iter();
+        labels.find(|(name, _)| self.names.text(*name) == key).map(|(_, value)| self.names.text(*value))
+    }
+
+    fn group(&self) -> &str {
+        self.group
     }
 }
 

@@ -31,6 +31,22 @@ pub enum HostState {
     Pending,
 }
 
+impl HostState {
+    /// Its stable name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Excluded => "excluded",
+            Self::Updated => "updated",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Told => "told",
+            Self::Silent => "silent",
+            Self::LetGo => "let_go",
+            Self::Pending => "pending",
+        }
+    }
+}
+
 /// Report intervals without a word after which a host is silent.
 const SILENT_AFTER: u32 = 3;
 /// Seconds after which a silent host leaves members and denominators: a day.

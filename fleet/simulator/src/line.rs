@@ -21,6 +21,8 @@ pub(crate) enum Action {
     Host { host: String, decision: Decision },
     Status,
     Explain(Explain),
+    /// What `fleet_answers::graph` reads.
+    Graph(Value),
 }
 
 /// An operator's decision on a host.
@@ -183,6 +185,7 @@ fn action(key: &str, value: Value) -> Result<Action, String> {
         "hosts" => Action::Hosts(read(key, value)?),
         "find" => Action::Find(read(key, value)?),
         "explain" => Action::Explain(read(key, value)?),
+        "graph" => Action::Graph(value),
         "status" => {
             let Nothing {} = read(key, value)?;
             Action::Status

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use fleet_answers::graph::{self, Catalogue};
 use fleet_answers::{ids, show};
 use fleet_engine::answer::Question;
 use fleet_engine::book::Book;
@@ -9,7 +10,7 @@ use fleet_engine::fleet::{Change, Counted, Fleet, Report};
 use fleet_engine::host::HostId;
 use fleet_engine::resource;
 use fleet_engine::shelf::{self, Shelf};
-use fleet_engine::tally::{HostState, Look};
+use fleet_engine::tally::Look;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -124,7 +125,7 @@ impl World {
                     code: refusal.code.name(),
                     message: refusal.message,
                 };
-                self.book.command(&command, &mut self.fleet, now).map_err(refused)?;
+                self.book.command(&command, &self.fleet, now).map_err(refused)?;
             }
             Action::Host { host, decision } => self.decide(&host, &decision, now)?,
             Action::Find(find) => return self.find(&find, now).map(Some),
@@ -134,13 +135,16 @@ impl World {
                 return Ok(Some(json!({ "at": show::second(now), "status": show::rollout(rollout) })));
             }
             Action::Explain(explain) => return self.explain(&explain.host, now).map(Some),
+            Action::Graph(question) => return self.graph(&question, now).map(Some),
         }
         self.book.step(&mut self.fleet, now);
         Ok(None)
     }
 
     fn put(&mut self, json: &Value, now: Timestamp, number: usize) -> Result<(), Refused> {
-        self.shelf.put_json(json, number, &mut self.book).map_err(Refused::of)?;
+        let resource = resource::read_json(json, number);
+        let resource = resource.map_err(|faults| Refused::of(shelf::Refused::Faults(faults.to_string())))?;
+        self.shelf.put_all_for(vec![resource], &mut self.book, &self.fleet).map_err(Refused::of)?;
         // Another server's counts are good for a minute from now on.
         if json.get("kind").and_then(Value::as_str) == Some(resource::Kind::Report.as_str()) {
             self.fleet.set_counts(self.shelf.counted(), now);
@@ -245,6 +249,13 @@ impl World {
         Ok(json!({ "at": show::second(now), "find": show::find(&answer) }))
     }
 
+    fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, Refused> {
+        self.book.step(&mut self.fleet, now);
+        let refused = |fault: graph::Fault| Refused { code: fault.kind(), message: fault.to_string() };
+        let graph = graph::script(&Catalogue::of(&self.shelf), question, now).map_err(refused)?;
+        Ok(json!({ "at": show::second(now), "graph": graph }))
+    }
+
     fn explain(&mut self, host: &str, now: Timestamp) -> Result<Value, Refused> {
         self.book.step(&mut self.fleet, now);
         let id = ids::parse(host);
@@ -257,22 +268,9 @@ impl World {
         let state = match (known, state) {
             (None, _) => "unknown",
             (Some(_), None) => "unassigned",
-            (Some(_), Some(state)) => word(state),
+            (Some(_), Some(state)) => state.name(),
         };
         Ok(json!({ "at": show::second(now), "explain": show::explain(host, state, &answer) }))
-    }
-}
-
-fn word(state: HostState) -> &'static str {
-    match state {
-        HostState::Excluded => "excluded",
-        HostState::Updated => "updated",
-        HostState::Failed => "failed",
-        HostState::TimedOut => "timed_out",
-        HostState::Told => "told",
-        HostState::Silent => "silent",
-        HostState::LetGo => "let_go",
-        HostState::Pending => "pending",
     }
 }
 

@@ -1,1 +1,28 @@
 //! Keeps resources, rollout, hosts and audit in one SQLite file: a decision and its record in one transaction.
+//!
+//! One process writes: [`Store::open`] takes a lock on the data directory. What [`Store::commit`] answered is durable. An
+//! error says which it is: nothing was written, or it is not known (FLEET.md §7, §8).
+
+mod audit;
+mod backup;
+mod chain;
+mod commit;
+mod connection;
+mod doctor;
+mod error;
+mod files;
+mod load;
+mod lock;
+mod reader;
+mod restore;
+mod schema;
+mod state;
+mod store;
+
+pub use backup::backup;
+pub use doctor::{Finding, Level, doctor};
+pub use error::{Error, Result};
+pub use reader::Reader;
+pub use restore::{Restored, restore};
+pub use state::{Change, Committed, Record, ResourceChange, State, StoredResource, StoredToken};
+pub use store::Store;

@@ -19,8 +19,8 @@ const MOST_BLACKOUTS: usize = 100;
 const MOST_HOSTS: u32 = 10_000_000;
 /// How long an external check may take where `gate.timeout_seconds` says nothing, seconds.
 const GATE_TIMEOUT: u32 = 10;
-/// Longest name of a role, bytes.
-const LONGEST_ROLE: usize = 64;
+/// Roles whose approval a group may wait for: those of the server (FLEET.md §8).
+const ROLES: [(&str, &str); 3] = [("viewer", "viewer"), ("operator", "operator"), ("admin", "admin")];
 
 /// Bounds of all windows that have a length: Managed Updates v2 takes 10 minutes and more (ROLLOUTS.md D3); after a week all
 /// have come round.
@@ -162,13 +162,7 @@ fn blackout(reader: &Reader<'_>) -> Option<Blackout> {
 }
 
 fn role(reader: &Reader<'_>) -> Option<String> {
-    let role = reader.text()?;
-    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if role.is_empty() || role.len() > LONGEST_ROLE || !role.bytes().all(is_usual) {
-        reader.wrong(&format!("a role: 1 to {LONGEST_ROLE} letters, digits, `.`, `_` or `-`"));
-        return None;
-    }
-    Some(role.to_owned())
+    reader.one_of(&ROLES).map(str::to_owned)
 }
 
 fn external(reader: &Reader<'_>) -> Option<External> {

@@ -12,6 +12,9 @@ use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
 use crate::tally::{HostState, Look};
 
+/// The code of a halt because the release is blocked.
+const RELEASE_BLOCKED: &str = "release_blocked";
+
 impl Rollout {
     /// Halts groups whose thresholds are exceeded, whose canaries failed, or whose external check said stop.
     pub(super) fn halt(&mut self, fleet: &Fleet, now: Timestamp) {
@@ -95,6 +98,17 @@ impl GroupStatus {
     fn stop(&mut self, halt: Halt) {
         self.note(State::Halted, halt.rule.name(), halt.at);
         self.halt = Some(halt);
+    }
+
+    /// Its release is blocked. One that is closed tells nobody anyway.
+    pub(crate) fn halt_by_block(&mut self, now: Timestamp) {
+        if self.state == State::Halted || self.is_closed {
+            return;
+        }
+        let from = self.state;
+        let error = Some(RELEASE_BLOCKED.to_owned());
+        self.stop(Halt { rule: HaltRule::ManualHalt, count: 0, of: 0, error, at: now, from });
+        self.note(State::Halted, RELEASE_BLOCKED, now);
     }
 
     /// An operator stops it. One that is closed tells nobody anyway, and others may wait for it.

@@ -17,6 +17,9 @@ use crate::policy::Mode;
 use crate::rollout::{Rollout, State};
 use crate::tally::{Look, Tally};
 
+/// Versions that halted here, of which is known that they did.
+const HALTED: usize = 100;
+
 impl Book {
     /// One step at `now`, which is never before the last one. The same book, fleet and time give the same book.
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
@@ -29,6 +32,9 @@ impl Book {
         rollout.begin_retries(fleet);
         rollout.count(fleet, now);
         rollout.hold(&self.holds, now);
+        if self.blocked.is_some() {
+            rollout.block(now);
+        }
         rollout.halt(fleet, now);
         if rollout.mode == Mode::Enabled {
             strategy::pass(&mut rollout, fleet, now);
@@ -46,6 +52,12 @@ impl Book {
 impl Book {
     /// Keeps the last target whose rollout was done; one that is taken back was not.
     fn remember(&mut self, rollout: &Rollout) {
+        let is_halted = rollout.groups.iter().any(|group| group.state == State::Halted);
+        if is_halted && !self.halted.contains(&rollout.target) {
+            self.halted.push(rollout.target.clone());
+            let surplus = self.halted.len().saturating_sub(HALTED);
+            self.halted.drain(..surplus);
+        }
         let is_last = self.last_done.as_ref() == Some(&rollout.target);
         match rollout.state() {
             Some(State::Done) if !is_last => {
@@ -109,6 +121,13 @@ impl Rollout {
             if holds.has(&group.policy.name) && group.state != State::RolledBack {
                 group.halt_by_hand(now);
             }
+        }
+    }
+
+    /// Halts every group: nobody new gets a release that is blocked. Groups that go back do so: who runs it may leave it.
+    fn block(&mut self, now: Timestamp) {
+        for group in self.groups.iter_mut().filter(|group| group.state != State::RolledBack) {
+            group.halt_by_block(now);
         }
     }
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{gate, pace};
 use crate::calendar::{blackout_at, end_of_blackout};
 use crate::moment::hours;
-use crate::policy::{Mode, Schedule, Strategy};
+use crate::policy::{Mode, Rate, Schedule, Strategy};
 use crate::reason::{Reason, Why};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
 
@@ -66,6 +66,9 @@ pub(crate) fn closed(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> 
 
 /// Why a time-based group is not active.
 fn between_windows(rollout: &Rollout, index: usize, now: Timestamp) -> Why {
+    if let Some(previous @ gate::Closed::Previous(_)) = gate::closed_in_window(rollout, index, now) {
+        return previous.why("");
+    }
     let opening = rollout.groups.get(index).map(|group| &group.policy.gate.opening);
     if !rollout.without_windows && !opening.is_some_and(|opening| opening.is_open(now, rollout.window)) {
         return Why::OutsideWindow;
@@ -90,7 +93,9 @@ pub(crate) fn earliest_start(rollout: &Rollout, index: usize, now: Timestamp) ->
     let mut from = now;
     for (before_index, before) in rollout.groups.iter().enumerate() {
         let is_before = gate::before(rollout, index).iter().any(|one| one.policy.name == before.policy.name);
-        if !is_before || before.state == State::Done {
+        let is_done = before.state == State::Done
+            || (rollout.strategy == Strategy::TimeBased && before.done_time.is_some());
+        if !is_before || is_done {
             continue;
         }
         let (starts, ends) = earliest_run(rollout, before_index, now)?;
@@ -104,7 +109,8 @@ pub(crate) fn earliest_start(rollout: &Rollout, index: usize, now: Timestamp) ->
     opens(rollout, group, from, now)
 }
 
-/// When a group that is not done enters active, and is done, at the earliest; `None` where a person decides.
+/// When a group that is not done enters active, and is done, at the earliest; `None` where a person decides, or hosts do that
+/// can only go one after the other.
 fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let group = rollout.groups.get(index)?;
     let starts = match group.state {
@@ -113,8 +119,68 @@ fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Time
         State::Active | State::Done => group.start_time.unwrap_or(now),
         State::RolledBack | State::Halted => return None,
     };
-    let ends = if group.is_empty() { starts.saturating_add(hours(1)).ok()? } else { starts };
+    let begins = starts.max(now);
+    let ends = if rollout.strategy == Strategy::TimeBased {
+        // It is done when its window closes.
+        let opened = group.policy.gate.opening.opened_at(begins, rollout.window)?;
+        opened.saturating_add(rollout.window).ok().filter(|_| !rollout.without_windows)?
+    } else if group.is_empty() {
+        starts.saturating_add(hours(1)).ok()?
+    } else {
+        earliest_end(rollout, group, begins)?
+    };
     Some((starts, ends.max(now)))
+}
+
+/// When enough hosts of a group can be on the target, from `from` on, at the earliest. Hosts that may all go at once can be
+/// done at once. How long those take that go one after the other, nobody knows.
+fn earliest_end(rollout: &Rollout, group: &GroupStatus, from: Timestamp) -> Option<Timestamp> {
+    let tally = &group.tally;
+    let to_go = tally.pending + tally.let_go;
+    let wanted = match rollout.strategy {
+        Strategy::Requires => to_go + tally.told,
+        Strategy::HaltOnError | Strategy::TimeBased => {
+            let enough = (group.present_count * 9).div_ceil(10);
+            enough.saturating_sub(group.up_to_date_count).min(to_go + tally.told)
+        }
+    };
+    // Those that were told are on their way.
+    let still = wanted.saturating_sub(tally.told);
+    if still == 0 {
+        return Some(from);
+    }
+    let may_go = match closed(rollout, group, from) {
+        Some((_, until)) => until?,
+        None => from,
+    };
+    let all = to_go + tally.told + tally.updated + tally.failed + tally.timed_out;
+    let is_one_wave = group.at_once || wanted <= group.policy.pace.max_in_flight.cap(all);
+    let granted = tally.let_go.min(still);
+    match group.policy.pace.rate.filter(|_| !group.at_once) {
+        _ if !is_one_wave => None,
+        Some(rate) if still > granted => hours_of_rate(group, rate, still - granted, may_go),
+        _ => Some(may_go),
+    }
+}
+
+/// When a rate has let `hosts` more hosts go at the earliest: as if it grew after each hour.
+fn hours_of_rate(group: &GroupStatus, rate: Rate, hosts: u64, from: Timestamp) -> Option<Timestamp> {
+    /// Hours of a rate that are looked ahead: a year.
+    const MOST: usize = 366 * 24;
+    let most = u64::from(rate.maximum);
+    let new = || (u64::from(rate.base).min(most), 0, from);
+    let (mut allowed, granted, mut hour) =
+        group.rate.map_or_else(new, |account| (account.allowed, account.granted, account.hour));
+    let mut left = hosts.saturating_sub(allowed.saturating_sub(granted));
+    for _ in 0..MOST {
+        if left == 0 {
+            return Some(hour.max(from));
+        }
+        hour = hour.saturating_add(hours(1)).ok()?;
+        allowed = (allowed * u64::from(rate.factor_hundredths)).div_ceil(100).min(most);
+        left = left.saturating_sub(allowed);
+    }
+    None
 }
 
 /// The first time from `from` on at which the window is open and no freeze lasts.

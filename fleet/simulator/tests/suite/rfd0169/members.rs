@@ -171,3 +171,26 @@ fn a_host_of_no_group_waits_for_nothing_by_the_clock() {
     assert_eq!(play.ask("Mon 12:01", "other")["fleet"]["until"], Value::Null);
     assert_ne!(play.ask("Mon 12:01", "other")["fleet"]["until"], at("Mon 12:00"));
 }
+
+/// FLEET.md §2: both kinds of membership in one list. `group` is the name that the host declares.
+#[test]
+fn a_list_of_groups_by_label_has_members_by_name_as_well() {
+    let mut play = Play::default();
+    let named = json!({ "name": "named", "agents": { "node_labels_expression": "group == \"prod\"" }, "start_hour": 12 });
+    play.groups("Mon 08:00", json!([labelled("staging"), named]));
+    play.target("Mon 08:00", "2.0.0");
+    let report = |host: &str, group: &str, env: &str| {
+        json!({ "report": { "host": host, "group": group, "version": "1.0.0", "labels": { "env": env } } })
+    };
+    play.say("Mon 11:50", report("by-label", "prod", "staging"));
+    play.say("Mon 11:50", report("by-name", "prod", "other"));
+    play.say("Mon 11:50", report("neither", "dev", "other"));
+    for (host, group) in [("by-label", "staging"), ("by-name", "named"), ("neither", "")] {
+        assert_eq!(play.explain("Mon 11:51", host)["group"], group, "{host}");
+    }
+    // By name everybody is told who asks, known or not; by label nobody of whom no label is known.
+    for (group, is_told) in [("prod", true), ("staging", false), ("dev", false)] {
+        let answer = play.say("Mon 12:10", json!({ "find": { "group": group } })).last()["find"].clone();
+        assert_eq!(answer["agent_auto_update"], is_told, "{group}: {answer}");
+    }
+}

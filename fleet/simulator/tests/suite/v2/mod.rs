@@ -14,6 +14,7 @@ mod config;
 mod counts;
 mod halt_on_error;
 mod modes;
+mod releases;
 mod thresholds;
 mod time_based;
 mod transitions;

@@ -471,3 +471,80 @@ fn until_behind_an_empty_group_is_not_before_its_hour_is_over() {
     assert_eq!(script.state("Mon 12:59:59", "prod"), "unstarted");
     assert_eq!(script.state("Tue 12:00", "prod"), "active");
 }
+
+/// Hosts that can only go one after the other: how long each takes, nobody knows. Those that may all go at once can be done
+/// at once.
+#[test]
+fn behind_a_capped_group_there_is_a_time_only_where_its_hosts_may_all_go_at_once() {
+    let script = |pace: Value, hosts: u32| {
+        let mut dev = json!({ "name": "dev", "days": ["*"], "start_hour": 12 });
+        dev.as_object_mut().unwrap().extend(pace.as_object().unwrap().clone());
+        rollout(&json!([dev, { "name": "prod", "days": ["*"], "start_hour": 14 }])).hosts("Mon 11:58", 1..=hosts, "dev", OLD)
+    };
+    for when in ["Mon 11:59", "Mon 12:10"] {
+        assert_eq!(script(json!({}), 10).why(when, "prod").1, Some(t("Mon 14:00")), "{when}");
+        assert_eq!(script(json!({ "max_in_flight": "90%" }), 10).why(when, "prod").1, Some(t("Mon 14:00")), "{when}");
+        assert_eq!(script(json!({ "max_in_flight": "10%" }), 10).why(when, "prod").1, None, "{when}");
+        assert_eq!(script(json!({ "max_in_flight": "10%" }), 1).why(when, "prod").1, Some(t("Mon 14:00")), "{when}");
+        assert_eq!(script(json!({ "max_in_flight": "0%" }), 1).why(when, "prod").1, None, "{when}");
+    }
+    // Nine of ten are updated: the cap is in nobody's way any more.
+    let script = script(json!({ "max_in_flight": "10%" }), 10);
+    let nearly = (1..=8).fold(script, |script, number| script.on("Mon 12:10", super::updated(number, "dev")));
+    assert_eq!(nearly.why("Mon 12:20", "prod").1, Some(t("Mon 14:00")));
+}
+
+/// A rate says how many hours its group takes at least.
+#[test]
+fn behind_a_group_with_a_rate_the_hours_of_the_rate_count() {
+    let script = |rate: Value| {
+        rollout(&json!([
+            { "name": "dev", "days": ["*"], "start_hour": 12, "rate": rate },
+            { "name": "prod", "days": ["*"], "start_hour": 14 },
+        ]))
+        .hosts("Mon 11:58", 1..=20, "dev", OLD)
+    };
+    // Eighteen of twenty: two an hour are nine hours, 12:00 to 20:00.
+    assert_eq!(script(json!({ "base": 2 })).why("Mon 12:10", "prod").1, Some(t("Tue 14:00")));
+    assert_eq!(script(json!({ "base": 6 })).why("Mon 12:10", "prod").1, Some(t("Mon 14:00")));
+    assert_eq!(script(json!({ "base": 5 })).why("Mon 12:10", "prod").1, Some(t("Tue 14:00")));
+    // 4 and 8 and 6 of 16: 14:00.
+    let growing = json!({ "base": 4, "factor": 2, "maximum": 100 });
+    assert_eq!(script(growing).why("Mon 12:10", "prod").1, Some(t("Mon 14:00")));
+}
+
+/// Hosts that were not let go wait for the group's hours.
+#[test]
+fn behind_a_group_outside_its_hours_these_come_first() {
+    let script = rollout(&json!([
+        { "name": "dev", "days": ["Mon", "Wed"], "start_hour": 12, "window_duration": "1h" },
+        { "name": "prod", "days": ["*"], "start_hour": 14 },
+    ]))
+    .hosts("Mon 11:58", 1..=5, "dev", OLD);
+    assert_eq!(script.why("Mon 12:30", "prod").1, Some(t("Mon 14:00")));
+    let script = script.hosts("Mon 13:20", 1..=5, "dev", OLD);
+    assert_eq!(script.why("Mon 13:30", "prod").1, Some(t("Wed 14:00")));
+}
+
+/// A group of time-based is done when its window closes, and not before.
+#[test]
+fn behind_a_time_based_group_its_window_counts_and_a_stopped_one_leaves_no_time() {
+    let script = Script::default()
+        .on(
+            "Mon 11:00",
+            timed(
+                "2h",
+                &json!([
+                    { "name": "dev", "days": ["*"], "start_hour": 12 },
+                    { "name": "prod", "days": ["*"], "start_hour": 13, "requires": ["dev"] },
+                ]),
+            ),
+        )
+        .on("Mon 11:00", version());
+    for when in ["Mon 11:30", "Mon 12:30"] {
+        assert_eq!(script.why(when, "prod"), ("previous_groups_not_done".to_owned(), Some(t("Mon 14:00"))), "{when}");
+    }
+    assert_eq!(keeps_its_word(&script, &t("Mon 11:30"), "prod"), t("Mon 14:00"));
+    let halted = script.on("Mon 11:10", halt(&["dev"]));
+    assert_eq!(halted.why("Mon 11:30", "prod"), ("previous_groups_not_done".to_owned(), None));
+}

@@ -1,12 +1,19 @@
 //! The resources that are written, and what they make of the [`Book`].
 
+mod reach;
+#[cfg(test)]
+mod tests;
+mod whole;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
+use protocol::Version;
+
 use crate::book::Book;
-use crate::fleet::Counted;
+use crate::fleet::{Counted, Fleet};
 use crate::policy::{Mode, Policy};
-use crate::resource::{Dialect, Kind, Resource, Versions, Wanted, default_group, read_json, ruling};
+use crate::resource::{Dialect, Kind, Release, Resource, Versions, Wanted, default_group, read_json, ruling};
 
 /// All resources, by kind and name.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -57,6 +64,13 @@ impl Shelf {
         counted
     }
 
+    /// Puts back what a store kept; what it means was kept beside it.
+    pub fn put_back(&mut self, resources: Vec<Resource>) {
+        for resource in resources {
+            self.resources.insert((resource.kind(), resource.metadata().name.clone()), resource);
+        }
+    }
+
     /// Takes the resource that came as JSON on `line`; the next step acts by it.
     ///
     /// # Errors
@@ -71,12 +85,41 @@ impl Shelf {
     /// # Errors
     /// Why not; then nothing changed.
     pub fn put(&mut self, resource: Resource, book: &mut Book) -> Result<(), Refused> {
-        let key = (resource.kind(), resource.metadata().name.clone());
-        let kind = resource.kind();
+        self.put_all(vec![resource], book)
+    }
+
+    /// Takes all of `resources` as one change, or nothing.
+    ///
+    /// # Errors
+    /// Why not; then nothing changed.
+    pub fn put_all(&mut self, resources: Vec<Resource>, book: &mut Book) -> Result<(), Refused> {
+        self.put_for(resources, book, None)
+    }
+
+    /// The same for this fleet: a new target is refused that hosts cannot reach from what they run (FLEET.md §9).
+    ///
+    /// # Errors
+    /// Why not; then nothing changed.
+    pub fn put_all_for(&mut self, resources: Vec<Resource>, book: &mut Book, fleet: &Fleet) -> Result<(), Refused> {
+        self.put_for(resources, book, Some(fleet))
+    }
+
+    fn put_for(
+        &mut self,
+        resources: Vec<Resource>,
+        book: &mut Book,
+        fleet: Option<&Fleet>,
+    ) -> Result<(), Refused> {
         let mut next = self.clone();
-        let before = next.resources.insert(key, resource);
-        next.settle(kind, before.as_ref(), book)?;
-        *self = next;
+        let is_version = resources.iter().any(|resource| resource.kind() == Kind::Version);
+        let written: Vec<(Kind, String)> =
+            resources.iter().map(|resource| (resource.kind(), resource.metadata().name.clone())).collect();
+        next.put_back(resources);
+        let mut settled = book.clone();
+        next.settle(is_version.then(|| self.wanted()), fleet, &mut settled)?;
+        next.one_release_a_version()?;
+        next.known_groups(&written, &settled)?;
+        (*self, *book) = (next, settled);
         Ok(())
     }
 
@@ -90,25 +133,36 @@ impl Shelf {
         let kind = Kind::named(kind).ok_or_else(unknown)?;
         let name = kind.only_name().unwrap_or(name);
         let mut next = self.clone();
-        let Some(before) = next.resources.remove(&(kind, name.to_owned())) else {
+        if next.resources.remove(&(kind, name.to_owned())).is_none() {
             return Err(Refused::NotFound(format!("there is no {kind} {name}").trim_end().to_owned()));
-        };
-        next.settle(kind, Some(&before), book)?;
+        }
+        next.settle((kind == Kind::Version).then(|| self.wanted()), None, book)?;
         *self = next;
         Ok(())
     }
 
-    /// Policy and target as these resources have them. `before` stood in the place of what was `written`.
-    fn settle(&self, written: Kind, before: Option<&Resource>, book: &mut Book) -> Result<(), Refused> {
+    /// Policy and target as these resources have them. `before` is what was wanted, where an `autoupdate_version` was written or
+    /// removed; `fleet` are the hosts that must be able to reach a new target.
+    fn settle(
+        &self,
+        before: Option<Option<&Wanted>>,
+        fleet: Option<&Fleet>,
+        book: &mut Book,
+    ) -> Result<(), Refused> {
         let wanted = self.wanted();
         let dialect = wanted.map_or(Dialect::V2, |wanted| wanted.dialect);
         let policy = self.policy(dialect)?;
         let is_as_before = match (before, wanted) {
-            (Some(Resource::Version(object)), Some(wanted)) => object.model.agents.as_ref() == Some(wanted),
-            _ => written != Kind::Version && book.target.is_some(),
+            (Some(before), Some(wanted)) => before == Some(wanted),
+            (Some(_), None) => false,
+            (None, _) => book.target.is_some(),
         };
-        if let Some(reason) = wanted.filter(|_| !is_as_before).and_then(|wanted| self.blocked(wanted)) {
-            return Err(Refused::Conflict(reason));
+        if let Some(new) = wanted.filter(|_| !is_as_before) {
+            if let Some(reason) = self.block_of(&new.target) {
+                let message = format!("{} is blocked by its fleet_release: {reason}", new.target);
+                return Err(Refused::Conflict(message));
+            }
+            fleet.map_or(Ok(()), |fleet| self.can_reach(&new.target, fleet))?;
         }
         let start = match (&book.target, is_as_before) {
             // What was found when this target came stays.
@@ -117,6 +171,7 @@ impl Shelf {
             (None, _) => book.last_done.clone(),
         };
         book.target = wanted.map(|wanted| wanted.target(start.as_ref().unwrap_or(&wanted.target)));
+        book.blocked = wanted.and_then(|wanted| self.block_of(&wanted.target)).map(str::to_owned);
         book.policy = policy;
         Ok(())
     }
@@ -155,14 +210,16 @@ impl Shelf {
         Ok(policy)
     }
 
-    /// Why the version that is wanted may not be rolled out.
-    fn blocked(&self, wanted: &Wanted) -> Option<String> {
-        self.all().find_map(|resource| match resource {
-            Resource::Release(object) if object.model.version == wanted.target => {
-                let reason = object.model.blocked.as_ref()?;
-                Some(format!("{} is blocked by its fleet_release: {reason}", wanted.target))
-            }
+    /// All releases that were written.
+    fn releases(&self) -> impl Iterator<Item = &Release> {
+        self.all().filter_map(|resource| match resource {
+            Resource::Release(object) => Some(&object.model),
             _ => None,
         })
+    }
+
+    /// Why nobody new gets `version`; `None`: they do.
+    fn block_of(&self, version: &Version) -> Option<&str> {
+        self.releases().find(|release| release.version == *version)?.blocked.as_deref()
     }
 }

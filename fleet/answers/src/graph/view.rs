@@ -1,0 +1,151 @@
+//! The graph as one client sees it.
+
+use std::collections::BTreeMap;
+
+use fleet_engine::resource::{Phased, Release};
+use jiff::Timestamp;
+use protocol::Version;
+use serde::Serialize;
+
+use super::phase;
+use super::question::{Asked, Dialect};
+
+/// What Fedora CoreOS's clients read.
+const CORE_OS: &str = "org.fedoraproject.coreos";
+/// What OpenShift's clients read.
+const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
+
+/// Versions, and which lead to which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Graph {
+    /// From the oldest version to the newest.
+    pub nodes: Vec<Node>,
+    /// From and to, as indexes of `nodes`: always upwards, so there is no cycle.
+    pub edges: Vec<(usize, usize)>,
+}
+
+/// A version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// The version, unique in its graph.
+    pub version: String,
+    /// What the client asks for to get it: the version again, since archives are found by version and edition.
+    pub payload: String,
+    /// What is known of it, by the keys of the client's dialect.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Graph {
+    /// The graph of those of the `releases` that are wanted. `releases` are all there are, in order: a barrier holds back also
+    /// where its own channel is not asked for.
+    pub(super) fn new(
+        releases: &[Release],
+        is_wanted: impl Fn(&Release) -> bool,
+        asked: &Asked,
+        now: Timestamp,
+    ) -> Self {
+        let mut graph = Self { nodes: Vec::new(), edges: Vec::new() };
+        // The nodes from which the next release can be reached: those since the last barrier, and that barrier.
+        let mut since_barrier: Vec<(usize, &Release)> = Vec::new();
+        for release in releases {
+            let index = graph.nodes.len();
+            let is_in = is_wanted(release);
+            if is_in {
+                graph.nodes.push(Node::of(release, index, asked.dialect));
+                if is_offered(release, asked, now) {
+                    let from = since_barrier.iter().filter(|(_, from)| leads(from, release)).map(|(from, _)| *from);
+                    graph.edges.extend(from.map(|from| (from, index)));
+                }
+            }
+            if release.barrier {
+                since_barrier.clear();
+            }
+            if is_in {
+                since_barrier.push((index, release));
+            }
+        }
+        graph.edges.sort_unstable();
+        graph
+    }
+
+    /// The index of a version.
+    pub fn index(&self, version: &Version) -> Option<usize> {
+        let text = version.to_string();
+        self.nodes.iter().position(|node| node.version == text)
+    }
+}
+
+/// Whether anything leads to `release`: it is phased in or a barrier, not blocked, and its turn has come.
+fn is_offered(release: &Release, asked: &Asked, now: Timestamp) -> bool {
+    if release.blocked.is_some() {
+        return false;
+    }
+    match &release.rollout {
+        Some(phased) => !phase::is_hidden(asked, &release.version, phased, now),
+        None => release.barrier,
+    }
+}
+
+/// Whether hosts may go from one release to a later one, as far as these two decide.
+fn leads(from: &Release, to: &Release) -> bool {
+    let is_required = to.requires_from.is_empty() || to.requires_from.contains(&from.version);
+    !from.deadend && is_required && from.version.precedes(&to.version)
+}
+
+impl Node {
+    fn of(release: &Release, index: usize, dialect: Dialect) -> Self {
+        let version = release.version.to_string();
+        let metadata = match dialect {
+            Dialect::OpenShift => open_shift(release),
+            Dialect::CoreOs => core_os(release, index),
+        };
+        Self { payload: version.clone(), version, metadata }
+    }
+}
+
+fn open_shift(release: &Release) -> BTreeMap<String, String> {
+    let mut channels = release.channels.clone();
+    channels.sort_unstable();
+    let mut metadata = BTreeMap::from([(CHANNELS.to_owned(), channels.join(","))]);
+    for (name, is_set) in flags(release) {
+        if is_set {
+            metadata.insert(format!("fleet.{name}"), "true".to_owned());
+        }
+    }
+    for ((edition, arch), digest) in &release.digests {
+        metadata.insert(format!("fleet.digest.{edition}/{arch}"), digest.to_string());
+    }
+    metadata
+}
+
+fn flags(release: &Release) -> [(&'static str, bool); 4] {
+    [
+        ("critical", release.critical),
+        ("barrier", release.barrier),
+        ("deadend", release.deadend),
+        ("blocked", release.blocked.is_some()),
+    ]
+}
+
+fn core_os(release: &Release, index: usize) -> BTreeMap<String, String> {
+    let mut metadata = BTreeMap::from([
+        (format!("{CORE_OS}.scheme"), "checksum".to_owned()),
+        (format!("{CORE_OS}.releases.age_index"), index.to_string()),
+    ]);
+    let mut add = |name: &str, value: String| metadata.insert(format!("{CORE_OS}.updates.{name}"), value);
+    if release.barrier {
+        add("barrier", true.to_string());
+    }
+    if release.deadend {
+        add("deadend", true.to_string());
+    }
+    if let Some(Phased { start, start_value, duration_minutes }) = &release.rollout {
+        add("rollout", true.to_string());
+        add("start_epoch", start.as_second().to_string());
+        add("start_value", start_value.to_string());
+        if let Some(minutes) = duration_minutes {
+            add("duration_minutes", minutes.to_string());
+        }
+    }
+    metadata
+}

@@ -1,0 +1,48 @@
+//! What is sent back.
+
+use serde_json::json;
+
+/// `application/json`.
+pub const JSON: &str = "application/json";
+/// Text in UTF-8.
+pub const TEXT: &str = "text/plain; charset=utf-8";
+/// A POSIX shell script.
+pub const SHELL: &str = "text/x-shellscript; charset=utf-8";
+/// Every answer is of this moment (FLEET.md §4).
+const HEADERS: &[(&str, &str)] = &[("cache-control", "no-store")];
+
+/// An HTTP response without what the connection adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The status code.
+    pub status: u16,
+    /// The value of `content-type`.
+    pub content_type: &'static str,
+    /// The other headers, names in lower case.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// 200 with `body`.
+    pub fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self::with(200, content_type, body)
+    }
+
+    /// An error as `{"error":{"code","message"}}` (FLEET.md §12). `code` is stable; `message` says what failed and what to do.
+    pub fn error(status: u16, code: &str, message: &str) -> Self {
+        let body = json!({ "error": { "code": code, "message": message } });
+        Self::with(status, JSON, body.to_string())
+    }
+
+    /// 400 `bad_request`.
+    pub fn bad_request(message: &str) -> Self {
+        Self::error(400, "bad_request", message)
+    }
+
+    /// `body` with any status.
+    pub fn with(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, content_type, headers: HEADERS, body: body.into() }
+    }
+}

@@ -1,0 +1,76 @@
+//! `GET /v1/fleet/tokens`: a list of [`Token`]. `POST /v1/fleet/tokens` with [`NewToken`]: [`MadeToken`]. `DELETE
+//! /v1/fleet/tokens/NAME?id=UUID`: `{}`. All of them need the role admin.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What somebody may do; each may do what those before it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Look.
+    Viewer,
+    /// Change what the fleet does.
+    Operator,
+    /// Change what others may do.
+    Admin,
+}
+
+impl Role {
+    /// All of them, the least first.
+    pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Admin];
+
+    /// The role of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.to_string() == name)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        })
+    }
+}
+
+/// A token, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it ends; `None`: never.
+    pub expires: Option<Timestamp>,
+}
+
+/// A token to make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    /// A UUID; sent twice, one token is made.
+    pub id: String,
+    /// Its name: letters, digits, `.`, `_` and `-`; unique.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// When it ends; `None`: never.
+    pub expires: Option<Timestamp>,
+}
+
+/// A token that was made. It is shown this once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeToken {
+    /// What is kept of it.
+    #[serde(flatten)]
+    pub token: Token,
+    /// Its secret.
+    pub secret: String,
+}

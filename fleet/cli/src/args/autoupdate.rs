@@ -1,0 +1,199 @@
+//! `autoupdate`: the words of `tctl autoupdate`, and those of RFD 0169 (ROLLOUTS.md §4).
+
+use clap::{ArgAction, Args, Subcommand};
+
+/// What `autoupdate` does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Autoupdate {
+    /// Steer the rollout to agents
+    #[command(subcommand)]
+    Agents(Agents),
+    /// Versions of tsh and tctl
+    #[command(subcommand)]
+    ClientTools(ClientTools),
+    /// Change cluster_maintenance_config or the wanted version (RFD 0169)
+    Update(Box<FlatUpdate>),
+    /// Remove the update policy from cluster_maintenance_config; its maintenance window stays (RFD 0169)
+    Reset,
+    /// Show the rollout, or one of its groups (RFD 0169)
+    Status(FlatStatus),
+    /// Start a group now, or again after it was halted (RFD 0169)
+    Run(FlatGroup),
+}
+
+/// What `autoupdate agents` does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Agents {
+    /// Show how far each group is, why it waits, and until when
+    Status,
+    /// Show how many agents run which version, by group
+    Report,
+    /// Start groups now, whatever their window and the groups before them say
+    StartUpdate(StartUpdate),
+    /// Call groups done, so that those after them may start
+    MarkDone(Groups),
+    /// Send agents back to the start version
+    Rollback(Rollback),
+    /// Stop: from now on nobody in these groups is told to update, until `run`
+    Halt(GroupsOrAll),
+    /// End a halt with another attempt, or start groups that have not begun
+    Run(GroupsOrAll),
+}
+
+/// Groups.
+#[derive(Debug, Clone, Args)]
+pub struct Groups {
+    /// Names of groups
+    #[arg(value_name = "GROUP")]
+    pub groups: Vec<String>,
+    /// Only say what would happen
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Groups, or all of them.
+#[derive(Debug, Clone, Args)]
+pub struct GroupsOrAll {
+    /// Names of groups
+    #[arg(value_name = "GROUP")]
+    pub groups: Vec<String>,
+    /// Every group, also of rollouts to come
+    #[arg(long, conflicts_with = "groups")]
+    pub all: bool,
+    /// Only say what would happen
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Options of `start-update`.
+#[derive(Debug, Clone, Args)]
+pub struct StartUpdate {
+    /// Names of groups
+    #[arg(value_name = "GROUP")]
+    pub groups: Vec<String>,
+    /// Without canaries, and although a freeze lasts
+    #[arg(long)]
+    pub force: bool,
+    /// Only say what would happen
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Options of `rollback`.
+#[derive(Debug, Clone, Args)]
+pub struct Rollback {
+    /// Names of groups; none: all that have started
+    #[arg(value_name = "GROUP")]
+    pub groups: Vec<String>,
+    /// All at once instead of at the group's pace
+    #[arg(long)]
+    pub at_once: bool,
+    /// Only say what would happen
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// What `autoupdate client-tools` does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ClientTools {
+    /// Show mode and target version
+    Status,
+    /// Let tsh and tctl update themselves
+    Enable,
+    /// Let them stay as they are
+    Disable,
+    /// Set the version that they update to
+    Target {
+        /// The version
+        #[arg(required_unless_present = "clear", conflicts_with = "clear")]
+        version: Option<String>,
+        /// Follow the cluster's version again
+        #[arg(long)]
+        clear: bool,
+    },
+}
+
+/// Options of the flat `autoupdate status`.
+#[derive(Debug, Clone, Args)]
+pub struct FlatStatus {
+    /// Only this group, with its counts of hosts
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+}
+
+/// Options of the flat `autoupdate run`.
+#[derive(Debug, Clone, Args)]
+pub struct FlatGroup {
+    /// The group
+    #[arg(long, value_name = "GROUP")]
+    pub group: String,
+}
+
+/// Schedules that have groups.
+const SCHEDULES: [&str; 2] = ["regular", "critical"];
+
+/// Options of the flat `autoupdate update`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+                  teleport-fleet autoupdate update --set-agent-auto-update=off\n  \
+                  teleport-fleet autoupdate update --schedule regular --group staging --set-start-hour=3\n  \
+                  teleport-fleet autoupdate update --set-agent-version=15.1.1 --critical"
+)]
+pub struct FlatUpdate {
+    /// Whether agents update: on or off
+    #[arg(long, value_name = "ON|OFF", value_parser = on_or_off, action = ArgAction::Set)]
+    pub set_agent_auto_update: Option<bool>,
+    /// The version that agents shall run
+    #[arg(long, value_name = "VERSION")]
+    pub set_agent_version: Option<String>,
+    /// That version is urgent: groups of the critical schedule
+    #[arg(long, requires = "set_agent_version")]
+    pub critical: bool,
+    /// The schedule of --group
+    #[arg(long, value_name = "SCHEDULE", value_parser = SCHEDULES, default_value = "regular")]
+    pub schedule: String,
+    /// The group that the following options change
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+    /// Days on which its hosts may update, comma-separated (Mon,Tue or *)
+    #[arg(long, value_name = "DAYS", value_delimiter = ',', requires = "group")]
+    pub set_days: Option<Vec<String>>,
+    /// Hour in which it may start, 0 to 23
+    #[arg(long, value_name = "HOUR", requires = "group", value_parser = clap::value_parser!(u32).range(0..=23))]
+    pub set_start_hour: Option<u32>,
+    /// How long its hosts may wait by chance, 0 to 60 s
+    #[arg(long, value_name = "SECONDS", requires = "group", value_parser = clap::value_parser!(u32).range(0..=60))]
+    pub set_jitter_seconds: Option<u32>,
+    /// How many of its hosts update at the same time, in percent
+    #[arg(long, value_name = "PERCENT", requires = "group", value_parser = percent)]
+    pub set_max_in_flight: Option<u32>,
+    /// After how long an update has timed out, 30 to 900 s
+    #[arg(long, value_name = "SECONDS", requires = "group", value_parser = clap::value_parser!(u32).range(30..=900))]
+    pub set_timeout_seconds: Option<u32>,
+    /// After how long a host that stopped reporting has failed, 0 (never) to 900 s
+    #[arg(long, value_name = "SECONDS", requires = "group", value_parser = clap::value_parser!(u32).range(0..=900))]
+    pub set_failure_seconds: Option<u32>,
+    /// How many of its hosts may fail before it halts, in percent
+    #[arg(long, value_name = "PERCENT", requires = "group", value_parser = percent)]
+    pub set_max_failed_before_halt: Option<u32>,
+    /// How many of its hosts may time out before it halts, in percent
+    #[arg(long, value_name = "PERCENT", requires = "group", value_parser = percent)]
+    pub set_max_timeout_before_halt: Option<u32>,
+}
+
+/// The words of the RFD, and those of YAML.
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "true" | "yes" => Ok(true),
+        "off" | "false" | "no" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
+}
+
+/// `20` and `20%`.
+fn percent(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|number| *number <= 100).ok_or_else(|| "expected a whole percentage, 0 to 100".to_owned())
+}

@@ -1,0 +1,106 @@
+//! Verbs on hosts, and on what was decided.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+
+/// States of hosts (FLEET.md §3).
+const STATES: [&str; 9] =
+    ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
+
+/// Options of `explain`.
+#[derive(Debug, Clone, Args)]
+pub struct Explain {
+    /// The host's UUID
+    #[arg(long, value_name = "UUID")]
+    pub host: String,
+}
+
+/// Options of `hosts`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  \
+                  teleport-fleet hosts --group prod --failed   # who failed, and with which error\n  \
+                  teleport-fleet hosts --state silent")]
+pub struct HostsFilter {
+    /// Of this group, by which they update; \"\": of none
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+    /// In this state
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(STATES))]
+    pub state: Option<String>,
+    /// On which the present target failed
+    #[arg(long)]
+    pub failed: bool,
+    /// That run this version
+    #[arg(long, value_name = "VERSION")]
+    pub version: Option<String>,
+}
+
+/// Options of `host`.
+#[derive(Debug, Clone, Args)]
+pub struct OneHost {
+    /// The host's UUID
+    #[arg(value_name = "UUID")]
+    pub host: String,
+    /// What to decide of it
+    #[command(subcommand)]
+    pub decision: Option<HostVerb>,
+}
+
+/// What is decided of a host.
+#[derive(Debug, Clone, Subcommand)]
+pub enum HostVerb {
+    /// Do not update it until it is released
+    Hold,
+    /// Update it again
+    Release,
+    /// Put it in a group, whatever it declares
+    Assign {
+        /// The group
+        group: String,
+    },
+    /// Let it belong to the group that it declares again
+    Unassign,
+}
+
+/// Options of `events`.
+#[derive(Debug, Clone, Args)]
+pub struct Events {
+    /// Go on, and show each as it happens
+    #[arg(long)]
+    pub follow: bool,
+    /// Only those behind this number
+    #[arg(long, value_name = "SEQ")]
+    pub after: Option<u64>,
+    /// How many of the newest to begin with
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "after")]
+    pub last: u32,
+}
+
+/// Options of `audit`.
+#[derive(Debug, Clone, Args)]
+pub struct Audit {
+    /// Only those behind this number
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub after: u64,
+    /// What to do instead of showing it
+    #[command(subcommand)]
+    pub verb: Option<AuditVerb>,
+}
+
+/// What `audit` does besides showing.
+#[derive(Debug, Clone, Subcommand)]
+pub enum AuditVerb {
+    /// Check the chain of hashes
+    Verify {
+        /// A hash that was stored elsewhere: it must be in the chain, else the end was cut off
+        #[arg(long, value_name = "HASH")]
+        head: Option<String>,
+    },
+}
+
+/// Options of `approve`.
+#[derive(Debug, Clone, Args)]
+pub struct Approve {
+    /// The group
+    pub group: String,
+}

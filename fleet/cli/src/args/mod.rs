@@ -1,0 +1,173 @@
+//! The clap tree; no logic.
+
+mod autoupdate;
+mod hosts;
+mod resources;
+mod serve;
+mod tokens;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use autoupdate::{
+    Agents, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, Groups, GroupsOrAll, Rollback, StartUpdate,
+};
+pub use hosts::{Approve, Audit, AuditVerb, Events, Explain, HostVerb, HostsFilter, OneHost};
+pub use resources::{Create, Edit, Get, Rm, UpdateFile};
+pub use serve::{Doctor, Enrolment, Lint, Restore, Serve, Simulate};
+pub use tokens::{NewToken, Tokens};
+
+/// Where the server's admin socket is unless something else is said (FLEET.md §1).
+pub const ADMIN_SOCKET: &str = "/run/teleport-fleet/admin.sock";
+/// The server's configuration unless another is named (FLEET.md §1).
+pub const CONFIG: &str = "/etc/teleport-fleet.yaml";
+
+/// The heading under which `--help` lists what every verb takes.
+const GLOBAL: &str = "Global options";
+
+/// Tells every host of a fleet which version to run, and everybody why.
+#[derive(Debug, Clone, Parser)]
+#[command(
+    name = "teleport-fleet",
+    version,
+    about,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+                  teleport-fleet autoupdate agents status      # how far each group is, and why it waits\n  \
+                  teleport-fleet autoupdate agents halt --all  # stop: nobody is told to update until `run`\n  \
+                  teleport-fleet explain --host UUID           # what this host is told now, and why\n  \
+                  teleport-fleet edit autoupdate_config        # change groups, windows and thresholds\n\n\
+                  Exit status: 0 done; 1 failed or refused; 2 wrong usage.\n\
+                  Commands ask the server on this host through its admin socket (as root or as a member of the group\n\
+                  teleport-fleet), or another one with --server and --token-file."
+)]
+pub struct Cli {
+    /// What holds for every verb
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Options of every verb, before or after it.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Global {
+    /// The server's admin socket [default: /run/teleport-fleet/admin.sock]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        env = "TELEPORT_FLEET_ADMIN_SOCKET",
+        hide_env_values = true,
+        help_heading = GLOBAL
+    )]
+    pub admin_socket: Option<PathBuf>,
+    /// Ask the server at this address instead: https://HOST[:PORT], or http:// on this host
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "TELEPORT_FLEET_SERVER",
+        hide_env_values = true,
+        help_heading = GLOBAL
+    )]
+    pub server: Option<String>,
+    /// The file with the token for --server
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "TELEPORT_FLEET_TOKEN_FILE",
+        hide_env_values = true,
+        help_heading = GLOBAL
+    )]
+    pub token_file: Option<PathBuf>,
+    /// Additional CA certificates for --server (PEM file)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "TELEPORT_FLEET_CA_FILE",
+        hide_env_values = true,
+        help_heading = GLOBAL
+    )]
+    pub ca_file: Option<PathBuf>,
+    /// Output format [default: text; yaml for get]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = GLOBAL)]
+    pub format: Option<Format>,
+}
+
+/// Values that explain themselves: with a help of their own, `--help` would give every option a paragraph.
+const NO_HELP: Option<&str> = None;
+
+/// Formats of what goes to standard output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[value(help = NO_HELP)]
+    #[default]
+    Text,
+    /// For programs
+    #[value(help = NO_HELP)]
+    Json,
+    /// For programs and people
+    #[value(help = NO_HELP)]
+    Yaml,
+}
+
+/// The verbs. `serve`, `lint`, `simulate`, `restore` and `doctor` are the server program's own; [`crate::run`] does the others.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Verb {
+    /// Run the server
+    Serve(Box<Serve>),
+    /// Show and steer the rollout, as `tctl autoupdate` does
+    #[command(subcommand)]
+    Autoupdate(Box<Autoupdate>),
+    /// Show resources
+    Get(Get),
+    /// Write resources that are not there yet
+    Create(Create),
+    /// Write resources that are there already
+    Update(UpdateFile),
+    /// Change a resource in an editor
+    Edit(Edit),
+    /// Remove a resource
+    Rm(Rm),
+    /// Check resources without a server: unknown keys, values out of range, groups that can never start
+    Lint(Lint),
+    /// Show what a host is told now, why, and when that changes
+    Explain(Explain),
+    /// Question the rollout engine with a virtual clock: JSON Lines in, one JSON line out for each line that asks or fails
+    Simulate(Simulate),
+    /// List hosts
+    Hosts(HostsFilter),
+    /// Show one host, or decide on it
+    Host(OneHost),
+    /// Show what people and the engine decided, as it happens
+    Events(Events),
+    /// Show the audit log, or check its chain of hashes
+    Audit(Audit),
+    /// Approve a group that waits for it
+    Approve(Approve),
+    /// List, make and remove tokens for --token-file
+    Tokens(Tokens),
+    /// Copy the server's data to a file, while it runs
+    Backup {
+        /// The file, on the server's host; the server writes it, so its user must be able to
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Put a backup in place, while the server is stopped; it then holds every host until `run --all`
+    Restore(Restore),
+    /// Check this installation of the server
+    Doctor(Doctor),
+    /// Print a shell completion script
+    Completion {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+}

@@ -1,0 +1,118 @@
+//! Connections to the server.
+
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::group;
+use super::target::{Address, Target};
+use crate::failure::Failure;
+
+/// A connection of any kind.
+pub(super) enum Stream {
+    Socket(UnixStream),
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Connects within `limit`.
+///
+/// # Errors
+/// Nobody is there, or it is not allowed: said so that the operator knows what to do.
+pub(super) async fn connect(target: &Target, limit: Duration) -> Result<TokioIo<Stream>, Failure> {
+    let connected = match target {
+        Target::Socket(path) => timeout(limit, UnixStream::connect(path)).await.map(|done| done.map(Stream::Socket)),
+        Target::Address(address) => timeout(limit, over_network(address)).await,
+    };
+    let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {} s", limit.as_secs()));
+    match connected.unwrap_or_else(|_| Err(late())) {
+        Ok(stream) => Ok(TokioIo::new(stream)),
+        Err(error) => Err(unreachable(target, &error)),
+    }
+}
+
+async fn over_network(address: &Address) -> io::Result<Stream> {
+    let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+    stream.set_nodelay(true)?;
+    match &address.tls {
+        None => Ok(Stream::Plain(stream)),
+        Some((config, name)) => {
+            let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await?;
+            Ok(Stream::Tls(Box::new(stream)))
+        }
+    }
+}
+
+fn unreachable(target: &Target, error: &io::Error) -> Failure {
+    match target {
+        Target::Socket(path) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let group = group::of(path);
+            let message = format!(
+                "no permission on the admin socket {}: run as root or as a member of the group {group}",
+                path.display()
+            );
+            Failure::new("forbidden", message)
+        }
+        Target::Socket(path) => Failure::new(Failure::UNREACHABLE, no_server(path, error)),
+        Target::Address(_) => Failure::new(Failure::UNREACHABLE, format!("cannot reach {target}: {error}")),
+    }
+}
+
+fn no_server(path: &Path, error: &io::Error) -> String {
+    format!("cannot reach the server at {}: {error}; is teleport-fleet running?", path.display())
+}
+
+/// Hands each call on to whichever connection it is.
+macro_rules! each {
+    ($stream:expr, $call:ident $(, $argument:expr)*) => {
+        match $stream.get_mut() {
+            Stream::Socket(stream) => Pin::new(stream).$call($($argument),*),
+            Stream::Plain(stream) => Pin::new(stream).$call($($argument),*),
+            Stream::Tls(stream) => Pin::new(stream.as_mut()).$call($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        each!(self, poll_read, cx, buffer)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        each!(self, poll_write, cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, poll_flush, cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, poll_shutdown, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_use_the_socket_is_told_which_group_may() {
+        let target = Target::Socket("/run/teleport-fleet-of-a-test/admin.sock".into());
+        let failure = unreachable(&target, &io::ErrorKind::PermissionDenied.into());
+        assert_eq!(failure.code, "forbidden");
+        let message = "no permission on the admin socket /run/teleport-fleet-of-a-test/admin.sock: run as root or as a \
+                       member of the group teleport-fleet";
+        assert_eq!(failure.message, message);
+    }
+}

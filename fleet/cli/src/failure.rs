@@ -1,0 +1,66 @@
+//! What ends a verb with exit status 1: a code for programs, a line for people.
+
+use std::fmt;
+use std::io;
+
+use serde::Deserialize;
+
+/// Why a verb failed: the server's refusal, or what kept it from asking.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Failure {
+    /// A stable code: one of `fleet_api::Code`, a newer server's, or one of the constants here.
+    pub code: String,
+    /// What failed, where, and what to do.
+    pub message: String,
+}
+
+impl Failure {
+    /// The server cannot be reached.
+    pub const UNREACHABLE: &str = "unreachable";
+    /// It did not answer in time, or the connection broke.
+    pub const NO_ANSWER: &str = "no_answer";
+    /// What it answered is no answer of the admin API.
+    pub const BAD_ANSWER: &str = "bad_answer";
+    /// A file or a program on this host.
+    pub const LOCAL: &str = "local";
+    /// Whoever reads the output has read enough: no fault.
+    const CLOSED: &str = "closed";
+
+    /// A failure of this code.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into() }
+    }
+
+    /// A failure of a file or program: `what` says which, as in `cannot read FILE`.
+    pub fn local(what: impl fmt::Display, error: impl fmt::Display) -> Self {
+        Self::new(Self::LOCAL, format!("{what}: {error}"))
+    }
+
+    /// Whether it has this code of the API.
+    pub fn is(&self, code: fleet_api::Code) -> bool {
+        serde_json::to_value(code).is_ok_and(|code| code == self.code.as_str())
+    }
+
+    /// Whether only the reader of the output went away.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.code == Self::CLOSED
+    }
+}
+
+/// From writing to standard output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Self::CLOSED, "");
+        }
+        Self::local("cannot write the output", error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,114 @@
+//! `autoupdate agents …` and `approve`.
+
+use fleet_api::{Act, Acted, Code, Counts};
+use fleet_engine::command::Command;
+use serde_json::{Value, json};
+
+use super::id;
+use crate::args::{Agents, Format};
+use crate::client::{Client, Question};
+use crate::console::Screen;
+use crate::failure::Failure;
+use crate::show::rollout::Rollout;
+use crate::show::{acted, report, status, value};
+
+/// Carries one of its verbs out.
+pub(super) fn run(verb: &Agents, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let (command, is_dry) = match verb {
+        Agents::Status => return show_status(client, screen),
+        Agents::Report => return show_report(client, screen),
+        Agents::StartUpdate(start) => {
+            let groups = named(&start.groups)?;
+            (Command::Start { groups, force: start.force }, start.dry_run)
+        }
+        Agents::MarkDone(done) => (Command::MarkDone { groups: named(&done.groups)? }, done.dry_run),
+        Agents::Rollback(back) => {
+            let all_started = back.groups.is_empty();
+            (Command::Rollback { groups: back.groups.clone(), all_started, at_once: back.at_once }, back.dry_run)
+        }
+        Agents::Halt(halt) => {
+            let groups = named_or_all(&halt.groups, halt.all)?;
+            (Command::Halt { groups, all: halt.all }, halt.dry_run)
+        }
+        Agents::Run(run) => (Command::Run { groups: named_or_all(&run.groups, run.all)?, all: run.all }, run.dry_run),
+    };
+    act(command, is_dry, client, screen)
+}
+
+/// `approve GROUP`.
+pub(super) fn approve(group: &str, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    act(Command::Approve { groups: vec![group.to_owned()] }, false, client, screen)
+}
+
+/// The words of `tctl`.
+fn named(groups: &[String]) -> Result<Vec<String>, Failure> {
+    if groups.is_empty() {
+        return Err(Failure::new("bad_request", "no groups specified"));
+    }
+    Ok(groups.to_vec())
+}
+
+fn named_or_all(groups: &[String], all: bool) -> Result<Vec<String>, Failure> {
+    if groups.is_empty() && !all {
+        return Err(Failure::new("bad_request", "no groups specified: name groups, or give --all"));
+    }
+    Ok(groups.to_vec())
+}
+
+fn act(command: Command, dry_run: bool, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let acted = send(command.clone(), dry_run, client)?;
+    let (format, look) = (screen.format(), screen.look());
+    match format {
+        Format::Text => acted::text(screen.out(), &command, &acted, dry_run, &look),
+        Format::Json | Format::Yaml => {
+            let rollout = acted.rollout.is_object().then(|| Rollout::read(&acted.rollout));
+            let shown = json!({
+                "groups": acted.groups,
+                "dry_run": dry_run,
+                "effects": acted.effects,
+                "rollout": status::value(rollout.as_ref()),
+            });
+            value::write(screen.out(), format, &shown)
+        }
+    }
+}
+
+/// Asks the server to carry `command` out.
+pub(super) fn send(command: Command, dry_run: bool, client: &Client) -> Result<Acted, Failure> {
+    client.ask(&Question::post("/v1/fleet/commands", &Act { id: id(), command, dry_run })?)
+}
+
+/// The rollout; `None`: there is none.
+pub(super) fn rollout(client: &Client) -> Result<Option<Rollout>, Failure> {
+    match client.ask::<Value>(&Question::get("/v1/fleet/rollout")) {
+        Ok(resource) => Ok(Some(Rollout::read(&resource))),
+        Err(failure) if failure.is(Code::NoRollout) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// `status` of either spelling, for programs.
+pub(super) fn write_value(
+    rollout: Option<&Rollout>,
+    format: Format,
+    screen: &mut Screen<'_, '_>,
+) -> Result<(), Failure> {
+    value::write(screen.out(), format, &status::value(rollout))
+}
+
+fn show_status(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let rollout = rollout(client)?;
+    let look = screen.look();
+    match screen.format() {
+        Format::Text => status::text(screen.out(), rollout.as_ref(), &look),
+        format => write_value(rollout.as_ref(), format, screen),
+    }
+}
+
+fn show_report(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let counts: Counts = client.ask(&Question::get("/v1/fleet/counts"))?;
+    match screen.format() {
+        Format::Text => report::text(screen.out(), &counts),
+        format => value::write(screen.out(), format, &report::value(&counts)?),
+    }
+}

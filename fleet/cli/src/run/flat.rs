@@ -1,0 +1,185 @@
+//! `autoupdate` in RFD 0169's words: `update`, `reset`, `status`, `run` (ROLLOUTS.md §4).
+
+use fleet_engine::command::Command;
+use fleet_engine::resource::Kind;
+use yaml::{Node, Value};
+
+use super::{agents, swap};
+use crate::args::{FlatStatus, FlatUpdate, Format};
+use crate::client::Client;
+use crate::console::Screen;
+use crate::failure::Failure;
+use crate::show::{acted, flat};
+
+/// What `update` answers.
+const UPDATED: &str = "Automatic updates configuration has been updated.";
+/// What `reset` answers.
+const RESET: &str = "Automatic updates configuration has been reset to defaults.";
+
+/// The schedule without groups, or whether agents update at all.
+const AUTO_UPDATE: &str = "agent_auto_update";
+/// The groups.
+const GROUPS: &str = "agent_auto_update_groups";
+
+/// `update --set-…`: policy first, so that a version never goes by the old one.
+pub(super) fn update(update: &FlatUpdate, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let settings = settings(update);
+    if update.set_agent_auto_update.is_none() && update.set_agent_version.is_none() && settings.is_empty() {
+        return Err(Failure::new("bad_request", "nothing to set: give at least one --set-… option"));
+    }
+    match update.set_agent_auto_update {
+        Some(is_on) if settings.is_empty() => switch(client, is_on)?,
+        is_on => {
+            if !settings.is_empty() {
+                let group = update.group.as_deref().unwrap_or_default();
+                swap::change(client, Kind::Maintenance, |document| {
+                    if let Some(is_on) = is_on {
+                        set_on(document, is_on)?;
+                    }
+                    set_group(document, &update.schedule, group, &settings)?;
+                    Ok(true)
+                })?;
+            }
+        }
+    }
+    if let Some(version) = &update.set_agent_version {
+        let schedule = if update.critical { "critical" } else { "regular" };
+        swap::change(client, Kind::Version, |document| {
+            document.set(&["spec", "agent_version"], Node::text(version));
+            document.set(&["spec", "agent_version_schedule"], Node::text(schedule));
+            Ok(true)
+        })?;
+    }
+    writeln!(screen.out(), "{UPDATED}")?;
+    Ok(())
+}
+
+/// Keys of a group, and what they are set to.
+fn settings(update: &FlatUpdate) -> Vec<(&'static str, Node)> {
+    let number = |value: Option<u32>| value.map(Node::plain);
+    let percent = |value: Option<u32>| value.map(|value| Node::text(format!("{value}%")));
+    let days = update.set_days.as_ref().map(|days| Node::list(days.iter().map(Node::text).collect()));
+    [
+        ("days", days),
+        ("start_hour", number(update.set_start_hour)),
+        ("jitter_seconds", number(update.set_jitter_seconds)),
+        ("max_in_flight", percent(update.set_max_in_flight)),
+        ("timeout_seconds", number(update.set_timeout_seconds)),
+        ("failure_seconds", number(update.set_failure_seconds)),
+        ("max_failed_before_halt", percent(update.set_max_failed_before_halt)),
+        ("max_timeout_before_halt", percent(update.set_max_timeout_before_halt)),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key, value?)))
+    .collect()
+}
+
+/// Turns updates on or off where the policy that rules says so.
+fn switch(client: &Client, is_on: bool) -> Result<(), Failure> {
+    if swap::only(client, Kind::Maintenance)?.is_none()
+        && let Some(config) = swap::only(client, Kind::Config)?
+        && config.json.pointer("/spec/agents").is_some()
+    {
+        let mode = if is_on { "enabled" } else { "disabled" };
+        swap::change(client, Kind::Config, |document| {
+            document.set(&["spec", "agents", "mode"], Node::text(mode));
+            Ok(true)
+        })?;
+        return Ok(());
+    }
+    swap::change(client, Kind::Maintenance, |document| set_on(document, is_on))?;
+    Ok(())
+}
+
+/// The seed has the key twice: as a boolean, and as the schedule without groups, which means on. Gives whether it changed.
+fn set_on(document: &mut Node, is_on: bool) -> Result<bool, Failure> {
+    let here = document.at(&["spec", AUTO_UPDATE]);
+    match (here.is_some_and(|here| here.pairs().is_some()), is_on) {
+        (true, true) => Ok(false),
+        (true, false) => {
+            let message = "agent_auto_update holds the schedule of hosts without a group, which `off` would remove: stop \
+                           with `teleport-fleet autoupdate agents halt --all`, or change it with `teleport-fleet edit \
+                           cluster_maintenance_config`";
+            Err(Failure::new("conflict", message))
+        }
+        (false, _) => {
+            document.set(&["spec", AUTO_UPDATE], Node::plain(is_on));
+            Ok(true)
+        }
+    }
+}
+
+fn set_group(
+    document: &mut Node,
+    schedule: &str,
+    group: &str,
+    settings: &[(&'static str, Node)],
+) -> Result<(), Failure> {
+    let mut groups = document.at(&["spec", GROUPS, schedule]).cloned().unwrap_or_else(|| Node::list(Vec::new()));
+    let mut names = Vec::new();
+    let mut is_found = false;
+    if let Value::Sequence(items) = &mut groups.value {
+        for item in items {
+            let name = item.get("name").and_then(Node::as_str).unwrap_or_default().to_owned();
+            if name == group {
+                is_found = true;
+                settings.iter().for_each(|(key, value)| item.set(&[key], value.clone()));
+            }
+            names.push(name);
+        }
+    }
+    if !is_found {
+        let has = if names.is_empty() { "no groups".to_owned() } else { names.join(", ") };
+        let message = format!(
+            "there is no group {group:?} in the {schedule} schedule of cluster_maintenance_config: it has {has}"
+        );
+        return Err(Failure::new("not_found", message));
+    }
+    document.set(&["spec", GROUPS, schedule], groups);
+    Ok(())
+}
+
+/// `reset`: the policy goes, the maintenance window stays.
+pub(super) fn reset(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    if swap::only(client, Kind::Maintenance)?.is_some() {
+        swap::change(client, Kind::Maintenance, |document| {
+            let removed = [AUTO_UPDATE, GROUPS, "agents"].map(|key| document.remove(&["spec", key]));
+            Ok(removed.contains(&true))
+        })?;
+    } else if swap::only(client, Kind::Config)?.is_some() {
+        let message = "the policy is in autoupdate_config: change it with `teleport-fleet edit autoupdate_config`, or \
+                       remove it with `teleport-fleet rm autoupdate_config`";
+        return Err(Failure::new("conflict", message));
+    }
+    writeln!(screen.out(), "{RESET}")?;
+    Ok(())
+}
+
+/// `status [--group]`.
+pub(super) fn status(status: &FlatStatus, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let rollout = agents::rollout(client)?;
+    let format = screen.format();
+    if format != Format::Text {
+        return agents::write_value(rollout.as_ref(), format, screen);
+    }
+    let Some(rollout) = rollout else {
+        let look = screen.look();
+        return crate::show::status::text(screen.out(), None, &look);
+    };
+    let Some(name) = &status.group else { return flat::rollout(screen.out(), &rollout) };
+    match rollout.status.groups.iter().find(|group| group.name == *name) {
+        Some(group) => flat::group(screen.out(), group),
+        None => {
+            let names: Vec<&str> = rollout.status.groups.iter().map(|group| group.name.as_str()).collect();
+            let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
+            Err(Failure::new("not_found", message))
+        }
+    }
+}
+
+/// `run --group`.
+pub(super) fn run(group: &str, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    agents::send(Command::Run { groups: vec![group.to_owned()], all: false }, false, client)?;
+    writeln!(screen.out(), "{}", acted::executing(group))?;
+    Ok(())
+}

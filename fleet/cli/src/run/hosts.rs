@@ -1,0 +1,113 @@
+//! `hosts`, `host` and `explain`.
+
+use fleet_api::{Decided, Decision, Explained, Hosts};
+use serde_json::Value;
+
+use super::{id, path};
+use crate::args::{Explain, Format, HostVerb, HostsFilter, OneHost};
+use crate::client::{Client, Question};
+use crate::console::Screen;
+use crate::failure::Failure;
+use crate::show::{explain as shown, hosts as table, value};
+
+/// Where hosts are.
+const HOSTS: &str = "/v1/fleet/hosts";
+/// Hosts of one answer: the most that the server gives (fleet_api::HostsQuery).
+const PAGE: u32 = 1000;
+
+/// `explain --host`.
+pub(super) fn explain(explain: &Explain, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let explained = client.ask(&Question::get(place(&explain.host)))?;
+    let look = screen.look();
+    match screen.format() {
+        Format::Text => shown::text(screen.out(), &explained, &look),
+        format => value::write(screen.out(), format, &explained.answer),
+    }
+}
+
+/// `host UUID [DECISION]`.
+pub(super) fn one(host: &OneHost, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let decision = host.decision.as_ref().map(|verb| match verb {
+        HostVerb::Hold => Decision::Hold,
+        HostVerb::Release => Decision::Release,
+        HostVerb::Assign { group } => Decision::Assign(Some(group.clone())),
+        HostVerb::Unassign => Decision::Assign(None),
+    });
+    let question = match decision {
+        Some(decision) => Question::post(place(&host.host), &Decided { id: id(), decision })?,
+        None => Question::get(place(&host.host)),
+    };
+    let explained: Explained = client.ask(&question)?;
+    let look = screen.look();
+    match screen.format() {
+        Format::Text => shown::detail(screen.out(), &explained, &look),
+        format => value::write(screen.out(), format, &json(&explained)?),
+    }
+}
+
+/// `hosts`: page after page, so that a large fleet need not fit into memory.
+pub(super) fn list(filter: &HostsFilter, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let (format, is_colourful) = (screen.format(), screen.console.is_colourful);
+    let mut table = table::table();
+    let mut after = None;
+    let mut count = 0_u64;
+    loop {
+        let page: Hosts = client.ask(&Question::get(page_of(filter, after)))?;
+        for host in &page.hosts {
+            if format == Format::Text {
+                table::add(&mut table, host);
+            } else {
+                let separator = match (format, count) {
+                    (Format::Json, 0) => "[\n",
+                    (Format::Json, _) => ",\n",
+                    _ => "---\n",
+                };
+                write!(screen.out(), "{separator}{}", written(format, &json(host)?)?)?;
+            }
+            count += 1;
+        }
+        if format == Format::Text {
+            table.write(screen.out(), is_colourful)?;
+        }
+        after = page.hosts.last().map(|host| host.host.clone());
+        if !page.more || after.is_none() {
+            break;
+        }
+    }
+    match (format, count) {
+        (Format::Json, 0) => writeln!(screen.out(), "[]")?,
+        (Format::Json, _) => writeln!(screen.out(), "\n]")?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn page_of(filter: &HostsFilter, after: Option<String>) -> String {
+    let query = [
+        ("group", filter.group.clone()),
+        ("state", filter.state.clone()),
+        ("version", filter.version.clone()),
+        ("failed", filter.failed.then(|| "true".to_owned())),
+        ("after", after),
+        ("limit", Some(PAGE.to_string())),
+    ];
+    path::with_query(HOSTS, query)
+}
+
+fn place(host: &str) -> String {
+    format!("{HOSTS}/{}", path::encoded(host))
+}
+
+/// One of many: without the line's end in JSON, as a comma may follow.
+fn written(format: Format, value: &Value) -> Result<String, Failure> {
+    if format == Format::Json {
+        return value::json(value);
+    }
+    let mut bytes = Vec::new();
+    value::write(&mut bytes, format, value)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn json(value: &impl serde::Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(value).map_err(|error| Failure::local("cannot write JSON", error))
+}

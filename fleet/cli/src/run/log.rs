@@ -1,0 +1,157 @@
+//! `events` and `audit`: what was decided.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use fleet_api::{AuditPage, Entry, Verified};
+
+use super::path;
+use crate::args::{Audit, AuditVerb, Events, Format};
+use crate::client::{Chunks, Client, Question};
+use crate::console::Screen;
+use crate::failure::Failure;
+use crate::show::{entries, text, value};
+
+/// Records of one answer.
+const PAGE: u32 = 1000;
+/// Longest line of an event, bytes: a record holds no more than a name, a reason and its numbers.
+const LONGEST: usize = 1 << 20;
+/// Waits before a connection that broke is made again, as long as no event came between: a server restarts in seconds.
+const AGAIN: [Duration; 5] = [
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
+
+/// `audit`, and `audit verify`.
+pub(super) fn audit(audit: &Audit, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    if let Some(AuditVerb::Verify { head }) = &audit.verb {
+        return verify(head.clone(), client, screen);
+    }
+    pages(audit.after, client, |entry| show(&entry, screen))
+}
+
+/// Hands over every record behind `after`, page after page.
+fn pages(mut after: u64, client: &Client, mut each: impl FnMut(Entry) -> Result<(), Failure>) -> Result<(), Failure> {
+    loop {
+        let query = [("after", Some(after.to_string())), ("limit", Some(PAGE.to_string()))];
+        let page: AuditPage = client.ask(&Question::get(path::with_query("/v1/fleet/audit", query)))?;
+        let Some(last) = page.entries.last().map(|entry| entry.seq) else { return Ok(()) };
+        for entry in page.entries {
+            each(entry)?;
+        }
+        if !page.more || last <= after {
+            return Ok(());
+        }
+        after = last;
+    }
+}
+
+fn verify(head: Option<String>, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let place = path::with_query("/v1/fleet/audit/verify", [("head", head)]);
+    let verified: Verified = client.ask(&Question::get(place))?;
+    if let Some(fault) = &verified.fault {
+        return Err(Failure::new("audit_broken", format!("the audit log was changed: {fault}")));
+    }
+    match screen.format() {
+        Format::Text => writeln!(screen.out(), "{}", entries::whole(&verified))?,
+        format => {
+            let json = serde_json::to_value(&verified).map_err(|error| Failure::local("cannot write JSON", error))?;
+            value::write(screen.out(), format, &json)?;
+        }
+    }
+    Ok(())
+}
+
+/// `events [--follow]`: the past by pages, so that none is left out, then what comes.
+pub(super) fn events(events: &Events, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let mut after = events.after.unwrap_or(0);
+    let most = if events.after.is_some() { usize::MAX } else { usize::try_from(events.last).unwrap_or(usize::MAX) };
+    let mut newest = VecDeque::new();
+    pages(after, client, |entry| {
+        after = entry.seq;
+        newest.push_back(entry);
+        if newest.len() > most {
+            newest.pop_front();
+        }
+        Ok(())
+    })?;
+    for entry in &newest {
+        show(entry, screen)?;
+    }
+    if events.follow { follow(after, client, screen) } else { Ok(()) }
+}
+
+/// Shows what comes behind `after`, also after the server was started again.
+fn follow(mut after: u64, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let mut again = AGAIN.into_iter();
+    loop {
+        screen.out().flush()?;
+        let place = format!("/v1/fleet/events?after={after}&follow=true");
+        let before = after;
+        let ended = client.open(&Question::get(place)).and_then(|chunks| lines(chunks, &mut after, client, screen));
+        if after != before {
+            again = AGAIN.into_iter();
+        }
+        // An answer that was not to end has ended: the server stops, or something between cut it off.
+        let failure = match ended {
+            Ok(()) => Failure::new(Failure::NO_ANSWER, format!("{} ended the events", client.name())),
+            Err(failure) => failure,
+        };
+        let may_pass = [Failure::NO_ANSWER, Failure::UNREACHABLE].contains(&failure.code.as_str());
+        match again.next().filter(|_| may_pass) {
+            Some(wait) => client.wait(wait),
+            None => return Err(failure),
+        }
+    }
+}
+
+/// Shows the lines of an answer as they come; `after` follows the numbers.
+fn lines(chunks: Chunks<'_>, after: &mut u64, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let mut rest: Vec<u8> = Vec::new();
+    for chunk in chunks {
+        let chunk = chunk.map_err(|why| {
+            Failure::new(Failure::NO_ANSWER, format!("the connection to {} broke ({why})", client.name()))
+        })?;
+        rest.extend_from_slice(&chunk);
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            event(&line, after, client, screen)?;
+        }
+        if rest.len() > LONGEST {
+            return Err(misunderstood(client, "a line is too long"));
+        }
+        screen.out().flush()?;
+    }
+    event(&rest, after, client, screen)
+}
+
+/// Empty lines keep a connection alive.
+fn event(line: &[u8], after: &mut u64, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    if line.trim_ascii().is_empty() {
+        return Ok(());
+    }
+    let entry: Entry = serde_json::from_slice(line).map_err(|error| misunderstood(client, &error.to_string()))?;
+    show(&entry, screen)?;
+    *after = entry.seq;
+    Ok(())
+}
+
+fn misunderstood(client: &Client, what: &str) -> Failure {
+    let message = format!("{} does not answer as a teleport-fleet server: {what}", client.name());
+    Failure::new(Failure::BAD_ANSWER, message)
+}
+
+/// A record: a line; in YAML a document.
+fn show(entry: &Entry, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    match screen.format() {
+        Format::Text => writeln!(screen.out(), "{}", text::clean(&entries::line(entry)))?,
+        format => {
+            let json = serde_json::to_value(entry).map_err(|error| Failure::local("cannot write JSON", error))?;
+            value::write_one(screen.out(), format, &json)?;
+        }
+    }
+    Ok(())
+}

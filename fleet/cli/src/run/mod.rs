@@ -1,0 +1,131 @@
+//! Carries verbs out by asking the server.
+
+mod agents;
+mod backup;
+mod edit;
+mod flat;
+mod hosts;
+mod log;
+mod path;
+mod resources;
+mod swap;
+mod tokens;
+mod tools;
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use crate::args::{Autoupdate, Cli, Format, Global, Verb};
+use crate::client::Client;
+use crate::console::{Console, Editor, Screen};
+use crate::failure::Failure;
+use crate::show::{text, value};
+
+/// Exit status of what failed or was refused (FLEET.md §12).
+const FAILED: u8 = 1;
+
+/// Carries `verb` out with this process's input and output; the exit status is `tctl`'s: 0 or 1.
+///
+/// `serve`, `lint`, `simulate`, `restore` and `doctor` are not for it: it refuses them.
+pub fn run(verb: &Verb, global: &Global) -> ExitCode {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_colourful = io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb;
+    let editor = Editor::of_environment();
+    let zone = TimeZone::system();
+    let (input, out, err) = (&mut io::stdin(), &mut io::stdout(), &mut io::stderr());
+    let console = Console { input, out, err, is_colourful, editor, zone };
+    ExitCode::from(run_on(verb, global, console))
+}
+
+/// Carries `verb` out with the input and output of `console`; gives the exit status.
+pub fn run_on(verb: &Verb, global: &Global, mut console: Console<'_>) -> u8 {
+    let mut screen = Screen { console: &mut console, format: global.format };
+    let done = carry_out(verb, global, &mut screen).and_then(|()| Ok(screen.out().flush()?));
+    match done {
+        Ok(()) => 0,
+        // Whoever reads us has read enough.
+        Err(failure) if failure.is_closed() => 0,
+        Err(failure) => report_failure(&failure, global, &mut console),
+    }
+}
+
+/// Writes `error: …` to standard error; where JSON or YAML was asked for, also `{"error":{code,message}}` to standard output,
+/// in place of what it would hold. Gives the exit status.
+pub fn report_failure(failure: &Failure, global: &Global, console: &mut Console<'_>) -> u8 {
+    // There is nobody else to tell when this cannot be written.
+    let _ = writeln!(console.err, "error: {}", text::clean_lines(&failure.message));
+    if let Some(format @ (Format::Json | Format::Yaml)) = global.format {
+        let error = json!({ "error": { "code": failure.code, "message": failure.message } });
+        let _ = value::write(console.out, format, &error);
+        let _ = console.out.flush();
+    }
+    FAILED
+}
+
+fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    if let Verb::Completion { shell } = verb {
+        clap_complete::generate(*shell, &mut Cli::command(), "teleport-fleet", &mut Writer(screen.out()));
+        return Ok(());
+    }
+    let client = || Client::new(global);
+    match verb {
+        Verb::Autoupdate(verb) => autoupdate(verb, &client()?, screen),
+        Verb::Get(get) => resources::get(get, &client()?, screen),
+        Verb::Create(create) => resources::create(create, &client()?, screen),
+        Verb::Update(update) => resources::update(update, &client()?, screen),
+        Verb::Edit(edit) => edit::edit(edit, &client()?, screen),
+        Verb::Rm(rm) => resources::remove(rm, &client()?, screen),
+        Verb::Explain(explain) => hosts::explain(explain, &client()?, screen),
+        Verb::Hosts(filter) => hosts::list(filter, &client()?, screen),
+        Verb::Host(host) => hosts::one(host, &client()?, screen),
+        Verb::Events(events) => log::events(events, &client()?, screen),
+        Verb::Audit(audit) => log::audit(audit, &client()?, screen),
+        Verb::Approve(approve) => agents::approve(&approve.group, &client()?, screen),
+        Verb::Tokens(tokens) => tokens::run(tokens, &client()?, screen),
+        Verb::Backup { file } => backup::backup(file, &client()?, screen),
+        Verb::Serve(_)
+        | Verb::Lint(_)
+        | Verb::Simulate(_)
+        | Verb::Restore(_)
+        | Verb::Doctor(_)
+        | Verb::Completion { .. } => Err(Failure::new("bad_request", "the server program carries this out itself")),
+    }
+}
+
+fn autoupdate(verb: &Autoupdate, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    match verb {
+        Autoupdate::Agents(verb) => agents::run(verb, client, screen),
+        Autoupdate::ClientTools(verb) => tools::run(verb, client, screen),
+        Autoupdate::Update(update) => flat::update(update, client, screen),
+        Autoupdate::Reset => flat::reset(client, screen),
+        Autoupdate::Status(status) => flat::status(status, client, screen),
+        Autoupdate::Run(run) => flat::run(&run.group, client, screen),
+    }
+}
+
+/// A fresh id: a change that is sent twice with it is made once.
+fn id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+/// What takes a writer by value.
+struct Writer<'a>(&'a mut dyn io::Write);
+
+impl io::Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // What renders completions panics on an error; a reader that is gone is none.
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

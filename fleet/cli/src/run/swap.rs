@@ -1,0 +1,100 @@
+//! Changes a resource as it is: read, changed, written with the revision that was read (FLEET.md §2).
+
+use fleet_api::{Code, How, Kept, Write, Written};
+use fleet_engine::resource::Kind;
+use yaml::Node;
+
+use super::{id, path};
+use crate::client::{Client, Question};
+use crate::failure::Failure;
+
+/// How often a change is tried where somebody else writes in between, as `tctl` does (ROLLOUTS.md §4).
+const TRIES: usize = 3;
+
+/// Where resources are.
+pub(super) const RESOURCES: &str = "/v1/fleet/resources";
+
+/// The resources of a kind, or the one of that name.
+///
+/// # Errors
+/// The server's refusals; where a name is given, that there is none.
+pub(super) fn read(client: &Client, kind: &str, name: Option<&str>) -> Result<Vec<Kept>, Failure> {
+    let mut place = format!("{RESOURCES}/{}", path::encoded(kind));
+    if let Some(name) = name {
+        place.push_str(&format!("/{}", path::encoded(name)));
+    }
+    client.ask(&Question::get(place))
+}
+
+/// The only resource of `kind`; `None`: it was not written.
+///
+/// # Errors
+/// The server's refusals.
+pub(super) fn only(client: &Client, kind: Kind) -> Result<Option<Kept>, Failure> {
+    match read(client, kind.as_str(), None) {
+        Ok(kept) => Ok(kept.into_iter().next()),
+        Err(failure) if failure.is(Code::NotFound) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Its document with the revision in it: what is written back is refused where somebody wrote in between.
+///
+/// # Errors
+/// The server gave no YAML.
+pub(super) fn document(kept: &Kept) -> Result<Node, Failure> {
+    let mut document = Node::parse(&kept.yaml).map_err(|fault| {
+        Failure::new(Failure::BAD_ANSWER, format!("the server's {}/{} is no YAML: {fault}", kept.kind, kept.name))
+    })?;
+    // What the server makes itself has none.
+    if !kept.revision.is_empty() {
+        document.set(&["metadata", "revision"], Node::text(&kept.revision));
+    }
+    Ok(document)
+}
+
+/// Writes `text`.
+///
+/// # Errors
+/// The server's refusals.
+pub(super) fn write(client: &Client, text: String, how: How, dry_run: bool) -> Result<Written, Failure> {
+    client.ask(&Question::post(RESOURCES, &Write { id: id(), text, how, dry_run })?)
+}
+
+/// Changes the only resource of `kind`, which is made where it is not there; `change` says whether there is anything to write.
+///
+/// # Errors
+/// Those of `change`, and the server's refusals.
+pub(super) fn change(
+    client: &Client,
+    kind: Kind,
+    change: impl Fn(&mut Node) -> Result<bool, Failure>,
+) -> Result<Option<Written>, Failure> {
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        let kept = only(client, kind)?;
+        let (mut text, how) = match &kept {
+            Some(kept) => (document(kept)?, How::Update),
+            None => (fresh(kind), How::Create),
+        };
+        if !change(&mut text)? {
+            return Ok(None);
+        }
+        match write(client, text.emit(), how, false) {
+            Err(failure) if tries > 0 && (failure.is(Code::StaleRevision) || failure.is(Code::AlreadyExists)) => {}
+            written => return written.map(Some),
+        }
+    }
+}
+
+/// A document that says nothing yet.
+fn fresh(kind: Kind) -> Node {
+    let name = kind.only_name().unwrap_or_default();
+    Node::mapping([
+        ("kind", Some(Node::text(kind.as_str()))),
+        ("version", Some(Node::text("v1"))),
+        ("metadata", Some(Node::mapping([("name", Some(Node::text(name)))]))),
+        ("spec", Some(Node::mapping([]))),
+    ])
+}

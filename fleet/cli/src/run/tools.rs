@@ -1,0 +1,72 @@
+//! `autoupdate client-tools …` (ROLLOUTS.md §4).
+
+use fleet_engine::resource::Kind;
+use serde_json::{Value, json};
+use yaml::Node;
+
+use super::swap;
+use crate::args::{ClientTools, Format};
+use crate::client::Client;
+use crate::console::Screen;
+use crate::failure::Failure;
+use crate::show::{text, value};
+
+/// Where an `autoupdate_config` says whether client tools update.
+const MODE: [&str; 3] = ["spec", "tools", "mode"];
+/// Where an `autoupdate_version` says to which version.
+const VERSION: [&str; 3] = ["spec", "tools", "target_version"];
+
+/// Carries one of its verbs out.
+pub(super) fn run(verb: &ClientTools, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let sentence = match verb {
+        ClientTools::Status => return status(client, screen),
+        ClientTools::Enable => set_mode(client, "enabled")?,
+        ClientTools::Disable => set_mode(client, "disabled")?,
+        ClientTools::Target { version: Some(version), .. } => {
+            set(client, Kind::Version, &VERSION, version)?;
+            "client tools auto update target version has been set"
+        }
+        ClientTools::Target { version: None, .. } => {
+            // What is not there is clear already.
+            if swap::only(client, Kind::Version)?.is_some() {
+                swap::change(client, Kind::Version, |document| Ok(document.remove(&VERSION)))?;
+            }
+            "client tools auto update target version has been cleared"
+        }
+    };
+    writeln!(screen.out(), "{sentence}")?;
+    Ok(())
+}
+
+fn set_mode(client: &Client, mode: &str) -> Result<&'static str, Failure> {
+    set(client, Kind::Config, &MODE, mode)?;
+    Ok("client tools auto update mode has been changed")
+}
+
+fn set(client: &Client, kind: Kind, path: &[&str], to: &str) -> Result<(), Failure> {
+    swap::change(client, kind, |document| {
+        document.set(path, Node::text(to));
+        Ok(true)
+    })?;
+    Ok(())
+}
+
+fn status(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let of = |kind, pointer: &str| -> Result<Option<String>, Failure> {
+        let kept = swap::only(client, kind)?;
+        let value = kept.as_ref().and_then(|kept| kept.json.pointer(pointer));
+        Ok(value.and_then(Value::as_str).map(str::to_owned))
+    };
+    let mode = of(Kind::Config, "/spec/tools/mode")?.unwrap_or_else(|| "disabled".to_owned());
+    let version = of(Kind::Version, "/spec/tools/target_version")?;
+    match screen.format() {
+        Format::Text => {
+            writeln!(screen.out(), "mode: {}", text::clean(&mode))?;
+            if let Some(version) = version {
+                writeln!(screen.out(), "target_version: {}", text::clean(&version))?;
+            }
+            Ok(())
+        }
+        format => value::write(screen.out(), format, &json!({ "mode": mode, "target_version": version })),
+    }
+}

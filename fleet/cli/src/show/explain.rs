@@ -1,0 +1,85 @@
+//! What a host is told now, and why; and all that is known of it.
+
+use std::io::Write;
+
+use fleet_api::{Explained, Host};
+use serde_json::Value;
+
+use super::reason::{Reason, Subject};
+use super::text::{clean, time, time_to_come};
+use crate::console::Look;
+use crate::failure::Failure;
+
+/// The answer to the host, and its reason.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn text(out: &mut dyn Write, explained: &Explained, look: &Look) -> Result<(), Failure> {
+    let answer = &explained.answer;
+    let of = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
+    let group = of("group");
+    writeln!(out, "Host: {}", clean(of("host")))?;
+    writeln!(out, "Group: {}", or_none(group))?;
+    writeln!(out, "State: {}", or_none(of("state")))?;
+    let updates = answer.get("update").and_then(Value::as_bool).unwrap_or_default();
+    let version = or_none(of("version"));
+    writeln!(out, "Told: {}", if updates { format!("update to {version}") } else { format!("no update ({version})") })?;
+    let mut reason = Reason::read(answer.get("why").unwrap_or(&Value::Null));
+    reason.until = None;
+    writeln!(out, "Why: {}", reason.line(Subject::Host { id: of("host"), group }, &look.zone))?;
+    let until = match of("until") {
+        "" => "no time is known".to_owned(),
+        until => format!("{} at the earliest", time_to_come(until, &look.zone)),
+    };
+    writeln!(out, "Until: {until}")?;
+    if explained.known.is_none() {
+        writeln!(out, "Known: no, this host was never heard of")?;
+    }
+    Ok(())
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { "(none)".to_owned() } else { clean(text).into_owned() }
+}
+
+/// All that is known of the host, with the answer to it.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Look) -> Result<(), Failure> {
+    text(out, explained, look)?;
+    let Some(host) = &explained.known else { return Ok(()) };
+    writeln!(out)?;
+    writeln!(out, "Runs: {}", if host.version.is_empty() { "(it does not say)".into() } else { clean(&host.version) })?;
+    writeln!(out, "Update id: {}", or_none(&host.update_id))?;
+    writeln!(out, "Declares group: {}", or_none(&host.declared_group))?;
+    if !host.assigned_group.is_empty() {
+        writeln!(out, "Assigned to group: {}", clean(&host.assigned_group))?;
+    }
+    let labels: Vec<String> =
+        host.labels.iter().map(|(name, value)| format!("{}={}", clean(name), clean(value))).collect();
+    writeln!(out, "Labels: {}", or_none(&labels.join(", ")))?;
+    let flags = flags(host);
+    if !flags.is_empty() {
+        writeln!(out, "Set: {}", flags.join(", "))?;
+    }
+    writeln!(out, "Last seen: {} UTC", time(host.last_seen))?;
+    writeln!(out, "Last change: {}", last_change(host))?;
+    Ok(())
+}
+
+/// What keeps a host from updating, by a word each.
+fn flags(host: &Host) -> Vec<&'static str> {
+    let all = [(host.held, "held"), (host.pinned, "pinned"), (host.disabled, "disabled")];
+    all.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word).collect()
+}
+
+/// `failed, to 1.2.4 (health_failed)`.
+fn last_change(host: &Host) -> String {
+    if host.last_outcome.is_empty() {
+        return "(none is known)".to_owned();
+    }
+    let to = if host.last_target.is_empty() { String::new() } else { format!(", to {}", clean(&host.last_target)) };
+    let code = if host.error_code.is_empty() { String::new() } else { format!(" ({})", clean(&host.error_code)) };
+    format!("{}{to}{code}", clean(&host.last_outcome))
+}

@@ -1,0 +1,35 @@
+//! A table of hosts.
+
+use fleet_api::Host;
+
+use super::table::{Cell, Paint, Table};
+use super::text::time;
+
+/// An empty table of hosts.
+pub(crate) fn table() -> Table {
+    Table::new(["Host", "Group", "Version", "State", "Last Seen", "Last Change"])
+}
+
+/// One more host.
+pub(crate) fn add(table: &mut Table, host: &Host) {
+    let change = [&host.last_outcome, &host.last_target, &host.error_code];
+    let change: Vec<&str> = change.into_iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+    let state = if host.held { format!("{} (held)", host.state) } else { host.state.clone() };
+    table.row(vec![
+        Cell::new(&host.host),
+        Cell::new(&host.group),
+        Cell::new(&host.version),
+        Cell::painted(&state, paint(&host.state)),
+        Cell::new(&time(host.last_seen)),
+        Cell::new(&change.join(" ")),
+    ]);
+}
+
+fn paint(state: &str) -> Paint {
+    match state {
+        "updated" => Paint::Green,
+        "told" => Paint::Yellow,
+        "failed" | "timed_out" => Paint::Red,
+        _ => Paint::None,
+    }
+}

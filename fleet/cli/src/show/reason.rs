@@ -1,0 +1,376 @@
+//! Why a group or a host waits, as sentences: what keeps it with its numbers, since when, until when, and the one command that
+//! would change it (FLEET.md §6). The codes are `fleet_engine::reason`'s.
+
+use fleet_engine::reason::{HaltRule, Why};
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use super::rollout::Rollout;
+use super::text::{self, clean, hosts, shell};
+
+/// A reason as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reason {
+    pub(crate) code: Code,
+    /// RFC 3339.
+    since: Option<String>,
+    /// RFC 3339.
+    pub(crate) until: Option<String>,
+}
+
+/// What keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// This program knows it.
+    Known(Why),
+    /// Only a newer server does.
+    Unknown(String),
+}
+
+/// Of what a reason speaks: a group, or a host of that group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    /// A group of the rollout.
+    Group { name: &'a str, rollout: &'a Rollout },
+    /// A host; its group may be empty.
+    Host { id: &'a str, group: &'a str },
+}
+
+impl Reason {
+    /// Reads a `why` object, `until` in it.
+    pub(crate) fn read(why: &Value) -> Self {
+        let text = |key: &str| why.get(key).and_then(Value::as_str).map(str::to_owned);
+        let code = match serde_json::from_value(why.clone()) {
+            Ok(why) => Code::Known(why),
+            Err(_) => Code::Unknown(text("code").unwrap_or_default()),
+        };
+        Self { code, since: text("since"), until: text("until") }
+    }
+
+    /// Nothing is left to wait for.
+    pub(crate) fn is_moving(&self) -> bool {
+        match &self.code {
+            Code::Known(why) => matches!(why, Why::Done | Why::LetGo | Why::Updated),
+            Code::Unknown(code) => code.is_empty(),
+        }
+    }
+
+    /// The group for which it waits.
+    pub(crate) fn waits_for(&self) -> Option<&str> {
+        match &self.code {
+            Code::Known(Why::PreviousGroupsNotDone { group } | Why::WaitHours { group } | Why::SoakHours { group }) => {
+                Some(group)
+            }
+            _ => None,
+        }
+    }
+
+    /// What keeps it, with its numbers.
+    pub(crate) fn sentence(&self) -> String {
+        match &self.code {
+            Code::Known(why) => sentence(why),
+            Code::Unknown(code) => format!("{} (this program is older than the server)", clean(code)),
+        }
+    }
+
+    /// The whole line: what, since when, until when, and the command.
+    pub(crate) fn line(&self, subject: Subject<'_>, zone: &TimeZone) -> String {
+        let mut line = self.sentence();
+        if let Some(since) = &self.since {
+            line.push_str(&format!(", since {} UTC", text::time_of(since)));
+        }
+        if let Some(until) = &self.until {
+            line.push_str(&format!("; until {} at the earliest", text::time_to_come(until, zone)));
+        }
+        if let Some(advice) = self.advice(subject) {
+            line.push_str(&format!("; {advice}"));
+        }
+        line
+    }
+
+    /// The one command that would change it.
+    pub(crate) fn advice(&self, subject: Subject<'_>) -> Option<String> {
+        let Code::Known(why) = &self.code else { return None };
+        match subject {
+            Subject::Group { name, rollout } => of_group(why, name, rollout),
+            Subject::Host { id, group } => of_host(why, id, group),
+        }
+    }
+}
+
+fn sentence(why: &Why) -> String {
+    match why {
+        Why::NoRollout => "there is no rollout".to_owned(),
+        Why::Disabled => "the mode is disabled: nobody is told to update".to_owned(),
+        Why::Suspended => "the mode is suspended: nothing starts and nobody is told to update".to_owned(),
+        Why::StoreUnavailable => "the server does not reach its store, and lets nobody go until it does".to_owned(),
+        Why::RolledBack => "rolled back: its hosts are sent to the start version".to_owned(),
+        Why::Done => "done".to_owned(),
+        Why::Empty => "nobody is in the group: it is done an hour after its start".to_owned(),
+        Why::Halted { rule, count, of, error } => halted(*rule, *count, *of, error.as_deref()),
+        Why::Shrunk { present, initial } => {
+            format!("only {present} of {initial} hosts that were there at its start are left: it waits for 90 %")
+        }
+        Why::NoReports { hosts: count } => {
+            let verb = if *count == 1 { "asks" } else { "ask" };
+            format!("{} {verb} and none reports: who is updated cannot be counted", hosts(*count))
+        }
+        Why::UpdateInProgress { updated, of } => format!("{updated} of {} updated", hosts(*of)),
+        _ => gate(why).or_else(|| pace(why)).unwrap_or_else(|| of_a_host(why)),
+    }
+}
+
+/// What keeps a group from starting.
+fn gate(why: &Why) -> Option<String> {
+    Some(match why {
+        Why::OutsideWindow => "its window is closed".to_owned(),
+        Why::RolloutChangedDuringWindow => {
+            "the rollout began while its window was open: it waits for the next one".to_owned()
+        }
+        Why::PreviousGroupsNotDone { group } => format!("group {} is not done", clean(group)),
+        Why::WaitHours { group } => {
+            format!("its wait_hours since the start of group {} are not over", clean(group))
+        }
+        Why::SoakHours { group } => format!("its soak_hours since group {} was done are not over", clean(group)),
+        Why::Blackout { reason } if reason.is_empty() => "a freeze period lasts".to_owned(),
+        Why::Blackout { reason } => format!("a freeze period lasts ({})", clean(reason)),
+        Why::Approval { role } => format!("nobody with the role {} has approved it", clean(role)),
+        Why::Gate { answer: None } => "its external check has not answered".to_owned(),
+        Why::Gate { answer: Some(answer) } => format!("its external check says {}", clean(answer)),
+        _ => return None,
+    })
+}
+
+/// What keeps the hosts of a group that has started.
+fn pace(why: &Why) -> Option<String> {
+    Some(match why {
+        Why::WaitingForCanaries { done, wanted } => {
+            format!("{done} of {wanted} canaries updated")
+        }
+        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: nobody is let go".to_owned(),
+        Why::MaxInFlight { in_flight, cap } => {
+            format!("{} in flight, and max_in_flight allows {cap} at the same time", hosts(*in_flight))
+        }
+        Why::Rate { granted, allowed } => {
+            format!("{} let go in this hour, and its rate allows {allowed}", hosts(*granted))
+        }
+        _ => return None,
+    })
+}
+
+fn of_a_host(why: &Why) -> String {
+    match why {
+        Why::LetGo => "its turn has come".to_owned(),
+        Why::Updated => "it runs the target".to_owned(),
+        Why::NotYet => "its turn has not come".to_owned(),
+        Why::NextPass => "it came after this pass through its group began: it is in the next one".to_owned(),
+        Why::Pinned => "its updater is pinned to a version".to_owned(),
+        Why::HostDisabled => "its updater is disabled".to_owned(),
+        Why::Held => "an operator holds it".to_owned(),
+        Why::FailedHere { error: None } => "this version failed here".to_owned(),
+        Why::FailedHere { error: Some(error) } => format!("this version failed here ({})", clean(error)),
+        Why::TimedOut => "its update took too long".to_owned(),
+        Why::Unassigned => "it belongs to no group".to_owned(),
+        // Each code has its sentence; a test goes through all of them.
+        _ => String::new(),
+    }
+}
+
+fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>) -> String {
+    let many = format!("{count} of {}", hosts(of));
+    let what = match rule {
+        HaltRule::FailedThreshold => format!("{many} failed, more than allowed"),
+        HaltRule::TimeoutThreshold => format!("{many} timed out, more than allowed"),
+        HaltRule::CanaryFailed => format!("{many} failed, a canary among them"),
+        HaltRule::SoakFailed => format!("{many} failed after the group was done"),
+        HaltRule::GateStopped => "its external check said stop".to_owned(),
+        HaltRule::ManualHalt => "by an operator".to_owned(),
+    };
+    let error = error.map(|error| format!("; most often: {}", clean(error))).unwrap_or_default();
+    format!("halted ({}): {what}{error}", rule.name())
+}
+
+fn of_group(why: &Why, name: &str, rollout: &Rollout) -> Option<String> {
+    let name = shell(name);
+    let kind = rollout.policy_kind();
+    let start = |options: &str| {
+        if rollout.is_time_based() {
+            return "no command starts a time-based group before its time".to_owned();
+        }
+        format!("to start it now: teleport-fleet autoupdate agents start-update {name}{options}")
+    };
+    Some(match why {
+        Why::Disabled | Why::Suspended if kind == "cluster_maintenance_config" => {
+            "to go on: teleport-fleet autoupdate update --set-agent-auto-update=on".to_owned()
+        }
+        Why::Disabled | Why::Suspended => {
+            format!("to go on, write mode enabled in it and in autoupdate_version: teleport-fleet edit {kind}")
+        }
+        Why::OutsideWindow
+        | Why::RolloutChangedDuringWindow
+        | Why::PreviousGroupsNotDone { .. }
+        | Why::WaitHours { .. }
+        | Why::SoakHours { .. }
+        | Why::Gate { .. }
+        | Why::RolledBack => start(""),
+        Why::Blackout { .. } => start(" --force"),
+        Why::WaitingForCanaries { .. } => {
+            format!("to go on without them: teleport-fleet autoupdate agents start-update {name} --force")
+        }
+        Why::Approval { .. } => format!("to approve it: teleport-fleet approve {name}"),
+        Why::Halted { .. } | Why::Held => {
+            format!("to try again: teleport-fleet autoupdate agents run {name}")
+        }
+        Why::Empty | Why::NoReports { .. } | Why::Shrunk { .. } | Why::UpdateInProgress { .. }
+            if !rollout.is_time_based() =>
+        {
+            format!("to call it done: teleport-fleet autoupdate agents mark-done {name}")
+        }
+        Why::MaxInFlight { .. } | Why::Rate { .. } => format!("to change the pace: teleport-fleet edit {kind}"),
+        _ => return None,
+    })
+}
+
+fn of_host(why: &Why, id: &str, group: &str) -> Option<String> {
+    let (id, group) = (shell(id), shell(group));
+    Some(match why {
+        Why::Held => format!("to let it update: teleport-fleet host {id} release"),
+        Why::Unassigned => format!("to put it in a group: teleport-fleet host {id} assign GROUP"),
+        Why::Pinned => "to let it update, on the host: teleport-update unpin".to_owned(),
+        Why::HostDisabled => "to let it update, on the host: teleport-update enable".to_owned(),
+        Why::FailedHere { .. } | Why::TimedOut => "to try again, on the host: teleport-update update --now".to_owned(),
+        Why::Halted { .. } => format!("to try again: teleport-fleet autoupdate agents run {group}"),
+        Why::Approval { .. } => format!("to approve its group: teleport-fleet approve {group}"),
+        Why::NoRollout => "to begin one: teleport-fleet edit autoupdate_version".to_owned(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn v2() -> Rollout {
+        Rollout::read(&json!({ "spec": { "strategy": "halt-on-error" } }))
+    }
+
+    fn line(why: Value) -> String {
+        let rollout = v2();
+        Reason::read(&why).line(Subject::Group { name: "prod", rollout: &rollout }, &TimeZone::UTC)
+    }
+
+    /// One of each code, as the engine writes them.
+    fn every() -> Vec<Why> {
+        let group = || "staging".to_owned();
+        let rules = [
+            HaltRule::FailedThreshold,
+            HaltRule::TimeoutThreshold,
+            HaltRule::CanaryFailed,
+            HaltRule::SoakFailed,
+            HaltRule::GateStopped,
+            HaltRule::ManualHalt,
+        ];
+        let halts = rules.map(|rule| Why::Halted { rule, count: 3, of: 40, error: Some("health_failed".to_owned()) });
+        let mut all = vec![
+            Why::NoRollout,
+            Why::Disabled,
+            Why::Suspended,
+            Why::OutsideWindow,
+            Why::RolloutChangedDuringWindow,
+            Why::PreviousGroupsNotDone { group: group() },
+            Why::WaitHours { group: group() },
+            Why::SoakHours { group: group() },
+            Why::Blackout { reason: "year end".to_owned() },
+            Why::Blackout { reason: String::new() },
+            Why::Approval { role: "sre".to_owned() },
+            Why::Gate { answer: None },
+            Why::Gate { answer: Some("wait".to_owned()) },
+            Why::WaitingForCanaries { done: 1, wanted: 2 },
+            Why::MaxInFlight { in_flight: 5, cap: 5 },
+            Why::MaxInFlight { in_flight: 0, cap: 0 },
+            Why::Rate { granted: 50, allowed: 50 },
+            Why::UpdateInProgress { updated: 12, of: 14 },
+            Why::NoReports { hosts: 7 },
+            Why::Empty,
+            Why::Shrunk { present: 3, initial: 10 },
+            Why::RolledBack,
+            Why::Done,
+            Why::LetGo,
+            Why::Updated,
+            Why::NotYet,
+            Why::NextPass,
+            Why::Pinned,
+            Why::HostDisabled,
+            Why::Held,
+            Why::FailedHere { error: None },
+            Why::FailedHere { error: Some("health_failed".to_owned()) },
+            Why::TimedOut,
+            Why::Unassigned,
+            Why::StoreUnavailable,
+        ];
+        all.extend(halts);
+        all
+    }
+
+    #[test]
+    fn every_code_is_known_has_a_sentence_of_its_own_and_names_its_numbers() {
+        let mut seen = std::collections::BTreeSet::new();
+        for why in every() {
+            let json = serde_json::to_value(&why).unwrap();
+            let reason = Reason::read(&json);
+            assert_eq!(reason.code, Code::Known(why.clone()));
+            let sentence = reason.sentence();
+            assert!(!sentence.is_empty(), "{json}");
+            for value in json.as_object().unwrap().values().filter(|value| value.is_u64()) {
+                let is_said = sentence.contains(&value.to_string());
+                let is_of_the_operator = sentence.contains("by an operator") || sentence.contains("said stop");
+                assert!(is_said || is_of_the_operator, "{json}: {sentence}");
+            }
+            assert!(seen.insert(sentence), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_line_says_why_since_when_until_when_and_what_to_do() {
+        let why = json!({
+            "code": "previous_groups_not_done", "group": "staging", "since": "2025-01-15T02:00:00Z",
+            "until": "2025-01-16T02:00:00Z", "who": "hosts",
+        });
+        assert_eq!(
+            line(why),
+            "group staging is not done, since 2025-01-15 02:00:00 UTC; until 2025-01-16 02:00:00 UTC at the earliest; \
+             to start it now: teleport-fleet autoupdate agents start-update prod"
+        );
+    }
+
+    #[test]
+    fn a_halt_names_rule_counts_error_and_the_way_on() {
+        let why = json!({
+            "code": "halted", "rule": "failed_threshold", "count": 3, "of": 40, "error": "health_failed",
+            "since": "2025-01-15T02:00:00Z", "until": null, "who": "operator",
+        });
+        assert_eq!(
+            line(why),
+            "halted (failed_threshold): 3 of 40 hosts failed, more than allowed; most often: health_failed, since \
+             2025-01-15 02:00:00 UTC; to try again: teleport-fleet autoupdate agents run prod"
+        );
+    }
+
+    #[test]
+    fn a_newer_server_is_told_by_its_code() {
+        let why = json!({ "code": "moon_phase", "phase": "full", "since": "2025-01-15T02:00:00Z" });
+        assert_eq!(line(why), "moon_phase (this program is older than the server), since 2025-01-15 02:00:00 UTC");
+    }
+
+    #[test]
+    fn no_command_is_proposed_that_a_time_based_group_refuses() {
+        let rollout = Rollout::read(&json!({ "spec": { "strategy": "time-based" } }));
+        for why in every() {
+            let advice = of_group(&why, "prod", &rollout).unwrap_or_default();
+            let is_refused = advice.contains("mark-done") || advice.contains("start-update");
+            assert!(!is_refused || matches!(why, Why::WaitingForCanaries { .. }), "{advice}");
+        }
+    }
+}

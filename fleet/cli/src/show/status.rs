@@ -1,0 +1,158 @@
+//! `autoupdate agents status` (ROLLOUTS.md §4), and below its table ours: why each group that does not move waits.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::reason::Subject;
+use super::rollout::{Group, Rollout};
+use super::table::{Cell, Paint, Table};
+use super::text::{clean, time_of};
+use crate::console::Look;
+use crate::failure::Failure;
+
+/// What there is where no rollout is.
+const NONE: &str = "No active agent rollout (autoupdate_agent_rollout).";
+
+/// As text; `None`: there is no rollout.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, look: &Look) -> Result<(), Failure> {
+    let Some(rollout) = rollout else {
+        writeln!(out, "{NONE}")?;
+        return Ok(());
+    };
+    let spec = &rollout.spec;
+    writeln!(out, "Agent autoupdate mode: {}", clean(&spec.autoupdate_mode))?;
+    if let Some(time) = &rollout.status.start_time {
+        writeln!(out, "Rollout creation date: {}", time_of(time))?;
+    }
+    writeln!(out, "Start version: {}", clean(&spec.start_version))?;
+    writeln!(out, "Target version: {}", clean(&spec.target_version))?;
+    if let Some(state) = &rollout.status.state {
+        writeln!(out, "Rollout state: {}", clean(&state_word(state)))?;
+    }
+    if rollout.is_immediate() {
+        writeln!(out, "Schedule is immediate. Every group immediately updates to the target version.")?;
+        return Ok(());
+    }
+    writeln!(out, "Strategy: {}\n", clean(&spec.strategy))?;
+    groups(rollout).write(out, look.is_colourful)?;
+    waiting(out, rollout, look)
+}
+
+fn groups(rollout: &Rollout) -> Table {
+    let groups = &rollout.status.groups;
+    let has_counts = groups.iter().any(|group| group.present_count != 0);
+    let mut titles = vec!["Group Name", "State", "Start Time", "State Reason"];
+    if has_counts {
+        titles.extend(["Agent Count", "Up-to-date"]);
+    }
+    let mut table = Table::new(titles);
+    for (index, group) in groups.iter().enumerate() {
+        let suffix = if has_counts && rollout.is_catch_all(index) { " (catch-all)" } else { "" };
+        let start = group.start_time.as_deref().map(time_of).unwrap_or_default();
+        let mut row = vec![
+            Cell::new(&format!("{}{suffix}", group.name)),
+            Cell::painted(&state(group), paint(&group.state)),
+            Cell::new(&start),
+            Cell::new(&group.last_update_reason),
+        ];
+        if has_counts {
+            row.extend([Cell::from(group.present_count), Cell::from(group.up_to_date_count)]);
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// `Canary (2/5)`: two of five are on the target.
+fn state(group: &Group) -> String {
+    let word = state_word(&group.state);
+    if group.state == "canary" {
+        return format!("{word} ({}/{})", group.canary_success_count(), group.canary_count);
+    }
+    word
+}
+
+fn state_word(state: &str) -> String {
+    let mut chars = state.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => "Unknown".to_owned(),
+    }
+}
+
+fn paint(state: &str) -> Paint {
+    match state {
+        "done" => Paint::Green,
+        "canary" | "active" => Paint::Yellow,
+        "halted" | "rolledback" => Paint::Red,
+        _ => Paint::None,
+    }
+}
+
+fn waiting(out: &mut dyn Write, rollout: &Rollout, look: &Look) -> Result<(), Failure> {
+    let lines = rollout.status.groups.iter().filter_map(|group| {
+        let reason = group.reason();
+        let name = &group.name;
+        (!reason.is_moving())
+            .then(|| format!("{}: {}", clean(name), reason.line(Subject::Group { name, rollout }, &look.zone)))
+    });
+    for (index, line) in lines.enumerate() {
+        if index == 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// For programs. Besides the keys of `tctl`, each group has its reason and its hosts by state.
+pub(crate) fn value(rollout: Option<&Rollout>) -> Value {
+    let Some(rollout) = rollout else { return json!({ "active": false }) };
+    let groups = rollout.status.groups.iter().enumerate();
+    let groups: Vec<Value> = groups.map(|(index, group)| group_value(group, rollout.is_catch_all(index))).collect();
+    let spec = &rollout.spec;
+    let mut value = json!({
+        "active": true,
+        "autoupdate_mode": spec.autoupdate_mode,
+        "rollout_creation_date": rollout.status.start_time,
+        "start_version": spec.start_version,
+        "target_version": spec.target_version,
+        "state": rollout.status.state,
+        "schedule": spec.schedule,
+        "strategy": spec.strategy,
+        "groups": groups,
+    });
+    if let Value::Object(keys) = &mut value {
+        keys.retain(|_, value| !value.is_null());
+    }
+    value
+}
+
+fn group_value(group: &Group, is_catch_all: bool) -> Value {
+    let mut value = json!({
+        "name": group.name,
+        "state": group.state,
+        "start_time": group.start_time,
+        "last_update_reason": group.last_update_reason,
+        "present_count": group.present_count,
+        "up_to_date_count": group.up_to_date_count,
+        "catch_all": is_catch_all,
+        "canary_success_count": group.canary_success_count(),
+        "canary_count": group.canary_count,
+        "pending_count": group.pending_count,
+        "in_flight_count": group.in_flight_count,
+        "updated_count": group.updated_count,
+        "failed_count": group.failed_count,
+        "timed_out_count": group.timed_out_count,
+        "silent_count": group.silent_count,
+        "excluded_count": group.excluded_count,
+    });
+    if !group.why.is_null() {
+        value["why"] = group.why.clone();
+    }
+    value
+}

@@ -1,0 +1,52 @@
+//! JSON and YAML for programs.
+
+use std::io::Write;
+
+use serde_json::Value;
+use yaml::Node;
+
+use super::text;
+use crate::args::Format;
+use crate::failure::Failure;
+
+/// Writes `value` as a document of its own; `Text` is written as YAML.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn write(out: &mut dyn Write, format: Format, value: &Value) -> Result<(), Failure> {
+    match format {
+        Format::Json => writeln!(out, "{}", json(value)?)?,
+        Format::Yaml | Format::Text => write!(out, "{}", yaml(value)?)?,
+    }
+    Ok(())
+}
+
+/// Writes `value` in one line, one of many; in YAML as one document of many.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn write_one(out: &mut dyn Write, format: Format, value: &Value) -> Result<(), Failure> {
+    match format {
+        Format::Json => writeln!(out, "{}", text::clean(&value.to_string()))?,
+        Format::Yaml | Format::Text => write!(out, "---\n{}", yaml(value)?)?,
+    }
+    Ok(())
+}
+
+/// Indented, and without what a terminal would obey; only strings hold such characters, and JSON can escape them there.
+pub(crate) fn json(value: &Value) -> Result<String, Failure> {
+    let written = serde_json::to_string_pretty(value).map_err(|error| Failure::local("cannot write JSON", error))?;
+    Ok(text::clean_lines(&written).into_owned())
+}
+
+/// A list becomes several documents: the tree has no lists at its root.
+fn yaml(value: &Value) -> Result<String, Failure> {
+    let one = |value: &Value| {
+        let node = Node::from_json(value, 1).map_err(|fault| Failure::local("cannot write YAML", fault))?;
+        Ok::<_, Failure>(text::clean_document(&node.emit()).into_owned())
+    };
+    match value {
+        Value::Array(items) => Ok(items.iter().map(one).collect::<Result<Vec<_>, _>>()?.join("---\n")),
+        _ => one(value),
+    }
+}

@@ -1,0 +1,86 @@
+//! What a write did: when it takes effect, how many hosts it lets go, and how many go down (FLEET.md §2).
+
+use std::io::Write;
+
+use fleet_api::{Changed, Effects, Takes, Written};
+
+use super::text::{clean, hosts};
+use crate::failure::Failure;
+
+/// A line for each resource, with what it does to the fleet in the last.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn text(out: &mut dyn Write, written: &Written, is_dry: bool) -> Result<(), Failure> {
+    let would = if is_dry { "would be " } else { "" };
+    if let [changed] = written.changed.as_slice() {
+        writeln!(out, "{would}{}; {}", line(changed), effects(&written.effects))?;
+        return Ok(());
+    }
+    for changed in &written.changed {
+        writeln!(out, "{would}{}", line(changed))?;
+    }
+    writeln!(out, "together: {}", effects(&written.effects))?;
+    Ok(())
+}
+
+fn line(changed: &Changed) -> String {
+    let what = match (changed.revision.is_empty(), changed.was_there) {
+        (true, _) => "removed",
+        (false, true) => "updated",
+        (false, false) => "created",
+    };
+    let takes = match changed.takes {
+        Takes::Nothing => "changes nothing",
+        Takes::NextStep => "takes effect within two seconds",
+        Takes::NextRollout => "takes effect with the next rollout",
+        Takes::NewRollout => "begins a new rollout, from its first group",
+    };
+    format!("{what} {}/{}, {takes}", clean(&changed.kind), clean(&changed.name))
+}
+
+/// `12 hosts are let go, 0 go down`.
+pub(crate) fn effects(effects: &Effects) -> String {
+    let verb = if effects.lets_go == 1 { "is" } else { "are" };
+    let goes = if effects.goes_down == 1 { "goes" } else { "go" };
+    let before = if effects.halted_before { "; this version was halted here before" } else { "" };
+    format!("{} {verb} let go, {} {goes} down{before}", hosts(effects.lets_go), effects.goes_down)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(changed: &[(&str, bool, Takes)], effects: Effects, is_dry: bool) -> String {
+        let changed = changed.iter().map(|(revision, was_there, takes)| Changed {
+            kind: "autoupdate_config".to_owned(),
+            name: "autoupdate-config".to_owned(),
+            revision: (*revision).to_owned(),
+            was_there: *was_there,
+            takes: *takes,
+        });
+        let mut out = Vec::new();
+        text(&mut out, &Written { changed: changed.collect(), effects }, is_dry).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_write_says_when_it_acts_and_on_how_many() {
+        let effects = Effects { lets_go: 12, goes_down: 0, halted_before: false };
+        assert_eq!(
+            written(&[("r", false, Takes::NextRollout)], effects, false),
+            "created autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts are let go, 0 go down\n"
+        );
+    }
+
+    #[test]
+    fn several_resources_are_one_change() {
+        let effects = Effects { lets_go: 1, goes_down: 1, halted_before: true };
+        assert_eq!(
+            written(&[("r", true, Takes::NewRollout), ("", true, Takes::NextStep)], effects, true),
+            "would be updated autoupdate_config/autoupdate-config, begins a new rollout, from its first group\n\
+             would be removed autoupdate_config/autoupdate-config, takes effect within two seconds\n\
+             together: 1 host is let go, 1 goes down; this version was halted here before\n"
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! How the server is asked, and what is said where it cannot be.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
+
+mod support;
+
+use std::fs;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use fleet_cli::Editor;
+use serde_json::{Value, json};
+use support::{Asked, Done, Reply, Server, carry_out, group, rollout, socket};
+
+const STATUS: [&str; 3] = ["autoupdate", "agents", "status"];
+const HALT: [&str; 4] = ["autoupdate", "agents", "halt", "--all"];
+
+fn acted() -> Reply {
+    let effects = json!({ "lets_go": 0, "goes_down": 0, "halted_before": false });
+    let rollout = rollout("halt-on-error", "active", vec![group("a", "halted", None, "manual_halt", &json!({}))]);
+    Reply::json(&json!({ "groups": ["a"], "rollout": rollout, "effects": effects }))
+}
+
+fn ids(server: &Server) -> Vec<String> {
+    server.asked().iter().map(Asked::id).collect()
+}
+
+#[test]
+fn a_change_is_sent_again_with_the_same_id_where_the_connection_broke() {
+    for broken in [vec![Reply::Break], vec![Reply::Break, Reply::Cut(b"{".to_vec())]] {
+        let count = broken.len();
+        let server = Server::new(broken.into_iter().chain([acted()]));
+        let done = server.run(&HALT);
+        assert_eq!((done.status, done.err.as_str()), (0, ""));
+        let ids = ids(&server);
+        assert_eq!(ids.len(), count + 1);
+        assert!(ids.iter().all(|id| *id == ids[0] && id.len() == 36), "{ids:?}");
+    }
+}
+
+#[test]
+fn it_is_sent_at_most_three_times_and_then_nobody_knows() {
+    let server = Server::new([Reply::Break, Reply::Break, Reply::Break, acted()]);
+    let done = server.run(&HALT);
+    assert_eq!((done.status, done.out.as_str()), (1, ""));
+    assert!(done.err.contains("whether the change was made is not known"), "{}", done.err);
+    assert_eq!(done.err.lines().count(), 1);
+    assert_eq!(server.asked().len(), 3);
+}
+
+#[test]
+fn each_change_has_an_id_of_its_own() {
+    let server = Server::new([acted(), acted()]);
+    server.run(&HALT);
+    server.run(&HALT);
+    let ids = ids(&server);
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
+fn a_refusal_is_not_sent_again_and_is_a_line_and_status_1() {
+    let server = Server::new([Reply::refused(409, "conflict", "group a is halted"), acted()]);
+    let done = server.run(&["autoupdate", "agents", "start-update", "a"]);
+    assert_eq!(done, Done { status: 1, out: String::new(), err: "error: group a is halted\n".to_owned() });
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[test]
+fn programs_get_the_error_as_json() {
+    let server = Server::new([Reply::refused(404, "no_rollout", "there is no rollout")]);
+    let done = server.run(&["explain", "--host", "x", "--format", "json"]);
+    assert_eq!(done.status, 1);
+    assert_eq!(done.json(), json!({ "error": { "code": "no_rollout", "message": "there is no rollout" } }));
+    assert_eq!(done.err, "error: there is no rollout\n");
+}
+
+#[test]
+fn a_code_that_only_a_newer_server_has_is_handed_on() {
+    let server = Server::new([Reply::refused(422, "moon_phase", "not today")]);
+    let done = server.run(&["--format", "json", "approve", "a"]);
+    assert_eq!(done.json()["error"]["code"], "moon_phase");
+}
+
+#[test]
+fn no_server_is_said_with_its_socket() {
+    let server = Server::new([]);
+    let other = tempfile::tempdir().unwrap();
+    for path in [socket(&server.directory), socket(&other)] {
+        fs::remove_file(socket(&server.directory)).unwrap_or_default();
+        let path = path.to_str().unwrap();
+        let arguments = ["teleport-fleet", "autoupdate", "agents", "status", "--admin-socket", path];
+        let done = carry_out(&arguments, "", Editor { command: "false".into(), directory: "/nowhere".into() });
+        assert_eq!(done.status, 1);
+        assert_eq!(done.err.lines().count(), 1);
+        assert!(done.err.contains(path) && done.err.contains("is teleport-fleet running?"), "{}", done.err);
+    }
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_not_kept_in_memory() {
+    let server = Server::new([Reply::Answer(200, vec![b' '; (32 << 20) + 1])]);
+    let done = server.run(&STATUS);
+    assert_eq!(done.status, 1);
+    assert!(done.err.contains("larger than 33554432 bytes"), "{}", done.err);
+}
+
+#[test]
+fn another_programs_answer_is_not_taken_for_the_servers() {
+    for (status, body) in [(200, "<html>"), (502, "<html>Bad Gateway"), (302, ""), (200, "[]x")] {
+        let done = Server::new([Reply::Answer(status, body.into())]).run(&STATUS);
+        assert_eq!((done.status, done.out.as_str()), (1, ""), "{body}");
+        assert!(done.err.contains("does not answer as a teleport-fleet server"), "{}", done.err);
+    }
+}
+
+fn at(url: &str, more: &[&str]) -> Done {
+    let arguments: Vec<&str> = ["teleport-fleet", "--server", url].iter().chain(more).chain(&STATUS).copied().collect();
+    carry_out(&arguments, "", Editor { command: "false".into(), directory: "/nowhere".into() })
+}
+
+#[test]
+fn a_server_at_an_address_gets_the_token_of_the_file() {
+    let (server, url) = Server::at_an_address([Reply::refused(404, "no_rollout", "")]);
+    let file = server.directory.path().join("token");
+    fs::write(&file, "secret-token\n").unwrap();
+    let done = at(&url, &["--token-file", file.to_str().unwrap()]);
+    assert_eq!(done.status, 0, "{}", done.err);
+    let asked = server.asked().remove(0);
+    assert_eq!(asked.header("authorization"), Some("Bearer secret-token"));
+    assert_eq!(asked.header("host"), url.strip_prefix("http://"));
+}
+
+#[test]
+fn a_token_that_is_none_is_refused_before_anything_is_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    for text in ["", "two words", "a\r\nX-Evil: 1"] {
+        fs::write(&file, text).unwrap();
+        let done = at("http://127.0.0.1:9", &["--token-file", file.to_str().unwrap()]);
+        assert!(done.err.contains("cannot read the token"), "{}", done.err);
+    }
+}
+
+/// A TLS server with a certificate that it made itself.
+fn over_tls(replies: Vec<Reply>) -> (String, String, Arc<Mutex<Vec<Asked>>>) {
+    use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+    use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    thread::spawn(move || {
+        for reply in replies {
+            let (stream, _) = listener.accept().unwrap();
+            let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
+            // A client that trusts nobody ends the handshake.
+            if stream.conn.complete_io(&mut stream.sock).is_ok() {
+                support::serve(&mut stream, &reply, &seen);
+            }
+        }
+    });
+    (url, made.cert.pem(), asked)
+}
+
+#[test]
+fn a_server_elsewhere_must_show_a_certificate_that_is_trusted() {
+    let none = || Reply::refused(404, "no_rollout", "");
+    let (url, pem, asked) = over_tls(vec![none(), none()]);
+    let done = at(&url, &[]);
+    assert_eq!(done.status, 1);
+    assert!(done.err.contains("cannot reach") || done.err.contains("no certificate authority"), "{}", done.err);
+    assert!(asked.lock().unwrap().is_empty());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ca.pem");
+    fs::write(&file, pem).unwrap();
+    // Where the system trusts nobody at all, the first connection was never made: the server still waits for it.
+    let done = at(&url, &["--ca-file", file.to_str().unwrap()]);
+    assert_eq!((done.status, done.err.as_str()), (0, ""));
+    let asked: Vec<Asked> = asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].body, Value::Null);
+}

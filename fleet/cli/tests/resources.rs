@@ -1,0 +1,167 @@
+//! `get`, `create`, `update`, `edit`, `rm`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+use support::{Done, Reply, Server};
+use yaml::Node;
+
+const CONFIG: &str = "\
+kind: autoupdate_config
+version: v1
+metadata:
+  name: autoupdate-config
+spec:
+  agents:
+    # careful
+    mode: enabled
+    strategy: halt-on-error
+";
+
+fn kept(name: &str, yaml: &str) -> Value {
+    json!({ "kind": "autoupdate_config", "name": name, "revision": "r7", "yaml": yaml,
+        "json": Node::parse(yaml).unwrap().to_json() })
+}
+
+fn written() -> Reply {
+    Reply::json(&json!({
+        "changed": [{ "kind": "autoupdate_config", "name": "autoupdate-config", "revision": "r8", "was_there": true,
+            "takes": "next_rollout" }],
+        "effects": { "lets_go": 12, "goes_down": 0, "halted_before": false },
+    }))
+}
+
+const WRITTEN: &str =
+    "updated autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts are let go, 0 go down\n";
+
+#[test]
+fn a_resource_is_shown_with_its_comments_and_revision() {
+    let server = Server::new([Reply::json(&json!([kept("autoupdate-config", CONFIG)]))]);
+    let done = server.run(&["get", "autoupdate_configs"]);
+    assert_eq!(done, Done::ok(&CONFIG.replace("autoupdate-config\n", "autoupdate-config\n  revision: r7\n")));
+    assert_eq!(server.asked()[0].path, "/v1/fleet/resources/autoupdate_config");
+}
+
+#[test]
+fn for_programs_it_is_the_object_or_a_list_where_there_can_be_several() {
+    let get = |what: &str, kept: Value| {
+        let server = Server::new([Reply::json(&kept)]);
+        (server.run(&["get", what, "--format", "json"]).json(), server.asked()[0].path.clone())
+    };
+    let (one, _) = get("autoupdate_config", json!([kept("autoupdate-config", CONFIG)]));
+    assert_eq!(one["metadata"], json!({ "name": "autoupdate-config", "revision": "r7" }));
+    let (list, _) = get("fleet_channel", json!([kept("a", CONFIG)]));
+    assert_eq!(list.as_array().unwrap().len(), 1);
+    assert_eq!(get("fleet_channel", json!([])).0, json!([]));
+    let (_, path) = get("fleet_channel/stable/cloud x", json!([kept("a", CONFIG)]));
+    assert_eq!(path, "/v1/fleet/resources/fleet_channel/stable%2Fcloud%20x");
+}
+
+#[test]
+fn what_is_written_says_when_it_acts_and_on_how_many_hosts() {
+    let server = Server::new([written(), written()]);
+    let file = server.directory.path().join("config.yaml");
+    fs::write(&file, CONFIG).unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(server.run(&["create", "--force", "-f", file]), Done::ok(WRITTEN));
+    assert_eq!(server.run_with(&["update", "-f", "-", "--dry-run"], CONFIG, "").out, format!("would be {WRITTEN}"));
+    let asked = server.asked();
+    assert_eq!((&asked[0].body["how"], &asked[0].body["dry_run"]), (&json!("replace"), &json!(false)));
+    assert_eq!((&asked[1].body["how"], &asked[1].body["dry_run"]), (&json!("update"), &json!(true)));
+    assert!(asked.iter().all(|asked| asked.body["text"] == CONFIG));
+}
+
+#[test]
+fn every_fault_of_a_resource_keeps_its_line() {
+    let faults = "line 3: spec.agents.mode: \"on\" is not one of enabled, disabled\nline 9: unknown key modus";
+    let server = Server::new([Reply::refused(400, "bad_resource", faults)]);
+    let done = server.run_with(&["create", "-f", "-"], "x", "");
+    assert_eq!(done.err, format!("error: {faults}\n"));
+    assert_eq!(server.asked()[0].body["how"], "create");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_or_is_too_large_is_said_before_anything_is_sent() {
+    let server = Server::new([]);
+    let done = server.run(&["create", "-f", "/nowhere/at/all"]);
+    assert!(done.err.starts_with("error: cannot read /nowhere/at/all: "), "{}", done.err);
+    let large = "#".repeat((1 << 20) + 1);
+    let done = server.run_with(&["create", "-f", "-"], &large, "");
+    assert!(done.err.contains("larger than 1048576 bytes"), "{}", done.err);
+    assert_eq!(done.status, 1);
+}
+
+#[test]
+fn a_removal_has_an_id_and_names_the_only_one_of_its_kind() {
+    let server = Server::new([written()]);
+    server.run(&["rm", "autoupdate_version", "--dry-run"]);
+    let asked = server.asked().remove(0);
+    assert_eq!(asked.method, "DELETE");
+    let (path, query) = asked.path.split_once('?').unwrap();
+    assert_eq!(path, "/v1/fleet/resources/autoupdate_version/autoupdate-version");
+    assert!(query.starts_with("id=") && query.ends_with("&dry_run=true"), "{query}");
+    let done = server.run(&["rm", "fleet_channel"]);
+    assert!(done.err.contains("fleet_channel/NAME"), "{}", done.err);
+}
+
+fn left(server: &Server) -> Vec<String> {
+    let entries = fs::read_dir(server.directory.path()).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).filter(|name| name != "admin.sock").collect()
+}
+
+#[test]
+fn an_edit_that_changes_nothing_writes_nothing() {
+    let server = Server::new([Reply::json(&json!([kept("autoupdate-config", CONFIG)]))]);
+    let done = server.run_with(&["edit", "autoupdate_config"], "", "true");
+    assert_eq!(done, Done::ok("autoupdate_config/autoupdate-config: nothing was changed\n"));
+    assert_eq!(server.asked().len(), 1);
+    assert!(left(&server).is_empty());
+}
+
+#[test]
+fn an_edit_writes_the_text_with_the_revision_that_was_read() {
+    // With its revision line left alone, and with it deleted.
+    for more in ["", "; sed -i /revision/d"] {
+        let server = Server::new([Reply::json(&json!([kept("autoupdate-config", CONFIG)])), written()]);
+        let editor = format!(
+            "edit() {{ sed -i 's/mode: enabled/mode: suspended/' \"$1\"{}; }}; edit",
+            if more.is_empty() { String::new() } else { format!("{more} \"$1\"") }
+        );
+        assert_eq!(server.run_with(&["edit", "autoupdate_config"], "", &editor), Done::ok(WRITTEN));
+        let body = server.asked()[1].body.clone();
+        let text = Node::parse(body["text"].as_str().unwrap()).unwrap().to_json();
+        assert_eq!(body["how"], "update");
+        assert_eq!(text["metadata"]["revision"], "r7");
+        assert_eq!(text["spec"]["agents"]["mode"], "suspended");
+        assert!(body["text"].as_str().unwrap().contains("# careful"));
+        assert!(left(&server).is_empty());
+    }
+}
+
+#[test]
+fn what_is_refused_is_kept_for_its_writer_alone() {
+    let stale = Reply::refused(409, "stale_revision", "it was changed since it was read");
+    let server = Server::new([Reply::json(&json!([kept("autoupdate-config", CONFIG)])), stale]);
+    let done = server.run_with(&["edit", "autoupdate_config"], "", "echo '# mine' >>");
+    assert_eq!(done.status, 1);
+    let left = left(&server);
+    let [name] = left.as_slice() else { panic!("{left:?}") };
+    let path = server.directory.path().join(name);
+    assert!(done.err.contains("it was changed since it was read"), "{}", done.err);
+    assert!(done.err.contains(&format!("teleport-fleet update -f {}", path.display())), "{}", done.err);
+    assert!(fs::read_to_string(&path).unwrap().ends_with("# mine\n"));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn an_editor_that_fails_changes_nothing() {
+    let server = Server::new([Reply::json(&json!([kept("autoupdate-config", CONFIG)]))]);
+    let done = server.run_with(&["edit", "autoupdate_config"], "", "false");
+    assert_eq!(done.status, 1);
+    assert!(done.err.contains("nothing was changed"), "{}", done.err);
+    assert_eq!(server.asked().len(), 1);
+}

@@ -1,0 +1,92 @@
+//! Whether hosts can reach a target from the versions that they run (FLEET.md §9).
+
+use std::collections::BTreeMap;
+
+use protocol::Version;
+
+use super::{Refused, Shelf};
+use crate::fleet::Fleet;
+use crate::host::{HostId, uuid};
+use crate::names::Name;
+
+/// Hosts that a refusal names for each version.
+const NAMED: usize = 3;
+
+/// Hosts of one version.
+#[derive(Default)]
+struct Running {
+    count: usize,
+    first: Vec<HostId>,
+}
+
+impl Shelf {
+    /// Refuses a `target` that hosts could not reach: they are on a dead end, it must be reached from other versions, or a
+    /// barrier lies before it. Hosts that are pinned, disabled or held do not count, and those at the target or beyond it.
+    pub(super) fn can_reach(&self, target: &Version, fleet: &Fleet) -> Result<(), Refused> {
+        let bars = self.releases().any(|release| {
+            release.barrier || release.deadend || (release.version == *target && !release.requires_from.is_empty())
+        });
+        if !bars {
+            return Ok(());
+        }
+        let kept: Vec<String> = running(fleet)
+            .into_iter()
+            .filter_map(|(version, hosts)| {
+                let why = self.keeps(&fleet.names.text(version).parse().ok()?, target)?;
+                Some(hosts.say(fleet.names.text(version), &why))
+            })
+            .collect();
+        if kept.is_empty() {
+            return Ok(());
+        }
+        Err(Refused::Conflict(format!("{target} cannot be reached by every host: {}", kept.join("; "))))
+    }
+
+    /// What keeps a host that runs `version` from `target`.
+    fn keeps(&self, version: &Version, target: &Version) -> Option<String> {
+        if !version.precedes(target) {
+            return None;
+        }
+        if self.releases().any(|release| release.deadend && release.version == *version) {
+            return Some("which is a dead end: install them anew, or hold them with `host UUID hold`".to_owned());
+        }
+        let barriers = self.releases().filter(|release| {
+            release.barrier && version.precedes(&release.version) && release.version.precedes(target)
+        });
+        if let Some(barrier) = barriers.map(|release| &release.version).min() {
+            return Some(format!("and must run {barrier} before, a barrier: roll that out first"));
+        }
+        let of_target = self.releases().find(|release| release.version == *target)?;
+        let required = &of_target.requires_from;
+        if required.is_empty() || required.contains(version) {
+            return None;
+        }
+        let versions: Vec<String> = required.iter().map(Version::to_string).collect();
+        Some(format!("and it is reached from {} alone: roll that out first", versions.join(" or ")))
+    }
+}
+
+/// Hosts by the version that they report, without those that are kept from updates.
+fn running(fleet: &Fleet) -> BTreeMap<Name, Running> {
+    let mut versions: BTreeMap<Name, Running> = BTreeMap::new();
+    let may_go = fleet.hosts().iter().filter(|host| !(host.flags.pinned || host.flags.disabled || host.flags.held));
+    for host in may_go.filter(|host| !host.version.is_none()) {
+        let running = versions.entry(host.version).or_default();
+        running.count += 1;
+        if running.first.len() < NAMED {
+            running.first.push(host.id);
+        }
+    }
+    versions
+}
+
+impl Running {
+    fn say(&self, version: &str, why: &str) -> String {
+        let mut names: Vec<String> = self.first.iter().map(|id| uuid(*id)).collect();
+        if self.count > self.first.len() {
+            names.push(format!("{} more", self.count - self.first.len()));
+        }
+        let (hosts, run) = if self.count == 1 { ("host", "runs") } else { ("hosts", "run") };
+        format!("{} {hosts} ({}) {run} {version}, {why}", self.count, names.join(", "))
+    }
+}

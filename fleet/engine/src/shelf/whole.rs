@@ -1,0 +1,53 @@
+//! What holds for all resources together.
+
+use std::collections::BTreeMap;
+
+use super::{Refused, Shelf};
+use crate::book::Book;
+use crate::policy::{Group, Policy};
+use crate::resource::{Kind, Resource, Source};
+
+impl Shelf {
+    /// A version has one `fleet_release`: of two nobody could say which of them counts.
+    pub(super) fn one_release_a_version(&self) -> Result<(), Refused> {
+        let mut names: BTreeMap<String, &str> = BTreeMap::new();
+        for resource in self.all() {
+            let Resource::Release(object) = resource else { continue };
+            let (version, name) = (object.model.version.to_string(), object.metadata.name.as_str());
+            if let Some(other) = names.insert(version, name) {
+                let version = &object.model.version;
+                return Err(Refused::Conflict(format!(
+                    "spec.version: {version} has the fleet_release {other:?} and would have {name:?}: write into one of them"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// A `fleet_channel` that is `written` names a group of the policy or of the rollout.
+    pub(super) fn known_groups(&self, written: &[(Kind, String)], book: &Book) -> Result<(), Refused> {
+        let absent = Policy::absent();
+        let policy = book.policy.as_ref().filter(|policy| !policy.regular.is_empty() || !policy.critical.is_empty());
+        let policy = policy.unwrap_or(&absent);
+        let of_rollout = book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy);
+        let groups = policy.regular.iter().chain(&policy.critical).chain(of_rollout);
+        let mut known: Vec<&str> = Vec::new();
+        for Group { name, .. } in groups {
+            if !name.is_empty() && !known.contains(&name.as_str()) {
+                known.push(name);
+            }
+        }
+        for (kind, name) in written {
+            let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
+            if let Source::Group(group) = &channel.model.source
+                && !known.contains(&group.as_str())
+            {
+                return Err(Refused::Conflict(format!(
+                    "fleet_channel {name}: spec.group: there is no group {group:?}; known are {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! Why a certificate and its key cannot be used.
+
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+use rustls::pki_types::pem;
+use rustls::{Error as RustlsError, InconsistentKeys};
+
+/// Why a certificate and its key cannot be used. Each is one line that names the file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file cannot be read.
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not PEM, or is cut off.
+    Pem {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: pem::Error,
+    },
+    /// A file has no certificate.
+    NoCertificate {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A file has no private key that is not encrypted.
+    NoKey {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The certificate is none.
+    BadCertificate {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: RustlsError,
+    },
+    /// The key is none, or of a kind that is not supported.
+    BadKey {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: RustlsError,
+    },
+    /// The key belongs to another certificate.
+    Mismatch {
+        /// The certificate.
+        cert: PathBuf,
+        /// The key.
+        key: PathBuf,
+    },
+    /// The files were written while they were read.
+    Changed {
+        /// The certificate.
+        cert: PathBuf,
+        /// The key.
+        key: PathBuf,
+    },
+}
+
+impl Error {
+    /// What rustls says of the pair.
+    pub(super) fn refused(cert: &Path, key: &Path, source: RustlsError) -> Self {
+        match source {
+            RustlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                Self::Mismatch { cert: cert.to_owned(), key: key.to_owned() }
+            }
+            RustlsError::InvalidCertificate(_) | RustlsError::NoCertificatesPresented => {
+                Self::BadCertificate { file: cert.to_owned(), source }
+            }
+            source => Self::BadKey { file: key.to_owned(), source },
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { file, source } => write!(f, "cannot read {}: {source}", file.display()),
+            Self::Pem { file, source } => write!(f, "{} is not complete PEM: {source}", file.display()),
+            Self::NoCertificate { file } => {
+                write!(f, "{} has no certificate; it must be PEM, the server's certificate first", file.display())
+            }
+            Self::NoKey { file } => {
+                write!(f, "{} has no private key; it must be PEM and not encrypted", file.display())
+            }
+            Self::BadCertificate { file, source } => {
+                write!(f, "the certificate in {} is not valid: {source}", file.display())
+            }
+            Self::BadKey { file, source } => {
+                write!(f, "cannot use the key in {}: {source}; it must be RSA, ECDSA or Ed25519", file.display())
+            }
+            Self::Mismatch { cert, key } => {
+                write!(f, "the key in {} does not belong to the certificate in {}", key.display(), cert.display())
+            }
+            Self::Changed { cert, key } => {
+                write!(f, "{} or {} was written while it was read; try again", cert.display(), key.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Read { source, .. } => Some(source),
+            Self::Pem { source, .. } => Some(source),
+            Self::BadCertificate { source, .. } | Self::BadKey { source, .. } => Some(source),
+            Self::NoCertificate { .. } | Self::NoKey { .. } | Self::Mismatch { .. } | Self::Changed { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A certificate file and a key file, as one thing.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::Error;
+
+/// The only protocol spoken; a client that offers others alone is refused in the handshake.
+const ALPN: &[u8] = b"http/1.1";
+
+/// By what a replaced or rewritten file is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    cert: Option<FileStamp>,
+    key: Option<FileStamp>,
+}
+
+/// The change time is for a file that was unreadable: permissions leave the time of modification alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// The files now; links are followed.
+    pub(super) fn of(cert: &Path, key: &Path) -> Self {
+        Self { cert: FileStamp::of(cert), key: FileStamp::of(key) }
+    }
+}
+
+impl FileStamp {
+    fn of(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+}
+
+/// A server's configuration from both files, and what they looked like.
+pub(super) fn load(cert: &Path, key: &Path) -> Result<(Arc<ServerConfig>, Stamp), Error> {
+    let before = Stamp::of(cert, key);
+    let chain = read_chain(cert)?;
+    let secret = read_key(key)?;
+    if Stamp::of(cert, key) != before {
+        return Err(Error::Changed { cert: cert.to_owned(), key: key.to_owned() });
+    }
+    let provider = Arc::new(ring::default_provider());
+    let tls = |source| Error::refused(cert, key, source);
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(tls)?
+        .with_no_client_auth()
+        .with_single_cert(chain, secret)
+        .map_err(tls)?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    // New with each certificate: who resumes an older session is asked for a full handshake.
+    config.ticketer = ring::Ticketer::new().map_err(tls)?;
+    Ok((Arc::new(config), before))
+}
+
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let text = read(path)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match chain {
+        Ok(chain) if chain.is_empty() => Err(Error::NoCertificate { file: path.to_owned() }),
+        Ok(chain) => Ok(chain),
+        Err(source) => Err(Error::Pem { file: path.to_owned(), source }),
+    }
+}
+
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|source| match source {
+        pem::Error::NoItemsFound => Error::NoKey { file: path.to_owned() },
+        source => Error::Pem { file: path.to_owned(), source },
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|source| Error::Read { file: path.to_owned(), source })
+}

@@ -1,0 +1,8 @@
+//! The clock.
+
+use jiff::Timestamp;
+
+/// Now.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now()
+}

@@ -1,0 +1,109 @@
+//! What a step did, as records: rollouts that began or ended, groups that started, were done, or halted.
+
+use fleet_engine::book::Book;
+use fleet_engine::rollout::{GroupStatus, Rollout, State};
+use fleet_store::Record;
+use serde_json::{Value, json};
+
+/// Who steps.
+const ENGINE: &str = "engine";
+
+/// The records of what is different in `after`.
+pub(super) fn of(before: &Book, after: &Book, at: jiff::Timestamp) -> Vec<Record> {
+    let record = |action: &str, subject: String, detail: Value| Record {
+        at,
+        who: ENGINE.to_owned(),
+        from: String::new(),
+        action: action.to_owned(),
+        subject,
+        done: true,
+        detail,
+        before: String::new(),
+        after: String::new(),
+    };
+    let mut records = Vec::new();
+    let (old, new) = (before.rollout.as_ref(), after.rollout.as_ref());
+    let is_same = matches!((old, new), (Some(old), Some(new)) if old.id == new.id);
+    match (old, new) {
+        (Some(old), None) => records.push(record("rollout_removed", subject(old), json!({}))),
+        (_, Some(new)) if !is_same => records.push(record("rollout_started", subject(new), versions(new))),
+        _ => {}
+    }
+    for group in new.into_iter().flat_map(|rollout| &rollout.groups) {
+        let old = old.filter(|_| is_same).and_then(|old| old.groups.iter().find(|was| is_of(was, group)));
+        let was = old.map_or(State::Unstarted, |old| old.state);
+        if let Some(action) = action(was, group.state) {
+            records.push(record(action, format!("group {}", group.policy.name), of_group(group)));
+        }
+    }
+    records
+}
+
+fn is_of(was: &GroupStatus, group: &GroupStatus) -> bool {
+    was.policy.name == group.policy.name
+}
+
+fn action(was: State, is: State) -> Option<&'static str> {
+    match (was, is) {
+        _ if was == is => None,
+        (_, State::Canary) => Some("group_canaries"),
+        (_, State::Active) => Some("group_started"),
+        (_, State::Done) => Some("group_done"),
+        (_, State::Halted) => Some("group_halted"),
+        (_, State::RolledBack) => Some("group_rolled_back"),
+        (_, State::Unstarted) => None,
+    }
+}
+
+fn subject(rollout: &Rollout) -> String {
+    format!("rollout {}", rollout.number)
+}
+
+fn versions(rollout: &Rollout) -> Value {
+    json!({ "start": rollout.start, "target": rollout.target, "schedule": rollout.schedule })
+}
+
+fn of_group(group: &GroupStatus) -> Value {
+    match &group.halt {
+        Some(halt) => json!({ "rule": halt.rule, "count": halt.count, "of": halt.of, "error": halt.error }),
+        None => json!({ "reason": group.last_update_reason }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet_engine::command::Command;
+    use fleet_engine::fleet::Fleet;
+    use fleet_engine::shelf::Shelf;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_transition_is_one_record_and_a_step_without_one_is_none() {
+        let now: jiff::Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
+        let (mut book, mut fleet, mut shelf) = (Book::default(), Fleet::default(), Shelf::default());
+        let version = json!({"kind": "autoupdate_version", "version": "v1", "spec": {"agents": {
+            "start_version": "1.0.0", "target_version": "1.1.0", "schedule": "regular", "mode": "enabled"}}});
+        shelf.put_json(&version, 1, &mut book).unwrap();
+        let actions = |before: &Book, after: &Book| -> Vec<String> {
+            of(before, after, now).into_iter().map(|record| format!("{} {}", record.action, record.subject)).collect()
+        };
+        let before = book.clone();
+        book.step(&mut fleet, now);
+        assert_eq!(actions(&before, &book), ["rollout_started rollout 1"]);
+        let before = book.clone();
+        book.step(&mut fleet, now);
+        assert_eq!(actions(&before, &book), [""; 0]);
+        let start = Command::Start { groups: vec!["default".to_owned()], force: true };
+        book.command(&start, &fleet, now).unwrap();
+        assert_eq!(actions(&before, &book), ["group_started group default"]);
+        let before = book.clone();
+        book.command(&Command::Halt { groups: Vec::new(), all: true }, &fleet, now).unwrap();
+        assert_eq!(actions(&before, &book), ["group_halted group default"]);
+        let before = book.clone();
+        shelf.remove("autoupdate_version", &mut book).unwrap();
+        book.step(&mut fleet, now);
+        assert_eq!(actions(&before, &book), ["rollout_removed rollout 1"]);
+    }
+}

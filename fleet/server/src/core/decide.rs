@@ -1,0 +1,203 @@
+//! Commands and decisions on hosts; and what all decisions have in common: once, on record, all or nothing.
+
+use fleet_api::{Act, Acted, Code, Decided, Decision, Explained, Wrong};
+use fleet_engine::command::{Command, Refusal, RefusalCode};
+use fleet_engine::host::HostId;
+use fleet_store::Record;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::keeper::Draft;
+use super::{Actor, Keeper, changes, effects};
+
+impl Keeper {
+    /// Carries a command out.
+    ///
+    /// # Errors
+    /// Why not; that is on record as well.
+    pub(crate) fn act(&mut self, actor: &Actor, act: &Act) -> Result<Acted, Wrong> {
+        let (action, subject) = named(&act.command);
+        self.once(&act.id, |keeper| {
+            let now = keeper.now();
+            let before = effects::told(&keeper.book, &keeper.fleet, now);
+            let mut draft = Draft::new(keeper.book.clone());
+            draft.book.step(&mut keeper.fleet, now);
+            let states = states(&draft);
+            if let Err(refusal) = draft.book.command(&act.command, &keeper.fleet, now) {
+                keeper.take_back();
+                return Err(keeper.refuse(actor, action, &subject, wrong(refusal), act.dry_run));
+            }
+            draft.book.step(&mut keeper.fleet, now);
+            let acted = Acted {
+                groups: touched(&states, &draft, &act.command),
+                rollout: draft.book.rollout.as_ref().map(fleet_answers::show::rollout).unwrap_or_default(),
+                effects: effects::of(&before, &draft.book, &keeper.fleet, now),
+            };
+            if act.dry_run {
+                keeper.take_back();
+                return Ok(acted);
+            }
+            keeper.record(&mut draft, actor, action, &subject);
+            keeper.finish(draft, &act.id, &acted)?;
+            Ok(acted)
+        })
+    }
+
+    /// Carries out what an operator decided of a host.
+    ///
+    /// # Errors
+    /// Why not; that is on record as well.
+    pub(crate) fn decide(&mut self, actor: &Actor, host: HostId, decided: &Decided) -> Result<Explained, Wrong> {
+        let action = match decided.decision {
+            Decision::Hold => "hold",
+            Decision::Release => "release",
+            Decision::Assign(_) => "assign",
+        };
+        let subject = format!("host {}", fleet_answers::ids::text(host));
+        self.once(&decided.id, |keeper| {
+            let now = keeper.now();
+            let rollout = keeper.book.rollout.clone();
+            let known = match &decided.decision {
+                Decision::Hold => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = true),
+                Decision::Release => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = false),
+                Decision::Assign(group) => keeper.fleet.assign(host, group.as_deref(), rollout.as_ref(), now),
+            };
+            if !known {
+                let wrong = Wrong::new(Code::NotFound, format!("no {subject} was heard of"));
+                return Err(keeper.refuse(actor, action, &subject, wrong, false));
+            }
+            let mut draft = Draft::new(keeper.book.clone());
+            draft.book.step(&mut keeper.fleet, now);
+            keeper.record(&mut draft, actor, action, &subject);
+            if let (Some(record), Decision::Assign(group)) = (draft.records.last_mut(), &decided.decision) {
+                record.detail = json!({ "group": group });
+            }
+            keeper.finish(draft, &decided.id, &())?;
+            Ok(())
+        })?;
+        self.explain(host)
+    }
+
+    /// What a request with this id was answered, or what `act` answers now. A request that is sent again acts once.
+    pub(super) fn once<T: DeserializeOwned>(
+        &mut self,
+        id: &str,
+        act: impl FnOnce(&mut Self) -> Result<T, Wrong>,
+    ) -> Result<T, Wrong> {
+        if uuid::Uuid::parse_str(id).is_err() {
+            return Err(Wrong::new(
+                Code::BadRequest,
+                "id is not a UUID: each request that changes something has its own",
+            ));
+        }
+        let unread = |error: String| Wrong::new(Code::StoreUnavailable, error);
+        let before = self.store()?.outcome(id).map_err(|error| unread(error.to_string()))?;
+        match before {
+            Some(outcome) => serde_json::from_str(&outcome).map_err(|_| {
+                Wrong::new(Code::BadRequest, format!("id {id} was another request's: give each request its own"))
+            }),
+            None => act(self),
+        }
+    }
+
+    /// Puts what `actor` did on record, and before it what the step did.
+    pub(super) fn record(&self, draft: &mut Draft, actor: &Actor, action: &str, subject: &str) {
+        let now = self.now();
+        draft.records = changes::of(&self.book, &draft.book, now);
+        draft.records.push(entry(actor, action, subject, true, json!({}), now));
+    }
+
+    /// Makes a change, and keeps what the request with this id is answered.
+    pub(super) fn finish(&mut self, mut draft: Draft, id: &str, answer: &impl Serialize) -> Result<(), Wrong> {
+        let answer = serde_json::to_string(answer).map_err(|error| Wrong::new(Code::Internal, error.to_string()))?;
+        draft.request = Some((id.to_owned(), answer));
+        self.commit(draft)
+    }
+
+    /// Puts a refusal on record, and gives it back.
+    pub(super) fn refuse(&mut self, actor: &Actor, action: &str, subject: &str, wrong: Wrong, is_dry: bool) -> Wrong {
+        if !is_dry {
+            let detail = json!({ "code": wrong.code, "message": wrong.message });
+            let mut draft = Draft::new(self.book.clone());
+            draft.records.push(entry(actor, action, subject, false, detail, self.now()));
+            if let Err(error) = self.commit(draft) {
+                return error;
+            }
+        }
+        wrong
+    }
+
+    /// After a draft that is not made: hosts are placed by the present rollout again.
+    pub(super) fn take_back(&mut self) {
+        if let Some(rollout) = &self.book.rollout {
+            self.fleet.arrange(rollout);
+        }
+    }
+}
+
+fn entry(actor: &Actor, action: &str, subject: &str, done: bool, detail: Value, at: jiff::Timestamp) -> Record {
+    Record {
+        at,
+        who: actor.who.clone(),
+        from: actor.from.clone(),
+        action: action.to_owned(),
+        subject: subject.to_owned(),
+        done,
+        detail,
+        before: String::new(),
+        after: String::new(),
+    }
+}
+
+/// What a command is called, and what it is about.
+fn named(command: &Command) -> (&'static str, String) {
+    let groups = |groups: &[String]| match groups {
+        [] => "all groups".to_owned(),
+        names => format!("group {}", names.join(", ")),
+    };
+    match command {
+        Command::Start { groups: names, .. } => ("start", groups(names)),
+        Command::MarkDone { groups: names } => ("mark_done", groups(names)),
+        Command::Rollback { groups: names, .. } => ("rollback", groups(names)),
+        Command::Halt { groups: names, .. } => ("halt", groups(names)),
+        Command::Run { groups: names, .. } => ("run", groups(names)),
+        Command::Approve { groups: names } => ("approve", groups(names)),
+        Command::Gate { group, .. } => ("gate", format!("group {group}")),
+    }
+}
+
+/// Each group with its state.
+fn states(draft: &Draft) -> Vec<(String, fleet_engine::rollout::State)> {
+    let groups = draft.book.rollout.iter().flat_map(|rollout| &rollout.groups);
+    groups.map(|group| (group.policy.name.clone(), group.state)).collect()
+}
+
+/// The groups that a command names; where it names none, those whose state it changed.
+fn touched(before: &[(String, fleet_engine::rollout::State)], draft: &Draft, command: &Command) -> Vec<String> {
+    let named = match command {
+        Command::Start { groups, .. }
+        | Command::MarkDone { groups }
+        | Command::Rollback { groups, .. }
+        | Command::Halt { groups, .. }
+        | Command::Run { groups, .. }
+        | Command::Approve { groups } => groups.clone(),
+        Command::Gate { group, .. } => vec![group.clone()],
+    };
+    if !named.is_empty() {
+        return named;
+    }
+    let after = states(draft);
+    after.into_iter().filter(|group| !before.contains(group)).map(|(name, _)| name).collect()
+}
+
+fn wrong(refusal: Refusal) -> Wrong {
+    let code = match refusal.code {
+        RefusalCode::NoRollout => Code::NoRollout,
+        RefusalCode::BadRequest => Code::BadRequest,
+        RefusalCode::NotFound => Code::NotFound,
+        RefusalCode::AlreadyExists => Code::AlreadyExists,
+        RefusalCode::Conflict => Code::Conflict,
+    };
+    Wrong::new(code, refusal.message)
+}

@@ -1,0 +1,310 @@
+//! What the core knows, and how it changes: first in the store, then here, then on the board.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fleet_api::{Code, Entry, Wrong};
+use fleet_engine::book::Book;
+use fleet_engine::fleet::Fleet;
+use fleet_engine::resource::{self, Kind};
+use fleet_engine::shelf::Shelf;
+use fleet_store::{Change, Record, Store, StoredToken};
+use jiff::Timestamp;
+use tokio::sync::broadcast;
+
+use super::board::{Board, Heard, Public};
+use super::{changes, publish};
+use crate::tokens::Tokens;
+
+/// Between two steps where nothing happens (FLEET.md §3).
+const STEP_EVERY: Duration = Duration::from_secs(60);
+/// Until the step after a report, a question of a new host, or another event of hosts (FLEET.md §3).
+const STEP_SOON: Duration = Duration::from_secs(1);
+/// A step takes at most this part of the core's time: one in so many.
+const STEP_SHARE: u32 = 10;
+/// Between two writes to the store: what proves that it can be written. Answers are good for three of them.
+const PROVE_EVERY: Duration = Duration::from_secs(8);
+/// Until what hosts said is durable (FLEET.md §7).
+const FLUSH_EVERY: Duration = Duration::from_millis(800);
+/// Between two attempts to reach a store that fails.
+const RETRY_EVERY: Duration = Duration::from_secs(2);
+
+/// What the core knows.
+pub(crate) struct Keeper {
+    dir: PathBuf,
+    store: Option<Store>,
+    pub(super) book: Book,
+    pub(super) shelf: Shelf,
+    pub(super) fleet: Fleet,
+    revision: u64,
+    pub(super) tokens: Tokens,
+    board: Arc<Board>,
+    generation: u32,
+    events: broadcast::Sender<Entry>,
+    times: Times,
+}
+
+/// When what is due.
+struct Times {
+    step: Instant,
+    flush: Option<Instant>,
+    prove: Instant,
+    retry: Instant,
+    last_step_took: Duration,
+}
+
+/// A change that is not made yet.
+pub(super) struct Draft {
+    pub(super) book: Book,
+    pub(super) shelf: Option<Shelf>,
+    pub(super) resources: Vec<(Kind, String, Option<(String, String)>)>,
+    pub(super) tokens: Vec<(String, Option<StoredToken>)>,
+    pub(super) records: Vec<Record>,
+    pub(super) request: Option<(String, String)>,
+}
+
+impl Draft {
+    pub(super) fn new(book: Book) -> Self {
+        Self { book, shelf: None, resources: Vec::new(), tokens: Vec::new(), records: Vec::new(), request: None }
+    }
+}
+
+impl Keeper {
+    /// Opens the data in `dir`, and makes the first step.
+    ///
+    /// # Errors
+    /// One line.
+    pub(super) fn open(
+        dir: &Path,
+        board: Arc<Board>,
+        tokens: Tokens,
+        events: broadcast::Sender<Entry>,
+    ) -> Result<Self, String> {
+        let now = Instant::now();
+        let times = Times { step: now, flush: None, prove: now, retry: now, last_step_took: Duration::ZERO };
+        let mut keeper = Self {
+            dir: dir.to_owned(),
+            store: None,
+            book: Book::default(),
+            shelf: Shelf::default(),
+            fleet: Fleet::default(),
+            revision: 0,
+            tokens,
+            board,
+            generation: 0,
+            events,
+            times,
+        };
+        keeper.load().map_err(|error| error.to_string())?;
+        keeper.step().map_err(|wrong| wrong.message)?;
+        Ok(keeper)
+    }
+
+    /// Takes everything from the store.
+    fn load(&mut self) -> Result<(), fleet_store::Error> {
+        // Its lock is one for each process that has it open.
+        self.store = None;
+        let mut store = Store::open(&self.dir)?;
+        let state = store.load()?;
+        let book = state.book.unwrap_or_else(|| Book { seed: crate::ids::random(), ..Book::default() });
+        let mut shelf = Shelf::default();
+        for stored in &state.resources {
+            match resource::read(&stored.yaml) {
+                Ok(resources) => shelf.put_back(resources),
+                Err(faults) => {
+                    tracing::error!(kind = %stored.kind, name = stored.name, %faults, "a stored resource cannot be read");
+                }
+            }
+        }
+        self.tokens.set(state.tokens);
+        self.fleet = Fleet::restore(state.hosts, state.arrivals);
+        (self.book, self.shelf, self.revision) = (book, shelf, state.revision);
+        self.store = Some(store);
+        Ok(())
+    }
+
+    /// The present time: never before the last step's.
+    pub(super) fn now(&self) -> Timestamp {
+        let now = crate::clock::now();
+        self.book.last_step.map_or(now, |last| last.max(now))
+    }
+
+    /// The store, if it answers.
+    pub(super) fn store(&mut self) -> Result<&mut Store, Wrong> {
+        self.store.as_mut().ok_or_else(unavailable)
+    }
+
+    /// Which decision this is.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Makes a change: in the store, then here, then on the board. What fails is not made, and everything is read again.
+    pub(super) fn commit(&mut self, draft: Draft) -> Result<(), Wrong> {
+        let changed = self.fleet.take_changed();
+        let hosts = changed.iter().filter_map(|id| self.fleet.record(*id)).collect();
+        let Draft { book, shelf, resources, tokens, records, request } = draft;
+        let change = Change {
+            expected: self.revision,
+            book: Some(&book),
+            resources,
+            tokens: tokens.clone(),
+            hosts,
+            arrivals: self.fleet.arrivals(),
+            records,
+            request,
+            ..Change::default()
+        };
+        let committed = match self.store()?.commit(&change) {
+            Ok(committed) => committed,
+            Err(error) => {
+                tracing::error!(%error, "the store failed: nobody new is let go until it answers");
+                let message = error.to_string();
+                self.recover();
+                return Err(Wrong::new(Code::StoreUnavailable, message));
+            }
+        };
+        let now = self.now();
+        self.revision = committed.revision;
+        self.book = book;
+        if let Some(shelf) = shelf {
+            self.shelf = shelf;
+        }
+        self.tokens.change(tokens);
+        self.times.prove = Instant::now() + PROVE_EVERY;
+        self.times.flush = None;
+        self.publish(now);
+        for entry in committed.entries {
+            tracing::info!(
+                seq = entry.seq,
+                who = entry.who,
+                action = entry.action,
+                subject = entry.subject,
+                done = entry.done,
+                "{}",
+                entry.detail
+            );
+            // Nobody may be listening.
+            let _ = self.events.send(entry);
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, now: Timestamp) {
+        self.board.set_public(Public::of(self.book.clone(), self.shelf.clone()));
+        self.generation = self.generation.wrapping_add(1);
+        publish::all(&self.board, &self.book, &self.fleet, self.generation, now);
+        self.board.confirm(now);
+    }
+
+    /// After a failure: what is known is what the store has, if it has it.
+    fn recover(&mut self) {
+        self.times.retry = Instant::now() + RETRY_EVERY;
+        if let Err(error) = self.load() {
+            self.store = None;
+            tracing::error!(%error, "the store cannot be opened");
+        }
+    }
+
+    /// The engine steps, and what it did is kept.
+    pub(super) fn step(&mut self) -> Result<(), Wrong> {
+        let began = Instant::now();
+        let now = self.now();
+        let mut draft = Draft::new(self.book.clone());
+        draft.book.step(&mut self.fleet, now);
+        draft.records = changes::of(&self.book, &draft.book, now);
+        let done = self.commit(draft);
+        self.times.last_step_took = began.elapsed();
+        self.times.step = Instant::now() + STEP_EVERY;
+        done
+    }
+
+    /// A step is due soon, because hosts did something.
+    fn step_soon(&mut self) {
+        let soon = Instant::now() + STEP_SOON.max(self.times.last_step_took * STEP_SHARE);
+        self.times.step = self.times.step.min(soon);
+    }
+
+    /// Takes notice of questions.
+    pub(super) fn hear(&mut self, questions: impl Iterator<Item = Heard>) {
+        let mut met = Vec::new();
+        let known = self.fleet.hosts().len();
+        for heard in questions {
+            let Heard { mut question, at, was_told } = heard;
+            // An updater of today names itself by its update id alone.
+            let by_update_id = || self.fleet.by_update_id(question.update_id).map(|host| host.id);
+            let id = question.host.or_else(by_update_id).unwrap_or(question.update_id);
+            question.host = Some(id);
+            let group = Some(question.group.as_str()).filter(|group| !group.is_empty());
+            self.fleet.question(id, group, question.update_id, self.book.rollout.as_ref(), at);
+            if let Some(rollout) = self.book.rollout.as_ref().filter(|_| was_told) {
+                self.fleet.tell(id, rollout, at);
+            }
+            met.push(id);
+        }
+        if met.is_empty() {
+            return;
+        }
+        self.times.flush.get_or_insert(Instant::now() + FLUSH_EVERY);
+        publish::some(&self.board, &self.book, &self.fleet, &met, self.now());
+        if self.fleet.hosts().len() > known {
+            self.step_soon();
+        }
+    }
+
+    /// Steps, writes and tries again, each when it is due.
+    pub(super) fn do_what_is_due(&mut self) {
+        let now = Instant::now();
+        if self.store.is_none() && now >= self.times.retry {
+            self.recover();
+        }
+        if self.store.is_none() {
+            return;
+        }
+        // An error was logged, and what it means is on the board: it grows stale.
+        if now >= self.times.step {
+            let _ = self.step();
+        } else if now >= self.times.prove || self.times.flush.is_some_and(|due| now >= due) {
+            let _ = self.flush();
+        }
+    }
+
+    /// Writes what hosts said; where they said nothing, it proves that the store can be written.
+    fn flush(&mut self) -> Result<(), Wrong> {
+        let changed = self.fleet.take_changed();
+        let change = Change {
+            expected: self.revision,
+            // A decision where there is nothing else to write.
+            book: changed.is_empty().then_some(&self.book),
+            hosts: changed.iter().filter_map(|id| self.fleet.record(*id)).collect(),
+            arrivals: self.fleet.arrivals(),
+            ..Change::default()
+        };
+        let store = self.store.as_mut().ok_or_else(unavailable)?;
+        match store.commit(&change) {
+            Ok(committed) => {
+                self.revision = committed.revision;
+                self.board.confirm(crate::clock::now());
+                (self.times.flush, self.times.prove) = (None, Instant::now() + PROVE_EVERY);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!(%error, "the store failed: nobody new is let go until it answers");
+                self.recover();
+                Err(unavailable())
+            }
+        }
+    }
+
+    /// What hosts said last is kept.
+    pub(super) fn end(&mut self) {
+        if self.store.is_some() {
+            let _ = self.flush();
+        }
+    }
+}
+
+fn unavailable() -> Wrong {
+    Wrong::new(Code::StoreUnavailable, "the store does not answer: nobody new is let go; see the server's log")
+}

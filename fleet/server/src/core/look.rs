@@ -1,0 +1,192 @@
+//! What is shown of the rollout and of hosts.
+
+use std::collections::BTreeMap;
+
+use fleet_answers::{ids, show};
+use fleet_api::{Code, CountOf, Counts, Explained, Host as Shown, Hosts, HostsQuery, Kept, Omission, Wrong};
+use fleet_engine::answer::Question;
+use fleet_engine::host::{Host, HostId};
+use fleet_engine::resource::{Kind, Resource};
+use fleet_engine::tally::{HostState, Look};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Keeper;
+
+/// Hosts of a page where the question does not say.
+const PAGE: u32 = 100;
+/// Most hosts of a page.
+const MAX_PAGE: u32 = 1000;
+/// What [`HostsQuery::state`] may be.
+const STATES: [&str; 9] =
+    ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
+/// How old another server's counts may be, seconds (Managed Updates v2).
+const COUNTS_VALID: i64 = 60;
+
+impl Keeper {
+    /// The rollout, as the resource `autoupdate_agent_rollout`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn rollout(&self) -> Result<Value, Wrong> {
+        let kept = self.rollout_as_kept();
+        let none = || Wrong::new(Code::NoRollout, "there is no rollout: write an autoupdate_version first");
+        kept.map(|kept| kept.json).ok_or_else(none)
+    }
+
+    pub(super) fn rollout_as_kept(&self) -> Option<Kept> {
+        let mut json = show::rollout(self.book.rollout.as_ref()?);
+        let revision = self.revision().to_string();
+        json["metadata"]["revision"] = revision.clone().into();
+        let kind = Kind::Rollout;
+        let yaml = yaml::Node::from_json(&json, 1).map(|node| node.emit()).unwrap_or_default();
+        let name = kind.only_name().unwrap_or_default().to_owned();
+        Some(Kept { kind: kind.to_string(), name, revision, yaml, json })
+    }
+
+    /// What a host would be told now, and why.
+    ///
+    /// # Errors
+    /// No rollout ever named a version.
+    pub(crate) fn explain(&self, id: HostId) -> Result<Explained, Wrong> {
+        let now = self.now();
+        let question = Question { host: Some(id), ..Question::default() };
+        let known = self.fleet.host(id);
+        let answer = self.book.answer(&self.fleet, &question, now);
+        let Some(answer) = answer else {
+            return Err(Wrong::new(
+                Code::NoRollout,
+                "there is no rollout, and none was done before: hosts are told nothing",
+            ));
+        };
+        let state = known.map_or("unknown", |host| self.state(host, now));
+        let answer = show::explain(&ids::text(id), state, &answer);
+        Ok(Explained { known: known.map(|host| self.shown(host, now)), answer })
+    }
+
+    /// Hosts, by UUID.
+    ///
+    /// # Errors
+    /// The question names no state or no UUID.
+    pub(crate) fn hosts(&self, query: &HostsQuery) -> Result<Hosts, Wrong> {
+        let bad = |message: String| Wrong::new(Code::BadRequest, message);
+        if let Some(state) = query.state.as_deref().filter(|state| !STATES.contains(state)) {
+            return Err(bad(format!("there is no state {state:?}: states are {}", STATES.join(", "))));
+        }
+        let after = match &query.after {
+            Some(text) => Some(ids::uuid(text).ok_or_else(|| bad(format!("after={text:?} is no UUID")))?),
+            None => None,
+        };
+        let limit = usize::try_from(query.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE)).unwrap_or(usize::MAX);
+        let now = self.now();
+        let mut found: Vec<&Host> = self
+            .fleet
+            .hosts()
+            .iter()
+            .filter(|host| after.is_none_or(|after| host.id > after) && self.is_asked_for(host, query, now))
+            .collect();
+        found.sort_unstable_by_key(|host| host.id);
+        let more = found.len() > limit;
+        found.truncate(limit);
+        Ok(Hosts { hosts: found.into_iter().map(|host| self.shown(host, now)).collect(), more })
+    }
+
+    fn is_asked_for(&self, host: &Host, query: &HostsQuery, now: Timestamp) -> bool {
+        query.version.as_deref().is_none_or(|version| self.fleet.names.text(host.version) == version)
+            && query.group.as_deref().is_none_or(|group| self.group(host) == group)
+            && query.state.as_deref().is_none_or(|state| self.state(host, now) == state)
+            && (!query.failed || self.state(host, now) == "failed")
+    }
+
+    fn group(&self, host: &Host) -> &str {
+        let group = self.book.rollout.as_ref().and_then(|rollout| rollout.group(host.place));
+        group.map_or("", |group| &group.policy.name)
+    }
+
+    fn state(&self, host: &Host, now: Timestamp) -> &'static str {
+        let look = self.book.rollout.as_ref().and_then(|rollout| {
+            let group = rollout.group(host.place)?;
+            Some(Look::new(rollout, group, &self.fleet, now).state(host))
+        });
+        look.map_or("unassigned", HostState::name)
+    }
+
+    fn shown(&self, host: &Host, now: Timestamp) -> Shown {
+        let text = |name| self.fleet.names.text(name).to_owned();
+        Shown {
+            host: ids::text(host.id),
+            update_id: if host.update_id == 0 { String::new() } else { ids::text(host.update_id) },
+            group: self.group(host).to_owned(),
+            declared_group: text(host.declared),
+            assigned_group: text(host.assigned),
+            labels: host.labels.iter().map(|(key, value)| (text(*key), text(*value))).collect(),
+            version: text(host.version),
+            state: self.state(host, now).to_owned(),
+            held: host.flags.held,
+            pinned: host.flags.pinned,
+            disabled: host.flags.disabled,
+            last_seen: host.heard.time(),
+            last_outcome: host.last.map_or("", |last| last.outcome.name()).to_owned(),
+            last_target: host.last.map_or_else(String::new, |last| text(last.to)),
+            error_code: host.last.map_or_else(String::new, |last| text(last.code)),
+        }
+    }
+
+    /// Hosts by group and version; what other servers wrote as `autoupdate_agent_report` is among them.
+    pub(crate) fn counts(&self) -> Counts {
+        let now = self.now();
+        let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
+        let mut omitted: BTreeMap<String, u64> = BTreeMap::new();
+        for host in self.fleet.hosts() {
+            match omission(host) {
+                Some(reason) => *omitted.entry(reason.to_owned()).or_default() += 1,
+                None => {
+                    let text = |name| self.fleet.names.text(name).to_owned();
+                    *counted.entry((text(host.declared), text(host.version))).or_default() += 1;
+                }
+            }
+        }
+        let mut reports = u64::from(!self.fleet.hosts().is_empty());
+        let mut expired = 0;
+        for resource in self.shelf.all() {
+            let Resource::Report(object) = resource else { continue };
+            reports += 1;
+            if now.as_second() - object.model.timestamp.as_second() > COUNTS_VALID {
+                expired += 1;
+                continue;
+            }
+            for count in &object.model.counts {
+                let key = (count.group.clone(), count.version.to_string());
+                *counted.entry(key).or_default() += u64::from(count.count);
+            }
+            for other in &object.model.omitted {
+                *omitted.entry(other.reason.clone()).or_default() += u64::from(other.count);
+            }
+        }
+        let counts = counted.into_iter().map(|((group, version), count)| CountOf { group, version, count }).collect();
+        let omitted = omitted.into_iter().map(|(reason, count)| Omission { count, reason }).collect();
+        Counts { at: Some(now), reports, expired, counts, omitted }
+    }
+
+    /// Copies the data to the file `to`, while the server runs.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn backup(&mut self, to: &std::path::Path) -> Result<(), Wrong> {
+        let failed = |error: fleet_store::Error| Wrong::new(Code::BadRequest, error.to_string());
+        self.store()?.backup(to).map_err(failed)
+    }
+}
+
+/// Why a host is not counted, in the words of Managed Updates v2.
+fn omission(host: &Host) -> Option<&'static str> {
+    if !host.reports {
+        Some("updater version does not support agent reports")
+    } else if host.flags.disabled {
+        Some("updater is disabled")
+    } else if host.flags.pinned {
+        Some("updater is pinning a specific version")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,120 @@
+//! The core: one thread that owns what is known and decides. Everybody else sends it what to do, or reads the board.
+
+mod board;
+mod changes;
+mod decide;
+mod effects;
+mod keeper;
+mod look;
+mod publish;
+mod tokens;
+mod write;
+
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fleet_api::{Code, Entry, Wrong};
+use tokio::sync::{broadcast, oneshot};
+
+pub(crate) use board::{Board, Public};
+pub(crate) use keeper::Keeper;
+
+pub(crate) use write::MAX_TEXT;
+
+use crate::tokens::Tokens;
+use board::Heard;
+
+/// How often the core looks at what became due. Questions wait for it, at most.
+const TICK: Duration = Duration::from_millis(200);
+/// Questions that wait for the core; more are not told to it.
+const QUESTIONS: usize = 65_536;
+/// Events that a slow reader may be behind; further ones he reads from the store.
+const EVENTS: usize = 1024;
+
+type Job = Box<dyn FnOnce(&mut Keeper) + Send>;
+
+/// Sends the core what to do.
+#[derive(Clone)]
+pub(crate) struct Core {
+    jobs: Sender<Job>,
+    board: Arc<Board>,
+    events: broadcast::Sender<Entry>,
+}
+
+/// Who decides something, and from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Actor {
+    /// `uid 0 (root)`, `token NAME`.
+    pub(crate) who: String,
+    /// `admin socket`, or an address.
+    pub(crate) from: String,
+}
+
+impl Core {
+    /// Opens the data in `dir` and starts the thread. It ends when every [`Core`] is gone.
+    ///
+    /// # Errors
+    /// The data cannot be opened: one line.
+    pub(crate) fn start(dir: &Path, tokens: Tokens) -> Result<(Self, JoinHandle<()>), String> {
+        let (heard, questions) = sync_channel(QUESTIONS);
+        let (events, _) = broadcast::channel(EVENTS);
+        let board = Arc::new(Board::new(heard));
+        let mut keeper = Keeper::open(dir, Arc::clone(&board), tokens, events.clone())?;
+        let (jobs, received) = mpsc::channel();
+        let run = move || {
+            // Half of a decision may be in memory: the next start reads what the store has.
+            let whole = std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut keeper, &received, &questions)));
+            if whole.is_err() {
+                std::process::abort();
+            }
+        };
+        let thread = std::thread::Builder::new().name("core".to_owned()).spawn(run);
+        let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok((Self { jobs, board, events }, thread))
+    }
+
+    /// What hosts are told.
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// What is decided from now on.
+    pub(crate) fn events(&self) -> broadcast::Receiver<Entry> {
+        self.events.subscribe()
+    }
+
+    /// Has the core do something, and gives what it returns.
+    ///
+    /// # Errors
+    /// What it returns, or that the core has ended.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Keeper) -> Result<T, Wrong> + Send + 'static,
+    ) -> Result<T, Wrong> {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |keeper| {
+            // Whoever asked may have left.
+            let _ = answer.send(job(keeper));
+        });
+        let ended = || Wrong::new(Code::Internal, "the server is ending");
+        self.jobs.send(job).map_err(|_| ended())?;
+        answered.await.unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+fn work(keeper: &mut Keeper, jobs: &Receiver<Job>, questions: &Receiver<Heard>) {
+    loop {
+        match jobs.recv_timeout(TICK) {
+            Ok(job) => job(keeper),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        keeper.hear(questions.try_iter().take(QUESTIONS));
+        keeper.do_what_is_due();
+    }
+    keeper.end();
+}

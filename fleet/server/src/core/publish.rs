@@ -1,0 +1,128 @@
+//! From a decision to the board: every host's answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use fleet_engine::answer::{Answer, Question};
+use fleet_engine::book::Book;
+use fleet_engine::fleet::Fleet;
+use fleet_engine::host::{Host, HostId};
+use fleet_engine::reason::Why;
+use jiff::Timestamp;
+
+use super::board::{Board, Hosts, Table};
+
+/// Answers, each kept once.
+#[derive(Default)]
+struct Answers {
+    list: Vec<Answer>,
+    /// Where those of a group begin to look: there are few of a group.
+    by_group: HashMap<String, Vec<usize>>,
+}
+
+impl Answers {
+    fn of(list: &[Answer]) -> Self {
+        let mut answers = Self::default();
+        for answer in list {
+            answers.add(answer.clone());
+        }
+        answers
+    }
+
+    fn keep(&mut self, mut answer: Answer) -> usize {
+        // A stranger is told the code alone, and hosts' own codes would make a table without an end.
+        if let Why::FailedHere { error } = &mut answer.reason.why {
+            *error = None;
+        }
+        let known = self.by_group.get(&answer.group).into_iter().flatten();
+        let found = known.copied().find(|index| self.list.get(*index) == Some(&answer));
+        found.unwrap_or_else(|| self.add(answer))
+    }
+
+    fn add(&mut self, answer: Answer) -> usize {
+        let index = self.list.len();
+        self.by_group.entry(answer.group.clone()).or_default().push(index);
+        self.list.push(answer);
+        index
+    }
+}
+
+/// Publishes what `book` decides for every host at `now`, as decision `generation`.
+pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, now: Timestamp) {
+    let mut answers = Answers::default();
+    let mut answer = |question: &Question| book.answer(fleet, question, now).map(|answer| answers.keep(answer));
+    let Some(elsewhere) = answer(&Question::default()) else {
+        board.publish(None);
+        return;
+    };
+    let groups = book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
+    let unknown = groups
+        .filter_map(|name| Some((name.clone(), answer(&Question { group: name.clone(), ..Question::default() })?)))
+        .collect();
+    let words: Vec<(HostId, usize)> =
+        fleet.hosts().iter().filter_map(|host| Some((host.id, answer(&of(host))?))).collect();
+    let before = board.table().map(|table| Arc::new(Table { before: None, ..copy(&table) }));
+    board.publish(Some(Table { generation, answers: answers.list, unknown, elsewhere, before }));
+    meet(board, fleet.hosts().iter());
+    let hosts = board.hosts();
+    for (id, answer) in words {
+        if let Some(slot) = hosts.by_id.get(&id) {
+            slot.set(generation, answer);
+        }
+    }
+}
+
+/// Publishes what these hosts are answered; everybody else's answer is as before.
+pub(super) fn some(board: &Board, book: &Book, fleet: &Fleet, ids: &[HostId], now: Timestamp) {
+    let Some(table) = board.table() else { return };
+    let mut answers = Answers::of(&table.answers);
+    let hosts: Vec<&Host> = ids.iter().filter_map(|id| fleet.host(*id)).collect();
+    let words: Vec<(HostId, usize)> =
+        hosts.iter().filter_map(|host| Some((host.id, answers.keep(book.answer(fleet, &of(host), now)?)))).collect();
+    if answers.list.len() > table.answers.len() {
+        board.publish(Some(Table { answers: answers.list, ..copy(&table) }));
+    }
+    meet(board, hosts.into_iter());
+    let slots = board.hosts();
+    for (id, answer) in words {
+        if let Some(slot) = slots.by_id.get(&id) {
+            slot.set(table.generation, answer);
+        }
+    }
+}
+
+/// Gives slots to hosts that have none.
+fn meet<'a>(board: &Board, hosts: impl Iterator<Item = &'a Host>) {
+    let known = board.hosts();
+    let missing: Vec<&Host> = hosts
+        .filter(|host| {
+            !known.by_id.contains_key(&host.id)
+                || (host.update_id != 0 && !known.by_update_id.contains_key(&host.update_id))
+        })
+        .collect();
+    if missing.is_empty() {
+        return;
+    }
+    let mut next = Hosts::clone(&known);
+    for host in missing {
+        let slot = next.by_id.entry(host.id).or_default();
+        if host.update_id != 0 {
+            next.by_update_id.entry(host.update_id).or_insert_with(|| Arc::clone(slot));
+        }
+    }
+    board.set_hosts(next);
+}
+
+fn of(host: &Host) -> Question {
+    Question { host: Some(host.id), ..Question::default() }
+}
+
+fn copy(table: &Table) -> Table {
+    Table {
+        generation: table.generation,
+        answers: table.answers.clone(),
+        unknown: table.unknown.clone(),
+        elsewhere: table.elsewhere,
+        before: table.before.clone(),
+    }
+}

@@ -1,0 +1,79 @@
+//! Making and removing tokens of the admin API.
+
+use fleet_api::{Code, MadeToken, NewToken, Token, Wrong};
+use fleet_store::StoredToken;
+use serde_json::json;
+
+use super::keeper::Draft;
+use super::{Actor, Keeper};
+use crate::tokens;
+
+/// Longest name, characters.
+const MAX_NAME: usize = 64;
+
+impl Keeper {
+    /// The tokens, without their secrets.
+    pub(crate) fn tokens(&self) -> Vec<Token> {
+        self.tokens.all().iter().map(shown).collect()
+    }
+
+    /// Makes a token. Its secret is in the answer and nowhere else: a request that is sent again is refused.
+    ///
+    /// # Errors
+    /// The name is taken, or is none.
+    pub(crate) fn make_token(&mut self, actor: &Actor, new: &NewToken) -> Result<MadeToken, Wrong> {
+        let subject = format!("token {}", new.name);
+        if let Err(wrong) = self.may_make(new) {
+            return Err(self.refuse(actor, "token_made", &subject, wrong, false));
+        }
+        let secret = tokens::new();
+        let (now, digest) = (self.now(), tokens::digest(&secret));
+        let token = StoredToken { name: new.name.clone(), digest, role: new.role, created: now, expires: new.expires };
+        let mut draft = Draft::new(self.book.clone());
+        draft.tokens.push((new.name.clone(), Some(token.clone())));
+        self.record(&mut draft, actor, "token_made", &subject);
+        if let Some(record) = draft.records.last_mut() {
+            record.detail = json!({ "role": new.role, "expires": new.expires });
+        }
+        self.commit(draft)?;
+        Ok(MadeToken { token: shown(&token), secret })
+    }
+
+    fn may_make(&self, new: &NewToken) -> Result<(), Wrong> {
+        let is_good = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '_' | '-');
+        if new.name.is_empty() || new.name.len() > MAX_NAME || !new.name.chars().all(is_good) {
+            let message = format!("a token's name has 1 to {MAX_NAME} letters, digits, `.`, `_` or `-`");
+            return Err(Wrong::new(Code::BadRequest, message));
+        }
+        if new.expires.is_some_and(|expires| expires <= self.now()) {
+            return Err(Wrong::new(Code::BadRequest, "the token would have expired already"));
+        }
+        if self.tokens.all().iter().any(|token| token.name == new.name) {
+            let message = format!("there is a token {} already: remove it first, or take another name", new.name);
+            return Err(Wrong::new(Code::AlreadyExists, message));
+        }
+        Ok(())
+    }
+
+    /// Removes a token: who uses it is not known any more, from now on.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub(crate) fn remove_token(&mut self, actor: &Actor, id: &str, name: &str) -> Result<(), Wrong> {
+        let subject = format!("token {name}");
+        self.once(id, |keeper| {
+            if !keeper.tokens.all().iter().any(|token| token.name == name) {
+                let wrong = Wrong::new(Code::NotFound, format!("there is no {subject}"));
+                return Err(keeper.refuse(actor, "token_removed", &subject, wrong, false));
+            }
+            let mut draft = Draft::new(keeper.book.clone());
+            draft.tokens.push((name.to_owned(), None));
+            keeper.record(&mut draft, actor, "token_removed", &subject);
+            keeper.finish(draft, id, &())
+        })
+    }
+}
+
+fn shown(token: &StoredToken) -> Token {
+    Token { name: token.name.clone(), role: token.role, created: token.created, expires: token.expires }
+}

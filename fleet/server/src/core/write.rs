@@ -1,0 +1,266 @@
+//! Writing and removing resources.
+
+use fleet_api::{Changed, Code, How, Kept, Takes, Write, Written, Wrong};
+use fleet_engine::book::Book;
+use fleet_engine::resource::{self, Kind, Resource};
+use fleet_engine::shelf::{self, Shelf};
+
+use super::keeper::Draft;
+use super::{Actor, Keeper, effects};
+
+/// Most bytes of a text of resources.
+pub(crate) const MAX_TEXT: usize = 1 << 20;
+
+impl Keeper {
+    /// The resources of the kind called `kind`, by name; with `name` that one.
+    ///
+    /// # Errors
+    /// There is no such kind, or no such resource.
+    pub(crate) fn kept(&self, kind: &str, name: Option<&str>) -> Result<Vec<Kept>, Wrong> {
+        let kind = named(kind)?;
+        if kind == Kind::Rollout {
+            return Ok(self.rollout_as_kept().into_iter().collect());
+        }
+        let found: Vec<Kept> = self
+            .shelf
+            .all()
+            .filter(|resource| resource.kind() == kind && name.is_none_or(|name| resource.metadata().name == name))
+            .map(kept)
+            .collect();
+        match name.or(kind.only_name()) {
+            Some(name) if found.is_empty() => Err(missing(kind, name)),
+            _ => Ok(found),
+        }
+    }
+
+    /// Writes resources, all of them or none.
+    ///
+    /// # Errors
+    /// Why not; that is on record as well.
+    pub(crate) fn write(&mut self, actor: &Actor, write: &Write) -> Result<Written, Wrong> {
+        let action = if write.how == How::Update { "update" } else { "create" };
+        self.once(&write.id, |keeper| {
+            let done = keeper.draft_of(write).and_then(|resources| {
+                let subjects = resources.iter().map(subject).collect::<Vec<_>>();
+                let draft = keeper.with(resources)?;
+                Ok((subjects.join(", "), draft))
+            });
+            keeper.settle(actor, action, &write.id, write.dry_run, done)
+        })
+    }
+
+    /// Removes a resource.
+    ///
+    /// # Errors
+    /// Why not; that is on record as well.
+    pub(crate) fn remove(
+        &mut self,
+        actor: &Actor,
+        id: &str,
+        kind: &str,
+        name: &str,
+        dry_run: bool,
+    ) -> Result<Written, Wrong> {
+        self.once(id, |keeper| {
+            let done = keeper.without(kind, name);
+            keeper.settle(actor, "delete", id, dry_run, done)
+        })
+    }
+
+    /// The resources of a text, each with a new revision, as far as they may be written.
+    fn draft_of(&self, write: &Write) -> Result<Vec<Resource>, Wrong> {
+        let resources =
+            resource::read(&write.text).map_err(|faults| Wrong::new(Code::BadResource, faults.to_string()))?;
+        resources.into_iter().map(|resource| self.may_write(resource, write.how)).collect()
+    }
+
+    fn may_write(&self, mut resource: Resource, how: How) -> Result<Resource, Wrong> {
+        let (kind, name) = (resource.kind(), resource.metadata().name.clone());
+        let kept = self.shelf.get(kind, &name);
+        match (how, kept) {
+            (How::Create, Some(_)) => {
+                let message = format!("{kind} {name} is there already: use `update`, or `create --force`");
+                return Err(Wrong::new(Code::AlreadyExists, message));
+            }
+            (How::Update, None) => return Err(missing(kind, &name)),
+            (How::Update, Some(kept)) => {
+                let (had, has) = (&resource.metadata().revision, &kept.metadata().revision);
+                if had.is_some() && had != has {
+                    let message = format!(
+                        "{kind} {name} was changed since you read it (revision {} now): read it again with \
+                         `get {kind}`, and write your change into that",
+                        has.as_deref().unwrap_or("none")
+                    );
+                    return Err(Wrong::new(Code::StaleRevision, message));
+                }
+            }
+            (How::Replace, _) | (How::Create, None) => {}
+        }
+        resource.set_revision(&uuid::Uuid::new_v4().to_string());
+        Ok(resource)
+    }
+
+    fn with(&self, resources: Vec<Resource>) -> Result<(Draft, Vec<Changed>), Wrong> {
+        let mut draft = Draft::new(self.book.clone());
+        let mut shelf = self.shelf.clone();
+        let changed = resources.iter().map(|resource| self.changed(resource)).collect();
+        for resource in &resources {
+            let (metadata, yaml) = (resource.metadata(), resource.to_yaml());
+            let revision = metadata.revision.clone().unwrap_or_default();
+            draft.resources.push((resource.kind(), metadata.name.clone(), Some((revision, yaml))));
+        }
+        shelf.put_all(resources, &mut draft.book).map_err(|refused| wrong(&refused))?;
+        draft.shelf = Some(shelf);
+        Ok((draft, changed))
+    }
+
+    fn without(&self, kind: &str, name: &str) -> Result<(String, (Draft, Vec<Changed>)), Wrong> {
+        let kind = named(kind)?;
+        let name = if name.is_empty() { kind.only_name().unwrap_or_default() } else { name };
+        let mut draft = Draft::new(self.book.clone());
+        let mut shelf: Shelf = self.shelf.clone();
+        shelf.remove(&format!("{kind}/{name}"), &mut draft.book).map_err(|refused| wrong(&refused))?;
+        draft.resources.push((kind, name.to_owned(), None));
+        draft.shelf = Some(shelf);
+        let changed = Changed {
+            kind: kind.to_string(),
+            name: name.to_owned(),
+            revision: String::new(),
+            was_there: true,
+            takes: Takes::NextStep,
+        };
+        Ok((format!("{kind}/{name}"), (draft, vec![changed])))
+    }
+
+    fn changed(&self, resource: &Resource) -> Changed {
+        let metadata = resource.metadata();
+        let before = self.shelf.get(resource.kind(), &metadata.name);
+        Changed {
+            kind: resource.kind().to_string(),
+            name: metadata.name.clone(),
+            revision: metadata.revision.clone().unwrap_or_default(),
+            was_there: before.is_some(),
+            takes: if before.is_some_and(|before| is_same(before, resource)) {
+                Takes::Nothing
+            } else {
+                Takes::NextStep
+            },
+        }
+    }
+
+    /// Steps what was drafted, says what it does to the fleet, and makes it, unless it is only asked for.
+    fn settle(
+        &mut self,
+        actor: &Actor,
+        action: &str,
+        id: &str,
+        is_dry_run: bool,
+        drafted: Result<(String, (Draft, Vec<Changed>)), Wrong>,
+    ) -> Result<Written, Wrong> {
+        let (subject, (mut draft, mut changed)) = match drafted {
+            Ok(drafted) => drafted,
+            Err(wrong) => return Err(self.refuse(actor, action, "", wrong, is_dry_run)),
+        };
+        let now = self.now();
+        let before = effects::told(&self.book, &self.fleet, now);
+        draft.book.step(&mut self.fleet, now);
+        let written = Written {
+            effects: effects::of(&before, &draft.book, &self.fleet, now),
+            changed: {
+                for change in &mut changed {
+                    change.takes = takes(change, &self.book, &draft.book);
+                }
+                changed
+            },
+        };
+        if is_dry_run {
+            self.take_back();
+            return Ok(written);
+        }
+        self.record(&mut draft, actor, action, &subject);
+        if let Some(record) = draft.records.last_mut() {
+            record.after = written.changed.iter().map(|change| change.revision.as_str()).collect::<Vec<_>>().join(", ");
+            let name = |change: &Changed| (Kind::named(&change.kind), change.name.clone());
+            let kept = written.changed.iter().filter_map(|change| {
+                let (kind, name) = name(change);
+                self.shelf.get(kind?, &name)?.metadata().revision.clone()
+            });
+            record.before = kept.collect::<Vec<_>>().join(", ");
+        }
+        self.finish(draft, id, &written)?;
+        Ok(written)
+    }
+}
+
+/// When a change acts.
+fn takes(change: &Changed, before: &Book, after: &Book) -> Takes {
+    let number = |book: &Book| book.rollout.as_ref().map(|rollout| rollout.number);
+    if change.takes == Takes::Nothing {
+        Takes::Nothing
+    } else if number(before) != number(after) {
+        Takes::NewRollout
+    } else if is_of_groups(before, after) {
+        Takes::NextRollout
+    } else {
+        Takes::NextStep
+    }
+}
+
+/// Whether the policy has other groups, members, order, windows or canaries than the present rollout.
+fn is_of_groups(before: &Book, after: &Book) -> bool {
+    use fleet_engine::policy::Group;
+    let shape = |book: &Book| {
+        let groups = book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
+        let of = |group: &Group| {
+            let mut gate = group.gate.clone();
+            // Freezes act with the next step.
+            gate.blackout.clear();
+            (group.name.clone(), group.members.clone(), gate, group.pace.canaries)
+        };
+        groups.map(of).collect::<Vec<_>>()
+    };
+    after.rollout.is_some() && shape(before) != shape(after)
+}
+
+fn is_same(before: &Resource, after: &Resource) -> bool {
+    let plain = |resource: &Resource| {
+        let mut resource = resource.clone();
+        resource.set_revision("");
+        resource.to_json()
+    };
+    plain(before) == plain(after)
+}
+
+fn kept(resource: &Resource) -> Kept {
+    let metadata = resource.metadata();
+    Kept {
+        kind: resource.kind().to_string(),
+        name: metadata.name.clone(),
+        revision: metadata.revision.clone().unwrap_or_default(),
+        yaml: resource.to_yaml(),
+        json: resource.to_json(),
+    }
+}
+
+fn subject(resource: &Resource) -> String {
+    format!("{}/{}", resource.kind(), resource.metadata().name)
+}
+
+fn named(kind: &str) -> Result<Kind, Wrong> {
+    let names = || Kind::ALL.map(Kind::as_str).join(", ");
+    let unknown = || Wrong::new(Code::NotFound, format!("there is no kind {kind:?}: kinds are {}", names()));
+    Kind::named(kind).ok_or_else(unknown)
+}
+
+fn missing(kind: Kind, name: &str) -> Wrong {
+    Wrong::new(Code::NotFound, format!("there is no {kind} {name}"))
+}
+
+fn wrong(refused: &shelf::Refused) -> Wrong {
+    let code = match refused {
+        shelf::Refused::Faults(_) => Code::BadResource,
+        shelf::Refused::Conflict(_) => Code::Conflict,
+        shelf::Refused::NotFound(_) => Code::NotFound,
+    };
+    Wrong::new(code, refused.to_string())
+}

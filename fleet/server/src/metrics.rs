@@ -1,0 +1,80 @@
+//! Numbers for Prometheus (FLEET.md §6).
+
+use std::fmt::Write;
+
+use fleet_engine::rollout::{Rollout, State};
+
+use crate::core::Public;
+
+/// Of the text format.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All of them. No label has a text that a host chose.
+pub(crate) fn text(public: &Public, hosts: usize, lost: u64, is_good: bool) -> String {
+    let mut text = String::new();
+    let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
+        // A string takes whatever is written to it.
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(text, "{name}{labels} {value}");
+        }
+    };
+    let one = |value: f64| vec![(String::new(), value)];
+    let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(lost));
+    add("teleport_fleet_store_available", "gauge", "1 while the store confirms what is answered", &one(flag(is_good)));
+    add("teleport_fleet_hosts", "gauge", "Hosts that are known", &one(hosts));
+    add("teleport_fleet_questions_lost_total", "counter", "Questions that the core was too busy to note", &one(lost));
+    let held = public.book.holds.all || !public.book.holds.groups.is_empty();
+    add("teleport_fleet_held", "gauge", "1 while an operator's halt lasts", &one(flag(held)));
+    let Some(rollout) = &public.book.rollout else {
+        add("teleport_fleet_rollout", "gauge", "Number of the rollout; 0: none", &one(0.0));
+        return text;
+    };
+    add("teleport_fleet_rollout", "gauge", "Number of the rollout; 0: none", &one(count(rollout.number)));
+    add("teleport_fleet_group_state", "gauge", "1 for the state that a group has", &states(rollout));
+    add("teleport_fleet_group_hosts", "gauge", "Hosts of a group by state", &tallies(rollout));
+    text
+}
+
+fn states(rollout: &Rollout) -> Vec<(String, f64)> {
+    const ALL: [State; 6] =
+        [State::Unstarted, State::Canary, State::Active, State::Done, State::RolledBack, State::Halted];
+    let of_group = |group: &fleet_engine::rollout::GroupStatus| {
+        let labels = |state: State| labels(&[("group", &group.policy.name), ("state", state.name())]);
+        ALL.map(|state| (labels(state), flag(group.state == state)))
+    };
+    rollout.groups.iter().flat_map(of_group).collect()
+}
+
+fn tallies(rollout: &Rollout) -> Vec<(String, f64)> {
+    let of_group = |group: &fleet_engine::rollout::GroupStatus| {
+        let tally = &group.tally;
+        let counts = [
+            ("pending", tally.pending),
+            ("in_flight", tally.in_flight()),
+            ("updated", tally.updated),
+            ("failed", tally.failed),
+            ("timed_out", tally.timed_out),
+            ("silent", tally.silent),
+            ("excluded", tally.excluded),
+        ];
+        counts.map(|(state, value)| (labels(&[("group", &group.policy.name), ("state", state)]), count(value)))
+    };
+    rollout.groups.iter().flat_map(of_group).collect()
+}
+
+/// Labels as the text format writes them.
+fn labels(labels: &[(&str, &str)]) -> String {
+    let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+fn flag(is_set: bool) -> f64 {
+    f64::from(u8::from(is_set))
+}
+
+/// Exact below 2^53, which no fleet reaches.
+fn count(number: u64) -> f64 {
+    number as f64
+}

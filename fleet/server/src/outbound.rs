@@ -1,0 +1,61 @@
+//! Questions to other servers: short, bounded, and without following anybody elsewhere (FLEET.md §8).
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
+
+/// For a whole question (RFD 0109's proxies wait as long).
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Asks other servers.
+#[derive(Clone)]
+pub(crate) struct Outbound {
+    agent: Agent,
+}
+
+impl Outbound {
+    /// Trusts the authorities that this host trusts.
+    pub(crate) fn new() -> Self {
+        let roots = rustls_native_certs::load_native_certs().certs;
+        let roots: Vec<_> =
+            roots.iter().map(|cert| ureq::tls::Certificate::from_der(cert.as_ref()).to_owned()).collect();
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .root_certs(RootCerts::Specific(Arc::new(roots)))
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .timeout_global(Some(TIMEOUT))
+            // Who answers for the address is decided by who wrote it.
+            .max_redirects(0)
+            .http_status_as_error(true)
+            .build();
+        Self { agent: config.new_agent() }
+    }
+
+    /// The body of what `url` answers, at most `most` bytes.
+    ///
+    /// # Errors
+    /// Why there is none: one line.
+    pub(crate) async fn get(&self, url: &str, most: u64) -> Result<Vec<u8>, String> {
+        let (agent, url) = (self.agent.clone(), url.to_owned());
+        let asked = tokio::task::spawn_blocking(move || {
+            let answer = agent.get(&url).call().map_err(|error| error.to_string())?;
+            if answer.status().is_redirection() {
+                return Err(format!("it answers {}: redirects are not followed", answer.status()));
+            }
+            let mut body = Vec::new();
+            let read = answer.into_body().into_reader().take(most + 1).read_to_end(&mut body);
+            read.map_err(|error| error.to_string())?;
+            if u64::try_from(body.len()).unwrap_or(u64::MAX) > most {
+                return Err(format!("the answer is longer than {most} bytes"));
+            }
+            Ok(body)
+        });
+        asked.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+}

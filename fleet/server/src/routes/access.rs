@@ -1,0 +1,72 @@
+//! Who may do what: by the admin socket's peer, or by a token (FLEET.md §8).
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use fleet_api::{Code, Wrong};
+use fleet_listener::{Caller, Peer};
+
+use super::App;
+use super::admin::Failure;
+use crate::core::Actor;
+use crate::tokens::Role;
+
+/// Somebody who may look.
+pub(super) struct Viewer;
+/// Somebody who may change what the fleet does.
+pub(super) struct Operator(pub(super) Actor);
+/// Somebody who may change what others may do.
+pub(super) struct Admin(pub(super) Actor);
+
+impl FromRequestParts<App> for Viewer {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        who(parts, app, Role::Viewer).map(|_| Self)
+    }
+}
+
+impl FromRequestParts<App> for Operator {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        who(parts, app, Role::Operator).map(Self)
+    }
+}
+
+impl FromRequestParts<App> for Admin {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        who(parts, app, Role::Admin).map(Self)
+    }
+}
+
+/// Who asks, if he has at least this role.
+fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
+    let unknown = |message: &str| Failure::from(Wrong::new(Code::Unauthenticated, message));
+    let Some(Caller { peer }) = parts.extensions.get::<Caller>() else {
+        return Err(unknown("the caller is not known"));
+    };
+    let address = match peer {
+        // The socket's mode lets root and the server's group in, and nobody else.
+        Peer::Local { uid, .. } => {
+            let who = crate::users::name(*uid);
+            return Ok(Actor { who, from: "admin socket".to_owned() });
+        }
+        Peer::Tcp(address) => address,
+    };
+    let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = header.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
+    let Some(token) = token else {
+        return Err(unknown("this needs a token: `Authorization: Bearer …`, or `--token-file` on the command line"));
+    };
+    let Some(known) = app.tokens.find(token, crate::clock::now()) else {
+        return Err(unknown("the token is not known, or has expired"));
+    };
+    if known.role < needed {
+        let message = format!("token {} is a {}'s; this needs the role {needed}", known.name, known.role);
+        return Err(Failure::from(Wrong::new(Code::Forbidden, message)));
+    }
+    Ok(Actor { who: format!("token {}", known.name), from: address.ip().to_string() })
+}

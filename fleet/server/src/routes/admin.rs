@@ -1,0 +1,258 @@
+//! The admin API, below `/v1/fleet/`. The words are those of `fleet_api`.
+
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use fleet_answers::ids;
+use fleet_api::{
+    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Kept, Refused, Verified, Write,
+    Written, Wrong,
+};
+use fleet_engine::host::HostId;
+use fleet_store::Reader;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+
+use super::App;
+use super::access::{Admin, Operator, Viewer};
+use crate::core::MAX_TEXT;
+
+/// Most bytes of a request's body: a text of resources, and what is around it.
+const MAX_BODY: usize = 2 * MAX_TEXT;
+/// Records of a page where the question does not say.
+const PAGE: u32 = 100;
+/// Most records of a page.
+const MAX_PAGE: u32 = 1000;
+/// Events that a reader may be behind before he is cut off.
+const BEHIND: usize = 256;
+
+pub(super) type Answer<T> = Result<Json<T>, Failure>;
+
+/// The routes.
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/v1/fleet/resources", post(write))
+        .route("/v1/fleet/resources/{kind}", get(list).delete(remove_only))
+        .route("/v1/fleet/resources/{kind}/{*name}", get(read).delete(remove))
+        .route("/v1/fleet/rollout", get(rollout))
+        .route("/v1/fleet/counts", get(counts))
+        .route("/v1/fleet/commands", post(act))
+        .route("/v1/fleet/hosts", get(hosts))
+        .route("/v1/fleet/hosts/{id}", get(explain).post(decide))
+        .route("/v1/fleet/audit", get(audit))
+        .route("/v1/fleet/audit/verify", get(verify))
+        .route("/v1/fleet/events", get(events))
+        .route("/v1/fleet/backup", post(backup))
+        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
+}
+
+/// An error as the API gives it.
+pub(super) struct Failure(Wrong);
+
+impl From<Wrong> for Failure {
+    fn from(wrong: Wrong) -> Self {
+        Self(wrong)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(Refused { error: self.0 })).into_response()
+    }
+}
+
+fn bad(message: impl std::fmt::Display) -> Failure {
+    Failure(Wrong::new(Code::BadRequest, message.to_string()))
+}
+
+pub(super) fn read_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
+}
+
+fn host(text: &str) -> Result<HostId, Failure> {
+    ids::uuid(text).ok_or_else(|| bad(format!("{text:?} is no UUID of a host")))
+}
+
+async fn list(_: Viewer, State(app): State<App>, Path(kind): Path<String>) -> Answer<Vec<Kept>> {
+    Ok(Json(app.core.run(move |keeper| keeper.kept(&kind, None)).await?))
+}
+
+async fn read(_: Viewer, State(app): State<App>, Path((kind, name)): Path<(String, String)>) -> Answer<Vec<Kept>> {
+    Ok(Json(app.core.run(move |keeper| keeper.kept(&kind, Some(&name))).await?))
+}
+
+async fn write(Operator(actor): Operator, State(app): State<App>, body: Bytes) -> Answer<Written> {
+    let write: Write = read_json(&body)?;
+    if write.text.len() > MAX_TEXT {
+        return Err(Failure(Wrong::new(Code::TooLarge, format!("the resources are larger than {MAX_TEXT} bytes"))));
+    }
+    Ok(Json(app.core.run(move |keeper| keeper.write(&actor, &write)).await?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Removal {
+    id: String,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+async fn remove(
+    Operator(actor): Operator,
+    State(app): State<App>,
+    Path((kind, name)): Path<(String, String)>,
+    Query(removal): Query<Removal>,
+) -> Answer<Written> {
+    let Removal { id, dry_run } = removal;
+    Ok(Json(app.core.run(move |keeper| keeper.remove(&actor, &id, &kind, &name, dry_run)).await?))
+}
+
+async fn remove_only(
+    operator: Operator,
+    state: State<App>,
+    Path(kind): Path<String>,
+    removal: Query<Removal>,
+) -> Answer<Written> {
+    remove(operator, state, Path((kind, String::new())), removal).await
+}
+
+async fn rollout(_: Viewer, State(app): State<App>) -> Answer<serde_json::Value> {
+    Ok(Json(app.core.run(|keeper| keeper.rollout()).await?))
+}
+
+async fn counts(_: Viewer, State(app): State<App>) -> Answer<Counts> {
+    Ok(Json(app.core.run(|keeper| Ok(keeper.counts())).await?))
+}
+
+async fn act(Operator(actor): Operator, State(app): State<App>, body: Bytes) -> Answer<Acted> {
+    let act: Act = read_json(&body)?;
+    Ok(Json(app.core.run(move |keeper| keeper.act(&actor, &act)).await?))
+}
+
+async fn hosts(_: Viewer, State(app): State<App>, query: Result<Query<HostsQuery>, QueryRejection>) -> Answer<Hosts> {
+    let Query(query) = query.map_err(|rejected| bad(rejected.body_text()))?;
+    Ok(Json(app.core.run(move |keeper| keeper.hosts(&query)).await?))
+}
+
+async fn explain(_: Viewer, State(app): State<App>, Path(id): Path<String>) -> Answer<Explained> {
+    let id = host(&id)?;
+    Ok(Json(app.core.run(move |keeper| keeper.explain(id)).await?))
+}
+
+async fn decide(
+    Operator(actor): Operator,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Answer<Explained> {
+    let (id, decided): (_, Decided) = (host(&id)?, read_json(&body)?);
+    Ok(Json(app.core.run(move |keeper| keeper.decide(&actor, id, &decided)).await?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Part {
+    #[serde(default)]
+    after: u64,
+    limit: Option<u32>,
+    #[serde(default)]
+    follow: bool,
+}
+
+async fn audit(_: Viewer, State(app): State<App>, Query(part): Query<Part>) -> Answer<AuditPage> {
+    let limit = part.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
+    let mut entries = past(&app, move |reader| reader.audit(part.after, limit + 1)).await?;
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = entries.len() > most;
+    entries.truncate(most);
+    Ok(Json(AuditPage { entries, more }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Known {
+    head: Option<String>,
+}
+
+async fn verify(_: Viewer, State(app): State<App>, Query(known): Query<Known>) -> Answer<Verified> {
+    Ok(Json(past(&app, move |reader| reader.verify(known.head.as_deref())).await?))
+}
+
+/// Reads the past beside the core: a walk through a long log keeps no decision waiting.
+async fn past<T: Send + 'static>(
+    app: &App,
+    read: impl FnOnce(&Reader) -> fleet_store::Result<T> + Send + 'static,
+) -> Result<T, Failure> {
+    let data = app.data.clone();
+    let done = tokio::task::spawn_blocking(move || Reader::open(&data).and_then(|reader| read(&reader))).await;
+    let failed = |message: String| Failure(Wrong::new(Code::StoreUnavailable, message));
+    done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+}
+
+/// Records, a line each; with `follow` also those to come.
+async fn events(_: Viewer, State(app): State<App>, Query(part): Query<Part>) -> Result<Response, Failure> {
+    // First the ear, then the past: nothing falls between them.
+    let mut to_come = app.core.events();
+    let limit = part.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
+    let past = past(&app, move |reader| reader.audit(part.after, limit)).await?;
+    let mut ending = app.ending.clone();
+    let (lines, body) = mpsc::channel::<Result<Bytes, std::convert::Infallible>>(BEHIND);
+    tokio::spawn(async move {
+        let mut last = part.after;
+        for entry in past {
+            last = entry.seq;
+            if lines.send(Ok(line(&entry))).await.is_err() {
+                return;
+            }
+        }
+        while part.follow {
+            let entry = tokio::select! {
+                entry = to_come.recv() => entry,
+                () = lines.closed() => return,
+                _ = ending.wait_for(|is_ending| *is_ending) => return,
+            };
+            match entry {
+                Ok(entry) if entry.seq <= last => {}
+                Ok(entry) => {
+                    last = entry.seq;
+                    if lines.send(Ok(line(&entry))).await.is_err() {
+                        return;
+                    }
+                }
+                // Too slow: the reader asks again, from the last that it has.
+                Err(RecvError::Lagged(_) | RecvError::Closed) => return,
+            }
+        }
+    });
+    let stream = tokio_stream::wrappers::ReceiverStream::new(body);
+    Ok(([(header::CONTENT_TYPE, "application/jsonl")], Body::from_stream(stream)).into_response())
+}
+
+fn line(entry: &Entry) -> Bytes {
+    let mut line = serde_json::to_vec(entry).unwrap_or_default();
+    line.push(b'\n');
+    line.into()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Copy {
+    file: std::path::PathBuf,
+}
+
+/// The server writes the copy: it knows what it has open. The file is one of the server's host.
+async fn backup(_: Admin, State(app): State<App>, body: Bytes) -> Answer<serde_json::Value> {
+    let Copy { file } = read_json(&body)?;
+    if !file.is_absolute() {
+        return Err(bad("the file of a backup is named by its absolute path"));
+    }
+    app.core.run(move |keeper| keeper.backup(&file)).await?;
+    Ok(Json(serde_json::json!({})))
+}

@@ -1,0 +1,86 @@
+//! What the server answers over HTTP.
+
+mod access;
+mod admin;
+mod health;
+mod public;
+mod tokens;
+
+use axum::Router;
+use axum::http::{Request, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use fleet_answers::Reply;
+use fleet_answers::find::Cluster;
+use fleet_answers::install_script::InstallScript;
+
+use crate::core::Core;
+use crate::forwards::Forwards;
+use crate::tokens::Tokens;
+
+use public::Sent;
+
+/// What the routes work with.
+#[derive(Clone)]
+pub(crate) struct App {
+    /// Decides.
+    pub(crate) core: Core,
+    /// Where the data is.
+    pub(crate) data: std::path::PathBuf,
+    /// What is said of the cluster.
+    pub(crate) cluster: Cluster,
+    /// The script for new hosts; `None`: the server's own address is not known.
+    pub(crate) install_script: Option<std::sync::Arc<InstallScript>>,
+    /// Other servers' channels.
+    pub(crate) forwards: Forwards,
+    /// The server is ending.
+    pub(crate) ending: tokio::sync::watch::Receiver<bool>,
+    /// Who may use the admin API from elsewhere.
+    pub(crate) tokens: Tokens,
+}
+
+/// Everything.
+pub(crate) fn all(app: App) -> Router {
+    Router::new()
+        .merge(public::routes())
+        .merge(admin::routes())
+        .merge(tokens::routes())
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .fallback(async || Sent(not_found()))
+        .method_not_allowed_fallback(async || Sent(Reply::error(405, "bad_request", "this path has other methods")))
+        .layer(axum::middleware::from_fn(note))
+        .with_state(app)
+}
+
+/// What numbers the metrics listener shows.
+pub(crate) fn metrics(app: App) -> Router {
+    Router::new()
+        .route("/metrics", get(health::metrics))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .fallback(async || Sent(not_found()))
+        .with_state(app)
+}
+
+fn not_found() -> Reply {
+    Reply::error(404, "not_found", "there is nothing at this path")
+}
+
+/// Gives each request an id, which its answer and its line in the log have. Of hosts' questions there are too many for the log.
+async fn note(mut request: Request<axum::body::Body>, next: axum::middleware::Next) -> Response {
+    const ID: &str = "x-request-id";
+    if !request.uri().path().starts_with("/v1/fleet/") {
+        return next.run(request).await;
+    }
+    let id = uuid::Uuid::new_v4().to_string();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    request.headers_mut().remove(header::COOKIE);
+    let mut response = next.run(request).await;
+    tracing::info!(request = id, %method, path, status = response.status().as_u16(), "admin API");
+    if let Ok(id) = id.parse() {
+        response.headers_mut().insert(ID, id);
+    }
+    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    response.into_response()
+}

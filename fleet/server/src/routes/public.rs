@@ -1,0 +1,168 @@
+//! What anybody may ask: find, channels, schedules, graphs, the install script (FLEET.md §4).
+
+use axum::Router;
+use axum::extract::{OriginalUri, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use fleet_answers::channel::{self, Origin, Style, Verb};
+use fleet_answers::find::{self, Cluster, Form};
+use fleet_answers::{Reply, graph, schedule};
+use fleet_engine::answer::{Answer, Question};
+use fleet_engine::names::Names;
+use fleet_engine::reason::Why;
+use fleet_engine::resource::{Channel, Kind, Release, Resource};
+
+use super::App;
+use crate::clock;
+use crate::core::Public;
+
+/// Where proxies have their channels.
+const WEBAPI_CHANNELS: &str = "/webapi/automaticupgrades/channel/";
+/// Where static files of channels are.
+const V1: &str = "/v1/";
+
+/// The routes.
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/v1/webapi/find", get(flat))
+        .route("/webapi/find", get(nested))
+        .route("/webapi/ping", get(ping))
+        .route("/v1/maintenance-schedule", get(maintenance_schedule))
+        .route("/v1/graph", get(update_graph))
+        .route("/api/upgrades_info/v1/graph", get(update_graph))
+        .route("/scripts/install.sh", get(install_script))
+        .route("/v1/{*channel}", get(v1_channel))
+        .route("/webapi/automaticupgrades/channel/{*channel}", get(webapi_channel))
+}
+
+/// A [`Reply`] as axum sends it.
+pub(super) struct Sent(pub(super) Reply);
+
+impl IntoResponse for Sent {
+    fn into_response(self) -> Response {
+        let Reply { status, content_type, headers, body } = self.0;
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, [("content-type", content_type)], body).into_response();
+        for (name, value) in headers {
+            let value = axum::http::HeaderValue::from_static(value);
+            response.headers_mut().insert(*name, value);
+        }
+        response
+    }
+}
+
+async fn flat(State(app): State<App>, query: RawQuery) -> Sent {
+    answer(&app, Form::Flat, query)
+}
+
+async fn nested(State(app): State<App>, query: RawQuery) -> Sent {
+    answer(&app, Form::Nested, query)
+}
+
+async fn ping(State(app): State<App>, query: RawQuery) -> Sent {
+    answer(&app, Form::Ping, query)
+}
+
+fn answer(app: &App, form: Form, RawQuery(query): RawQuery) -> Sent {
+    let question = find::question(query.as_deref().unwrap_or_default());
+    let Some(answer) = app.ask(&question) else { return Sent(find::no_rollout()) };
+    let public = app.core.board().public();
+    let cluster = Cluster { tools: public.tools.clone(), ..app.cluster.clone() };
+    let release = releases(&public).find(|release| release.version == answer.version);
+    let digests = release.map(|release| release.digests.as_slice()).unwrap_or_default();
+    Sent(find::reply(form, &answer, &cluster, digests))
+}
+
+impl App {
+    /// What a question is answered; nobody is let go by an answer that the store has not confirmed of late.
+    fn ask(&self, question: &Question) -> Option<Answer> {
+        let board = self.core.board();
+        let told = board.ask(question, clock::now())?;
+        let answer = told.answer()?.clone();
+        Some(if told.is_stale { find::stale(answer, board.confirmed()) } else { answer })
+    }
+}
+
+fn releases(public: &Public) -> impl Iterator<Item = &Release> {
+    public.shelf.all().filter_map(|resource| match resource {
+        Resource::Release(object) => Some(&object.model),
+        _ => None,
+    })
+}
+
+async fn maintenance_schedule(State(app): State<App>, RawQuery(query): RawQuery) -> Sent {
+    let query = query.unwrap_or_default();
+    let question = match schedule::question(&query) {
+        Ok(question) => question,
+        Err(reply) => return Sent(reply),
+    };
+    let public = app.core.board().public();
+    let windows = schedule::windows(&public.book, &question.group, &Names::default());
+    Sent(schedule::reply(&question, &windows, clock::now()))
+}
+
+async fn update_graph(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Sent {
+    let accept = headers.get(header::ACCEPT).map(|value| value.to_str().unwrap_or_default());
+    let public = app.core.board().public();
+    Sent(graph::reply(&public.catalogue, &query.unwrap_or_default(), accept, clock::now()))
+}
+
+async fn install_script(State(app): State<App>, RawQuery(query): RawQuery) -> Sent {
+    match &app.install_script {
+        Some(script) => Sent(script.reply(&query.unwrap_or_default())),
+        None => Sent(Reply::error(
+            404,
+            "not_found",
+            "this server does not know by which address hosts reach it: set public_addr in its configuration",
+        )),
+    }
+}
+
+/// Whether somebody, or something that went wrong, has stopped the group: then no client is to move by itself.
+fn is_stopped(answer: &Answer) -> bool {
+    matches!(
+        answer.reason.why,
+        Why::Disabled | Why::Suspended | Why::Halted { .. } | Why::Held | Why::Blackout { .. } | Why::StoreUnavailable
+    )
+}
+
+async fn v1_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Sent {
+    of_channel(&app, Style::V1, uri.path().strip_prefix(V1)).await
+}
+
+async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Sent {
+    of_channel(&app, Style::Webapi, uri.path().strip_prefix(WEBAPI_CHANNELS)).await
+}
+
+async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Sent {
+    let Some((name, verb)) = path.and_then(channel::path) else { return Sent(super::not_found()) };
+    let public = app.core.board().public();
+    let defined = |name: &str| -> Option<&Channel> {
+        match public.shelf.get(Kind::Channel, name)? {
+            Resource::Channel(object) => Some(&object.model),
+            _ => None,
+        }
+    };
+    let servers = app.cluster.server_version.as_ref();
+    let is_answering = app.core.board().table().is_some();
+    let (origin, is_critical) = channel::origin(&name, defined, is_answering);
+    Sent(match (origin, verb) {
+        (Origin::Static(version), Verb::Version) => channel::version(style, Some(version), servers),
+        (Origin::Static(_), Verb::Critical) => channel::critical(is_critical),
+        (Origin::Forward(url), Verb::Version) => match app.forwards.version(url).await {
+            Some(version) => channel::version(style, version.as_ref(), servers),
+            None => channel::unreachable(&name),
+        },
+        (Origin::Forward(url), Verb::Critical) => channel::critical(is_critical || app.forwards.is_critical(url).await),
+        (Origin::Group(group), verb) => {
+            let answer = app.ask(&Question { group: group.to_owned(), ..Question::default() });
+            // These clients update by the version alone, in windows of their own.
+            if verb == Verb::Version && answer.as_ref().is_some_and(is_stopped) {
+                return Sent(channel::version(style, None, servers));
+            }
+            channel::group(style, verb, answer.as_ref(), is_critical, servers)
+        }
+        (Origin::Unknown, _) => channel::unknown(&name),
+    })
+}

@@ -1,0 +1,161 @@
+//! `serve`: data, core, listeners; then it waits to be told to end.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+
+use fleet_answers::find::Cluster;
+use fleet_answers::install_script::InstallScript;
+use fleet_listener::{Limits, Local, Tcp, Tls, serve};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::core::Core;
+use crate::forwards::Forwards;
+use crate::outbound::Outbound;
+use crate::routes::{self, App};
+use crate::settings::Settings;
+use crate::tokens::Tokens;
+
+/// Of the admin socket: its owner and its group.
+const SOCKET_MODE: u32 = 0o660;
+/// Connections of operators, and of whoever collects metrics.
+const FEW: usize = 256;
+/// Whose members may use the admin socket.
+const GROUP: &str = "teleport-fleet";
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// One line: what cannot be opened, bound or read.
+pub(crate) fn run(settings: &Settings) -> Result<(), String> {
+    log_to_stderr();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let tokens = Tokens::default();
+    let (core, thread) = Core::start(&settings.data, tokens.clone())?;
+    let done = runtime.block_on(serve_until_told(settings, core, tokens));
+    // Requests that still run hold the core: without them it ends, and keeps what hosts said last.
+    drop(runtime);
+    let _ = thread.join();
+    done
+}
+
+async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Result<(), String> {
+    let tls = match &settings.tls {
+        Some((cert, key)) => Some(Tls::load(cert, key).map_err(|error| error.to_string())?),
+        None => None,
+    };
+    let bind = |address: SocketAddr, tls| Tcp::bind(address, tls).map_err(|error| error.to_string());
+    let (main, metrics) = (bind(settings.listen, tls.clone())?, bind(settings.metrics, None)?);
+    let local = bind_socket(&settings.admin_socket)?;
+    let address = |tcp: &Tcp| tcp.local_addr().map_err(|error| error.to_string());
+    let bound = format!("{} {}", address(&main)?, address(&metrics)?);
+    let (stop, stopped) = watch::channel(false);
+    let app = App {
+        ending: stopped.clone(),
+        core,
+        data: settings.data.clone(),
+        cluster: Cluster {
+            name: settings.cluster_name.clone(),
+            server_version: settings.server_version.clone(),
+            edition: settings.edition,
+            ..Cluster::default()
+        },
+        install_script: install_script(settings)?,
+        forwards: Forwards::new(Outbound::new()),
+        tokens,
+    };
+    let until = || {
+        let mut stopped = stopped.clone();
+        async move {
+            // The sender outlives the listeners.
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+        }
+    };
+    let limits = Limits::default;
+    let few = || Limits { connections: FEW, ..Limits::default() };
+    let listeners = [
+        tokio::spawn(serve(main, limits(), routes::all(app.clone()), until())),
+        tokio::spawn(serve(local, few(), routes::all(app.clone()), until())),
+        tokio::spawn(serve(metrics, few(), routes::metrics(app), until())),
+    ];
+    tell(&bound, settings.ready_file.as_deref())?;
+    wait_for_the_end(tls.as_ref()).await?;
+    tracing::info!("ending: requests under way are finished");
+    // Nobody listens where all listeners have ended.
+    let _ = stop.send(true);
+    for listener in listeners {
+        let _ = listener.await;
+    }
+    Ok(())
+}
+
+fn bind_socket(path: &Path) -> Result<Local, String> {
+    // As systemd's RuntimeDirectory= does; by hand the directory may be missing.
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
+        use std::os::unix::fs::DirBuilderExt;
+        #[allow(clippy::disallowed_methods, reason = "a directory of the runtime: it need not be durable")]
+        let made = std::fs::DirBuilder::new().mode(0o755).create(dir);
+        made.map_err(|error| format!("cannot make {} for the admin socket: {error}", dir.display()))?;
+    }
+    Local::bind(path, SOCKET_MODE, crate::users::group(GROUP)).map_err(|error| error.to_string())
+}
+
+fn install_script(settings: &Settings) -> Result<Option<Arc<InstallScript>>, String> {
+    let Some(address) = &settings.public_addr else { return Ok(None) };
+    let script = InstallScript::new(address, settings.packages.as_deref());
+    script.map(|script| Some(Arc::new(script))).map_err(|error| format!("public_addr or packages: {error}"))
+}
+
+/// The bound addresses, the metrics' second, for whoever started this with port 0.
+fn tell(bound: &str, ready_file: Option<&Path>) -> Result<(), String> {
+    let mut out = std::io::stdout();
+    let told = writeln!(out, "{bound}").and_then(|()| out.flush());
+    told.map_err(|error| format!("cannot print the bound addresses: {error}"))?;
+    if let Some(file) = ready_file {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "whoever waits for it asks whether it is there: it need not be durable"
+        )]
+        let written = std::fs::write(file, format!("{bound}\n"));
+        written.map_err(|error| format!("cannot write the ready file {}: {error}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Until SIGTERM or SIGINT; SIGHUP has the certificate read again.
+async fn wait_for_the_end(tls: Option<&Tls>) -> Result<(), String> {
+    let on = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
+    let mut term: Signal = on(SignalKind::terminate())?;
+    let mut int = on(SignalKind::interrupt())?;
+    let mut hangup = on(SignalKind::hangup())?;
+    let (mut term, mut int) = (pin!(term.recv()), pin!(int.recv()));
+    loop {
+        tokio::select! {
+            _ = &mut term => return Ok(()),
+            _ = &mut int => return Ok(()),
+            _ = hangup.recv() => {
+                let Some(tls) = tls.cloned() else { continue };
+                if let Ok(Err(error)) = tokio::task::spawn_blocking(move || tls.reload()).await {
+                    tracing::error!(%error, "the certificate in use stays");
+                }
+            }
+        }
+    }
+}
+
+/// `RUST_LOG` says more or less; `TELEPORT_FLEET_LOG_FORMAT=json` is for collectors.
+fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    let is_json = std::env::var_os("TELEPORT_FLEET_LOG_FORMAT").is_some_and(|format| format == "json");
+    if is_json {
+        log.json().init();
+    } else {
+        log.init();
+    }
+}

@@ -1,0 +1,225 @@
+//! What `serve` runs with: flags and variables first, then the configuration, then the defaults (FLEET.md §1).
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use fleet_cli::args::{ADMIN_SOCKET, CONFIG, Serve};
+use protocol::{Edition, Version};
+use yaml::Node;
+
+/// Where the data is by default.
+const DATA: &str = "/var/lib/teleport-fleet";
+/// Most bytes of a configuration.
+const MAX_FILE: u64 = 1 << 20;
+/// By default: HTTPS, on every address.
+const LISTEN: (Ipv4Addr, u16) = (Ipv4Addr::UNSPECIFIED, 443);
+/// By default: only from this host.
+const METRICS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9443);
+
+/// What the server runs with.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Where the data is.
+    pub(crate) data: PathBuf,
+    /// For hosts, pages and the admin API.
+    pub(crate) listen: SocketAddr,
+    /// For metrics.
+    pub(crate) metrics: SocketAddr,
+    /// Certificate chain and key; `None`: plain HTTP.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    /// What scripts and links name.
+    pub(crate) public_addr: Option<String>,
+    /// Where new hosts find the updater's packages.
+    pub(crate) packages: Option<String>,
+    /// Where the bound addresses are written.
+    pub(crate) ready_file: Option<PathBuf>,
+    /// For operators on this host.
+    pub(crate) admin_socket: PathBuf,
+    /// What answers of the nested dialect say the server is; channels name no higher major.
+    pub(crate) server_version: Option<Version>,
+    /// What answers of the nested dialect say the cluster is called.
+    pub(crate) cluster_name: String,
+    /// What hosts are told to install.
+    pub(crate) edition: Option<Edition>,
+}
+
+/// The configuration, as it is written.
+#[derive(Debug, Clone, Default)]
+struct Written {
+    data: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    plain: Option<bool>,
+    behind_proxy: Option<bool>,
+    public_addr: Option<String>,
+    packages: Option<String>,
+    ready_file: Option<PathBuf>,
+    admin_socket: Option<PathBuf>,
+    server_version: Option<Version>,
+    cluster_name: Option<String>,
+    edition: Option<Edition>,
+}
+
+/// Every key, for the error that names an unknown one.
+const KEYS: [&str; 14] = [
+    "data",
+    "listen",
+    "metrics",
+    "tls_cert",
+    "tls_key",
+    "plain",
+    "behind_proxy",
+    "public_addr",
+    "packages",
+    "ready_file",
+    "admin_socket",
+    "server_version",
+    "cluster_name",
+    "edition",
+];
+
+impl Settings {
+    /// Of the flags, and the configuration that they name.
+    ///
+    /// # Errors
+    /// One line: which file, line and key, or which flags do not go together.
+    pub(crate) fn of(serve: &Serve, admin_socket: Option<&Path>) -> Result<Self, String> {
+        let file = Written::read(&serve.config)?;
+        let version = |text: &String| text.parse().map_err(|error| format!("--server-version: {error}"));
+        let edition = |text: &String| text.parse().map_err(|error| format!("--edition: {error}"));
+        let listen = serve.listen.or(file.listen).unwrap_or(LISTEN.into());
+        let is_plain = serve.plain || file.plain == Some(true);
+        let is_behind_proxy = serve.behind_proxy || file.behind_proxy == Some(true);
+        let tls = match (serve.tls_cert.clone().or(file.tls_cert), serve.tls_key.clone().or(file.tls_key)) {
+            (Some(cert), Some(key)) if !is_plain => Some((cert, key)),
+            (None, None) if is_plain => None,
+            (None, None) => {
+                return Err("give --tls-cert and --tls-key; or --plain, on loopback or with --behind-proxy".to_owned());
+            }
+            (Some(_), None) => return Err("--tls-cert needs --tls-key".to_owned()),
+            (None, Some(_)) => return Err("--tls-key needs --tls-cert".to_owned()),
+            (Some(_), Some(_)) => return Err("--plain does not go with --tls-cert and --tls-key".to_owned()),
+        };
+        if tls.is_none() && !fleet_listener::is_plain_allowed(listen, is_behind_proxy) {
+            return Err(format!(
+                "--plain on {listen}: without TLS the server listens on loopback alone, or with --behind-proxy"
+            ));
+        }
+        Ok(Self {
+            data: serve.data.clone().or(file.data).unwrap_or_else(|| DATA.into()),
+            listen,
+            metrics: serve.metrics.or(file.metrics).unwrap_or(METRICS.into()),
+            tls,
+            public_addr: serve.public_addr.clone().or(file.public_addr),
+            packages: file.packages,
+            ready_file: serve.ready_file.clone().or(file.ready_file),
+            admin_socket: admin_socket.map(Path::to_owned).or(file.admin_socket).unwrap_or_else(|| ADMIN_SOCKET.into()),
+            server_version: serve.server_version.as_ref().map(version).transpose()?.or(file.server_version),
+            cluster_name: serve.cluster_name.clone().or(file.cluster_name).unwrap_or_default(),
+            edition: serve.edition.as_ref().map(edition).transpose()?.or(file.edition),
+        })
+    }
+
+    /// Where the data is, for the verbs that need the server to be stopped.
+    ///
+    /// # Errors
+    /// The configuration cannot be read.
+    pub(crate) fn data(flag: Option<&PathBuf>, config: &Path) -> Result<PathBuf, String> {
+        match flag {
+            Some(dir) => Ok(dir.clone()),
+            None => Ok(Written::read(config)?.data.unwrap_or_else(|| DATA.into())),
+        }
+    }
+}
+
+impl Written {
+    /// The default file may be absent.
+    fn read(file: &Path) -> Result<Self, String> {
+        let mut text = String::new();
+        match File::open(file).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound && file == Path::new(CONFIG) => {
+                return Ok(Self::default());
+            }
+            Err(error) => return Err(format!("cannot read {}: {error}", file.display())),
+        }
+        Self::parse(&text).map_err(|(line, what)| format!("{} line {line}: {what}", file.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let root = Node::parse(text).map_err(|fault| (fault.line, fault.what))?;
+        let mut written = Self::default();
+        if root.is_null() {
+            return Ok(written);
+        }
+        let Some(pairs) = root.pairs() else {
+            return Err((root.line.max(1), "this is no mapping of keys and values".to_owned()));
+        };
+        for (key, value) in pairs {
+            let name = key.as_str().unwrap_or_default();
+            written.take(name, value).map_err(|what| (key.line, what))?;
+        }
+        Ok(written)
+    }
+
+    fn take(&mut self, key: &str, value: &Node) -> Result<(), String> {
+        if !KEYS.contains(&key) {
+            return Err(format!("{key:?} is no key; keys are {}", KEYS.join(", ")));
+        }
+        if value.is_null() {
+            return Ok(());
+        }
+        let text = value.as_str().ok_or_else(|| format!("{key}: not a text"))?.to_owned();
+        let address = || text.parse().map_err(|_| format!("{key}: {text:?} is no address such as 0.0.0.0:443"));
+        let flag = || yaml::scalar::boolean(&text).ok_or_else(|| format!("{key}: {text:?} is not true or false"));
+        match key {
+            "data" => self.data = Some(text.into()),
+            "listen" => self.listen = Some(address()?),
+            "metrics" => self.metrics = Some(address()?),
+            "tls_cert" => self.tls_cert = Some(text.into()),
+            "tls_key" => self.tls_key = Some(text.into()),
+            "plain" => self.plain = Some(flag()?),
+            "behind_proxy" => self.behind_proxy = Some(flag()?),
+            "public_addr" => self.public_addr = Some(text),
+            "packages" => self.packages = Some(text),
+            "ready_file" => self.ready_file = Some(text.into()),
+            "admin_socket" => self.admin_socket = Some(text.into()),
+            "server_version" => {
+                self.server_version = Some(text.parse().map_err(|error| format!("{key}: {error}"))?);
+            }
+            "cluster_name" => self.cluster_name = Some(text),
+            _ => self.edition = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
+        let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\n";
+        let written = Written::parse(text).unwrap();
+        assert_eq!(text.lines().count(), KEYS.len());
+        assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));
+        assert_eq!(written.listen.unwrap().port(), 1);
+        assert!(written.edition.is_some() && written.server_version.is_some() && written.admin_socket.is_some());
+        for (text, line, what) in [
+            ("data: /d\nlistn: x\n", 2, "\"listn\" is no key"),
+            ("listen: 443\n", 1, "is no address"),
+            ("plain: perhaps\n", 1, "is not true or false"),
+            ("- data\n", 1, "mapping of keys"),
+        ] {
+            let (found, message) = Written::parse(text).unwrap_err();
+            assert_eq!(found, line, "{message}");
+            assert!(message.contains(what), "{message}");
+        }
+        assert!(Written::parse("").unwrap().data.is_none());
+    }
+}

@@ -1,0 +1,185 @@
+//! Who may do what, and how it is refused.
+
+use serde_json::{Value, json};
+
+use crate::support::{Server, dir, groups, refused, request, version};
+
+/// Every route of the admin API.
+const ROUTES: [(&str, &str); 19] = [
+    ("GET", "/v1/fleet/resources/autoupdate_config"),
+    ("GET", "/v1/fleet/resources/autoupdate_config/autoupdate-config"),
+    ("POST", "/v1/fleet/resources"),
+    ("DELETE", "/v1/fleet/resources/autoupdate_config?id=x"),
+    ("DELETE", "/v1/fleet/resources/autoupdate_config/autoupdate-config?id=x"),
+    ("GET", "/v1/fleet/rollout"),
+    ("GET", "/v1/fleet/counts"),
+    ("POST", "/v1/fleet/commands"),
+    ("GET", "/v1/fleet/hosts"),
+    ("GET", "/v1/fleet/hosts/11111111-2222-4333-8444-555555555555"),
+    ("POST", "/v1/fleet/hosts/11111111-2222-4333-8444-555555555555"),
+    ("GET", "/v1/fleet/audit"),
+    ("GET", "/v1/fleet/audit/verify"),
+    ("GET", "/v1/fleet/events"),
+    ("POST", "/v1/fleet/backup"),
+    ("GET", "/v1/fleet/tokens"),
+    ("POST", "/v1/fleet/tokens"),
+    ("DELETE", "/v1/fleet/tokens/x?id=x"),
+    ("GET", "/v1/fleet/audit?after=1"),
+];
+
+fn bearer(secret: &str) -> String {
+    format!("authorization: Bearer {secret}\r\n")
+}
+
+fn token(server: &Server, name: &str, role: &str) -> String {
+    let told = server.ok(&["tokens", "create", name, "--role", role]);
+    told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap().to_owned()
+}
+
+#[test]
+fn without_a_token_no_route_says_anything() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    for (method, path) in ROUTES {
+        for header in ["", "authorization: Bearer tfleet_guess\r\n", "authorization: Basic cm9vdDo=\r\n"] {
+            let (status, body) = request(server.addr, method, path, header, "{}");
+            assert_eq!(status, 401, "{method} {path}: {body}");
+            let body: Value = serde_json::from_str(&body).unwrap();
+            assert_eq!(body["error"]["code"], "unauthenticated");
+        }
+    }
+}
+
+#[test]
+fn a_viewer_looks_an_operator_acts_and_only_an_admin_makes_tokens() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    let (viewer, operator) = (token(&server, "viewer", "viewer"), token(&server, "operator", "operator"));
+    let ask = |secret: &str, method: &str, path: &str, body: &str| {
+        let (status, body) = request(server.addr, method, path, &bearer(secret), body);
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    assert_eq!(ask(&viewer, "GET", "/v1/fleet/rollout", "").0, 200);
+    let command = json!({"id": uuid(1), "command": {"start": {"groups": ["dev"], "force": false}}}).to_string();
+    let (status, body) = ask(&viewer, "POST", "/v1/fleet/commands", &command);
+    assert_eq!((status, &body["error"]["code"]), (403, &json!("forbidden")), "{body}");
+    assert_eq!(ask(&operator, "POST", "/v1/fleet/commands", &command).0, 200);
+    let new = json!({"id": uuid(2), "name": "more", "role": "admin", "expires": null}).to_string();
+    assert_eq!(ask(&operator, "POST", "/v1/fleet/tokens", &new).0, 403);
+    server.ok(&["tokens", "rm", "operator"]);
+    assert_eq!(ask(&operator, "GET", "/v1/fleet/rollout", "").0, 401);
+    // A secret is nowhere but with whoever has it.
+    let data = std::fs::read(dir.path().join("data/fleet.db")).unwrap();
+    assert!(!data.windows(operator.len()).any(|part| part == operator.as_bytes()));
+    assert!(!server.log().contains(&viewer));
+}
+
+fn uuid(number: u32) -> String {
+    format!("00000000-0000-4000-8000-{number:012x}")
+}
+
+#[test]
+fn who_decided_what_is_on_record_refusals_too() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    refused(&server.cli(&["autoupdate", "agents", "start-update", "nobody"]));
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    let audit: Value = serde_json::from_str(&server.ok(&["audit", "--format", "json"])).unwrap();
+    let entries = audit["entries"].as_array().or(audit.as_array()).unwrap();
+    let starts: Vec<_> = entries.iter().filter(|entry| entry["action"] == "start").collect();
+    assert_eq!(starts.iter().map(|entry| entry["done"].as_bool().unwrap()).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(starts[0]["detail"]["code"], "not_found");
+    for entry in starts {
+        assert!(entry["who"].as_str().unwrap().starts_with("uid "), "{entry}");
+        assert_eq!(entry["from"], "admin socket");
+    }
+}
+
+#[test]
+fn a_change_of_what_somebody_else_changed_meanwhile_is_refused() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&groups(&["dev"]));
+    let first = server.ok(&["get", "autoupdate_config"]);
+    assert!(first.contains("revision: "), "{first}");
+    let changed = first.replace("name: dev", "name: test");
+    assert_ne!(first, changed);
+    crate::support::done(&server.cli_with(&["update", "-f", "-"], &changed));
+    let line = refused(&server.cli_with(&["update", "-f", "-"], &first));
+    assert!(line.contains("changed since"), "{line}");
+    let now = server.ok(&["get", "autoupdate_config"]);
+    assert!(now.contains("name: test") && now != changed, "a write has a new revision");
+    let line = refused(&server.cli_with(&["create", "-f", "-"], &first));
+    assert!(line.contains("already"), "{line}");
+}
+
+#[test]
+fn several_documents_are_one_change_and_a_wrong_one_leaves_all_as_it_was() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let wrong = format!(
+        "{}---\nkind: autoupdate_version\nversion: v1\nspec:\n  agents: {{start_version: x}}\n",
+        groups(&["dev"])
+    );
+    let lines = refused(&server.cli_with(&["create", "-f", "-"], &wrong));
+    assert!(lines.contains("start_version"), "{lines}");
+    refused(&server.cli(&["get", "autoupdate_config"]));
+}
+
+#[test]
+fn a_dry_run_says_what_would_happen_and_changes_nothing() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let text = version("1.0.0", "1.1.0", "immediate");
+    let told = crate::support::done(&server.cli_with(&["create", "--dry-run", "-f", "-"], &text));
+    assert!(told.contains("autoupdate_version"), "{told}");
+    assert_eq!(server.get("/webapi/find").0, 404);
+    refused(&server.cli(&["get", "autoupdate_version"]));
+}
+
+#[test]
+fn a_host_that_is_held_is_told_nothing_and_one_that_was_assigned_moves() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    let host = "11111111-2222-4333-8444-555555555555";
+    let find = format!("/v1/webapi/find?group=dev&host={host}");
+    assert_eq!(server.json(&find)["agent_auto_update"], true);
+    server.until("the host is known", || server.cli(&["host", host, "hold"]).status.success());
+    assert_eq!(server.json(&find)["agent_auto_update"], false);
+    let explained = server.ok(&["explain", "--host", host, "--format", "json"]);
+    let explained: Value = serde_json::from_str(&explained).unwrap();
+    assert_eq!(explained["why"]["code"], "held", "{explained}");
+    server.ok(&["host", host, "release"]);
+    let other = "21111111-2222-4333-8444-555555555555";
+    let find = format!("/v1/webapi/find?group=prod&host={other}");
+    assert_eq!(server.json(&find)["agent_auto_update"], false);
+    server.until("the host moves", || server.cli(&["host", other, "assign", "dev"]).status.success());
+    assert_eq!(server.json(&find)["agent_auto_update"], true);
+    let line = refused(&server.cli(&["host", "31111111-2222-4333-8444-555555555555", "hold"]));
+    assert!(line.contains("31111111"), "{line}");
+}
+
+#[test]
+fn hostile_bodies_get_one_clear_error_and_change_nothing() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let bearer = bearer(&token(&server, "t", "admin"));
+    let large = format!("{{\"id\":\"{}\",\"text\":\"{}\",\"how\":\"create\"}}", uuid(1), "x".repeat(1_200_000));
+    for (body, status) in [
+        ("", 400),
+        ("{", 400),
+        ("[]", 400),
+        ("{\"id\":1}", 400),
+        ("{\"id\":\"no\",\"text\":\"\",\"how\":\"create\"}", 400),
+        (&large, 413),
+    ] {
+        let (found, answer) = request(server.addr, "POST", "/v1/fleet/resources", &bearer, body);
+        assert_eq!(found, status, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert!(answer["error"]["code"].is_string() && answer["error"]["message"].is_string(), "{answer}");
+    }
+}

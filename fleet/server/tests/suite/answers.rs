@@ -1,0 +1,114 @@
+//! What hosts are answered.
+
+use serde_json::json;
+
+use crate::support::{Server, dir, groups, version};
+
+const HOST: &str = "11111111-2222-4333-8444-555555555555";
+
+#[test]
+fn without_a_rollout_find_says_so_and_after_one_was_removed_the_last_that_was_done_stays() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    for path in ["/v1/webapi/find", "/webapi/find", "/webapi/ping"] {
+        let (status, body) = server.get(path);
+        assert_eq!(status, 404, "{body}");
+        assert!(body.contains("\"no_rollout\""), "{body}");
+    }
+    server.create(&groups(&["dev"]));
+    server.create(&version("1.0.0", "1.1.0", "regular"));
+    server.ok(&["autoupdate", "agents", "mark-done", "dev"]);
+    server.ok(&["rm", "autoupdate_version"]);
+    let answer = server.json("/v1/webapi/find");
+    assert_eq!((&answer["agent_version"], &answer["agent_auto_update"]), (&json!("1.1.0"), &json!(false)));
+}
+
+#[test]
+fn both_dialects_answer_the_same_on_their_paths() {
+    let dir = dir();
+    let server = Server::with(dir.path(), &["--plain", "--edition", "enterprise-fips", "--cluster-name", "c1"]);
+    server.create(&version("1.0.0", "1.1.0", "immediate"));
+    let flat = server.json(&format!("/v1/webapi/find?host={HOST}"));
+    assert_eq!(flat["agent_version"], "1.1.0");
+    assert_eq!(flat["agent_auto_update"], true);
+    assert_eq!(flat["server_edition"], "enterprise-fips");
+    for path in ["/webapi/find?group=default&update_id=", "/webapi/ping?host="] {
+        let nested = server.json(&format!("{path}{HOST}"));
+        assert_eq!(nested["auto_update"]["agent_version"], "1.1.0");
+        assert_eq!(nested["auto_update"]["agent_auto_update"], true);
+        assert_eq!((&nested["edition"], &nested["fips"]), (&json!("ent"), &json!(true)));
+        assert_eq!(nested["cluster_name"], "c1");
+    }
+}
+
+/// ROLLOUTS §3.2, and `mark-done`, `rollback`, `halt` in between.
+#[test]
+fn groups_are_told_what_their_state_says() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let told = |group: &str| {
+        let answer = server.json(&format!("/webapi/find?group={group}"));
+        let update = &answer["auto_update"];
+        (update["agent_version"].as_str().unwrap().to_owned(), update["agent_auto_update"].as_bool().unwrap())
+    };
+    let start = |update| ("1.0.0".to_owned(), update);
+    let target = |update| ("1.1.0".to_owned(), update);
+    assert_eq!((told("dev"), told("prod")), (start(false), start(false)));
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    assert_eq!((told("dev"), told("prod")), (target(true), start(false)));
+    assert_eq!(told("unknown"), start(false), "the last group is for all others");
+    server.ok(&["autoupdate", "agents", "mark-done", "dev"]);
+    assert_eq!(told("dev"), target(true), "late-comers catch up");
+    server.ok(&["autoupdate", "agents", "start-update", "prod"]);
+    assert_eq!(told("unknown"), target(true));
+    server.ok(&["autoupdate", "agents", "rollback", "prod"]);
+    assert_eq!(told("prod"), start(true));
+    server.ok(&["autoupdate", "agents", "halt", "--all"]);
+    assert!(!told("dev").1);
+    server.ok(&["autoupdate", "agents", "run", "--all"]);
+    assert_eq!(told("dev"), target(true));
+}
+
+#[test]
+fn thousands_of_interleaved_questions_get_each_its_own_answer() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u32 {
+            let server = &server;
+            scope.spawn(move || {
+                for number in 0..500_u32 {
+                    let host = format!("{thread:08x}-0000-4000-8000-{number:012x}");
+                    let (group, update) = if number % 2 == 0 { ("dev", true) } else { ("prod", false) };
+                    let answer = server.json(&format!("/v1/webapi/find?host={host}&group={group}&update_id={host}"));
+                    assert_eq!(answer["agent_auto_update"], update, "{group} {answer}");
+                }
+            });
+        }
+    });
+    server.until("all hosts are known", || {
+        let metrics = crate::support::request(server.metrics, "GET", "/metrics", "", "").1;
+        metrics.contains("teleport_fleet_hosts 2000\n")
+    });
+}
+
+#[test]
+fn channels_schedules_and_graphs_answer_on_their_paths() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let channel = "kind: fleet_channel\nversion: v1\nmetadata: {name: stable/rolling}\nspec: {static_version: 1.2.3, critical: true}\n";
+    server.create(channel);
+    assert_eq!(server.get("/v1/stable/rolling/version"), (200, "1.2.3\n".to_owned()));
+    assert_eq!(server.get("/v1/stable/rolling/critical"), (200, "yes".to_owned()));
+    let webapi = "/webapi/automaticupgrades/channel/stable/rolling/version";
+    assert_eq!(server.get(webapi), (200, "v1.2.3".to_owned()));
+    assert_eq!(server.get("/v1/other/version").0, 404);
+    assert_eq!(server.get("/v1/maintenance-schedule?kind=cron").0, 400);
+    let (status, body) = server.get("/v1/graph");
+    assert_eq!(status, 400, "{body}");
+    assert_eq!(server.get("/v1/nothing").0, 404);
+    assert_eq!(server.get("/nothing").0, 404);
+}

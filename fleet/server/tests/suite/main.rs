@@ -1,0 +1,9 @@
+//! The server as its users meet it: the program, its command line, and HTTP on loopback.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "the tests are outside the server that they test")]
+
+mod admin;
+mod answers;
+mod durable;
+mod start;
+mod support;

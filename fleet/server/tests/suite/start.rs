@@ -1,0 +1,87 @@
+//! Starting and ending.
+
+use std::net::TcpListener;
+
+use crate::support::{Server, dir, program, refused, request};
+
+fn serve(words: &[&str]) -> String {
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (data, socket, config) = (path("data"), path("admin.sock"), path("config.yaml"));
+    std::fs::write(&config, "").unwrap();
+    let mut all = vec!["serve", "--metrics", "127.0.0.1:0", "--data", &data, "--admin-socket", &socket];
+    all.extend(["--config", &config]);
+    all.extend(words);
+    refused(&program(&all).output().unwrap())
+}
+
+#[test]
+fn without_a_certificate_only_loopback_or_a_proxy_in_front_is_served() {
+    let line = serve(&["--listen", "127.0.0.1:0"]);
+    assert!(line.contains("--tls-cert") && line.contains("--plain"), "{line}");
+    let line = serve(&["--listen", "0.0.0.0:0", "--plain"]);
+    assert!(line.contains("loopback") && line.contains("--behind-proxy"), "{line}");
+    let line = serve(&["--listen", "127.0.0.1:0", "--tls-cert", "/nowhere"]);
+    assert!(line.contains("--tls-key"), "{line}");
+    let line = serve(&["--listen", "127.0.0.1:0", "--tls-cert", "/nowhere", "--tls-key", "/nowhere"]);
+    assert!(line.contains("/nowhere"), "{line}");
+    let dir = dir();
+    Server::with(dir.path(), &["--plain", "--behind-proxy", "--listen", "0.0.0.0:0"]);
+}
+
+#[test]
+fn an_address_that_is_taken_and_a_configuration_that_is_wrong_are_told_in_one_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let line = serve(&["--plain", "--listen", &address]);
+    assert!(line.lines().count() == 1 && line.contains(&address), "{line}");
+    let dir = dir();
+    let config = dir.path().join("wrong.yaml");
+    std::fs::write(&config, "data: /x\nlistn: 1\n").unwrap();
+    let output = program(&["serve", "--plain", "--config", config.to_str().unwrap()]).output().unwrap();
+    let line = refused(&output);
+    assert!(line.contains("wrong.yaml line 2") && line.contains("listn"), "{line}");
+}
+
+#[test]
+fn a_second_server_on_the_same_data_is_refused_and_the_first_goes_on() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let data = dir.path().join("data");
+    let second = program(&["serve", "--plain", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
+        .args(["--config", "/dev/null", "--data", data.to_str().unwrap()])
+        .args(["--admin-socket", dir.path().join("second.sock").to_str().unwrap()])
+        .output()
+        .unwrap();
+    let line = refused(&second);
+    assert!(line.lines().count() == 1 && line.contains("data"), "{line}");
+    assert_eq!(server.get("/readyz").0, 200);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn the_ready_file_and_the_first_line_have_the_bound_addresses() {
+    let dir = dir();
+    let ready = dir.path().join("ready");
+    let server = Server::with(dir.path(), &["--plain", "--ready-file", ready.to_str().unwrap()]);
+    let expected = format!("{} {}\n", server.addr, server.metrics);
+    server.until("the ready file", || std::fs::read_to_string(&ready).is_ok_and(|text| text == expected));
+    let (status, text) = request(server.metrics, "GET", "/metrics", "", "");
+    assert_eq!(status, 200);
+    assert!(text.contains("teleport_fleet_store_available 1\n"), "{text}");
+    assert_eq!(server.get("/metrics").0, 404, "metrics have a listener of their own");
+    assert_eq!(server.get("/healthz"), (200, "ok\n".to_owned()));
+}
+
+#[test]
+fn a_script_and_a_lint_need_no_server() {
+    let dir = dir();
+    let script = dir.path().join("script");
+    std::fs::write(&script, "{\"at\":\"2026-01-05T00:00:00Z\",\"status\":{}}\n").unwrap();
+    let output = program(&["simulate", "--script", script.to_str().unwrap()]).output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8(output.stdout).unwrap().contains("no_rollout"));
+    std::fs::write(&script, "kind: autoupdate_config\nversion: v1\nspec: {agents: {moode: enabled}}\n").unwrap();
+    let line = refused(&program(&["lint", script.to_str().unwrap()]).output().unwrap());
+    assert!(line.contains("moode"), "{line}");
+}

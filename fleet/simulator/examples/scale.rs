@@ -1,0 +1,177 @@
+//! FLEET.md §11: what the engine costs with a million hosts. Prints milliseconds and bytes; `scale [HOSTS] [step|simulate]`.
+//!
+//! `cargo run --profile server -p fleet-simulator --example scale`
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for measuring, which nobody installs")]
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use fleet_engine::answer::Question;
+use fleet_engine::book::Book;
+use fleet_engine::fleet::{Change, Fleet, Report};
+use fleet_engine::host::{HostId, Outcome};
+use fleet_engine::shelf::Shelf;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+/// Groups of the fleet.
+const GROUPS: usize = 20;
+const OLD: &str = "17.2.0";
+const NEW: &str = "17.2.1";
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let hosts: usize = words.next().map_or(1_000_000, |word| word.parse().unwrap());
+    let what = words.next().unwrap_or_default();
+    if what != "simulate" {
+        steps(hosts);
+    }
+    if what != "step" {
+        simulate(hosts);
+    }
+}
+
+fn steps(hosts: usize) {
+    let mut now: Timestamp = "2026-01-05T11:00:00Z".parse().unwrap();
+    let before = resident();
+    let mut fleet = Fleet::default();
+    let begin = Instant::now();
+    for number in 0..hosts {
+        fleet.report(&report(number, OLD), None, now);
+    }
+    say("hosts report for the first time", begin);
+    println!("bytes a host: {}", (resident() - before) / hosts);
+    let mut book = book();
+    let begin = Instant::now();
+    book.step(&mut fleet, now);
+    say("first step of a rollout: order and place all", begin);
+    now += SignedDuration::from_hours(1);
+    let mut times = Vec::new();
+    let mut going: Vec<HostId> = Vec::new();
+    for minute in 0..30 {
+        now += SignedDuration::from_mins(1);
+        times.push(timed(|| book.step(&mut fleet, now)));
+        // A third of the hosts report again in ten minutes; those whose turn it is are told, those told before end.
+        for number in (0..hosts).skip(minute % 10).step_by(10) {
+            fleet.report(&report(number, OLD), book.rollout.as_ref(), now);
+        }
+        for id in going.drain(..) {
+            let last = Change { outcome: Outcome::Updated, to: NEW.to_owned(), code: String::new() };
+            let report = Report { host: id, version: Some(NEW.to_owned()), last: Some(last), ..Report::default() };
+            fleet.report(&report, book.rollout.as_ref(), now);
+        }
+        let ids: Vec<HostId> = fleet.hosts().iter().map(|host| host.id).collect();
+        for id in ids.iter().skip(minute % 10).step_by(10) {
+            let question = Question { host: Some(*id), ..Question::default() };
+            if book.ask(&mut fleet, &question, now).is_some_and(|answer| answer.update) {
+                going.push(*id);
+            }
+        }
+    }
+    times.sort_unstable();
+    println!("a step: median {} ms, longest {} ms", times[times.len() / 2], times[times.len() - 1]);
+    let updated: u64 = book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| group.tally.updated).sum();
+    println!("updated: {updated}; bytes a host: {}", (resident() - before) / hosts);
+    let begin = Instant::now();
+    let updates = fleet.hosts().iter().filter(|host| {
+        let question = Question { host: Some(host.id), ..Question::default() };
+        book.answer(&fleet, &question, now).is_some_and(|answer| answer.update)
+    });
+    println!("updates: {}", updates.count());
+    say("an answer for every host", begin);
+}
+
+/// Twenty groups by label that begin at noon, ten in a hundred at a time.
+fn book() -> Book {
+    let group = |number: usize| {
+        json!({ "name": format!("group-{number}"), "start_hour": 12, "max_in_flight": "10%",
+            "agents": { "node_labels_expression": format!("labels[\"group\"] == \"{number}\"") } })
+    };
+    let groups: Vec<_> = (0..GROUPS).map(group).collect();
+    let (mut shelf, mut book) = (Shelf::default(), Book::default());
+    let mut put = |kind: &str, spec: serde_json::Value| {
+        shelf.put_json(&json!({ "kind": kind, "version": "v1", "spec": spec }), 1, &mut book).unwrap();
+    };
+    put("cluster_maintenance_config", json!({ "agent_auto_update_groups": { "regular": groups } }));
+    put("autoupdate_version", json!({ "agent_version": NEW, "agent_start_version": OLD }));
+    book
+}
+
+/// Host `number`: eight labels, of few values.
+fn report(number: usize, version: &str) -> Report {
+    let id = fleet_answers::ids::made(&[&number.to_be_bytes()]);
+    let labels = [
+        ("group", number % GROUPS),
+        ("region", number / 20 % 5),
+        ("os", number / 100 % 3),
+        ("arch", number / 300 % 2),
+        ("team", number / 600 % 10),
+        ("role", number / 6000 % 4),
+        ("env", 0),
+        ("site", number / 24000 % 3),
+    ];
+    let labels: BTreeMap<String, String> =
+        labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
+    Report {
+        host: id,
+        update_id: !id,
+        version: Some(version.to_owned()),
+        labels: Some(labels),
+        ..Report::default()
+    }
+}
+
+/// Five groups by name of `hosts` hosts, an hour after one another; 1 % of the hosts break.
+fn simulate(hosts: usize) {
+    let groups: Vec<_> = (0..5)
+        .map(|number| json!({ "name": format!("g{number}"), "days": ["*"], "start_hour": 12 + number, "max_in_flight": "20%" }))
+        .collect();
+    let at = |time: &str| format!("2026-01-05T{time}Z");
+    let config = json!({ "mode": "enabled", "strategy": "halt-on-error", "schedules": { "regular": groups } });
+    let version = json!({ "start_version": OLD, "target_version": NEW, "schedule": "regular", "mode": "enabled" });
+    let mut lines = vec![
+        json!({ "at": at("11:00:00"), "put": { "kind": "autoupdate_config", "version": "v1", "spec": { "agents": config } } }),
+        json!({ "at": at("11:00:00"), "put": { "kind": "autoupdate_version", "version": "v1", "spec": { "agents": version } } }),
+    ];
+    for number in 0..5 {
+        lines.push(json!({ "at": at("11:30:00"), "hosts": { "count": hosts / 5, "group": format!("g{number}"), "version": OLD, "breaks": "1%" } }));
+    }
+    lines.push(json!({ "at": at("23:59:00"), "status": {} }));
+    let script: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let begin = Instant::now();
+    let mut last = String::new();
+    let done: Result<(), ()> = fleet_simulator::run(&script, 0, |line| {
+        line.clone_into(&mut last);
+        Ok(())
+    });
+    done.unwrap();
+    say("simulated", begin);
+    println!("peak of memory: {} MiB", peak() >> 20);
+    let status: serde_json::Value = serde_json::from_str(&last).unwrap();
+    println!("{}: {}", status["status"]["status"]["state"], fleet_answers::ids::made(&[last.as_bytes()]));
+}
+
+fn say(what: &str, begin: Instant) {
+    println!("{what}: {} ms", begin.elapsed().as_millis());
+}
+
+fn timed(act: impl FnOnce()) -> u128 {
+    let begin = Instant::now();
+    act();
+    begin.elapsed().as_millis()
+}
+
+/// Bytes of memory that are in use.
+fn resident() -> usize {
+    kilobytes("VmRSS:")
+}
+
+fn peak() -> usize {
+    kilobytes("VmHWM:")
+}
+
+fn kilobytes(name: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}

@@ -1,0 +1,228 @@
+//! The audit log: append, read, verify (FLEET.md §8).
+
+use std::path::Path;
+
+use fleet_api::{Entry, Head, Verified};
+use rusqlite::{Connection, Row, Transaction};
+
+use crate::chain::{Link, START};
+use crate::commit::signed;
+use crate::error::{Error, Result};
+use crate::load::{unreadable, unsigned};
+use crate::state::Record;
+
+/// Most records at once, count.
+const MOST: u32 = 10_000;
+const COLUMNS: &str = "seq, at, who, origin, action, subject, done, detail, before, after, previous, hash";
+
+/// Writes records behind the newest one.
+pub(crate) fn append(transaction: &Transaction<'_>, path: &Path, records: &[Record]) -> Result<Vec<Entry>> {
+    if records.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = |error: rusqlite::Error| Error::sql(path, &error);
+    let mut insert = transaction
+        .prepare(&format!("INSERT INTO audit ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"))
+        .map_err(sql)?;
+    let Head { mut seq, mut hash } = head(transaction, path)?;
+    let mut entries = Vec::with_capacity(records.len());
+    for record in records {
+        seq += 1;
+        let entry = chained(record, seq, hash);
+        let (at, detail) = (entry.at.to_string(), entry.detail.to_string());
+        let Entry { who, from, action, subject, done, before, after, previous, hash: own, .. } = &entry;
+        let number = signed(path, seq)?;
+        insert
+            .execute((number, at, who, from, action, subject, done, detail, before, after, previous, own))
+            .map_err(sql)?;
+        hash = own.clone();
+        entries.push(entry);
+    }
+    transaction.execute("UPDATE store SET head_seq = ?1, head_hash = ?2", (signed(path, seq)?, &hash)).map_err(sql)?;
+    Ok(entries)
+}
+
+fn chained(record: &Record, seq: u64, previous: String) -> Entry {
+    let (at, detail) = (record.at.to_string(), record.detail.to_string());
+    let hash = Link {
+        previous: &previous,
+        seq,
+        at: &at,
+        who: &record.who,
+        from: &record.from,
+        action: &record.action,
+        subject: &record.subject,
+        done: record.done,
+        detail: &detail,
+        before: &record.before,
+        after: &record.after,
+    }
+    .hash();
+    let Record { at, who, from, action, subject, done, detail, before, after } = record.clone();
+    Entry { seq, at, who, from, action, subject, done, detail, before, after, previous, hash }
+}
+
+/// The newest record, as the store remembers it.
+pub(crate) fn head(connection: &Connection, path: &Path) -> Result<Head> {
+    let (seq, hash): (i64, String) = connection
+        .query_row("SELECT head_seq, head_hash FROM store", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(|error| Error::sql(path, &error))?;
+    Ok(Head { seq: unsigned(path, seq)?, hash })
+}
+
+/// Records behind number `after`.
+pub(crate) fn page(connection: &Connection, path: &Path, after: u64, limit: u32) -> Result<Vec<Entry>> {
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let read = || {
+        connection
+            .prepare(&format!("SELECT {COLUMNS} FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2"))?
+            .query_map((after, limit.min(MOST)), entry)?
+            .collect::<rusqlite::Result<Vec<Entry>>>()
+    };
+    read().map_err(|error| match error {
+        rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::IntegralValueOutOfRange(..) => {
+            unreadable(path, "an audit record", &error.to_string())
+        }
+        error => Error::sql(path, &error),
+    })
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let cannot = |column: usize, error: Box<dyn std::error::Error + Send + Sync>| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error)
+    };
+    let (seq, at, detail): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(7)?);
+    Ok(Entry {
+        seq: u64::try_from(seq).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, seq))?,
+        at: at.parse().map_err(|error: jiff::Error| cannot(1, error.into()))?,
+        who: row.get(2)?,
+        from: row.get(3)?,
+        action: row.get(4)?,
+        subject: row.get(5)?,
+        done: row.get(6)?,
+        detail: serde_json::from_str(&detail).map_err(|error| cannot(7, error.into()))?,
+        before: row.get(8)?,
+        after: row.get(9)?,
+        previous: row.get(10)?,
+        hash: row.get(11)?,
+    })
+}
+
+/// Walks the chain, and compares its end with what the store remembers.
+pub(crate) fn verify(connection: &Connection, path: &Path, expected: Option<&str>) -> Result<Verified> {
+    let sql = |error: rusqlite::Error| Error::sql(path, &error);
+    // One point in time, also beside a writer; where one is open already, that.
+    let _point = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().map_err(sql)?;
+    let remembered = head(connection, path)?;
+    let mut walk = Walk::new(expected);
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq")).map_err(sql)?;
+    let mut rows = statement.query([]).map_err(sql)?;
+    while let Some(row) = rows.next().map_err(sql)? {
+        // A damaged page is an error above; a value of the wrong type is a changed record.
+        walk.take(row);
+    }
+    Ok(walk.end(&remembered))
+}
+
+/// How far the chain was walked.
+struct Walk<'a> {
+    expected: Option<&'a str>,
+    is_found: bool,
+    /// The record of a restore that names the expected hash as the one that it left.
+    left_by: Option<u64>,
+    records: u64,
+    head: Head,
+    fault: Option<String>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(expected: Option<&'a str>) -> Self {
+        let expected = expected.map(str::trim);
+        let head = Head { seq: 0, hash: START.to_owned() };
+        Self { is_found: expected == Some(START), expected, left_by: None, records: 0, head, fault: None }
+    }
+
+    fn take(&mut self, row: &Row<'_>) {
+        self.records += 1;
+        let supposed = self.head.seq + 1;
+        match link(row) {
+            Ok((link, hash)) => {
+                let fault = self.fault_of(&link, hash);
+                self.note(fault);
+                if let Some(expected) = self.expected {
+                    self.is_found |= expected.eq_ignore_ascii_case(hash);
+                    if link.action == "restore" && link.detail.contains(expected) {
+                        self.left_by = Some(link.seq);
+                    }
+                }
+                self.head = Head { seq: link.seq, hash: hash.to_owned() };
+            }
+            Err(error) => {
+                self.note(Some(format!("record {supposed} cannot be read: {error}")));
+                self.head.seq = supposed;
+            }
+        }
+    }
+
+    fn fault_of(&self, link: &Link<'_>, hash: &str) -> Option<String> {
+        let (seq, supposed) = (link.seq, self.head.seq + 1);
+        if seq != supposed {
+            return Some(format!("record {supposed} is missing: record {seq} comes after record {}", self.head.seq));
+        }
+        if link.previous != self.head.hash {
+            return Some(format!("record {seq} does not follow the record before it: one of them was changed"));
+        }
+        (link.hash() != hash).then(|| format!("record {seq} was changed: its hash is not that of its content"))
+    }
+
+    /// The first fault counts: what comes after it may follow from it.
+    fn note(&mut self, fault: Option<String>) {
+        self.fault = self.fault.take().or(fault);
+    }
+
+    fn end(mut self, remembered: &Head) -> Verified {
+        let Head { seq, hash } = &self.head;
+        if *remembered != self.head {
+            let fault = format!(
+                "the log ends with record {seq} ({hash}), but {} was written last ({})",
+                remembered.seq, remembered.hash
+            );
+            self.note(Some(fault));
+        }
+        if let Some(expected) = self.expected.filter(|_| !self.is_found) {
+            let fault = match self.left_by {
+                Some(seq) => format!("{expected} is in the log that the restore of record {seq} left, not in this one"),
+                None => format!("{expected} is not in the log: records were cut off, or it is the head of another log"),
+            };
+            self.note(Some(fault));
+        }
+        Verified { records: self.records, head: self.head, fault: self.fault }
+    }
+}
+
+/// A record as it is stored, and its hash.
+fn link<'a>(row: &'a Row<'_>) -> std::result::Result<(Link<'a>, &'a str), String> {
+    let text = |column: usize| {
+        let value = row.get_ref(column).map_err(|error| error.to_string())?;
+        value.as_str().map_err(|error| error.to_string())
+    };
+    let number = |column: usize| row.get::<_, i64>(column).map_err(|error| error.to_string());
+    let link = Link {
+        seq: u64::try_from(number(0)?).map_err(|error| error.to_string())?,
+        at: text(1)?,
+        who: text(2)?,
+        from: text(3)?,
+        action: text(4)?,
+        subject: text(5)?,
+        done: match number(6)? {
+            0 => false,
+            1 => true,
+            other => return Err(format!("`done` is {other}")),
+        },
+        detail: text(7)?,
+        before: text(8)?,
+        after: text(9)?,
+        previous: text(10)?,
+    };
+    Ok((link, text(11)?))
+}

@@ -1,0 +1,164 @@
+//! Writing a change.
+
+use std::path::Path;
+
+use fleet_engine::book::Book;
+use fleet_engine::host::HostId;
+use fleet_engine::record::HostRecord;
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+
+use crate::error::{Error, Result};
+use crate::state::{Change, Committed, ResourceChange, StoredToken};
+use crate::{audit, load};
+
+/// How long the outcome of a request is kept, seconds: a week; whoever asks again later is not a retry.
+const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
+/// Most outcomes that are kept: a request each 6 s for a week.
+const MOST_OUTCOMES: i64 = 100_000;
+/// Most past rollouts that are kept: three years of one each day.
+const MOST_PAST: i64 = 1000;
+
+/// Writes all of it in one transaction.
+pub(crate) fn write(connection: &mut Connection, path: &Path, change: &Change<'_>) -> Result<Committed> {
+    let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+    let transaction = begun.map_err(|error| Error::sql(path, &error))?;
+    let committed = apply(&transaction, path, change)?;
+    transaction.commit().map_err(|error| Error::at_commit(path, &error))?;
+    Ok(committed)
+}
+
+fn apply(transaction: &Transaction<'_>, path: &Path, change: &Change<'_>) -> Result<Committed> {
+    let found = load::revision(transaction, path)?;
+    if found != change.expected {
+        return Err(Error::Mismatch(format!(
+            "{} is at revision {found}, not at {}: another process wrote it; load it again",
+            path.display(),
+            change.expected
+        )));
+    }
+    if let Some((id, _)) = &change.request {
+        refuse_answered(transaction, path, id)?;
+    }
+    let sql = |error: rusqlite::Error| Error::sql(path, &error);
+    let is_decision = change.book.is_some() || !change.resources.is_empty();
+    if let Some(book) = change.book {
+        put_book(transaction, path, book)?;
+    }
+    if is_decision {
+        transaction.execute("UPDATE book SET revision = revision + 1", []).map_err(sql)?;
+    }
+    put_resources(transaction, &change.resources).map_err(sql)?;
+    put_tokens(transaction, &change.tokens).map_err(sql)?;
+    put_hosts(transaction, path, &change.hosts)?;
+    forget_hosts(transaction, &change.forgotten).map_err(sql)?;
+    let arrivals = signed(path, change.arrivals)?;
+    transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).map_err(sql)?;
+    let entries = audit::append(transaction, path, &change.records)?;
+    if let Some((id, outcome)) = &change.request {
+        put_outcome(transaction, id, outcome).map_err(sql)?;
+    }
+    Ok(Committed { revision: found + u64::from(is_decision), entries })
+}
+
+fn refuse_answered(transaction: &Transaction<'_>, path: &Path, id: &str) -> Result<()> {
+    let answered = transaction.query_row("SELECT 1 FROM request WHERE id = ?1", [id], |_| Ok(())).optional();
+    match answered.map_err(|error| Error::sql(path, &error))? {
+        None => Ok(()),
+        Some(()) => Err(Error::Mismatch(format!("{}: request {id} was answered before", path.display()))),
+    }
+}
+
+/// Writes the book. A rollout that it does not have any more is kept among the past ones. The hold of a restore ends where
+/// an operator ended it.
+pub(crate) fn put_book(transaction: &Transaction<'_>, path: &Path, book: &Book) -> Result<()> {
+    let sql = |error: rusqlite::Error| Error::sql(path, &error);
+    let number = book.rollout.as_ref().map(|rollout| signed(path, rollout.number)).transpose()?;
+    let json =
+        serde_json::to_string(book).map_err(|error| load::unreadable(path, "the new book", &error.to_string()))?;
+    transaction
+        .execute(
+            "INSERT OR REPLACE INTO rollout (number, json) \
+             SELECT json ->> '$.rollout.number', json -> '$.rollout' FROM book \
+             WHERE json ->> '$.rollout.number' IS NOT NULL AND json ->> '$.rollout.number' IS NOT ?1",
+            [number],
+        )
+        .map_err(sql)?;
+    transaction
+        .execute(
+            "DELETE FROM rollout WHERE number <= (SELECT number FROM rollout ORDER BY number DESC LIMIT 1 OFFSET ?1)",
+            [MOST_PAST],
+        )
+        .map_err(sql)?;
+    transaction.execute("UPDATE book SET json = ?1", [json]).map_err(sql)?;
+    if !book.holds.all {
+        transaction.execute("UPDATE store SET restored_held = 0 WHERE restored_held <> 0", []).map_err(sql)?;
+    }
+    Ok(())
+}
+
+fn put_resources(transaction: &Transaction<'_>, resources: &[ResourceChange]) -> rusqlite::Result<()> {
+    for (kind, name, document) in resources {
+        match document {
+            Some((revision, yaml)) => transaction.execute(
+                "INSERT INTO resource (kind, name, revision, yaml) VALUES (?1, ?2, ?3, ?4) \
+                 ON CONFLICT (kind, name) DO UPDATE SET revision = excluded.revision, yaml = excluded.yaml",
+                (kind.as_str(), name, revision, yaml),
+            )?,
+            None => transaction.execute("DELETE FROM resource WHERE kind = ?1 AND name = ?2", (kind.as_str(), name))?,
+        };
+    }
+    Ok(())
+}
+
+fn put_tokens(transaction: &Transaction<'_>, tokens: &[(String, Option<StoredToken>)]) -> rusqlite::Result<()> {
+    for (name, token) in tokens {
+        transaction.execute("DELETE FROM token WHERE name = ?1", [name])?;
+        if let Some(token) = token {
+            let expires = token.expires.map(|expires| expires.to_string());
+            transaction.execute(
+                "INSERT INTO token (name, digest, role, created, expires) VALUES (?1, ?2, ?3, ?4, ?5)",
+                (name, &token.digest, token.role.to_string(), token.created.to_string(), expires),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn put_hosts(transaction: &Transaction<'_>, path: &Path, hosts: &[HostRecord]) -> Result<()> {
+    let sql = |error: rusqlite::Error| Error::sql(path, &error);
+    let mut upsert = transaction
+        .prepare(
+            "INSERT INTO host (id, record) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET record = excluded.record",
+        )
+        .map_err(sql)?;
+    for host in hosts {
+        let json =
+            serde_json::to_string(host).map_err(|error| load::unreadable(path, "a new host", &error.to_string()))?;
+        upsert.execute((host.id.to_be_bytes(), json)).map_err(sql)?;
+    }
+    Ok(())
+}
+
+fn forget_hosts(transaction: &Transaction<'_>, hosts: &[HostId]) -> rusqlite::Result<()> {
+    let mut delete = transaction.prepare("DELETE FROM host WHERE id = ?1")?;
+    hosts.iter().try_for_each(|id| delete.execute([id.to_be_bytes()]).map(drop))
+}
+
+fn put_outcome(transaction: &Transaction<'_>, id: &str, outcome: &str) -> rusqlite::Result<()> {
+    let now = Timestamp::now().as_second();
+    transaction.execute("INSERT INTO request (id, outcome, at) VALUES (?1, ?2, ?3)", (id, outcome, now))?;
+    transaction.execute("DELETE FROM request WHERE at < ?1", [now.saturating_sub(KEPT_SECONDS)])?;
+    transaction.execute(
+        "DELETE FROM request WHERE rowid <= (SELECT rowid FROM request ORDER BY rowid DESC LIMIT 1 OFFSET ?1)",
+        [MOST_OUTCOMES],
+    )?;
+    Ok(())
+}
+
+/// SQLite's numbers have a sign.
+pub(crate) fn signed(path: &Path, number: u64) -> Result<i64> {
+    i64::try_from(number).map_err(|_| {
+        Error::Unavailable(format!("{}: {number} is too large a number: nothing was written", path.display()))
+    })
+}

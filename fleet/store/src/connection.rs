@@ -1,0 +1,123 @@
+//! Connections to a database, with what each needs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::{Error, Result};
+
+/// How long a lock of another process is waited for: an operator's stop must be decided within 2 s (FLEET.md §11).
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// Memory for pages, KiB: a million hosts leave 256 MiB for everything (FLEET.md §11).
+const CACHE_KIB: i64 = 16 * 1024;
+/// Pages in the log before they are brought into the database: 16 MiB, some batches of hosts.
+const CHECKPOINT_PAGES: i64 = 4096;
+/// The log's file is cut to this when it begins anew, bytes.
+pub(crate) const LOG_LIMIT: u64 = 64 * 1024 * 1024;
+/// Tables that are small and that nothing works without; damage of hosts is seen when they are loaded.
+const CHECKED: [&str; 4] = ["schema_version", "store", "book", "resource"];
+
+/// Opens a database that is there, for writing. No link is followed.
+pub(crate) fn open(path: &Path) -> Result<Connection> {
+    let connection = with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let is_readonly = connection.is_readonly("main").map_err(|error| Error::sql(path, &error))?;
+    if is_readonly {
+        return Err(Error::Unavailable(format!(
+            "{} can only be read: check the mount, its owner and its mode",
+            path.display()
+        )));
+    }
+    Ok(connection)
+}
+
+/// Opens a database that is there, for reading.
+pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
+    with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+}
+
+/// Opens a database without locks and without its log: nobody may write it, nothing beside it is made.
+pub(crate) fn open_still(path: &Path) -> Result<Connection> {
+    // In a URI these mean something else.
+    let name = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let uri = format!("file:{name}?immutable=1");
+    with_flags(Path::new(&uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+}
+
+fn with_flags(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let open = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(LOCK_WAIT)?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        connection.pragma_update(None, "cell_size_check", true)?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        Ok(connection)
+    };
+    open().map_err(|error| Error::sql(path, &error))
+}
+
+/// Switches to the write-ahead log.
+pub(crate) fn log_ahead(connection: &Connection, path: &Path) -> Result<()> {
+    set_journal(connection, path, "wal")?;
+    let limits = || {
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "journal_size_limit", LOG_LIMIT.cast_signed())
+    };
+    limits().map_err(|error: rusqlite::Error| Error::sql(path, &error))
+}
+
+/// Brings the whole log into the database and switches it off: afterwards the database is one file.
+pub(crate) fn settle(connection: &Connection, path: &Path) -> Result<()> {
+    set_journal(connection, path, "delete")
+}
+
+fn set_journal(connection: &Connection, path: &Path, mode: &str) -> Result<()> {
+    let set: String = connection
+        .pragma_update_and_check(None, "journal_mode", mode, |row| row.get(0))
+        .map_err(|error| Error::sql(path, &error))?;
+    if set == mode {
+        return Ok(());
+    }
+    Err(Error::Unavailable(format!(
+        "{} cannot switch to journal mode {mode} (it is {set}): end what else has it open; a network file system will not do",
+        path.display()
+    )))
+}
+
+/// Brings the log into the database and empties it. False: a reader was in the way.
+pub(crate) fn checkpoint(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0).map(|is_busy: bool| !is_busy))
+}
+
+/// [`checkpoint`], without waiting for readers.
+pub(crate) fn checkpoint_now(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let done = checkpoint(connection);
+    connection.busy_timeout(LOCK_WAIT)?;
+    done
+}
+
+/// Looks for damage in the small tables.
+pub(crate) fn check_small_tables(connection: &Connection, path: &Path) -> Result<()> {
+    CHECKED.iter().try_for_each(|table| pragma_check(connection, path, &format!("PRAGMA quick_check('{table}')")))
+}
+
+/// Looks for damage everywhere.
+pub(crate) fn check_all(connection: &Connection, path: &Path) -> Result<()> {
+    pragma_check(connection, path, "PRAGMA integrity_check(1)")
+}
+
+fn pragma_check(connection: &Connection, path: &Path, sql: &str) -> Result<()> {
+    let found: String = connection.query_row(sql, [], |row| row.get(0)).map_err(|error| Error::sql(path, &error))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    Err(Error::Foreign(format!(
+        "{} is damaged ({found}): restore a backup with `teleport-fleet restore`",
+        path.display()
+    )))
+}

@@ -1,0 +1,230 @@
+//! A look at a data directory, for `teleport-fleet doctor`. It changes nothing.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use fleet_engine::book::Book;
+use jiff::{SignedDuration, Timestamp, Unit};
+use rusqlite::Connection;
+
+use crate::error::Error;
+use crate::files::{self, Place, beside};
+use crate::{audit, connection, load, schema};
+
+/// Less free space than this is a problem, bytes: the next batches of hosts need it.
+const LITTLE_SPACE: u64 = 64 * 1024 * 1024;
+/// A log longer than this was not brought into the database for long, bytes.
+const LONG_LOG: u64 = 4 * connection::LOG_LIMIT;
+/// Clocks of one fleet may differ by this (FLEET.md §3).
+const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
+/// A backup older than this is worth a word.
+const OLD_BACKUP: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// It works, but look at it.
+    Warning,
+    /// It does not work, or may not be trusted.
+    Problem,
+}
+
+/// Something that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// What was found.
+    pub what: String,
+    /// What to do; empty: nothing.
+    pub advice: String,
+}
+
+impl Finding {
+    fn ok(what: impl Into<String>) -> Self {
+        Self { level: Level::Ok, what: what.into(), advice: String::new() }
+    }
+
+    fn warning(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { level: Level::Warning, what: what.into(), advice: advice.into() }
+    }
+
+    fn problem(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { level: Level::Problem, what: what.into(), advice: advice.into() }
+    }
+
+    fn of(error: &Error) -> Self {
+        // Errors of the store say themselves what to do.
+        let (what, advice) = error.message().rsplit_once(": ").unwrap_or((error.message(), ""));
+        Self::problem(what, advice)
+    }
+}
+
+/// Looks at the data in `dir`, also beside a running server. The first finding that makes others pointless is the last.
+pub fn doctor(dir: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(error) = look(dir, &mut findings) {
+        findings.push(Finding::of(&error));
+    }
+    findings
+}
+
+fn look(dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    let place = Place::at(dir)?;
+    findings.push(modes(place.dir(), 0o077)?);
+    let Some(found) = place.find()? else {
+        findings.push(Finding::problem(
+            format!("{} is not there", place.database().display()),
+            "start the server once, or name another directory with --data",
+        ));
+        return Ok(());
+    };
+    let database = place.database();
+    findings.push(modes(&database, 0o077)?);
+    findings.push(space(place.dir(), found.len()));
+    findings.push(log(&database)?);
+    let connection = open(&database)?;
+    let version = schema::refuse_newer(&connection, &database)?;
+    findings.push(schema_of(&connection, &database, version)?);
+    connection::check_all(&connection, &database)?;
+    findings.push(Finding::ok("the database is whole"));
+    findings.push(chain(&connection, &database)?);
+    let now = Timestamp::now();
+    findings.push(clock(&connection, &database, now)?);
+    findings.push(holds(&connection, &database)?);
+    findings.push(last_backup(&connection, &database, now)?);
+    Ok(())
+}
+
+/// Beside a server by its log; else without making a log.
+fn open(database: &Path) -> Result<Connection, Error> {
+    let wal = files::metadata(&beside(database, "-wal"))?;
+    if wal.is_some() { connection::open_for_reading(database) } else { connection::open_still(database) }
+}
+
+fn modes(path: &Path, others: u32) -> Result<Finding, Error> {
+    let shown = path.display();
+    let Some(found) = files::metadata(path)? else {
+        return Ok(Finding::problem(format!("{shown} is not there"), "name another directory with --data"));
+    };
+    let mode = found.permissions().mode() & 0o7777;
+    let user = rustix::process::geteuid().as_raw();
+    let owner = found.uid();
+    Ok(if mode & 0o022 != 0 {
+        Finding::problem(format!("others may write {shown} (mode {mode:o})"), format!("chmod go-w {shown}"))
+    } else if mode & others != 0 {
+        Finding::warning(format!("others may read {shown} (mode {mode:o})"), format!("chmod go= {shown}"))
+    } else if user != 0 && owner != user {
+        Finding::warning(
+            format!("{shown} belongs to user {owner}, this is user {user}"),
+            "run as the server's user or root",
+        )
+    } else {
+        Finding::ok(format!("{shown}: mode {mode:o}, of user {owner}"))
+    })
+}
+
+fn space(dir: &Path, database: u64) -> Finding {
+    let found = match rustix::fs::statvfs(dir) {
+        Ok(found) => found,
+        Err(error) => return Finding::warning(format!("free space of {} is not known: {error}", dir.display()), ""),
+    };
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let what = format!("{} MiB free in {}, the database has {} MiB", mebi(free), dir.display(), mebi(database));
+    if free < LITTLE_SPACE {
+        Finding::problem(what, "free some space: decisions cannot be kept on a full disk")
+    } else if free < database {
+        Finding::warning(what, "free some space: a restore needs as much as the database has")
+    } else {
+        Finding::ok(what)
+    }
+}
+
+fn log(database: &Path) -> Result<Finding, Error> {
+    let length = files::metadata(&beside(database, "-wal"))?.map_or(0, |wal| wal.len());
+    let what = format!("the write-ahead log has {} MiB", mebi(length));
+    Ok(if length > LONG_LOG {
+        Finding::warning(what, format!("end what reads the database for long (`fuser {}`)", database.display()))
+    } else {
+        Finding::ok(what)
+    })
+}
+
+fn schema_of(connection: &Connection, path: &Path, version: i64) -> Result<Finding, Error> {
+    let application: i32 = connection
+        .query_row("PRAGMA application_id", [], |row| row.get(0))
+        .map_err(|error| Error::sql(path, &error))?;
+    Ok(if application != schema::APPLICATION_ID {
+        Finding::problem(format!("{} is not a database of teleport-fleet", path.display()), "move it away")
+    } else if version < schema::newest() {
+        Finding::ok(format!("schema {version}: the server brings it to {} when it starts", schema::newest()))
+    } else {
+        Finding::ok(format!("schema {version}"))
+    })
+}
+
+fn chain(connection: &Connection, path: &Path) -> Result<Finding, Error> {
+    let verified = audit::verify(connection, path, None)?;
+    Ok(match verified.fault {
+        None => Finding::ok(format!("audit log: {} records, head {}", verified.records, verified.head.hash)),
+        Some(fault) => Finding::problem(
+            format!("the audit log is damaged: {fault}"),
+            "compare it with a backup and with the heads in the server's log: somebody changed the file",
+        ),
+    })
+}
+
+fn clock(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding, Error> {
+    let newest =
+        connection.query_row("SELECT max(at) FROM (SELECT at FROM audit ORDER BY seq DESC LIMIT 1)", [], |row| {
+            row.get::<_, Option<String>>(0)
+        });
+    let newest = newest.map_err(|error| Error::sql(path, &error))?.and_then(|at| at.parse::<Timestamp>().ok());
+    Ok(match newest {
+        Some(newest) if newest.duration_since(now) > CLOCK_TOLERANCE => Finding::problem(
+            format!("the clock is behind: it is {now}, and the newest record is of {newest}"),
+            "set the clock (`timedatectl`): the server does not step before the time of its last step",
+        ),
+        _ => Finding::ok("the clock is not behind the newest record"),
+    })
+}
+
+fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
+    let (json, is_restored): (Option<String>, bool) = connection
+        .query_row("SELECT json, restored_held FROM book, store", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(|error| Error::sql(path, &error))?;
+    let book: Book = json.map(|json| load::parse(path, "the book", &json)).transpose()?.unwrap_or_default();
+    let groups: Vec<&str> = book.holds.groups.iter().map(String::as_str).collect();
+    let advice = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run`";
+    Ok(if book.holds.all && is_restored {
+        Finding::warning("everything is held since a restore", "look at `status`, then `autoupdate agents run --all`")
+    } else if book.holds.all {
+        Finding::warning("every group is held by an operator", advice)
+    } else if groups.is_empty() {
+        Finding::ok("no group is held")
+    } else {
+        Finding::warning(format!("held by an operator: {}", groups.join(", ")), advice)
+    })
+}
+
+fn last_backup(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding, Error> {
+    let at: Option<String> = connection
+        .query_row("SELECT backup_at FROM store", [], |row| row.get(0))
+        .map_err(|error| Error::sql(path, &error))?;
+    let Some(at) = at.and_then(|at| at.parse::<Timestamp>().ok()) else {
+        return Ok(Finding::warning("no backup was ever made", "make one with `teleport-fleet backup FILE`, daily"));
+    };
+    let what = format!("the last backup is of {}", at.round(Unit::Second).unwrap_or(at));
+    Ok(if now.duration_since(at) > OLD_BACKUP {
+        Finding::warning(what, "make one with `teleport-fleet backup FILE`, daily")
+    } else {
+        Finding::ok(what)
+    })
+}
+
+/// Bytes as whole MiB.
+fn mebi(bytes: u64) -> u64 {
+    bytes / (1024 * 1024)
+}

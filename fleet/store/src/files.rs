@@ -1,0 +1,280 @@
+//! The data directory and its files: names, owners, modes, and what must be synced.
+#![allow(clippy::disallowed_methods, reason = "this file is to the server what host/durable.rs is to the agent")]
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, RenameFlags};
+
+use crate::error::{Error, Result};
+use crate::schema::APPLICATION_ID;
+
+/// The database, in the data directory.
+pub(crate) const DATABASE: &str = "fleet.db";
+/// What SQLite keeps beside a database.
+pub(crate) const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// Mode of the data directory: only its owner.
+const DIR_MODE: u32 = 0o700;
+/// Mode of each file: only its owner.
+const FILE_MODE: u32 = 0o600;
+/// Bytes of a database's header.
+const HEADER: usize = 100;
+/// Where the header has the application's id.
+const APPLICATION_ID_AT: usize = 68;
+
+/// A file, whatever its name: device and inode.
+pub(crate) type FileId = (u64, u64);
+/// User and group.
+pub(crate) type Owner = (u32, u32);
+
+/// A data directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    dir: PathBuf,
+    owner: Owner,
+}
+
+impl Place {
+    /// The directory as it is. Errors: `Unavailable` where there is none, `Foreign` where it is not a directory.
+    pub(crate) fn at(dir: &Path) -> Result<Self> {
+        // SQLite is told to follow no link at all, so links above the database are followed here, once.
+        let dir = dir.canonicalize().map_err(|error| Error::io("cannot open", dir, &error))?;
+        let metadata = dir.metadata().map_err(|error| Error::io("cannot open", &dir, &error))?;
+        if !metadata.is_dir() {
+            return Err(Error::Foreign(format!("{} is not a directory: name one with --data", dir.display())));
+        }
+        Ok(Self { owner: (metadata.uid(), metadata.gid()), dir })
+    }
+
+    /// The directory, made where there is none.
+    pub(crate) fn make(dir: &Path) -> Result<Self> {
+        match DirBuilder::new().mode(DIR_MODE).create(dir) {
+            Ok(()) => {
+                // Whatever the umask left.
+                set_mode(dir, DIR_MODE)?;
+                if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                    sync_dir(parent)?;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io("cannot make", dir, &error)),
+        }
+        Self::at(dir)
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn dir_owner(&self) -> Owner {
+        self.owner
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.dir.join(DATABASE)
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.dir.join("fleet.lock")
+    }
+
+    /// A database in the making: not yet, or not any more, of any worth.
+    pub(crate) fn unfinished(&self) -> PathBuf {
+        self.dir.join("fleet.db.unfinished")
+    }
+
+    /// Where a replaced database is kept: a name that is free.
+    pub(crate) fn replaced(&self, now: jiff::Timestamp) -> PathBuf {
+        let stem = format!("{DATABASE}.replaced-{}", now.strftime("%Y%m%dT%H%M%SZ"));
+        let free = |name: &String| {
+            let path = self.dir.join(name);
+            metadata(&path).is_ok_and(|found| found.is_none())
+        };
+        // More than one within a second only where somebody tries.
+        let numbered = (2..100).map(|number| format!("{stem}-{number}"));
+        let name = std::iter::once(stem.clone()).chain(numbered).find(free).unwrap_or(stem);
+        self.dir.join(name)
+    }
+
+    /// The database's metadata; `None`: there is none. Refuses what we may not follow or trust.
+    pub(crate) fn find(&self) -> Result<Option<Metadata>> {
+        let path = self.database();
+        let Some(found) = metadata(&path)? else {
+            return Ok(None);
+        };
+        let shown = path.display();
+        if found.is_symlink() {
+            return Err(Error::Foreign(format!(
+                "{shown} is a symbolic link: move the file here, or link the directory instead"
+            )));
+        }
+        if !found.is_file() {
+            return Err(Error::Foreign(format!("{shown} is not a file: move it away")));
+        }
+        let user = rustix::process::geteuid().as_raw();
+        // Root may work on the data of the service's user.
+        if ![user, 0].contains(&found.uid()) && (user != 0 || found.uid() != self.owner.0) {
+            return Err(Error::Foreign(format!(
+                "{shown} belongs to user {}: run as that user, or give it to user {user}",
+                found.uid()
+            )));
+        }
+        Ok(Some(found))
+    }
+
+    /// Removes what an interrupted creation or restore left: an unfinished database, and a second name of the present one.
+    pub(crate) fn clean(&self, database: Option<&Metadata>) -> Result<()> {
+        remove_database(&self.unfinished())?;
+        if database.is_none_or(|found| found.nlink() < 2) {
+            return Ok(());
+        }
+        let own = database.map(id);
+        let list = self.dir.read_dir().map_err(|error| Error::io("cannot list", &self.dir, &error))?;
+        for file in list.flatten() {
+            let is_replaced = file.file_name().to_string_lossy().starts_with("fleet.db.replaced-");
+            if is_replaced && metadata(&file.path())?.as_ref().map(id) == own {
+                remove(&file.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path with something behind its last name.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// What the file is, links not followed; `None`: there is none.
+pub(crate) fn metadata(path: &Path) -> Result<Option<Metadata>> {
+    match path.symlink_metadata() {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("cannot look at", path, &error)),
+    }
+}
+
+pub(crate) fn id(metadata: &Metadata) -> FileId {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Opens a file for reading and writing, made where there is none; a link is not followed.
+pub(crate) fn open_or_make(path: &Path, owner: Owner) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened.map_err(|error| Error::io("cannot open", path, &error)),
+    }
+    match make(path, owner) {
+        // Another process was first.
+        Err(_) if path.exists() => options.open(path).map_err(|error| Error::io("cannot open", path, &error)),
+        made => made,
+    }
+}
+
+/// Makes a file that only its owner may read. Where root makes it, it belongs to `owner`: the service must read it.
+pub(crate) fn make(path: &Path, owner: Owner) -> Result<File> {
+    let cannot = |error: io::Error| Error::io("cannot make", path, &error);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path).map_err(cannot)?;
+    let made = file.set_permissions(std::fs::Permissions::from_mode(FILE_MODE)).and_then(|()| {
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root { std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1)) } else { Ok(()) }
+    });
+    if let Err(error) = made {
+        remove(path)?;
+        return Err(cannot(error));
+    }
+    Ok(file)
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        .map_err(|error| Error::io("cannot set the mode of", path, &error))
+}
+
+/// Refuses what does not begin as a database of ours, without changing it. Not while this process has it open: closing the
+/// file would end SQLite's locks on it.
+pub(crate) fn check_header(path: &Path) -> Result<()> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+        .open(path)
+        .map_err(|error| Error::io("cannot open", path, &error))?;
+    let mut header = [0; HEADER];
+    let is_long_enough = match file.read_exact_at(&mut header, 0) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+        Err(error) => return Err(Error::io("cannot read", path, &error)),
+    };
+    let application: Option<&[u8; 4]> = header.get(APPLICATION_ID_AT..).and_then(<[u8]>::first_chunk);
+    let is_ours = application.copied().map(i32::from_be_bytes) == Some(APPLICATION_ID);
+    if is_long_enough && header.starts_with(b"SQLite format 3\0") && is_ours {
+        return Ok(());
+    }
+    Err(Error::Foreign(format!(
+        "{} is not a database of teleport-fleet, or its beginning is damaged; it was left as it is: move it away, or restore \
+         a backup with `teleport-fleet restore --force`",
+        path.display()
+    )))
+}
+
+/// Copies a file that nobody writes into a new one, and syncs it.
+pub(crate) fn copy(from: &Path, to: &Path, owner: Owner) -> Result<()> {
+    let mut source = File::open(from).map_err(|error| Error::io("cannot read", from, &error))?;
+    let mut target = make(to, owner)?;
+    let copied = io::copy(&mut source, &mut target).and_then(|_| target.sync_all());
+    copied.map_err(|error| Error::io("cannot write", to, &error))
+}
+
+/// Syncs a file that SQLite has closed.
+pub(crate) fn sync_file(path: &Path) -> Result<()> {
+    let cannot = |error: io::Error| Error::io("cannot sync", path, &error);
+    File::open(path).and_then(|file| file.sync_all()).map_err(cannot)
+}
+
+/// Syncs the names in a directory.
+pub(crate) fn sync_dir(path: &Path) -> Result<()> {
+    sync_file(path)
+}
+
+/// Gives a file another name in its directory, over what has it.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
+    std::fs::rename(from, to).map_err(|error| Error::io("cannot rename to", to, &error))
+}
+
+/// Gives a file another name; one that has that name stays, and is the error.
+pub(crate) fn rename_to_free(from: &Path, to: &Path) -> Result<()> {
+    let cwd = rustix::fs::CWD;
+    match rustix::fs::renameat_with(cwd, from, cwd, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        // A file system that cannot do it at once: NFS, some of FUSE.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if metadata(to)?.is_none() => rename(from, to),
+        Err(error) => Err(Error::io("cannot rename to", to, &io::Error::from(error))),
+    }
+}
+
+/// Gives a file a second name.
+pub(crate) fn link(from: &Path, to: &Path) -> Result<()> {
+    std::fs::hard_link(from, to).map_err(|error| Error::io("cannot link", to, &error))
+}
+
+/// Removes a name, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("cannot remove", path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a database and what SQLite keeps beside it.
+pub(crate) fn remove_database(path: &Path) -> Result<()> {
+    for sidecar in SIDECARS {
+        remove(&beside(path, sidecar))?;
+    }
+    remove(path)
+}

@@ -1,0 +1,44 @@
+//! Reading beside the writer.
+
+use std::path::{Path, PathBuf};
+
+use fleet_engine::rollout::Rollout;
+use rusqlite::Connection;
+
+use crate::error::Result;
+use crate::files::Place;
+use crate::{audit, connection, load, schema};
+
+/// A connection that only reads: for another thread than the store's, where a walk through a long log keeps nobody waiting.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
+    database: PathBuf,
+}
+
+impl Reader {
+    /// Opens the database in `dir`, which the server may have open. Errors: as [`crate::Store::open`], but for `Locked`.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let place = Place::at(dir)?;
+        place.find()?;
+        let database = place.database();
+        let connection = connection::open_for_reading(&database)?;
+        schema::refuse_newer(&connection, &database)?;
+        Ok(Self { connection, database })
+    }
+
+    /// As [`crate::Store::audit`].
+    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_api::Entry>> {
+        audit::page(&self.connection, &self.database, after, limit)
+    }
+
+    /// As [`crate::Store::verify`].
+    pub fn verify(&self, head: Option<&str>) -> Result<fleet_api::Verified> {
+        audit::verify(&self.connection, &self.database, head)
+    }
+
+    /// As [`crate::Store::rollouts`].
+    pub fn rollouts(&self, before: Option<u64>, limit: u32) -> Result<Vec<Rollout>> {
+        load::rollouts(&self.connection, &self.database, before, limit)
+    }
+}

@@ -1,0 +1,285 @@
+//! Putting a backup in the place of the database (FLEET.md §7).
+//!
+//! The new database is made whole beside the old one, which is brought into one file and gets a second name; then one rename
+//! puts the new one in its place. Killed at any point, one of the two is there, whole.
+
+use std::path::{Path, PathBuf};
+
+use fleet_api::Head;
+use fleet_engine::book::Book;
+use jiff::Timestamp;
+use rusqlite::{Connection, TransactionBehavior};
+use serde_json::json;
+
+use crate::commit::{put_book, signed};
+use crate::error::{Error, Result};
+use crate::files::{self, Place, SIDECARS, beside};
+use crate::lock::Lock;
+use crate::state::Record;
+use crate::{audit, connection, load, schema};
+
+/// What a restore did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// The revision now: higher than any before.
+    pub revision: u64,
+    /// The number of the last rollout in the backup; 0: none.
+    pub rollout: u64,
+    /// How many hosts the backup knows.
+    pub hosts: u64,
+    /// Where the replaced database is; `None`: there was none.
+    pub replaced: Option<PathBuf>,
+    /// The newest audit record of the replaced database; `None`: there was none, or it cannot be read.
+    pub left: Option<Head>,
+}
+
+/// Puts the backup `from` in the place of the database in `dir`, with a new epoch and everything held. The server must be
+/// stopped. `force`: also over data that is newer or cannot be read, and with a backup whose audit log is damaged. The
+/// replaced database stays as `fleet.db.replaced-TIME`. Errors: `Locked`, `Refused`, `Newer`, `Foreign`, `Unavailable`:
+/// the data is as it was; `Unknown`: it was replaced, but that could not be synced.
+pub fn restore(from: &Path, dir: &Path, force: bool) -> Result<Restored> {
+    let place = Place::make(dir)?;
+    let _lock = Lock::take(&place)?;
+    let found = place.find()?;
+    place.clean(found.as_ref())?;
+    check_source(from, &place)?;
+    let unfinished = place.unfinished();
+    let restored = prepare_and_swap(from, &place, force);
+    if restored.is_err() {
+        files::remove_database(&unfinished)?;
+    }
+    restored
+}
+
+fn prepare_and_swap(from: &Path, place: &Place, force: bool) -> Result<Restored> {
+    let unfinished = place.unfinished();
+    let owner = place.find()?.map_or(place.dir_owner(), |found| {
+        use std::os::unix::fs::MetadataExt;
+        (found.uid(), found.gid())
+    });
+    files::copy(from, &unfinished, owner)?;
+    let (mut new, backup) = read_backup(&unfinished, force).map_err(|error| named(&error, &unfinished, from))?;
+    let old = Old::read(place)?;
+    if !force {
+        old.refuse_if_newer(&backup, place)?;
+    }
+    let now = Timestamp::now();
+    let revision = hold(&mut new, &unfinished, backup.book.clone(), &old, &describe(from, now, force))?;
+    let hosts = count_hosts(&new, &unfinished)?;
+    connection::settle(&new, &unfinished)?;
+    drop(new);
+    files::sync_file(&unfinished)?;
+    let replaced = swap(place, &unfinished, now)?;
+    let rollout = backup.book.map_or(0, |book| book.number);
+    Ok(Restored { revision, rollout, hosts, replaced, left: old.head().cloned() })
+}
+
+fn check_source(from: &Path, place: &Place) -> Result<()> {
+    let found = from.metadata().map_err(|error| Error::io("cannot read", from, &error))?;
+    let shown = from.display();
+    if !found.is_file() {
+        return Err(Error::Refused(format!("{shown} is not a file: name a backup")));
+    }
+    let own = files::metadata(&place.database())?;
+    if own.as_ref().map(files::id) == Some(files::id(&found)) {
+        return Err(Error::Refused(format!("{shown} is the database itself: name a backup")));
+    }
+    for sidecar in ["-wal", "-journal"] {
+        let path = beside(from, sidecar);
+        if files::metadata(&path)?.is_some_and(|sidecar| sidecar.len() > 0) {
+            return Err(Error::Refused(format!(
+                "{shown} is not a backup but a database in use ({} is beside it): make one with `teleport-fleet backup`",
+                path.display()
+            )));
+        }
+    }
+    let real = from.canonicalize().map_err(|error| Error::io("cannot read", from, &error))?;
+    files::check_header(&real)
+        .map_err(|_| Error::Foreign(format!("{shown} is not a backup of teleport-fleet: name another file")))
+}
+
+/// The operator knows the backup by its own name.
+fn named(error: &Error, unfinished: &Path, from: &Path) -> Error {
+    let name = |line: &str| line.replace(&unfinished.display().to_string(), &from.display().to_string());
+    match error {
+        Error::Foreign(line) => {
+            Error::Foreign(name(line).replace("restore a backup with", "choose an older backup for"))
+        }
+        Error::Newer(line) => Error::Newer(name(line)),
+        Error::Refused(line) => Error::Refused(name(line)),
+        Error::Unavailable(line) => Error::Unavailable(line.clone()),
+        error => error.clone(),
+    }
+}
+
+/// What is in the backup.
+struct Backup {
+    book: Option<Book>,
+    revision: u64,
+}
+
+fn read_backup(path: &Path, force: bool) -> Result<(Connection, Backup)> {
+    let mut new = connection::open(path)?;
+    schema::refuse_newer(&new, path)?;
+    connection::check_all(&new, path)?;
+    // As one file: a copy of a database in use would not be.
+    connection::settle(&new, path)?;
+    schema::migrate(&mut new, path)?;
+    let verified = audit::verify(&new, path, None)?;
+    if let (Some(fault), false) = (verified.fault, force) {
+        return Err(Error::Refused(format!(
+            "the audit log in {} is damaged: {fault}; choose another backup, or use --force",
+            path.display()
+        )));
+    }
+    let (state, ()) = load::load(&new, path, |hosts, _| hosts.for_each(drop))?;
+    Ok((new, Backup { book: state.book, revision: state.revision }))
+}
+
+/// What is in the database that is replaced.
+enum Old {
+    Absent,
+    /// Why it cannot be read.
+    Unreadable(String),
+    Whole {
+        number: u64,
+        revision: u64,
+        head: Head,
+    },
+}
+
+impl Old {
+    /// Reads it. One of ours becomes one file: what was in its log is in the database then.
+    fn read(place: &Place) -> Result<Self> {
+        let path = place.database();
+        if place.find()?.is_none() {
+            return Ok(Self::Absent);
+        }
+        let read = || {
+            files::check_header(&path)?;
+            let mut old = connection::open(&path)?;
+            connection::settle(&old, &path)?;
+            schema::refuse_newer(&old, &path)?;
+            schema::migrate(&mut old, &path)?;
+            let (state, ()) = load::load(&old, &path, |_, _| ())?;
+            let head = audit::head(&old, &path)?;
+            Ok(Self::Whole { number: state.book.map_or(0, |book| book.number), revision: state.revision, head })
+        };
+        match read() {
+            // Somebody has it open, or the disk fails: that may pass.
+            Err(error @ Error::Unavailable(_)) => Err(error),
+            Err(error) => Ok(Self::Unreadable(error.message().to_owned())),
+            whole => whole,
+        }
+    }
+
+    fn refuse_if_newer(&self, backup: &Backup, place: &Place) -> Result<()> {
+        let shown = place.database();
+        let shown = shown.display();
+        let number = backup.book.as_ref().map_or(0, |book| book.number);
+        match self {
+            Self::Absent => Ok(()),
+            Self::Unreadable(line) => Err(Error::Refused(format!(
+                "whether {shown} is newer than the backup cannot be said ({line}): replace it with --force"
+            ))),
+            Self::Whole { number: own, .. } if *own > number => Err(Error::Refused(format!(
+                "{shown} has rollout {own}, the backup only {number}: go back with --force, or choose a newer backup"
+            ))),
+            Self::Whole { revision: own, .. } if *own > backup.revision => Err(Error::Refused(format!(
+                "{shown} is at revision {own}, the backup at {}: lose what was decided since with --force, or choose a newer \
+                 backup",
+                backup.revision
+            ))),
+            Self::Whole { .. } => Ok(()),
+        }
+    }
+
+    fn head(&self) -> Option<&Head> {
+        match self {
+            Self::Whole { head, .. } => Some(head),
+            Self::Absent | Self::Unreadable(_) => None,
+        }
+    }
+
+    fn revision(&self) -> u64 {
+        match self {
+            Self::Whole { revision, .. } => *revision,
+            Self::Absent | Self::Unreadable(_) => 0,
+        }
+    }
+}
+
+fn describe(from: &Path, now: Timestamp, force: bool) -> Record {
+    Record {
+        at: now,
+        who: format!("uid {}", rustix::process::getuid().as_raw()),
+        from: "command line".to_owned(),
+        action: "restore".to_owned(),
+        subject: "store".to_owned(),
+        done: true,
+        detail: json!({ "backup": from.display().to_string(), "force": force }),
+        before: String::new(),
+        after: String::new(),
+    }
+}
+
+/// Holds everything, begins a new epoch, and writes the record. Returns the new revision.
+fn hold(new: &mut Connection, path: &Path, book: Option<Book>, old: &Old, record: &Record) -> Result<u64> {
+    let sql = |error: rusqlite::Error| Error::sql(path, &error);
+    let mut book = book.unwrap_or_default();
+    book.holds.all = true;
+    book.holds.released.clear();
+    let transaction = new.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
+    let revision = load::revision(&transaction, path)?.max(old.revision()) + 1;
+    put_book(&transaction, path, &book)?;
+    transaction.execute("UPDATE book SET revision = ?1", [signed(path, revision)?]).map_err(sql)?;
+    let epoch = schema::new_epoch(&transaction).map_err(sql)?;
+    transaction.execute("UPDATE store SET epoch = ?1, restored_held = 1", [&epoch]).map_err(sql)?;
+    let mut record = record.clone();
+    record.after = revision.to_string();
+    if let Some(detail) = record.detail.as_object_mut() {
+        detail.insert("epoch".to_owned(), json!(epoch));
+        let left = old.head().map(|head| json!({ "seq": head.seq, "hash": head.hash }));
+        detail.insert("left".to_owned(), json!(left));
+        if let Old::Whole { number, revision, .. } = old {
+            record.before = revision.to_string();
+            detail.insert("left_rollout".to_owned(), json!(number));
+        }
+        if let Old::Unreadable(line) = old {
+            detail.insert("left_unreadable".to_owned(), json!(line));
+        }
+    }
+    audit::append(&transaction, path, &[record])?;
+    transaction.commit().map_err(sql)?;
+    Ok(revision)
+}
+
+fn count_hosts(connection: &Connection, path: &Path) -> Result<u64> {
+    let count = connection
+        .query_row("SELECT count(*) FROM host", [], |row| row.get(0))
+        .map_err(|error| Error::sql(path, &error))?;
+    load::unsigned(path, count)
+}
+
+/// Puts the new database in the place of the old one, which keeps another name.
+fn swap(place: &Place, unfinished: &Path, now: Timestamp) -> Result<Option<PathBuf>> {
+    let database = place.database();
+    let replaced = place.replaced(now);
+    let is_replacing = files::metadata(&database)?.is_some();
+    if is_replacing {
+        files::link(&database, &replaced)?;
+    }
+    // Only a database that cannot be read has any, or one that is gone: SQLite would read them into the new one.
+    for sidecar in SIDECARS {
+        let left = beside(&database, sidecar);
+        if files::metadata(&left)?.is_some() {
+            files::rename(&left, &beside(&replaced, sidecar))?;
+        }
+    }
+    files::sync_dir(place.dir())?;
+    files::rename(unfinished, &database)?;
+    files::sync_dir(place.dir()).map_err(|error| {
+        Error::Unknown(format!("{} was replaced, but a power cut may undo that ({error})", database.display()))
+    })?;
+    Ok(is_replacing.then_some(replaced))
+}

@@ -1,0 +1,115 @@
+//! What the store takes and gives.
+
+use fleet_api::Role;
+use fleet_engine::book::Book;
+use fleet_engine::host::HostId;
+use fleet_engine::record::HostRecord;
+use fleet_engine::resource::Kind;
+use jiff::Timestamp;
+
+/// Everything that is kept, but for the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// What decisions rest on; `None`: there was no decision yet.
+    pub book: Option<Book>,
+    /// How many decisions were kept: what [`Change::expected`] must be next.
+    pub revision: u64,
+    /// Resources, by kind and name.
+    pub resources: Vec<StoredResource>,
+    /// Tokens, by name.
+    pub tokens: Vec<StoredToken>,
+    /// Hosts, in the order of their rows; empty from [`crate::Store::load_with`].
+    pub hosts: Vec<HostRecord>,
+    /// What `Fleet::arrivals` was.
+    pub arrivals: u64,
+    /// A random UUID, made with the database and anew by `restore`: reports of another epoch are refused.
+    pub epoch: String,
+    /// A backup was restored, and the hold of everything that came with it was not ended yet.
+    pub is_restored_held: bool,
+}
+
+/// A resource as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredResource {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Which of its writings this is.
+    pub revision: String,
+    /// The document.
+    pub yaml: String,
+}
+
+/// A resource that is written or removed: kind, name, and revision and YAML; `None`: it is removed.
+pub type ResourceChange = (Kind, String, Option<(String, String)>);
+
+/// A token of the admin API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredToken {
+    /// Its name.
+    pub name: String,
+    /// SHA-256 of its secret, in hex.
+    pub digest: String,
+    /// What it may do.
+    pub role: Role,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it ends; `None`: never.
+    pub expires: Option<Timestamp>,
+}
+
+/// One change, all or nothing. [`Change::default`] changes nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Change<'a> {
+    /// The revision that it was computed from; where the store has another one, nothing is written.
+    pub expected: u64,
+    /// The new book; `None`: as it is.
+    pub book: Option<&'a Book>,
+    /// Resources that are written or removed.
+    pub resources: Vec<ResourceChange>,
+    /// Name and token; `None`: it is removed.
+    pub tokens: Vec<(String, Option<StoredToken>)>,
+    /// Hosts that are new or changed.
+    pub hosts: Vec<HostRecord>,
+    /// Hosts that are no more.
+    pub forgotten: Vec<HostId>,
+    /// What `Fleet::arrivals` is; a lower number than before is not kept.
+    pub arrivals: u64,
+    /// For the audit log, in order.
+    pub records: Vec<Record>,
+    /// The id of the request, and its outcome as JSON.
+    pub request: Option<(String, String)>,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The revision afterwards: one more where book or resources were written.
+    pub revision: u64,
+    /// The audit records, with number and hash.
+    pub entries: Vec<fleet_api::Entry>,
+}
+
+/// A record for the audit log: [`fleet_api::Entry`] without what the store adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub who: String,
+    /// From where.
+    pub from: String,
+    /// What.
+    pub action: String,
+    /// On what.
+    pub subject: String,
+    /// Whether it was done; else it was refused.
+    pub done: bool,
+    /// A JSON object.
+    pub detail: serde_json::Value,
+    /// The revision of the subject before; empty: none.
+    pub before: String,
+    /// The revision of the subject afterwards; empty: none.
+    pub after: String,
+}

@@ -1,0 +1,237 @@
+//! The open database.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::commit::write;
+use crate::connection::{self, LOG_LIMIT};
+use crate::error::{Error, Result};
+use crate::files::{self, FileId, Place};
+use crate::lock::Lock;
+use crate::reader::Reader;
+use crate::state::{Change, Committed, State};
+use crate::{audit, backup, load, schema};
+use fleet_engine::record::HostRecord;
+use fleet_engine::rollout::Rollout;
+
+/// One open database, and the lock on its directory.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    place: Place,
+    database: PathBuf,
+    /// The files that are open, by name: a name that is gone or means another file must not be written through.
+    files: Vec<(PathBuf, FileId)>,
+    /// Bytes of the log at which it is next brought into the database.
+    checkpoint_at: u64,
+    /// After an error that leaves open what was written, nothing goes on before [`Store::reopen`].
+    is_in_doubt: bool,
+    _lock: Option<Lock>,
+}
+
+impl Store {
+    /// Opens the database `fleet.db` in `dir`. Directory (0700) and database (0600) are made where there are none; an older
+    /// schema is migrated. Errors: `Locked`, `Newer`, `Foreign`, `Unavailable`.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let place = Place::make(dir)?;
+        let lock = Lock::take(&place)?;
+        let found = place.find()?;
+        place.clean(found.as_ref())?;
+        match found {
+            Some(_) => files::check_header(&place.database())?,
+            None => create(&place)?,
+        }
+        Self::connect(place, Some(lock), false)
+    }
+
+    /// Opens the same database again, after an [`Error::Unknown`]: then [`Store::load`] says what was kept, and that stays
+    /// so. The lock is held all the while. Errors: as [`Store::open`]; also where the database is not the file that was open,
+    /// and it is never made anew.
+    pub fn reopen(&mut self) -> Result<()> {
+        // Another file of that name is another history, and another lock keeps nobody away.
+        for (path, id) in self.files.iter().filter(|(path, _)| *path == self.database || *path == self.place.lock()) {
+            if files::metadata(path)?.as_ref().map(files::id) != Some(*id) {
+                return Err(gone(path));
+            }
+        }
+        // SQLite forgets what it knows of the log only when the last connection is closed.
+        self.connection = Connection::open_in_memory().map_err(|error| Error::sql(&self.database, &error))?;
+        self.is_in_doubt = true;
+        let opened = Self::connect(self.place.clone(), None, true)?;
+        let lock = self._lock.take();
+        *self = Self { _lock: lock, ..opened };
+        Ok(())
+    }
+
+    fn connect(place: Place, lock: Option<Lock>, is_after_doubt: bool) -> Result<Self> {
+        let database = place.database();
+        let sql = |error: rusqlite::Error| Error::sql(&database, &error);
+        let mut connection = connection::open(&database)?;
+        schema::refuse_newer(&connection, &database)?;
+        connection::log_ahead(&connection, &database)?;
+        connection::check_small_tables(&connection, &database)?;
+        schema::migrate(&mut connection, &database)?;
+        // What a failed fsync left in the log is in the page cache alone, and a crash may bring it back: only what is in the
+        // database, or not in the log, is certain. A full disk does not keep a server from answering.
+        match connection::checkpoint(&connection).map_err(sql) {
+            Err(error) if is_after_doubt => return Err(error),
+            Ok(false) if is_after_doubt => {
+                return Err(Error::Unavailable(format!("{} is being read by others: try again", database.display())));
+            }
+            _ => {}
+        }
+        let mut files = Vec::new();
+        for path in [place.lock(), database.clone(), files::beside(&database, "-wal"), files::beside(&database, "-shm")]
+        {
+            let found = files::metadata(&path)?.ok_or_else(|| gone(&path))?;
+            files.push((path, files::id(&found)));
+        }
+        Ok(Self { connection, place, database, files, checkpoint_at: LOG_LIMIT, is_in_doubt: false, _lock: lock })
+    }
+
+    /// Everything that is kept, hosts among them.
+    pub fn load(&mut self) -> Result<State> {
+        let (mut state, hosts) = self.load_with(|hosts, _| hosts.collect())?;
+        state.hosts = hosts;
+        Ok(state)
+    }
+
+    /// Everything that is kept; `take` gets the hosts one by one, and what `Fleet::arrivals` was: `Fleet::restore` does. So
+    /// a million of them need not be in memory twice. What it returns is good only if all could be read.
+    pub fn load_with<T>(
+        &mut self,
+        take: impl FnOnce(&mut dyn Iterator<Item = HostRecord>, u64) -> T,
+    ) -> Result<(State, T)> {
+        let transaction = self.connection.transaction().map_err(|error| Error::sql(&self.database, &error))?;
+        load::load(&transaction, &self.database, take)
+    }
+
+    /// Writes a change in one transaction. When it returns, it is durable. Errors: `Mismatch`, `Unavailable`: nothing was
+    /// written; `Unknown`: [`Store::reopen`] and look.
+    pub fn commit(&mut self, change: &Change<'_>) -> Result<Committed> {
+        if self.is_in_doubt {
+            return Err(Error::Unavailable(format!(
+                "{}: an earlier write failed: the store must be opened again",
+                self.database.display()
+            )));
+        }
+        let log = self.check_files().map_err(Error::Unavailable)?;
+        let committed = write(&mut self.connection, &self.database, change);
+        // A transaction that could not be rolled back must not go on into the next change.
+        let is_unknown = matches!(committed, Err(Error::Unknown(_)));
+        self.is_in_doubt = is_unknown || !self.connection.is_autocommit();
+        let committed = committed?;
+        if let Err(line) = self.check_files() {
+            self.is_in_doubt = true;
+            return Err(Error::Unknown(line));
+        }
+        self.shorten(log);
+        Ok(committed)
+    }
+
+    /// What an earlier request with this id was answered, as JSON. Kept for a week; where more than 100,000 were answered
+    /// within it, the oldest are forgotten.
+    pub fn outcome(&self, request_id: &str) -> Result<Option<String>> {
+        self.connection
+            .query_row("SELECT outcome FROM request WHERE id = ?1", [request_id], |row| row.get(0))
+            .optional()
+            .map_err(|error| Error::sql(&self.database, &error))
+    }
+
+    /// Audit records behind number `after`, at most `limit` and 10,000.
+    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_api::Entry>> {
+        audit::page(&self.connection, &self.database, after, limit)
+    }
+
+    /// Walks the audit log's chain. `head`: a hash that must be in it. A damaged log is no error, but a fault in the answer.
+    pub fn verify(&self, head: Option<&str>) -> Result<fleet_api::Verified> {
+        audit::verify(&self.connection, &self.database, head)
+    }
+
+    /// Past rollouts as they were last, the newest first; of those before number `before`, at most `limit`.
+    pub fn rollouts(&self, before: Option<u64>, limit: u32) -> Result<Vec<Rollout>> {
+        load::rollouts(&self.connection, &self.database, before, limit)
+    }
+
+    /// Writes a consistent copy to `to` (0600), which must not exist yet. [`crate::backup()`] does it beside the server.
+    pub fn backup(&self, to: &Path) -> Result<()> {
+        backup::backup(self.place.dir(), to)
+    }
+
+    /// The revision. Confirms that the store answers, and that it is the one that was opened.
+    pub fn revision(&self) -> Result<u64> {
+        self.check_files().map_err(Error::Unavailable)?;
+        load::revision(&self.connection, &self.database)
+    }
+
+    /// Another connection, for another thread: what takes long there keeps nobody waiting here.
+    pub fn reader(&self) -> Result<Reader> {
+        Reader::open(self.place.dir())
+    }
+
+    /// Whether the names still mean the files that are open; the log's length, bytes.
+    fn check_files(&self) -> std::result::Result<u64, String> {
+        let mut log = 0;
+        for (path, id) in &self.files {
+            let found = files::metadata(path).map_err(|error| error.message().to_owned())?;
+            match found {
+                Some(found) if files::id(&found) == *id => {
+                    if path.as_os_str().as_encoded_bytes().ends_with(b"-wal") {
+                        log = found.len();
+                    }
+                }
+                _ => return Err(gone(path).message().to_owned()),
+            }
+        }
+        Ok(log)
+    }
+
+    /// Empties a long log: readers may have kept SQLite from beginning it anew. What fails here is tried again later.
+    fn shorten(&mut self, log: u64) {
+        if log < self.checkpoint_at {
+            return;
+        }
+        let is_emptied = connection::checkpoint_now(&self.connection).unwrap_or(false);
+        let length =
+            files::metadata(&files::beside(&self.database, "-wal")).ok().flatten().map_or(log, |wal| wal.len());
+        self.checkpoint_at = if is_emptied { length + LOG_LIMIT } else { log + LOG_LIMIT };
+    }
+}
+
+fn gone(path: &Path) -> Error {
+    Error::Unavailable(format!(
+        "{} was removed or replaced under the running server: stop it, put the file back or restore a backup, and start it",
+        path.display()
+    ))
+}
+
+/// Makes the database under another name, and gives it its own when it is whole.
+fn create(place: &Place) -> Result<()> {
+    let path = place.database();
+    for sidecar in ["-wal", "-journal"] {
+        let left = files::beside(&path, sidecar);
+        if files::metadata(&left)?.is_some() {
+            return Err(Error::Foreign(format!(
+                "{} is there, but {} is not: put it back, restore a backup, or move the former away to begin anew",
+                left.display(),
+                path.display()
+            )));
+        }
+    }
+    let unfinished = place.unfinished();
+    drop(files::make(&unfinished, place.dir_owner())?);
+    let made = fill(&unfinished).and_then(|()| files::rename_to_free(&unfinished, &path));
+    if made.is_err() {
+        files::remove_database(&unfinished)?;
+    }
+    made?;
+    files::sync_dir(place.dir())
+}
+
+fn fill(path: &Path) -> Result<()> {
+    let mut connection = connection::open(path)?;
+    schema::fill(&mut connection, path)?;
+    drop(connection);
+    files::sync_file(path)
+}
