@@ -1,7 +1,7 @@
 //! The rollout and its answers as JSON, in the words of the resources.
 
 use fleet_engine::answer::Answer;
-use fleet_engine::policy::{Mode, Schedule, Strategy};
+use fleet_engine::policy::{Mode, Schedule, Strategy, Unassigned};
 use fleet_engine::rollout::{Canary, GroupStatus, Rollout, State};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -12,7 +12,9 @@ use crate::ids;
 pub fn rollout(rollout: &Rollout) -> Value {
     let groups: Vec<Value> = match rollout.schedule {
         Schedule::Immediate => Vec::new(),
-        Schedule::Regular | Schedule::Critical => rollout.groups.iter().map(group).collect(),
+        Schedule::Regular | Schedule::Critical => {
+            rollout.groups.iter().enumerate().map(|(index, status)| group(status, is_catch_all(rollout, index))).collect()
+        }
     };
     let mut spec = json!({
         "start_version": rollout.start,
@@ -37,7 +39,17 @@ pub fn rollout(rollout: &Rollout) -> Value {
     })
 }
 
-fn group(group: &GroupStatus) -> Value {
+/// Whether hosts that no group names belong to the group of this index.
+fn is_catch_all(rollout: &Rollout, index: usize) -> bool {
+    match &rollout.unassigned {
+        _ if rollout.ungrouped.is_some() => false,
+        Unassigned::Hold => false,
+        Unassigned::Last => index + 1 == rollout.groups.len(),
+        Unassigned::Group(name) => rollout.find(name) == Some(index),
+    }
+}
+
+fn group(group: &GroupStatus, is_catch_all: bool) -> Value {
     let tally = &group.tally;
     let gate = &group.policy.gate;
     let mut shown = json!({
@@ -49,6 +61,8 @@ fn group(group: &GroupStatus) -> Value {
         "config_days": gate.opening.days.names(),
         "config_start_hour": gate.opening.hour,
         "config_wait_hours": gate.wait_hours,
+        "config_requires": gate.requires,
+        "catch_all": is_catch_all,
         "initial_count": group.initial_count,
         "present_count": group.present_count,
         "up_to_date_count": group.up_to_date_count,

@@ -211,14 +211,31 @@ fn a_tokens_secret_alone_goes_to_standard_output() {
 }
 
 #[test]
-fn a_backup_is_asked_for_by_its_absolute_path() {
-    let server = Server::new([Reply::json(&json!({}))]);
-    let done = server.run(&["backup", "fleet.db"]);
-    let file = std::env::current_dir().unwrap().join("fleet.db");
-    assert_eq!(done, Done::ok(&format!("backed up to {}\n", file.display())));
+fn a_backup_is_written_here_once_and_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let copy = b"SQLite format 3\0and so on".to_vec();
+    let server = Server::new([Reply::Answer(200, copy.clone())]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("fleet.db");
+    let name = file.to_str().unwrap();
+    assert_eq!(server.run(&["backup", name]), Done::ok(&format!("backed up to {name}: {} bytes\n", copy.len())));
     let asked = server.asked().remove(0);
-    assert_eq!((asked.method.as_str(), asked.path.as_str()), ("POST", "/v1/fleet/backup"));
-    assert_eq!(asked.body, json!({ "file": file }));
+    assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/v1/fleet/backup"));
+    assert_eq!(std::fs::read(&file).unwrap(), copy);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    // It is there now, and stays.
+    let again = server.run(&["backup", name]);
+    assert!(again.err.contains("already"), "{again:?}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_no_copy_is_not_kept() {
+    let server = Server::new([Reply::Answer(200, b"<html>".to_vec())]);
+    let directory = tempfile::tempdir().unwrap();
+    let done = server.run(&["backup", directory.path().join("fleet.db").to_str().unwrap()]);
+    assert!(done.err.contains("no copy"), "{done:?}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 /// Text as a hostile host sends it.

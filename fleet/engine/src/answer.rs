@@ -191,7 +191,7 @@ impl Told {
             }
             (_, Some(HostState::TimedOut)) if group.halt.is_none() => because(Why::TimedOut),
             _ if update => because(Why::LetGo),
-            (Some(host), _) if group.is_capped() && group.state == State::Active && host.arrival > group.pass_to => {
+            (Some(host), _) if group.is_capped() && group.state == State::Active && host.arrival.get() > group.pass_to => {
                 because(Why::NextPass)
             }
             _ => group.reason.clone(),

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use protocol::Version;
 
-use crate::host::{FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::host::{Arrival, FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::index::Index;
+use crate::label_set::{LabelSets, Labels};
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::order;
@@ -24,15 +26,26 @@ pub struct Fleet {
     /// Texts of hosts.
     pub names: Names,
     hosts: Vec<Host>,
-    by_id: HashMap<HostId, usize>,
-    by_update_id: HashMap<u128, usize>,
+    by_id: Index,
+    by_update_id: Index,
+    /// Update ids that hosts had before the one that they have.
+    former: HashMap<u128, u32>,
+    labels: LabelSets,
     /// Counts arrivals.
     arrivals: u64,
     /// A bit for each host: whether what a store keeps of it has changed.
     changed: Vec<u64>,
     counts: Option<Counts>,
     /// The rollout that keys and places are of.
-    arranged: Option<u128>,
+    arranged: Option<Arranged>,
+}
+
+/// A rollout for which all hosts were ordered and placed.
+#[derive(Debug, Clone, Copy)]
+struct Arranged {
+    id: u128,
+    start: Name,
+    target: Name,
 }
 
 impl Default for Fleet {
@@ -41,8 +54,10 @@ impl Default for Fleet {
             interval: REPORT_INTERVAL,
             names: Names::default(),
             hosts: Vec::new(),
-            by_id: HashMap::new(),
-            by_update_id: HashMap::new(),
+            by_id: Index::default(),
+            by_update_id: Index::default(),
+            former: HashMap::new(),
+            labels: LabelSets::default(),
             arrivals: 0,
             changed: Vec::new(),
             counts: None,
@@ -100,12 +115,37 @@ impl Fleet {
 
     /// The host with this UUID.
     pub fn host(&self, id: HostId) -> Option<&Host> {
-        self.by_id.get(&id).and_then(|at| self.hosts.get(*at))
+        self.hosts.get(self.at(id)?)
     }
 
     /// The host whose updater has this id.
     pub fn by_update_id(&self, id: u128) -> Option<&Host> {
-        self.by_update_id.get(&id).and_then(|at| self.hosts.get(*at))
+        self.hosts.get(self.at_update_id(id)?)
+    }
+
+    /// The names of the rollout's start and target version; none: no host has been heard of it.
+    pub(crate) fn versions(&self, rollout: &Rollout) -> (Name, Name) {
+        if let Some(arranged) = self.arranged.filter(|arranged| arranged.id == rollout.id) {
+            return (arranged.start, arranged.target);
+        }
+        let name = |version: &Version| self.names.find(&version.to_string()).unwrap_or(Name::NONE);
+        (name(&rollout.start), name(&rollout.target))
+    }
+
+    /// The labels, which hosts that have the same share.
+    pub(crate) fn keep_labels(&mut self, labels: &BTreeMap<String, String>) -> Labels {
+        let names = &mut self.names;
+        let labels = labels.iter().map(|(key, value)| (names.keep(key), names.keep(value))).collect();
+        self.labels.keep(labels)
+    }
+
+    fn at(&self, id: HostId) -> Option<usize> {
+        self.by_id.find(id, |at| self.hosts.get(at).map(|host| host.id))
+    }
+
+    fn at_update_id(&self, id: u128) -> Option<usize> {
+        let known = self.by_update_id.find(id, |at| self.hosts.get(at).map(|host| host.update_id));
+        known.or_else(|| self.former.get(&id).map(|at| *at as usize))
     }
 
     /// `host` as it is when it is heard of at `now`: one that was silent arrives anew.
@@ -115,7 +155,7 @@ impl Fleet {
         if host.heard >= Moment::of(now) || state(host) != Some(HostState::Silent) {
             return Cow::Borrowed(host);
         }
-        Cow::Owned(Host { heard: Moment::of(now), arrival: self.arrivals + 1, ..host.clone() })
+        Cow::Owned(Host { heard: Moment::of(now), arrival: Arrival::of(self.arrivals + 1), ..host.clone() })
     }
 
     /// Hosts and moves so far.
@@ -137,11 +177,9 @@ impl Fleet {
     /// Takes a report of an enrolled host.
     pub fn report(&mut self, report: &Report, rollout: Option<&Rollout>, now: Timestamp) {
         let at = self.arrive(report.host, rollout, now);
-        let enrolled = self.arrivals;
+        let enrolled = Arrival::of(self.arrivals);
         let group = report.group.as_ref().map(|group| self.names.keep(group));
-        let labels = report.labels.as_ref().map(|labels| {
-            labels.iter().map(|(key, value)| (self.names.keep(key), self.names.keep(value))).collect::<Box<[_]>>()
-        });
+        let labels = report.labels.as_ref().map(|labels| self.keep_labels(labels));
         let version = report.version.as_ref().map(|version| self.names.keep(version));
         let is_below_start = rollout.is_some_and(|rollout| is_below(report.version.as_deref(), rollout));
         let last = report.last.as_ref().map(|change| Last {
@@ -191,9 +229,9 @@ impl Fleet {
 
     /// Counts a host that only asks as enrolled, from now on.
     pub fn enrol(&mut self, id: HostId) {
-        let Some(at) = self.by_id.get(&id).copied() else { return };
+        let Some(at) = self.at(id) else { return };
         if let Some(host) = self.hosts.get_mut(at).filter(|host| host.enrolled.is_none()) {
-            host.enrolled = Some(self.arrivals);
+            host.enrolled = Some(Arrival::of(self.arrivals));
             self.note_change(at);
         }
     }
@@ -207,13 +245,21 @@ impl Fleet {
 
     /// Puts back a host that a store kept.
     pub(crate) fn put_back(&mut self, host: Host, arrivals: u64) {
-        self.arrivals = self.arrivals.max(arrivals).max(host.arrival);
-        let at = self.hosts.len();
-        self.by_id.insert(host.id, at);
-        if host.update_id != 0 {
-            self.by_update_id.insert(host.update_id, at);
-        }
+        self.arrivals = self.arrivals.max(arrivals).max(host.arrival.get());
+        let (at, id, update_id) = (self.hosts.len(), host.id, host.update_id);
         self.hosts.push(host);
+        self.index(id, at);
+        if update_id != 0 {
+            self.index_update_id(update_id, at);
+        }
+    }
+
+    fn index(&mut self, id: HostId, at: usize) {
+        self.by_id.insert(id, at, |at| self.hosts.get(at).map(|host| host.id));
+    }
+
+    fn index_update_id(&mut self, id: u128, at: usize) {
+        self.by_update_id.insert(id, at, |at| self.hosts.get(at).map(|host| host.update_id));
     }
 
     fn note_change(&mut self, at: usize) {
@@ -227,7 +273,7 @@ impl Fleet {
 
     /// Marks a host whose turn has come as told to update.
     pub fn tell(&mut self, id: HostId, rollout: &Rollout, now: Timestamp) {
-        let Some(at) = self.by_id.get(&id).copied() else { return };
+        let Some(at) = self.at(id) else { return };
         let state = self.state(at, Some(rollout), now);
         let look = self.look(at, Some(rollout), now);
         let goes_another_way = state == Some(HostState::Told)
@@ -249,7 +295,7 @@ impl Fleet {
         now: Timestamp,
         change: impl FnOnce(&mut Flags),
     ) -> bool {
-        let Some(at) = self.by_id.get(&id).copied() else { return false };
+        let Some(at) = self.at(id) else { return false };
         self.change(at, rollout, now, |host| change(&mut host.flags));
         true
     }
@@ -257,42 +303,46 @@ impl Fleet {
     /// Puts a host into a group, whatever it declares; `None` gives it back its own. False if it is not known.
     pub fn assign(&mut self, id: HostId, group: Option<&str>, rollout: Option<&Rollout>, now: Timestamp) -> bool {
         let group = group.map_or(Name::NONE, |group| self.names.keep(group));
-        let Some(at) = self.by_id.get(&id).copied() else { return false };
+        let Some(at) = self.at(id) else { return false };
         self.change(at, rollout, now, |host| host.assigned = group);
         true
     }
 
     /// Orders and places all hosts for `rollout`, if that was not done yet.
     pub fn arrange(&mut self, rollout: &Rollout) {
-        if self.arranged == Some(rollout.id) {
+        if self.arranged.is_some_and(|arranged| arranged.id == rollout.id) {
             return;
         }
-        self.arranged = Some(rollout.id);
-        for version in [&rollout.start, &rollout.target] {
-            self.names.keep(&version.to_string());
-        }
+        let [start, target] = [&rollout.start, &rollout.target].map(|version| self.names.keep(&version.to_string()));
+        self.arranged = Some(Arranged { id: rollout.id, start, target });
+        // Many hosts have labels, names and versions in common: each case is decided once.
+        let mut places: HashMap<(Name, Name, usize), Place> = HashMap::new();
+        let mut below: HashMap<Name, bool> = HashMap::new();
+        let names = &self.names;
         for host in &mut self.hosts {
             host.key = order::key(host.id, rollout.id);
-            host.place = rollout.place_of(host, &self.names);
-            host.is_below_start = is_below(Some(self.names.text(host.version)), rollout);
+            let case = (host.assigned, host.declared, host.labels.address());
+            host.place = *places.entry(case).or_insert_with(|| rollout.place_of(host, names));
+            let version = host.version;
+            host.is_below_start = *below.entry(version).or_insert_with(|| is_below(Some(names.text(version)), rollout));
         }
     }
 
     /// The index of a host that was heard of now.
     fn arrive(&mut self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) -> usize {
-        if let Some(at) = self.by_id.get(&id).copied() {
+        if let Some(at) = self.at(id) {
             self.change(at, rollout, now, |host| host.heard = host.heard.max(Moment::of(now)));
             return at;
         }
         self.arrivals += 1;
-        let mut host = Host::new(id, Moment::of(now), self.arrivals);
+        let mut host = Host::new(id, Moment::of(now), Arrival::of(self.arrivals));
         if let Some(rollout) = rollout {
             host.key = order::key(id, rollout.id);
             host.place = rollout.place_of(&host, &self.names);
         }
         let at = self.hosts.len();
-        self.by_id.insert(id, at);
         self.hosts.push(host);
+        self.index(id, at);
         self.note_change(at);
         at
     }
@@ -314,7 +364,7 @@ impl Fleet {
         let after = self.state(at, rollout, now);
         if is_under_way(after) && before.is_some() && !is_under_way(before) {
             self.arrivals += 1;
-            let arrivals = self.arrivals;
+            let arrivals = Arrival::of(self.arrivals);
             if let Some(host) = self.hosts.get_mut(at) {
                 (host.arrival, host.mark) = (arrivals, None);
             }
@@ -336,18 +386,25 @@ impl Fleet {
             return;
         }
         // Whoever had it first keeps it: a copy of a host takes nothing away from it.
-        if *self.by_update_id.entry(update_id).or_insert(at) == at
-            && let Some(host) = self.hosts.get_mut(at)
-        {
-            host.update_id = update_id;
-            self.note_change(at);
+        let known = self.at_update_id(update_id);
+        if known.is_some_and(|known| known != at) {
+            return;
         }
+        let Some(host) = self.hosts.get_mut(at) else { return };
+        let before = std::mem::replace(&mut host.update_id, update_id);
+        if before != 0 && before != update_id {
+            self.former.insert(before, u32::try_from(at).unwrap_or(u32::MAX));
+        }
+        if before != update_id {
+            self.index_update_id(update_id, at);
+        }
+        self.note_change(at);
     }
 
     /// After a change of name, labels or assignment: the host moves if it was not let go yet.
     fn move_on(&mut self, at: usize, rollout: Option<&Rollout>, before: Option<HostState>) {
         let (Some(rollout), Some(host)) = (rollout, self.hosts.get(at)) else { return };
-        let is_marked = host.mark.is_some_and(|mark| mark.rollout == rollout.number);
+        let is_marked = host.mark.is_some_and(|mark| u64::from(mark.rollout) == rollout.number);
         let is_let_go =
             before == Some(HostState::LetGo) && rollout.group(host.place).is_some_and(GroupStatus::is_capped);
         let place = rollout.place_of(host, &self.names);
@@ -355,7 +412,7 @@ impl Fleet {
             return;
         }
         self.arrivals += 1;
-        let arrivals = self.arrivals;
+        let arrivals = Arrival::of(self.arrivals);
         if let Some(host) = self.hosts.get_mut(at) {
             (host.place, host.arrival, host.joined) = (place, arrivals, arrivals);
         }
@@ -368,7 +425,7 @@ impl Fleet {
         let Some(host) = self.hosts.get_mut(at) else { return };
         let is_over = look.timed_out_at(host).is_some();
         let (version, last) = (host.version, host.last);
-        let Some(mark) = host.mark.as_mut().filter(|mark| mark.rollout == rollout.number) else { return };
+        let Some(mark) = host.mark.as_mut().filter(|mark| u64::from(mark.rollout) == rollout.number) else { return };
         let last = last.filter(|last| last.to == look.wanted && last.at >= mark.told);
         match last.map(|last| last.outcome) {
             Some(Outcome::Started) if !is_over => mark.started = mark.started.or(Some(look.now)),
@@ -388,16 +445,16 @@ fn is_below(version: Option<&str>, rollout: &Rollout) -> bool {
 
 impl Mark {
     fn told(rollout: u64, told: Moment) -> Self {
-        Self { rollout, told, started: None, switched: None, arrived: None, lost: None }
+        Self { rollout: u32::try_from(rollout).unwrap_or(u32::MAX), told, started: None, switched: None, arrived: None, lost: None }
     }
 }
 
 impl Host {
-    fn new(id: HostId, heard: Moment, arrival: u64) -> Self {
+    fn new(id: HostId, heard: Moment, arrival: Arrival) -> Self {
         Self {
             id,
             update_id: 0,
-            labels: Box::default(),
+            labels: Labels::default(),
             declared: Name::NONE,
             assigned: Name::NONE,
             version: Name::NONE,

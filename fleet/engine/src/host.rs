@@ -2,11 +2,30 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::label_set::Labels;
 use crate::moment::Moment;
 use crate::names::Name;
 
 /// A host's UUID as a number.
 pub type HostId = u128;
+
+/// The number of an arrival, counted from 1. Five bytes: a million hosts that arrive anew each minute have room for two years.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Arrival([u8; 5]);
+
+impl Arrival {
+    /// The number; what has no room is the highest.
+    pub fn of(number: u64) -> Self {
+        let [.., a, b, c, d, e] = number.min((1 << 40) - 1).to_be_bytes();
+        Self([a, b, c, d, e])
+    }
+
+    /// The number.
+    pub fn get(self) -> u64 {
+        let Self([a, b, c, d, e]) = self;
+        u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
+    }
+}
 
 /// A UUID as it is written.
 pub fn uuid(id: HostId) -> String {
@@ -101,7 +120,7 @@ pub struct Flags {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The number of that rollout; that of another one means nothing.
-    pub rollout: u64,
+    pub rollout: u32,
     /// When it was told to update, at the last attempt.
     pub told: Moment,
     /// When it reported that it began.
@@ -122,7 +141,7 @@ pub struct Host {
     /// Its updater's id; 0 where it has none.
     pub update_id: u128,
     /// Its labels, by key.
-    pub labels: Box<[(Name, Name)]>,
+    pub labels: Labels,
     /// The group that it declares.
     pub declared: Name,
     /// The group that an operator gave it; none: it is asked for its own.
@@ -134,13 +153,13 @@ pub struct Host {
     /// When it was last heard of.
     pub heard: Moment,
     /// Its place among all arrivals: a host that was silent, moved, or is let go again arrives anew.
-    pub arrival: u64,
+    pub arrival: Arrival,
     /// Its place among all arrivals when it came to its group.
-    pub joined: u64,
+    pub joined: Arrival,
     /// It runs a version below the start version of the present rollout.
     pub is_below_start: bool,
     /// Its place among all arrivals when it was enrolled; `None`: it only asks, and is not counted.
-    pub enrolled: Option<u64>,
+    pub enrolled: Option<Arrival>,
     /// It has reported since it arrived, so its version is known.
     pub reports: bool,
     /// Its last change.

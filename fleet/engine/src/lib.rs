@@ -9,6 +9,8 @@ pub mod calendar;
 pub mod command;
 pub mod fleet;
 pub mod host;
+mod index;
+pub mod label_set;
 pub mod labels;
 pub mod moment;
 pub mod names;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::host::{Arrival, FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
 use crate::moment::Moment;
 
 /// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
@@ -99,9 +99,9 @@ impl Fleet {
             version: text(host.version),
             flags: host.flags,
             heard: host.heard,
-            arrival: host.arrival,
-            joined: host.joined,
-            enrolled: host.enrolled,
+            arrival: host.arrival.get(),
+            joined: host.joined.get(),
+            enrolled: host.enrolled.map(Arrival::get),
             reports: host.reports,
             last: host.last.map(|last| LastRecord {
                 outcome: last.outcome,
@@ -130,20 +130,21 @@ impl Fleet {
     }
 
     fn host_of(&mut self, record: HostRecord) -> Host {
+        let labels = self.keep_labels(&record.labels);
         let names = &mut self.names;
         Host {
             id: record.id,
             update_id: record.update_id,
-            labels: record.labels.iter().map(|(key, value)| (names.keep(key), names.keep(value))).collect(),
+            labels,
             declared: names.keep(&record.declared),
             assigned: names.keep(&record.assigned),
             version: names.keep(&record.version),
             flags: record.flags,
             heard: record.heard,
-            arrival: record.arrival,
-            joined: record.joined,
+            arrival: Arrival::of(record.arrival),
+            joined: Arrival::of(record.joined),
             is_below_start: false,
-            enrolled: record.enrolled,
+            enrolled: record.enrolled.map(Arrival::of),
             reports: record.reports,
             last: record.last.map(|last| Last {
                 outcome: last.outcome,

@@ -403,8 +403,9 @@ impl GroupStatus {
 
     /// Whether the cursor has let `host` go, of those that did not fail before this attempt.
     pub fn has_passed(&self, host: &Host) -> bool {
-        host.arrival <= self.complete_to
-            || (host.arrival <= self.pass_to && self.cursor.is_some_and(|cursor| Cursor::of(host) <= cursor))
+        let arrival = host.arrival.get();
+        arrival <= self.complete_to
+            || (arrival <= self.pass_to && self.cursor.is_some_and(|cursor| Cursor::of(host) <= cursor))
     }
 
     /// Whether `host` is a canary that was let go.

@@ -78,15 +78,14 @@ pub struct Look<'a> {
 impl<'a> Look<'a> {
     /// Of `group` at `now`.
     pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
-        let name = |version: &protocol::Version| fleet.names.find(&version.to_string()).unwrap_or(Name::NONE);
-        let target = name(&rollout.target);
-        let wanted = if group.state == State::RolledBack { name(&rollout.start) } else { target };
+        let (start, target) = fleet.versions(rollout);
+        let wanted = if group.state == State::RolledBack { start } else { target };
         Self { rollout: rollout.number, group, wanted, target, now: Moment::of(now), interval: fleet.interval }
     }
 
     /// What the present rollout did to `host`.
     pub fn mark(&self, host: &Host) -> Option<Mark> {
-        host.mark.filter(|mark| mark.rollout == self.rollout)
+        host.mark.filter(|mark| u64::from(mark.rollout) == self.rollout)
     }
 
     /// The host's state.
@@ -199,7 +198,7 @@ impl<'a> Look<'a> {
             let told_again = |done: Moment| self.mark(host).is_some_and(|mark| mark.told > done);
             ended.is_some() && done.is_some_and(|done| !told_again(done))
         };
-        host.arrival <= group.retry_to && (self.ended_before(host).is_some() || is_late())
+        host.arrival.get() <= group.retry_to && (self.ended_before(host).is_some() || is_late())
     }
 
     /// In a group that goes back: it was told to go to the target before that, and has come to no end yet.
@@ -224,7 +223,7 @@ impl<'a> Look<'a> {
             _ if !group.is_capped() => true,
             // One that was silent has lost its place.
             State::Active | State::Done
-                if group.is_canary(host.id) && host.arrival <= group.counted_to && !self.is_retried(host) =>
+                if group.is_canary(host.id) && host.arrival.get() <= group.counted_to && !self.is_retried(host) =>
             {
                 true
             }
@@ -241,7 +240,8 @@ impl<'a> Look<'a> {
 
     /// Whether it counts in thresholds: it was enrolled when the group started.
     pub fn is_counted(&self, host: &Host) -> bool {
-        host.joined <= self.group.counted_to && host.enrolled.is_some_and(|enrolled| enrolled <= self.group.counted_to)
+        let counted_to = self.group.counted_to;
+        host.joined.get() <= counted_to && host.enrolled.is_some_and(|enrolled| enrolled.get() <= counted_to)
     }
 }
 
@@ -324,7 +324,7 @@ impl Tally {
             self.present += 1;
             self.up_to_date += u64::from(!host.version.is_none() && host.version == look.target);
         }
-        let asked_before = look.group.state == State::Unstarted || host.arrival <= look.group.counted_to;
+        let asked_before = look.group.state == State::Unstarted || host.arrival.get() <= look.group.counted_to;
         self.asking += u64::from(!host.reports && asked_before);
         self.ever_let_go += u64::from(was_told || state == HostState::LetGo);
     }

@@ -115,7 +115,7 @@ impl Settings {
             metrics: serve.metrics.or(file.metrics).unwrap_or(METRICS.into()),
             tls,
             public_addr: serve.public_addr.clone().or(file.public_addr),
-            packages: file.packages,
+            packages: serve.packages.clone().or(file.packages),
             ready_file: serve.ready_file.clone().or(file.ready_file),
             admin_socket: admin_socket.map(Path::to_owned).or(file.admin_socket).unwrap_or_else(|| ADMIN_SOCKET.into()),
             server_version: serve.server_version.as_ref().map(version).transpose()?.or(file.server_version),

@@ -61,16 +61,16 @@ fn prepare_and_swap(from: &Path, place: &Place, force: bool) -> Result<Restored>
     let (mut new, backup) = read_backup(&unfinished, force).map_err(|error| named(&error, &unfinished, from))?;
     let old = Old::read(place)?;
     if !force {
-        old.refuse_if_newer(&backup, place)?;
+        old.refuse_if_newer(backup.as_ref(), place)?;
     }
     let now = Timestamp::now();
-    let revision = hold(&mut new, &unfinished, backup.book.clone(), &old, &describe(from, now, force))?;
+    let revision = hold(&mut new, &unfinished, backup.clone(), &old, &describe(from, now, force))?;
     let hosts = count_hosts(&new, &unfinished)?;
     connection::settle(&new, &unfinished)?;
     drop(new);
     files::sync_file(&unfinished)?;
     let replaced = swap(place, &unfinished, now)?;
-    let rollout = backup.book.map_or(0, |book| book.number);
+    let rollout = backup.map_or(0, |book| book.number);
     Ok(Restored { revision, rollout, hosts, replaced, left: old.head().cloned() })
 }
 
@@ -112,13 +112,7 @@ fn named(error: &Error, unfinished: &Path, from: &Path) -> Error {
     }
 }
 
-/// What is in the backup.
-struct Backup {
-    book: Option<Book>,
-    revision: u64,
-}
-
-fn read_backup(path: &Path, force: bool) -> Result<(Connection, Backup)> {
+fn read_backup(path: &Path, force: bool) -> Result<(Connection, Option<Book>)> {
     let mut new = connection::open(path)?;
     schema::refuse_newer(&new, path)?;
     connection::check_all(&new, path)?;
@@ -133,7 +127,7 @@ fn read_backup(path: &Path, force: bool) -> Result<(Connection, Backup)> {
         )));
     }
     let (state, ()) = load::load(&new, path, |hosts, _| hosts.for_each(drop))?;
-    Ok((new, Backup { book: state.book, revision: state.revision }))
+    Ok((new, state.book))
 }
 
 /// What is in the database that is replaced.
@@ -173,10 +167,10 @@ impl Old {
         }
     }
 
-    fn refuse_if_newer(&self, backup: &Backup, place: &Place) -> Result<()> {
+    fn refuse_if_newer(&self, backup: Option<&Book>, place: &Place) -> Result<()> {
         let shown = place.database();
         let shown = shown.display();
-        let number = backup.book.as_ref().map_or(0, |book| book.number);
+        let number = backup.map_or(0, |book| book.number);
         match self {
             Self::Absent => Ok(()),
             Self::Unreadable(line) => Err(Error::Refused(format!(
@@ -184,11 +178,6 @@ impl Old {
             ))),
             Self::Whole { number: own, .. } if *own > number => Err(Error::Refused(format!(
                 "{shown} has rollout {own}, the backup only {number}: go back with --force, or choose a newer backup"
-            ))),
-            Self::Whole { revision: own, .. } if *own > backup.revision => Err(Error::Refused(format!(
-                "{shown} is at revision {own}, the backup at {}: lose what was decided since with --force, or choose a newer \
-                 backup",
-                backup.revision
             ))),
             Self::Whole { .. } => Ok(()),
         }
@@ -249,6 +238,8 @@ fn hold(new: &mut Connection, path: &Path, book: Option<Book>, old: &Old, record
             detail.insert("left_unreadable".to_owned(), json!(line));
         }
     }
+    // One that was removed since would be good again.
+    transaction.execute("DELETE FROM token", []).map_err(sql)?;
     audit::append(&transaction, path, &[record])?;
     transaction.commit().map_err(sql)?;
     Ok(revision)

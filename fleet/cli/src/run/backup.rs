@@ -1,8 +1,11 @@
-//! `backup FILE`: the server writes the copy, as it knows what it has open (FLEET.md §7).
+//! `backup FILE`: a consistent copy of the server's data, written here (FLEET.md §7).
 
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::Format;
 use crate::client::{Client, Question};
@@ -10,17 +13,69 @@ use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{text, value};
 
-/// Asks for the copy; the server is told an absolute path.
+/// How a file of SQLite begins.
+const HEAD: &[u8] = b"SQLite format 3\0";
+
+/// Asks for the copy and writes it to `file`, which must not be there yet: under another name first, so that a file of this name
+/// is a whole one.
 pub(super) fn backup(file: &Path, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let failed = |error| Failure::local(format!("cannot name {}", file.display()), error);
-    let file = std::path::absolute(file).map_err(failed)?;
-    let Some(name) = file.to_str() else {
-        return Err(Failure::new(Failure::LOCAL, format!("the name {} is not UTF-8", file.display())));
-    };
-    let _: Value = client.ask(&Question::post("/v1/fleet/backup", &json!({ "file": name }))?)?;
+    let failed = |error| Failure::local(format!("cannot write {}", file.display()), error);
+    if file.symlink_metadata().is_ok() {
+        let message = format!("{} is there already: name a new file, or remove it first", file.display());
+        return Err(Failure::new(Failure::LOCAL, message));
+    }
+    let part = Part::new(file).map_err(failed)?;
+    let mut length = 0;
+    let mut is_ours = true;
+    for chunk in client.open(&Question::get("/v1/fleet/backup"))? {
+        let broken = |error| Failure::new(Failure::LOCAL, format!("the copy broke off ({error}): run it again"));
+        let chunk = chunk.map_err(broken)?;
+        is_ours &= length > 0 || chunk.starts_with(HEAD);
+        length += chunk.len();
+        (&part.file).write_all(&chunk).map_err(failed)?;
+    }
+    if length == 0 || !is_ours {
+        return Err(Failure::new(Failure::LOCAL, "the server sent no copy of its data: see its log"));
+    }
+    part.keep(file).map_err(failed)?;
+    let name = file.display().to_string();
     match screen.format() {
-        Format::Text => writeln!(screen.out(), "backed up to {}", text::clean(name))?,
-        format => value::write(screen.out(), format, &json!({ "file": name }))?,
+        Format::Text => writeln!(screen.out(), "backed up to {}: {length} bytes", text::clean(&name))?,
+        format => value::write(screen.out(), format, &json!({ "file": name, "bytes": length }))?,
     }
     Ok(())
+}
+
+/// A copy that is not whole yet; removed unless it is kept.
+struct Part {
+    file: File,
+    path: PathBuf,
+}
+
+impl Part {
+    #[allow(clippy::disallowed_methods, reason = "it is synced before it gets its name")]
+    fn new(file: &Path) -> io::Result<Self> {
+        let mut name = file.as_os_str().to_owned();
+        name.push(format!(".{}", std::process::id()));
+        let path = PathBuf::from(name);
+        // It has the digests of tokens and everything about hosts.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self { file, path })
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "a name that nobody else has taken meanwhile")]
+    fn keep(&self, file: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        std::fs::hard_link(&self.path, file)?;
+        let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(dir)?.sync_all()
+    }
+}
+
+impl Drop for Part {
+    #[allow(clippy::disallowed_methods, reason = "a name of ours alone")]
+    fn drop(&mut self) {
+        // Nothing more can be done about it.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }

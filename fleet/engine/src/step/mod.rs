@@ -14,7 +14,7 @@ use crate::book::{Book, Holds};
 use crate::fleet::{Counted, Fleet};
 use crate::host::Place;
 use crate::policy::Mode;
-use crate::rollout::{Rollout, State};
+use crate::rollout::{GroupStatus, Rollout, State};
 use crate::tally::{Look, Tally};
 
 /// Versions that halted here, of which is known that they did.
@@ -31,6 +31,7 @@ impl Book {
         rollout.last_step = now;
         rollout.begin_retries(fleet);
         rollout.count(fleet, now);
+        let mut counted = rollout.groups.clone();
         rollout.hold(&self.holds, now);
         if self.blocked.is_some() {
             rollout.block(now);
@@ -39,10 +40,10 @@ impl Book {
         if rollout.mode == Mode::Enabled {
             strategy::pass(&mut rollout, fleet, now);
             rollout.begin_retries(fleet);
-            rollout.count(fleet, now);
+            rollout.recount(&mut counted, fleet, now);
             pace::let_go(&mut rollout, fleet, now);
         }
-        rollout.count(fleet, now);
+        rollout.recount(&mut counted, fleet, now);
         reasons::give(&mut rollout, now);
         self.remember(&rollout);
         self.rollout = Some(rollout);
@@ -76,19 +77,33 @@ impl Rollout {
 
     /// Counts the hosts of each group.
     pub(crate) fn count(&mut self, fleet: &Fleet, now: Timestamp) {
-        let mut tallies = vec![Tally::default(); self.groups.len()];
-        let looks: Vec<Look<'_>> = self.groups.iter().map(|group| Look::new(self, group, fleet, now)).collect();
+        self.count_those(&vec![true; self.groups.len()], fleet, now);
+    }
+
+    /// Counts the hosts of those groups that are not as they were when they were `counted`: the states of the others' hosts
+    /// are what they were.
+    fn recount(&mut self, counted: &mut Vec<GroupStatus>, fleet: &Fleet, now: Timestamp) {
+        let has_changed: Vec<bool> = self.groups.iter().zip(counted.iter()).map(|(group, then)| group != then).collect();
+        if has_changed.contains(&true) {
+            self.count_those(&has_changed, fleet, now);
+            counted.clone_from(&self.groups);
+        }
+    }
+
+    fn count_those(&mut self, which: &[bool], fleet: &Fleet, now: Timestamp) {
+        let look = |(group, is_wanted): (_, &bool)| is_wanted.then(|| Look::new(self, group, fleet, now));
+        let mut tallies: Vec<Option<(Look<'_>, Tally)>> =
+            self.groups.iter().zip(which).map(look).map(|look| Some((look?, Tally::default()))).collect();
         for host in fleet.hosts() {
             let Place::Group(index) = host.place else { continue };
-            let index = usize::from(index);
-            if let (Some(tally), Some(look)) = (tallies.get_mut(index), looks.get(index)) {
+            if let Some(Some((look, tally))) = tallies.get_mut(usize::from(index)) {
                 tally.add(look, host);
             }
         }
-        drop(looks);
+        let tallies: Vec<Option<Tally>> = tallies.into_iter().map(|found| found.map(|(_, tally)| tally)).collect();
         let elsewhere = self.counted_elsewhere(fleet.counts(now));
         for (index, tally) in tallies.into_iter().enumerate() {
-            let Some(group) = self.groups.get_mut(index) else { continue };
+            let (Some(group), Some(tally)) = (self.groups.get_mut(index), tally) else { continue };
             let (present, up_to_date) = match elsewhere.get(index).copied().flatten() {
                 Some(counts) => counts,
                 None => (tally.present, tally.up_to_date),

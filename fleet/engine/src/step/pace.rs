@@ -1,5 +1,7 @@
 //! Letting hosts go: the cursor, its passes, the cap and the rate (FLEET.md §3).
 
+use std::collections::BinaryHeap;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::gate;
@@ -14,7 +16,8 @@ const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 /// Lets hosts of capped groups go, as far as cap and rate allow.
 pub(super) fn let_go(rollout: &mut Rollout, fleet: &Fleet, now: Timestamp) {
-    for index in 0..rollout.groups.len() {
+    let mut free = vec![0; rollout.groups.len()];
+    for (index, free) in free.iter_mut().enumerate() {
         if !is_moving(rollout, index, now) {
             continue;
         }
@@ -24,9 +27,16 @@ pub(super) fn let_go(rollout: &mut Rollout, fleet: &Fleet, now: Timestamp) {
         }
         match group.state {
             State::Canary => group.let_canaries_go(),
-            _ if group.is_capped() => move_cursor(rollout, index, fleet, now),
+            _ if group.is_capped() => *free = usize::try_from(free_slots(group)).unwrap_or(usize::MAX),
             _ => {}
         }
+    }
+    if free.iter().all(|free| *free == 0) {
+        return;
+    }
+    let waiting = waiting(rollout, &free, fleet, now);
+    for ((group, waiting), free) in rollout.groups.iter_mut().zip(waiting).zip(free).filter(|(_, free)| *free > 0) {
+        group.move_cursor(waiting, free, fleet.arrivals());
     }
 }
 
@@ -56,64 +66,128 @@ fn free_slots(group: &GroupStatus) -> u64 {
     group.rate.map_or(free, |rate| free.min(rate.allowed.saturating_sub(rate.granted)))
 }
 
-fn move_cursor(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
-    let Some(group) = rollout.groups.get(index) else { return };
-    let mut free = usize::try_from(free_slots(group)).unwrap_or(usize::MAX);
-    if free == 0 {
-        return;
-    }
-    let look = Look::new(rollout, group, fleet, now);
-    let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
-    let (mut again, mut first): (Vec<&Host>, Vec<&Host>) = fleet
-        .hosts()
+/// The first of those that wait in a group, as many as there are free slots.
+struct Waiting {
+    /// They failed or timed out in the attempt before.
+    again: First,
+    /// Members of the present pass.
+    members: First,
+    /// Those that came after it began.
+    late: First,
+}
+
+/// Who waits in the groups that have free slots: one look at all hosts.
+fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> Vec<Waiting> {
+    let mut waiting: Vec<Waiting> = free
         .iter()
-        .filter(|host| host.place == place && !look.has_departed(host))
-        .filter(|host| match look.state(host) {
+        .map(|free| Waiting { again: First::new(*free), members: First::new(*free), late: First::new(*free) })
+        .collect();
+    let may_wait = |group: &GroupStatus| group.tally.pending + group.tally.failed + group.tally.timed_out > 0;
+    let looks: Vec<Option<Look<'_>>> = rollout
+        .groups
+        .iter()
+        .zip(free)
+        .map(|(group, free)| (*free > 0 && may_wait(group)).then(|| Look::new(rollout, group, fleet, now)))
+        .collect();
+    if looks.iter().all(Option::is_none) {
+        return waiting;
+    }
+    for host in fleet.hosts() {
+        let Place::Group(index) = host.place else { continue };
+        let index = usize::from(index);
+        if let (Some(Some(look)), Some(waiting)) = (looks.get(index), waiting.get_mut(index)) {
+            waiting.add(look, host);
+        }
+    }
+    waiting
+}
+
+impl Waiting {
+    fn add(&mut self, look: &Look<'_>, host: &Host) {
+        let group = look.group;
+        let (cursor, arrival) = (Cursor::of(host), host.arrival.get());
+        let is_member = arrival > group.complete_to
+            && arrival <= group.pass_to
+            && group.cursor.is_none_or(|passed| cursor > passed);
+        let is_late = arrival > group.pass_to;
+        let state = look.state(host);
+        let waits = match state {
             HostState::Pending => true,
             HostState::Failed | HostState::TimedOut => look.is_retried(host),
             _ => false,
-        })
-        .filter(|host| group.state != State::RolledBack || look.goes_back(host))
-        .partition(|host| look.is_retried(host));
-    again.sort_by_key(|host| Cursor::of(host));
-    first.sort_by_key(|host| Cursor::of(host));
-    let arrivals = fleet.arrivals();
-    let Some(group) = rollout.groups.get_mut(index) else { return };
-    let before = free;
-    // Those of the attempt before come first.
-    for host in again {
-        if free > 0 {
-            group.retry = Some(Cursor::of(host));
-            free -= 1;
+        };
+        let goes = group.state != State::RolledBack || look.goes_back(host);
+        if !waits || !goes || look.has_departed(host) {
+            return;
+        }
+        if look.is_retried(host) {
+            self.again.add(cursor);
+        } else if is_member {
+            self.members.add(cursor);
+        } else if is_late {
+            self.late.add(cursor);
         }
     }
-    group.advance(&first, &mut free, arrivals);
-    let granted = u64::try_from(before - free).unwrap_or(u64::MAX);
-    if let Some(rate) = &mut group.rate {
-        rate.granted += granted;
+}
+
+/// The first cursors of many, and how many there were.
+struct First {
+    most: usize,
+    count: usize,
+    /// The last of them on top.
+    kept: BinaryHeap<Cursor>,
+}
+
+impl First {
+    fn new(most: usize) -> Self {
+        Self { most, count: 0, kept: BinaryHeap::new() }
+    }
+
+    fn add(&mut self, cursor: Cursor) {
+        self.count += 1;
+        if self.kept.len() < self.most {
+            self.kept.push(cursor);
+        } else if let Some(mut last) = self.kept.peek_mut()
+            && cursor < *last
+        {
+            *last = cursor;
+        }
+    }
+
+    /// The last of the first `most`, which are not more than it was made for; how many there are of them.
+    fn last(self, most: usize) -> (Option<Cursor>, usize) {
+        let taken = self.kept.len().min(most);
+        let last = if taken == self.kept.len() {
+            self.kept.peek().copied()
+        } else {
+            let in_order = self.kept.into_sorted_vec();
+            taken.checked_sub(1).and_then(|last| in_order.get(last)).copied()
+        };
+        (last, taken)
     }
 }
 
 impl GroupStatus {
-    /// Moves the cursor over `pending`, which is in order, for each free slot; where it comes to its end, another pass begins
-    /// with those that arrived since.
-    fn advance(&mut self, pending: &[&Host], free: &mut usize, arrivals: u64) {
-        loop {
-            let is_member = |host: &&&Host| {
-                host.arrival > self.complete_to
-                    && host.arrival <= self.pass_to
-                    && self.cursor.is_none_or(|cursor| Cursor::of(host) > cursor)
-            };
-            let members: Vec<&&Host> = pending.iter().filter(is_member).collect();
-            let taken = members.len().min(*free);
-            if let Some(last) = taken.checked_sub(1).and_then(|last| members.get(last)) {
-                self.cursor = Some(Cursor::of(last));
-            }
-            *free -= taken;
-            if taken < members.len() || self.pass_to >= arrivals {
-                return;
-            }
-            (self.complete_to, self.pass_to, self.cursor) = (self.pass_to, arrivals, None);
+    /// Moves the cursors over those that wait, for each of the `free` slots: those of the attempt before come first. Where the
+    /// first cursor comes to its end, another pass begins with those that arrived since.
+    fn move_cursor(&mut self, waiting: Waiting, mut free: usize, arrivals: u64) {
+        let before = free;
+        let (last, taken) = waiting.again.last(free);
+        self.retry = last.or(self.retry);
+        free -= taken;
+        let members = waiting.members.count;
+        let (last, taken) = waiting.members.last(free);
+        self.cursor = last.or(self.cursor);
+        free -= taken;
+        if taken == members && self.pass_to < arrivals {
+            (self.complete_to, self.pass_to) = (self.pass_to, arrivals);
+            let (last, taken) = waiting.late.last(free);
+            self.cursor = last;
+            free -= taken;
+        }
+        let granted = u64::try_from(before - free).unwrap_or(u64::MAX);
+        if let Some(rate) = &mut self.rate {
+            rate.granted += granted;
         }
     }
 

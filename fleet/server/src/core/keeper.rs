@@ -1,6 +1,6 @@
 //! What the core knows, and how it changes: first in the store, then here, then on the board.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use fleet_engine::book::Book;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource::{self, Kind};
 use fleet_engine::shelf::Shelf;
-use fleet_store::{Change, Record, Store, StoredToken};
+use fleet_store::{Change, Record, State, Store, StoredToken};
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
@@ -32,8 +32,9 @@ const RETRY_EVERY: Duration = Duration::from_secs(2);
 
 /// What the core knows.
 pub(crate) struct Keeper {
-    dir: PathBuf,
-    store: Option<Store>,
+    store: Store,
+    /// The store failed, and what is known here may not be what it has.
+    is_down: bool,
     pub(super) book: Book,
     pub(super) shelf: Shelf,
     pub(super) fleet: Fleet,
@@ -43,6 +44,19 @@ pub(crate) struct Keeper {
     generation: u32,
     events: broadcast::Sender<Entry>,
     times: Times,
+}
+
+/// What the store has.
+struct Loaded {
+    state: State,
+    fleet: Fleet,
+}
+
+impl Loaded {
+    fn from(store: &mut Store) -> fleet_store::Result<Self> {
+        let (state, fleet) = store.load_with(|hosts, arrivals| Fleet::restore(hosts, arrivals))?;
+        Ok(Self { state, fleet })
+    }
 }
 
 /// When what is due.
@@ -81,11 +95,13 @@ impl Keeper {
         tokens: Tokens,
         events: broadcast::Sender<Entry>,
     ) -> Result<Self, String> {
+        let mut store = Store::open(dir).map_err(|error| error.to_string())?;
+        let loaded = Loaded::from(&mut store).map_err(|error| error.to_string())?;
         let now = Instant::now();
         let times = Times { step: now, flush: None, prove: now, retry: now, last_step_took: Duration::ZERO };
         let mut keeper = Self {
-            dir: dir.to_owned(),
-            store: None,
+            store,
+            is_down: false,
             book: Book::default(),
             shelf: Shelf::default(),
             fleet: Fleet::default(),
@@ -96,18 +112,14 @@ impl Keeper {
             events,
             times,
         };
-        keeper.load().map_err(|error| error.to_string())?;
+        keeper.take(loaded);
         keeper.step().map_err(|wrong| wrong.message)?;
         Ok(keeper)
     }
 
-    /// Takes everything from the store.
-    fn load(&mut self) -> Result<(), fleet_store::Error> {
-        // Its lock is one for each process that has it open.
-        self.store = None;
-        let mut store = Store::open(&self.dir)?;
-        let state = store.load()?;
-        let book = state.book.unwrap_or_else(|| Book { seed: crate::ids::random(), ..Book::default() });
+    /// What the store has is what is known.
+    fn take(&mut self, loaded: Loaded) {
+        let Loaded { state, fleet } = loaded;
         let mut shelf = Shelf::default();
         for stored in &state.resources {
             match resource::read(&stored.yaml) {
@@ -117,11 +129,12 @@ impl Keeper {
                 }
             }
         }
+        self.book = state.book.unwrap_or_default();
+        if self.book.seed == 0 {
+            self.book.seed = crate::ids::random();
+        }
         self.tokens.set(state.tokens);
-        self.fleet = Fleet::restore(state.hosts, state.arrivals);
-        (self.book, self.shelf, self.revision) = (book, shelf, state.revision);
-        self.store = Some(store);
-        Ok(())
+        (self.shelf, self.fleet, self.revision) = (shelf, fleet, state.revision);
     }
 
     /// The present time: never before the last step's.
@@ -132,7 +145,7 @@ impl Keeper {
 
     /// The store, if it answers.
     pub(super) fn store(&mut self) -> Result<&mut Store, Wrong> {
-        self.store.as_mut().ok_or_else(unavailable)
+        if self.is_down { Err(unavailable()) } else { Ok(&mut self.store) }
     }
 
     /// Which decision this is.
@@ -156,7 +169,10 @@ impl Keeper {
             request,
             ..Change::default()
         };
-        let committed = match self.store()?.commit(&change) {
+        if self.is_down {
+            return Err(unavailable());
+        }
+        let committed = match self.store.commit(&change) {
             Ok(committed) => committed,
             Err(error) => {
                 tracing::error!(%error, "the store failed: nobody new is let go until it answers");
@@ -201,9 +217,13 @@ impl Keeper {
     /// After a failure: what is known is what the store has, if it has it.
     fn recover(&mut self) {
         self.times.retry = Instant::now() + RETRY_EVERY;
-        if let Err(error) = self.load() {
-            self.store = None;
-            tracing::error!(%error, "the store cannot be opened");
+        self.is_down = true;
+        match self.store.reopen().and_then(|()| Loaded::from(&mut self.store)) {
+            Ok(loaded) => {
+                self.take(loaded);
+                self.is_down = false;
+            }
+            Err(error) => tracing::error!(%error, "the store cannot be opened"),
         }
     }
 
@@ -256,10 +276,10 @@ impl Keeper {
     /// Steps, writes and tries again, each when it is due.
     pub(super) fn do_what_is_due(&mut self) {
         let now = Instant::now();
-        if self.store.is_none() && now >= self.times.retry {
+        if self.is_down && now >= self.times.retry {
             self.recover();
         }
-        if self.store.is_none() {
+        if self.is_down {
             return;
         }
         // An error was logged, and what it means is on the board: it grows stale.
@@ -281,8 +301,7 @@ impl Keeper {
             arrivals: self.fleet.arrivals(),
             ..Change::default()
         };
-        let store = self.store.as_mut().ok_or_else(unavailable)?;
-        match store.commit(&change) {
+        match self.store.commit(&change) {
             Ok(committed) => {
                 self.revision = committed.revision;
                 self.board.confirm(crate::clock::now());
@@ -299,7 +318,7 @@ impl Keeper {
 
     /// What hosts said last is kept.
     pub(super) fn end(&mut self) {
-        if self.store.is_some() {
+        if !self.is_down {
             let _ = self.flush();
         }
     }

@@ -167,15 +167,6 @@ impl Keeper {
         let omitted = omitted.into_iter().map(|(reason, count)| Omission { count, reason }).collect();
         Counts { at: Some(now), reports, expired, counts, omitted }
     }
-
-    /// Copies the data to the file `to`, while the server runs.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(crate) fn backup(&mut self, to: &std::path::Path) -> Result<(), Wrong> {
-        let failed = |error: fleet_store::Error| Wrong::new(Code::BadRequest, error.to_string());
-        self.store()?.backup(to).map_err(failed)
-    }
 }
 
 /// Why a host is not counted, in the words of Managed Updates v2.

@@ -29,6 +29,8 @@ const MAX_BODY: usize = 2 * MAX_TEXT;
 const PAGE: u32 = 100;
 /// Most records of a page.
 const MAX_PAGE: u32 = 1000;
+/// Bytes of a copy that are read at once.
+const CHUNK: usize = 256 << 10;
 /// Events that a reader may be behind before he is cut off.
 const BEHIND: usize = 256;
 
@@ -48,7 +50,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/audit", get(audit))
         .route("/v1/fleet/audit/verify", get(verify))
         .route("/v1/fleet/events", get(events))
-        .route("/v1/fleet/backup", post(backup))
+        .route("/v1/fleet/backup", get(backup))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
 }
 
@@ -201,16 +203,21 @@ async fn events(_: Viewer, State(app): State<App>, Query(part): Query<Part>) -> 
     // First the ear, then the past: nothing falls between them.
     let mut to_come = app.core.events();
     let limit = part.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    let past = past(&app, move |reader| reader.audit(part.after, limit)).await?;
+    let first = past(&app, move |reader| reader.audit(part.after, limit)).await?;
     let mut ending = app.ending.clone();
     let (lines, body) = mpsc::channel::<Result<Bytes, std::convert::Infallible>>(BEHIND);
     tokio::spawn(async move {
-        let mut last = part.after;
-        for entry in past {
-            last = entry.seq;
-            if lines.send(Ok(line(&entry))).await.is_err() {
-                return;
+        let (mut last, mut page) = (part.after, first);
+        // A long past comes in pages; a question that does not follow gets the first.
+        while !page.is_empty() {
+            for entry in page {
+                last = entry.seq;
+                if lines.send(Ok(line(&entry))).await.is_err() {
+                    return;
+                }
             }
+            let read = past(&app, move |reader| reader.audit(last, limit));
+            page = if part.follow { read.await.unwrap_or_default() } else { Vec::new() };
         }
         while part.follow {
             let entry = tokio::select! {
@@ -241,18 +248,41 @@ fn line(entry: &Entry) -> Bytes {
     line.into()
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Copy {
-    file: std::path::PathBuf,
+/// A copy of the data, as it is at this time. It is made beside the data, and removed once it was read.
+async fn backup(_: Admin, State(app): State<App>) -> Result<Response, Failure> {
+    let failed = |message: String| Failure(Wrong::new(Code::StoreUnavailable, message));
+    let made = tokio::task::spawn_blocking(move || copy(&app.data)).await;
+    let file = made.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+    let (chunks, body) = mpsc::channel::<std::io::Result<Bytes>>(2);
+    tokio::task::spawn_blocking(move || read_whole(file, &chunks));
+    let stream = tokio_stream::wrappers::ReceiverStream::new(body);
+    Ok(([(header::CONTENT_TYPE, "application/vnd.sqlite3")], Body::from_stream(stream)).into_response())
 }
 
-/// The server writes the copy: it knows what it has open. The file is one of the server's host.
-async fn backup(_: Admin, State(app): State<App>, body: Bytes) -> Answer<serde_json::Value> {
-    let Copy { file } = read_json(&body)?;
-    if !file.is_absolute() {
-        return Err(bad("the file of a backup is named by its absolute path"));
+/// A copy without a name: it is gone when it is closed, also by a kill.
+#[allow(clippy::disallowed_methods, reason = "a file of this request alone: it need not be durable")]
+fn copy(data: &std::path::Path) -> Result<std::fs::File, String> {
+    let path = data.join(format!(".backup-{}", uuid::Uuid::new_v4()));
+    let made = fleet_store::backup(data, &path).map_err(|error| error.to_string());
+    let opened = made.and_then(|()| std::fs::File::open(&path).map_err(|error| format!("the copy: {error}")));
+    let removed = std::fs::remove_file(&path);
+    let file = opened?;
+    removed.map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
+    Ok(file)
+}
+
+fn read_whole(mut file: std::fs::File, chunks: &mpsc::Sender<std::io::Result<Bytes>>) {
+    use std::io::Read;
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let chunk = match file.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => Ok(Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default())),
+            Err(error) => Err(error),
+        };
+        // Whoever asked may have left.
+        if chunks.blocking_send(chunk).is_err() {
+            return;
+        }
     }
-    app.core.run(move |keeper| keeper.backup(&file)).await?;
-    Ok(Json(serde_json::json!({})))
 }

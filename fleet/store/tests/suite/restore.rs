@@ -109,8 +109,9 @@ fn newer_data_is_replaced_only_by_force() {
     restore(&backup, &bed.data(), true).unwrap();
     let bed = Bed::new();
     let backup = with_backup(&bed);
+    // A later step of the same rollout is no newer one.
     write_book(&mut bed.open(), &book(2));
-    assert_refused(&bed, &backup, false, |error| matches!(error, Error::Refused(line) if line.contains("revision 2")));
+    restore(&backup, &bed.data(), false).unwrap();
 }
 
 #[test]
