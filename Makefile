@@ -98,7 +98,7 @@ lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of d
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
 	if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
-	cargo deny --locked check licenses bans sources
+	cargo deny --locked --workspace check licenses bans sources
 	cargo audit --deny warnings $(if $(ADVISORY_DB),--db $(ADVISORY_DB) --no-fetch)
 
 docs: build ## The crates' documentation (a broken link is an error) and the manual page

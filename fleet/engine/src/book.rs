@@ -22,6 +22,9 @@ pub struct Book {
     pub blocked: Option<String>,
     /// What operators stopped.
     pub holds: Holds,
+    /// Who wrote the target, where that is known.
+    #[serde(default)]
+    pub author: Option<String>,
     /// The rollout.
     pub rollout: Option<Rollout>,
     /// Rollouts so far.

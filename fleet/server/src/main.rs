@@ -3,6 +3,7 @@
 mod clock;
 mod core;
 mod forwards;
+mod gates;
 mod ids;
 mod metrics;
 mod offline;

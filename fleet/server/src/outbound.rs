@@ -43,19 +43,39 @@ impl Outbound {
     /// Why there is none: one line.
     pub(crate) async fn get(&self, url: &str, most: u64) -> Result<Vec<u8>, String> {
         let (agent, url) = (self.agent.clone(), url.to_owned());
-        let asked = tokio::task::spawn_blocking(move || {
-            let answer = agent.get(&url).call().map_err(|error| error.to_string())?;
-            if answer.status().is_redirection() {
-                return Err(format!("it answers {}: redirects are not followed", answer.status()));
-            }
-            let mut body = Vec::new();
-            let read = answer.into_body().into_reader().take(most + 1).read_to_end(&mut body);
-            read.map_err(|error| error.to_string())?;
-            if u64::try_from(body.len()).unwrap_or(u64::MAX) > most {
-                return Err(format!("the answer is longer than {most} bytes"));
-            }
-            Ok(body)
-        });
-        asked.await.unwrap_or_else(|error| Err(error.to_string()))
+        whole(most, move || agent.get(&url).call()).await
     }
+
+    /// What `url` answers to a body of JSON within `timeout`, at most `most` bytes.
+    ///
+    /// # Errors
+    /// Why there is no answer: one line.
+    pub(crate) async fn post(&self, url: &str, json: String, timeout: Duration, most: u64) -> Result<Vec<u8>, String> {
+        let (agent, url) = (self.agent.clone(), url.to_owned());
+        whole(most, move || {
+            let request = agent.post(&url).header("content-type", "application/json");
+            request.config().timeout_global(Some(timeout)).build().send(json)
+        })
+        .await
+    }
+}
+
+async fn whole(
+    most: u64,
+    ask: impl FnOnce() -> Result<ureq::http::Response<ureq::Body>, ureq::Error> + Send + 'static,
+) -> Result<Vec<u8>, String> {
+    let asked = tokio::task::spawn_blocking(move || {
+        let answer = ask().map_err(|error| error.to_string())?;
+        if answer.status().is_redirection() {
+            return Err(format!("it answers {}: redirects are not followed", answer.status()));
+        }
+        let mut body = Vec::new();
+        let read = answer.into_body().into_reader().take(most + 1).read_to_end(&mut body);
+        read.map_err(|error| error.to_string())?;
+        if u64::try_from(body.len()).unwrap_or(u64::MAX) > most {
+            return Err(format!("the answer is longer than {most} bytes"));
+        }
+        Ok(body)
+    });
+    asked.await.unwrap_or_else(|error| Err(error.to_string()))
 }

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::core::Core;
 use crate::forwards::Forwards;
+use crate::gates;
 use crate::outbound::Outbound;
 use crate::routes::{self, App};
 use crate::settings::Settings;
@@ -53,6 +54,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     let local = bind_socket(&settings.admin_socket)?;
     let address = |tcp: &Tcp| tcp.local_addr().map_err(|error| error.to_string());
     let bound = format!("{} {}", address(&main)?, address(&metrics)?);
+    let outbound = Outbound::new();
     let (stop, stopped) = watch::channel(false);
     let app = App {
         ending: stopped.clone(),
@@ -65,7 +67,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
             ..Cluster::default()
         },
         install_script: install_script(settings)?,
-        forwards: Forwards::new(Outbound::new()),
+        forwards: Forwards::new(outbound.clone()),
         tokens,
     };
     let until = || {
@@ -75,6 +77,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
             let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
         }
     };
+    let gates = tokio::spawn(gates::watch(app.core.clone(), outbound));
     let limits = Limits::default;
     let few = || Limits { connections: FEW, ..Limits::default() };
     let listeners = [
@@ -90,6 +93,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     for listener in listeners {
         let _ = listener.await;
     }
+    gates.abort();
     Ok(())
 }
 

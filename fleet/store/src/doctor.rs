@@ -197,7 +197,7 @@ fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
         .map_err(|error| Error::sql(path, &error))?;
     let book: Book = json.map(|json| load::parse(path, "the book", &json)).transpose()?.unwrap_or_default();
     let groups: Vec<&str> = book.holds.groups.iter().map(String::as_str).collect();
-    let advice = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run`";
+    let advice = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run --all`";
     Ok(if book.holds.all && is_restored {
         Finding::warning("everything is held since a restore", "look at `status`, then `autoupdate agents run --all`")
     } else if book.holds.all {

@@ -1,8 +1,10 @@
 //! Commands and decisions on hosts; and what all decisions have in common: once, on record, all or nothing.
 
-use fleet_api::{Act, Acted, Code, Decided, Decision, Explained, Wrong};
+use fleet_api::{Act, Acted, Code, Decided, Decision, Explained, Role, Wrong};
 use fleet_engine::command::{Command, Refusal, RefusalCode};
 use fleet_engine::host::HostId;
+use fleet_engine::reason::Why;
+use fleet_engine::rollout::{GateAnswer, GroupStatus};
 use fleet_store::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::keeper::Draft;
 use super::{Actor, Keeper, changes, effects};
+use crate::gates::Waiting;
 
 impl Keeper {
     /// Carries a command out.
@@ -20,6 +23,9 @@ impl Keeper {
         let (action, subject) = named(&act.command);
         self.once(&act.id, |keeper| {
             let now = keeper.now();
+            if let Err(wrong) = keeper.may_act(actor, &act.command) {
+                return Err(keeper.refuse(actor, action, &subject, wrong, act.dry_run));
+            }
             let before = effects::told(&keeper.book, &keeper.fleet, now);
             let mut draft = Draft::new(keeper.book.clone());
             draft.book.step(&mut keeper.fleet, now);
@@ -42,6 +48,52 @@ impl Keeper {
             keeper.finish(draft, &act.id, &acted)?;
             Ok(acted)
         })
+    }
+
+    /// An approval is of the role that the group names, and not of whoever wrote the version.
+    fn may_act(&self, actor: &Actor, command: &Command) -> Result<(), Wrong> {
+        let Command::Approve { groups } = command else { return Ok(()) };
+        if self.book.author.as_deref() == Some(actor.who.as_str()) {
+            let message = format!("{} wrote the version of this rollout: somebody else has to approve it", actor.who);
+            return Err(Wrong::new(Code::Forbidden, message));
+        }
+        for group in self.book.rollout.iter().flat_map(|rollout| &rollout.groups) {
+            let needed = group.policy.gate.approval.as_deref().filter(|_| groups.contains(&group.policy.name));
+            if let Some(needed) = needed.filter(|needed| Role::named(needed).is_none_or(|needed| actor.role < needed)) {
+                let message =
+                    format!("group {} is approved by the role {needed}; this is {}", group.policy.name, actor.role);
+                return Err(Wrong::new(Code::Forbidden, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Groups that wait for their external check.
+    pub(crate) fn gates(&self) -> Vec<Waiting> {
+        let Some(rollout) = &self.book.rollout else { return Vec::new() };
+        let waits = |group: &&GroupStatus| matches!(group.reason.why, Why::Gate { .. });
+        let waiting = |group: &GroupStatus| {
+            let external = group.policy.gate.external.clone()?;
+            let (rollout, target) = (rollout.number, rollout.target.to_string());
+            Some(Waiting { group: group.policy.name.clone(), external, rollout, target })
+        };
+        rollout.groups.iter().filter(waits).filter_map(waiting).collect()
+    }
+
+    /// Takes the answer of an external check; one that is the same as before, or of another rollout, says nothing new.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub(crate) fn take_gate(&mut self, asked: &Waiting, answer: GateAnswer) -> Result<(), Wrong> {
+        let rollout = self.book.rollout.as_ref().filter(|rollout| rollout.number == asked.rollout);
+        let group = rollout.and_then(|rollout| rollout.groups.get(rollout.find(&asked.group)?));
+        if group.is_none_or(|group| group.gate == Some(answer)) {
+            return Ok(());
+        }
+        let actor = Actor { who: "gate".to_owned(), from: asked.external.url.clone(), role: Role::Operator };
+        let id = uuid::Uuid::new_v4().to_string();
+        let command = Command::Gate { group: asked.group.clone(), answer };
+        self.act(&actor, &Act { id, command, dry_run: false }).map(drop)
     }
 
     /// Carries out what an operator decided of a host.

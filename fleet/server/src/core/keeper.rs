@@ -198,8 +198,8 @@ impl Keeper {
                 action = entry.action,
                 subject = entry.subject,
                 done = entry.done,
-                "{}",
-                entry.detail
+                detail = %entry.detail,
+                "decided"
             );
             // Nobody may be listening.
             let _ = self.events.send(entry);

@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fleet_api::{Code, Entry, Wrong};
+use fleet_api::{Code, Entry, Role, Wrong};
 use tokio::sync::{broadcast, oneshot};
 
 pub(crate) use board::{Board, Public};
@@ -52,6 +52,8 @@ pub(crate) struct Actor {
     pub(crate) who: String,
     /// `admin socket`, or an address.
     pub(crate) from: String,
+    /// What he may do.
+    pub(crate) role: Role,
 }
 
 impl Core {

@@ -162,6 +162,9 @@ impl Keeper {
             Err(wrong) => return Err(self.refuse(actor, action, "", wrong, is_dry_run)),
         };
         let now = self.now();
+        if draft.book.target != self.book.target {
+            draft.book.author = Some(actor.who.clone());
+        }
         let before = effects::told(&self.book, &self.fleet, now);
         draft.book.step(&mut self.fleet, now);
         let written = Written {

@@ -52,7 +52,7 @@ fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
         // The socket's mode lets root and the server's group in, and nobody else.
         Peer::Local { uid, .. } => {
             let who = crate::users::name(*uid);
-            return Ok(Actor { who, from: "admin socket".to_owned() });
+            return Ok(Actor { who, from: "admin socket".to_owned(), role: Role::Admin });
         }
         Peer::Tcp(address) => address,
     };
@@ -68,5 +68,5 @@ fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
         let message = format!("token {} is a {}'s; this needs the role {needed}", known.name, known.role);
         return Err(Failure::from(Wrong::new(Code::Forbidden, message)));
     }
-    Ok(Actor { who: format!("token {}", known.name), from: address.ip().to_string() })
+    Ok(Actor { who: format!("token {}", known.name), from: address.ip().to_string(), role: known.role })
 }

@@ -183,3 +183,20 @@ fn hostile_bodies_get_one_clear_error_and_change_nothing() {
         assert!(answer["error"]["code"].is_string() && answer["error"]["message"].is_string(), "{answer}");
     }
 }
+
+#[test]
+fn an_approval_is_of_the_role_and_not_of_the_author() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let config = groups(&["dev"]).replace("name: dev,", "name: dev, approval: operator,");
+    server.create(&format!("{config}---\n{}", version("1.0.0", "1.1.0", "regular")));
+    let line = refused(&server.cli(&["approve", "dev"]));
+    assert!(line.contains("somebody else"), "{line}");
+    let approve = |name: &str, role: &str, number: u32| {
+        let body = json!({"id": uuid(number), "command": {"approve": {"groups": ["dev"]}}}).to_string();
+        request(server.addr, "POST", "/v1/fleet/commands", &bearer(&token(&server, name, role)), &body)
+    };
+    assert_eq!(approve("looks", "viewer", 1).0, 403);
+    let (status, body) = approve("acts", "operator", 2);
+    assert_eq!(status, 200, "{body}");
+}

@@ -5,5 +5,6 @@
 mod admin;
 mod answers;
 mod durable;
+mod outbound;
 mod start;
 mod support;

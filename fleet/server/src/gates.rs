@@ -1,0 +1,74 @@
+//! External checks of gates: asked while a group waits for them (FLEET.md §2). No answer is "wait".
+
+use std::time::{Duration, Instant};
+
+use fleet_engine::policy::External;
+use fleet_engine::rollout::GateAnswer;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::core::Core;
+use crate::outbound::Outbound;
+
+/// Between two questions of the same gate.
+const ASK_EVERY: Duration = Duration::from_secs(30);
+/// Between two looks for groups that wait.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Most bytes of an answer.
+const MAX_BODY: u64 = 64 << 10;
+
+/// A group that waits for its external check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Its name.
+    pub(crate) group: String,
+    /// Who is asked.
+    pub(crate) external: External,
+    /// The number of the rollout.
+    pub(crate) rollout: u64,
+    /// Its target.
+    pub(crate) target: String,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    answer: GateAnswer,
+}
+
+/// Asks, as long as the server runs.
+pub(crate) async fn watch(core: Core, outbound: Outbound) {
+    let mut due = tokio::time::interval(LOOK_EVERY);
+    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut asked: Vec<(Waiting, Instant)> = Vec::new();
+    loop {
+        due.tick().await;
+        let Ok(waiting) = core.run(|keeper| Ok(keeper.gates())).await else { continue };
+        asked.retain(|(gate, at)| waiting.contains(gate) && at.elapsed() < ASK_EVERY);
+        let mut questions = JoinSet::new();
+        for gate in waiting {
+            if asked.iter().any(|(known, _)| *known == gate) {
+                continue;
+            }
+            asked.push((gate.clone(), Instant::now()));
+            questions.spawn(ask(core.clone(), outbound.clone(), gate));
+        }
+        questions.join_all().await;
+    }
+}
+
+async fn ask(core: Core, outbound: Outbound, gate: Waiting) {
+    let question = json!({ "group": gate.group, "rollout": gate.rollout, "target_version": gate.target });
+    let timeout = Duration::from_secs(u64::from(gate.external.timeout_seconds));
+    let body = outbound.post(&gate.external.url, question.to_string(), timeout, MAX_BODY).await;
+    let answered = body.and_then(|body| {
+        serde_json::from_slice::<Answered>(&body).map_err(|error| format!("it answers no {{\"answer\": …}}: {error}"))
+    });
+    match answered {
+        Ok(Answered { answer }) => {
+            // What the core refuses is on record there.
+            let _ = core.run(move |keeper| keeper.take_gate(&gate, answer)).await;
+        }
+        Err(error) => tracing::warn!(group = gate.group, error, "the gate's check cannot be asked: the group waits"),
+    }
+}
