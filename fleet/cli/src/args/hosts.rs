@@ -76,6 +76,17 @@ pub struct Events {
     pub last: u32,
 }
 
+/// Options of `rollouts`.
+#[derive(Debug, Clone, Args)]
+pub struct Rollouts {
+    /// Only those before this number
+    #[arg(long, value_name = "NUMBER")]
+    pub before: Option<u64>,
+    /// How many of the newest
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub last: u32,
+}
+
 /// Options of `audit`.
 #[derive(Debug, Clone, Args)]
 pub struct Audit {

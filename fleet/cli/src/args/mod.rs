@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use autoupdate::{
     Agents, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, Groups, GroupsOrAll, Rollback, StartUpdate,
 };
-pub use hosts::{Approve, Audit, AuditVerb, Events, Explain, HostVerb, HostsFilter, OneHost};
+pub use hosts::{Approve, Audit, AuditVerb, Events, Explain, HostVerb, HostsFilter, OneHost, Rollouts};
 pub use resources::{Create, Edit, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Enrolment, Lint, Restore, Serve, Simulate};
 pub use tokens::{NewToken, Tokens};
@@ -150,6 +150,8 @@ pub enum Verb {
     Events(Events),
     /// Show the audit log, or check its chain of hashes
     Audit(Audit),
+    /// Show past rollouts
+    Rollouts(Rollouts),
     /// Approve a group that waits for it
     Approve(Approve),
     /// List, make and remove tokens for --token-file

@@ -8,6 +8,7 @@ mod hosts;
 mod log;
 mod path;
 mod resources;
+mod rollouts;
 mod swap;
 mod tokens;
 mod tools;
@@ -83,6 +84,7 @@ fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Resul
         Verb::Explain(explain) => hosts::explain(explain, &client()?, screen),
         Verb::Hosts(filter) => hosts::list(filter, &client()?, screen),
         Verb::Host(host) => hosts::one(host, &client()?, screen),
+        Verb::Rollouts(past) => rollouts::run(past, &client()?, screen),
         Verb::Events(events) => log::events(events, &client()?, screen),
         Verb::Audit(audit) => log::audit(audit, &client()?, screen),
         Verb::Approve(approve) => agents::approve(&approve.group, &client()?, screen),

@@ -43,6 +43,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/resources/{kind}", get(list).delete(remove_only))
         .route("/v1/fleet/resources/{kind}/{*name}", get(read).delete(remove))
         .route("/v1/fleet/rollout", get(rollout))
+        .route("/v1/fleet/rollouts", get(rollouts))
         .route("/v1/fleet/counts", get(counts))
         .route("/v1/fleet/commands", post(act))
         .route("/v1/fleet/hosts", get(hosts))
@@ -127,6 +128,29 @@ async fn remove_only(
 
 async fn rollout(_: Viewer, State(app): State<App>) -> Answer<serde_json::Value> {
     Ok(Json(app.core.run(|keeper| keeper.rollout()).await?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Before {
+    before: Option<u64>,
+    limit: Option<u32>,
+}
+
+/// Past rollouts, the newest first, each as it was last.
+async fn rollouts(
+    _: Viewer,
+    State(app): State<App>,
+    Query(Before { before, limit }): Query<Before>,
+) -> Answer<Vec<serde_json::Value>> {
+    let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
+    let rollouts = past(&app, move |reader| reader.rollouts(before, limit)).await?;
+    let shown = |rollout: &fleet_engine::rollout::Rollout| {
+        let mut shown = fleet_answers::show::rollout(rollout);
+        shown["metadata"]["number"] = rollout.number.into();
+        shown
+    };
+    Ok(Json(rollouts.iter().map(shown).collect()))
 }
 
 async fn counts(_: Viewer, State(app): State<App>) -> Answer<Counts> {

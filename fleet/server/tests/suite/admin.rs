@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 use crate::support::{Server, dir, groups, refused, request, version};
 
 /// Every route of the admin API.
-const ROUTES: [(&str, &str); 19] = [
+const ROUTES: [(&str, &str); 20] = [
     ("GET", "/v1/fleet/resources/autoupdate_config"),
     ("GET", "/v1/fleet/resources/autoupdate_config/autoupdate-config"),
     ("POST", "/v1/fleet/resources"),
     ("DELETE", "/v1/fleet/resources/autoupdate_config?id=x"),
     ("DELETE", "/v1/fleet/resources/autoupdate_config/autoupdate-config?id=x"),
     ("GET", "/v1/fleet/rollout"),
+    ("GET", "/v1/fleet/rollouts"),
     ("GET", "/v1/fleet/counts"),
     ("POST", "/v1/fleet/commands"),
     ("GET", "/v1/fleet/hosts"),

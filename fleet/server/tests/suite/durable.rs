@@ -36,6 +36,9 @@ fn a_hold_survives_kill_9_a_new_target_and_a_restart_and_run_ends_it() {
     server.ok(&["autoupdate", "agents", "start-update", "dev"]);
     assert_eq!(server.json("/webapi/find")["auto_update"]["agent_version"], "1.2.0");
     assert_eq!(server.json("/webapi/find")["auto_update"]["agent_auto_update"], true);
+    let past = server.ok(&["rollouts"]);
+    let row: Vec<_> = past.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!((&row[..4], &row[6..]), (&["1", "1.0.0", "1.1.0", "regular"][..], &["halted", "dev", "halted"][..]));
 }
 
 /// Kills at many moments of many decisions: each that was answered is there, none is half there, the audit is whole.

@@ -4,6 +4,7 @@
 
 mod admin;
 mod answers;
+mod docs;
 mod durable;
 mod outbound;
 mod start;

@@ -1,0 +1,44 @@
+//! `rollouts`: past rollouts, each as it was last.
+
+use serde_json::Value;
+
+use super::path;
+use crate::args::{Format, Rollouts};
+use crate::client::{Client, Question};
+use crate::console::Screen;
+use crate::failure::Failure;
+use crate::show::table::{Cell, Table};
+use crate::show::{text, value};
+
+/// Carries it out.
+pub(super) fn run(rollouts: &Rollouts, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let query = [("before", rollouts.before.map(|before| before.to_string())), ("limit", Some(rollouts.last.to_string()))];
+    let found: Vec<Value> = client.ask(&Question::get(path::with_query("/v1/fleet/rollouts", query)))?;
+    let format = screen.format();
+    if format != Format::Text {
+        return value::write(screen.out(), format, &Value::Array(found));
+    }
+    let mut table = Table::new(["Number", "Start Version", "Target Version", "Schedule", "Began", "State", "Groups"]);
+    for rollout in &found {
+        let (spec, status) = (&rollout["spec"], &rollout["status"]);
+        let word = |value: &Value| Cell::new(value.as_str().unwrap_or_default());
+        table.row(vec![
+            Cell::new(&rollout["metadata"]["number"].to_string()),
+            word(&spec["start_version"]),
+            word(&spec["target_version"]),
+            word(&spec["schedule"]),
+            Cell::new(&text::time_of(status["start_time"].as_str().unwrap_or_default())),
+            word(&status["state"]),
+            Cell::new(&groups(&status["groups"])),
+        ]);
+    }
+    table.write(screen.out(), false)?;
+    Ok(())
+}
+
+/// `dev done, prod halted`.
+fn groups(groups: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let group = |group: &Value| format!("{} {}", word(&group["name"]), word(&group["state"]));
+    groups.as_array().into_iter().flatten().map(group).collect::<Vec<_>>().join(", ")
+}
