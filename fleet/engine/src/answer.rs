@@ -1,5 +1,7 @@
 //! What a host is told, and why.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use protocol::Version;
 use serde::{Deserialize, Serialize};
@@ -7,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::book::Book;
 use crate::fleet::Fleet;
 use crate::host::{Host, HostId, Place};
+use crate::names::{Name, Names};
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{Reason, Why};
 use crate::rollout::{GroupStatus, Rollout, State};
@@ -95,22 +98,72 @@ impl Book {
     }
 }
 
+impl Book {
+    /// What each host of the fleet would be answered at `now`, as [`Book::answer`] does with its id: every different answer is
+    /// made once. Nothing where no rollout ever named a version. Two looks at a host, and no allocation for it.
+    pub fn verdicts(&self, fleet: &Fleet, now: Timestamp, mut each: impl FnMut(&Host, &Answer)) {
+        let Some(rollout) = &self.rollout else {
+            if let Some(answer) = self.answer(fleet, &Question::default(), now) {
+                fleet.hosts().iter().for_each(|host| each(host, &answer));
+            }
+            return;
+        };
+        let is_held = self.holds.all || self.blocked.is_some();
+        let mut views: Vec<View<'_>> =
+            rollout.groups.iter().map(|group| View::new(rollout, group, fleet, now)).collect();
+        let mut elsewhere: HashMap<(Place, bool), Answer> = HashMap::new();
+        for host in fleet.hosts() {
+            let view = match host.place {
+                Place::Group(index) => views.get_mut(usize::from(index)),
+                Place::Ungrouped | Place::Nowhere => None,
+            };
+            let answer = match view {
+                Some(view) => view.answer_of(host, fleet),
+                None => elsewhere
+                    .entry((host.place, host.flags.held))
+                    .or_insert_with(|| rollout.answer_without_group(Some(host), host.place, is_held, now)),
+            };
+            each(host, answer);
+        }
+    }
+}
+
+/// A group at one time, and the answers that its hosts have in common.
+struct View<'a> {
+    rollout: &'a Rollout,
+    look: Look<'a>,
+    closed: Option<(Why, Option<Timestamp>)>,
+    answers: HashMap<Verdict, Answer>,
+}
+
+impl<'a> View<'a> {
+    fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
+        let look = Look::new(rollout, group, fleet, now);
+        Self { rollout, look, closed: reasons::closed(rollout, group, now), answers: HashMap::new() }
+    }
+
+    fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &Answer {
+        let state = self.look.state(host);
+        let verdict = if state == HostState::Silent && host.heard < self.look.now {
+            // Whoever asks is heard of.
+            let heard = fleet.heard_at(host, self.look.now);
+            self.verdict(Some(&heard), Some(self.look.state(&heard)))
+        } else {
+            self.verdict(Some(host), Some(state))
+        };
+        let (rollout, group, closed) = (self.rollout, self.look.group, &self.closed);
+        self.answers.entry(verdict).or_insert_with(|| verdict.answer(rollout, group, closed.as_ref(), &fleet.names))
+    }
+}
+
 impl Rollout {
     fn answer(&self, fleet: &Fleet, host: Option<&Host>, place: Place, is_held: bool, now: Timestamp) -> Answer {
         let Some(group) = self.group(place) else {
             return self.answer_without_group(host, place, is_held, now);
         };
-        let told = Told::of(self, group, fleet, host, now);
-        let version = if told.is_target { &self.target } else { &self.start };
-        Answer {
-            version: version.clone(),
-            update: told.update,
-            jitter: group.policy.pace.jitter,
-            rollout: self.number,
-            attempt: group.attempt,
-            group: group.policy.name.clone(),
-            reason: told.reason,
-        }
+        let view = View::new(self, group, fleet, now);
+        let verdict = view.verdict(host, host.map(|host| view.look.state(host)));
+        verdict.answer(self, group, view.closed.as_ref(), &fleet.names)
     }
 
     /// RFD 0169's schedule without groups; hosts that belong nowhere stay.
@@ -152,51 +205,108 @@ impl Rollout {
     }
 }
 
-/// What a member of a group is told.
-struct Told {
+/// What a member of a group is told, without the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Verdict {
     is_target: bool,
     update: bool,
-    reason: Reason,
+    cause: Cause,
 }
 
-impl Told {
-    fn of(rollout: &Rollout, group: &GroupStatus, fleet: &Fleet, host: Option<&Host>, now: Timestamp) -> Self {
-        let look = Look::new(rollout, group, fleet, now);
-        let state = host.map(|host| look.state(host));
+/// Why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Cause {
+    Disabled,
+    Suspended,
+    Held,
+    /// A freeze, or the clock.
+    Closed,
+    Updated,
+    Pinned,
+    HostDisabled,
+    /// With this error.
+    FailedHere(Name),
+    TimedOut,
+    LetGo,
+    NextPass,
+    /// What holds for its group.
+    Group,
+}
+
+impl View<'_> {
+    fn verdict(&self, host: Option<&Host>, state: Option<HostState>) -> Verdict {
+        let (rollout, group, look) = (self.rollout, self.look.group, &self.look);
         let was_told = host.is_some_and(|host| look.mark(host).is_some());
-        let (is_target, update) = group.tells(rollout, &look, host, state, was_told);
-        let because = |why: Why| Reason { why, since: group.reason.since, until: None };
+        let (is_target, update) = group.tells(rollout, look, host, state, was_told);
         if rollout.mode == Mode::Disabled {
-            return Self { is_target: true, update: false, reason: because(Why::Disabled) };
+            return Verdict { is_target: true, update: false, cause: Cause::Disabled };
         }
         if rollout.mode == Mode::Suspended {
-            return Self { is_target, update: false, reason: because(Why::Suspended) };
+            return Verdict { is_target, update: false, cause: Cause::Suspended };
         }
-        if let Some(host) = host.filter(|host| host.flags.held) {
-            let reason = because(Why::Held);
-            return Self { is_target: is_target && look.mark(host).is_some(), update: false, reason };
+        if host.is_some_and(|host| host.flags.held) {
+            return Verdict { is_target: is_target && was_told, update: false, cause: Cause::Held };
         }
         // A freeze, or the clock, keeps those that were not told yet.
-        let closed = reasons::closed(rollout, group, now).filter(|_| update && !was_told);
-        if let Some((why, until)) = closed {
-            return Self { is_target: false, update: false, reason: Reason { why, since: group.reason.since, until } };
+        if self.closed.is_some() && update && !was_told {
+            return Verdict { is_target: false, update: false, cause: Cause::Closed };
         }
-        let reason = match (host, state) {
-            (Some(host), Some(HostState::Updated)) if host.version == look.wanted => because(Why::Updated),
-            (Some(host), Some(HostState::Excluded)) if host.flags.pinned => because(Why::Pinned),
-            (_, Some(HostState::Excluded)) => because(Why::HostDisabled),
+        let cause = match (host, state) {
+            (Some(host), Some(HostState::Updated)) if host.version == look.wanted => Cause::Updated,
+            (Some(host), Some(HostState::Excluded)) if host.flags.pinned => Cause::Pinned,
+            (_, Some(HostState::Excluded)) => Cause::HostDisabled,
             (Some(host), Some(HostState::Failed)) if group.halt.is_none() => {
-                let code = host.failure.map(|failure| fleet.names.text(failure.code).to_owned());
-                because(Why::FailedHere { error: code.filter(|code| !code.is_empty()) })
+                Cause::FailedHere(host.failure.map_or(Name::NONE, |failure| failure.code))
             }
-            (_, Some(HostState::TimedOut)) if group.halt.is_none() => because(Why::TimedOut),
-            _ if update => because(Why::LetGo),
-            (Some(host), _) if group.is_capped() && group.state == State::Active && host.arrival.get() > group.pass_to => {
-                because(Why::NextPass)
+            (_, Some(HostState::TimedOut)) if group.halt.is_none() => Cause::TimedOut,
+            _ if update => Cause::LetGo,
+            (Some(host), _)
+                if group.is_capped() && group.state == State::Active && host.arrival.get() > group.pass_to =>
+            {
+                Cause::NextPass
             }
-            _ => group.reason.clone(),
+            _ => Cause::Group,
         };
-        Self { is_target, update, reason }
+        Verdict { is_target, update, cause }
+    }
+}
+
+impl Verdict {
+    fn answer(
+        self,
+        rollout: &Rollout,
+        group: &GroupStatus,
+        closed: Option<&(Why, Option<Timestamp>)>,
+        names: &Names,
+    ) -> Answer {
+        let because = |why: Why| Reason { why, since: group.reason.since, until: None };
+        let reason = match (self.cause, closed) {
+            (Cause::Closed, Some((why, until))) => Reason { until: *until, ..because(why.clone()) },
+            (Cause::Group | Cause::Closed, _) => group.reason.clone(),
+            (Cause::Disabled, _) => because(Why::Disabled),
+            (Cause::Suspended, _) => because(Why::Suspended),
+            (Cause::Held, _) => because(Why::Held),
+            (Cause::Updated, _) => because(Why::Updated),
+            (Cause::Pinned, _) => because(Why::Pinned),
+            (Cause::HostDisabled, _) => because(Why::HostDisabled),
+            (Cause::FailedHere(code), _) => {
+                let error = (!code.is_none()).then(|| names.text(code).to_owned());
+                because(Why::FailedHere { error })
+            }
+            (Cause::TimedOut, _) => because(Why::TimedOut),
+            (Cause::LetGo, _) => because(Why::LetGo),
+            (Cause::NextPass, _) => because(Why::NextPass),
+        };
+        let version = if self.is_target { &rollout.target } else { &rollout.start };
+        Answer {
+            version: version.clone(),
+            update: self.update,
+            jitter: group.policy.pace.jitter,
+            rollout: rollout.number,
+            attempt: group.attempt,
+            group: group.policy.name.clone(),
+            reason,
+        }
     }
 }
 

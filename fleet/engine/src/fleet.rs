@@ -155,7 +155,12 @@ impl Fleet {
         if host.heard >= Moment::of(now) || state(host) != Some(HostState::Silent) {
             return Cow::Borrowed(host);
         }
-        Cow::Owned(Host { heard: Moment::of(now), arrival: Arrival::of(self.arrivals + 1), ..host.clone() })
+        Cow::Owned(self.heard_at(host, Moment::of(now)))
+    }
+
+    /// A silent host as it is when it is heard of: it arrives anew.
+    pub(crate) fn heard_at(&self, host: &Host, now: Moment) -> Host {
+        Host { heard: now, arrival: Arrival::of(self.arrivals + 1), ..host.clone() }
     }
 
     /// Hosts and moves so far.
@@ -352,8 +357,9 @@ impl Fleet {
     /// pass, so that no cap is exceeded.
     fn change(&mut self, at: usize, rollout: Option<&Rollout>, now: Timestamp, change: impl FnOnce(&mut Host)) {
         self.note_change(at);
-        let before = self.state(at, rollout, now);
-        let lost = self.look(at, rollout, now).and_then(|look| look.lost_at(self.hosts.get(at)?));
+        let look = self.look(at, rollout, now);
+        let before = self.hosts.get(at).and_then(|host| Some(look?.state(host)));
+        let lost = self.hosts.get(at).and_then(|host| look?.lost_at(host));
         let Some(host) = self.hosts.get_mut(at) else { return };
         if let Some(mark) = &mut host.mark {
             mark.lost = mark.lost.or(lost);
@@ -382,7 +388,7 @@ impl Fleet {
     }
 
     fn take_update_id(&mut self, at: usize, update_id: u128) {
-        if update_id == 0 {
+        if update_id == 0 || self.hosts.get(at).is_some_and(|host| host.update_id == update_id) {
             return;
         }
         // Whoever had it first keeps it: a copy of a host takes nothing away from it.
@@ -392,12 +398,10 @@ impl Fleet {
         }
         let Some(host) = self.hosts.get_mut(at) else { return };
         let before = std::mem::replace(&mut host.update_id, update_id);
-        if before != 0 && before != update_id {
+        if before != 0 {
             self.former.insert(before, u32::try_from(at).unwrap_or(u32::MAX));
         }
-        if before != update_id {
-            self.index_update_id(update_id, at);
-        }
+        self.index_update_id(update_id, at);
         self.note_change(at);
     }
 
@@ -407,8 +411,11 @@ impl Fleet {
         let is_marked = host.mark.is_some_and(|mark| u64::from(mark.rollout) == rollout.number);
         let is_let_go =
             before == Some(HostState::LetGo) && rollout.group(host.place).is_some_and(GroupStatus::is_capped);
+        if is_marked || is_let_go {
+            return;
+        }
         let place = rollout.place_of(host, &self.names);
-        if place == host.place || is_marked || is_let_go {
+        if place == host.place {
             return;
         }
         self.arrivals += 1;
@@ -445,7 +452,14 @@ fn is_below(version: Option<&str>, rollout: &Rollout) -> bool {
 
 impl Mark {
     fn told(rollout: u64, told: Moment) -> Self {
-        Self { rollout: u32::try_from(rollout).unwrap_or(u32::MAX), told, started: None, switched: None, arrived: None, lost: None }
+        Self {
+            rollout: u32::try_from(rollout).unwrap_or(u32::MAX),
+            told,
+            started: None,
+            switched: None,
+            arrived: None,
+            lost: None,
+        }
     }
 }
 

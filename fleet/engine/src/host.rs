@@ -185,3 +185,23 @@ pub enum Place {
     #[default]
     Nowhere,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FLEET.md §11: a million hosts, and everything else, in 256 MiB.
+    #[test]
+    fn a_host_is_small() {
+        assert!(size_of::<Host>() <= 144, "{} bytes", size_of::<Host>());
+    }
+
+    #[test]
+    fn the_number_of_an_arrival_has_five_bytes() {
+        for number in [0, 1, 255, 256, 1 << 32, (1 << 40) - 1] {
+            assert_eq!(Arrival::of(number).get(), number);
+        }
+        assert_eq!(Arrival::of(u64::MAX).get(), (1 << 40) - 1);
+        assert!(Arrival::of(255) < Arrival::of(256) && Arrival::of(65_535) < Arrival::of(1 << 20));
+    }
+}

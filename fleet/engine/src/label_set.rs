@@ -8,7 +8,10 @@ use crate::names::Name;
 
 /// The labels of a host, by key; hosts with the same labels share them. Eight bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Labels(Option<Arc<Box<[(Name, Name)]>>>);
+pub struct Labels(Option<Arc<Pairs>>);
+
+/// In a box of its own, so that a pointer to it is eight bytes.
+type Pairs = Box<[(Name, Name)]>;
 
 impl Deref for Labels {
     type Target = [(Name, Name)];

@@ -12,6 +12,7 @@ pub mod host;
 mod index;
 pub mod label_set;
 pub mod labels;
+pub mod lint;
 pub mod moment;
 pub mod names;
 pub mod order;

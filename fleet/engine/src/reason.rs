@@ -159,6 +159,8 @@ pub enum HaltRule {
     GateStopped,
     /// An operator.
     ManualHalt,
+    /// Its `fleet_release` is blocked.
+    ReleaseBlocked,
 }
 
 impl HaltRule {
@@ -171,6 +173,7 @@ impl HaltRule {
             Self::SoakFailed => "soak_failed",
             Self::GateStopped => "gate_stopped",
             Self::ManualHalt => "manual_halt",
+            Self::ReleaseBlocked => "release_blocked",
         }
     }
 }

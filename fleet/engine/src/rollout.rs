@@ -311,9 +311,7 @@ impl Known<'_> {
         if self.labels.is_none() && expressions.peek().is_none() {
             return false;
         }
-        expressions.all(|expression| {
-            (self.labels.is_some() || !expression.asks_for_labels()) && expression.holds(self)
-        })
+        expressions.all(|expression| (self.labels.is_some() || !expression.asks_for_labels()) && expression.holds(self))
     }
 }
 

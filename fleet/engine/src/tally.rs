@@ -93,6 +93,8 @@ impl<'a> Look<'a> {
         let mark = self.mark(host);
         if host.flags.pinned || host.flags.disabled || host.flags.held {
             HostState::Excluded
+        } else if mark.is_none() && host.failure.is_none() {
+            self.state_of_untold(host)
         } else if self.is_going_up(host) {
             HostState::Told
         } else if self.is_updated(host) {
@@ -106,6 +108,20 @@ impl<'a> Look<'a> {
         } else if mark.is_some() && self.ended_before(host).is_none() && self.is_on_the_way(host) {
             HostState::Told
         } else if self.is_silent(host) {
+            HostState::Silent
+        } else if self.is_let_go(host) {
+            HostState::LetGo
+        } else {
+            HostState::Pending
+        }
+    }
+
+    /// The same for one that was not told in this rollout and has not failed: most hosts are, and what follows from marks and
+    /// failures cannot be.
+    fn state_of_untold(&self, host: &Host) -> HostState {
+        if self.is_updated(host) {
+            HostState::Updated
+        } else if self.now.since(host.heard) > SILENT_AFTER * self.interval {
             HostState::Silent
         } else if self.is_let_go(host) {
             HostState::LetGo
@@ -192,13 +208,16 @@ impl<'a> Look<'a> {
     /// has a cap, was done.
     pub fn is_retried(&self, host: &Host) -> bool {
         let group = self.group;
+        if host.arrival.get() > group.retry_to || (host.failure.is_none() && self.mark(host).is_none()) {
+            return false;
+        }
         let is_late = || {
             let done = group.done_time.map(Moment::of).filter(|_| group.state == State::Done && group.is_capped());
             let ended = self.failed_at(host).or_else(|| self.timed_out_at(host));
             let told_again = |done: Moment| self.mark(host).is_some_and(|mark| mark.told > done);
             ended.is_some() && done.is_some_and(|done| !told_again(done))
         };
-        host.arrival.get() <= group.retry_to && (self.ended_before(host).is_some() || is_late())
+        self.ended_before(host).is_some() || is_late()
     }
 
     /// In a group that goes back: it was told to go to the target before that, and has come to no end yet.

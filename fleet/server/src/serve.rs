@@ -36,7 +36,13 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
     let tokens = Tokens::default();
-    let (core, thread) = Core::start(&settings.data, tokens.clone())?;
+    let cluster = Cluster {
+        name: settings.cluster_name.clone(),
+        server_version: settings.server_version.clone(),
+        edition: settings.edition,
+        ..Cluster::default()
+    };
+    let (core, thread) = Core::start(&settings.data, tokens.clone(), cluster)?;
     let done = runtime.block_on(serve_until_told(settings, core, tokens));
     // Requests that still run hold the core: without them it ends, and keeps what hosts said last.
     drop(runtime);
@@ -60,12 +66,6 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         ending: stopped.clone(),
         core,
         data: settings.data.clone(),
-        cluster: Cluster {
-            name: settings.cluster_name.clone(),
-            server_version: settings.server_version.clone(),
-            edition: settings.edition,
-            ..Cluster::default()
-        },
         install_script: install_script(settings)?,
         forwards: Forwards::new(outbound.clone()),
         tokens,

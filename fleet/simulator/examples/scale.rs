@@ -1,4 +1,4 @@
-//! FLEET.md §11: what the engine costs with a million hosts. Prints milliseconds and bytes; `scale [HOSTS] [step|simulate]`.
+//! FLEET.md §11: what the engine costs with a million hosts. Prints milliseconds and bytes; `scale [HOSTS] [step|simulate|all] [END]`.
 //!
 //! `cargo run --profile server -p fleet-simulator --example scale`
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for measuring, which nobody installs")]
@@ -23,11 +23,12 @@ fn main() {
     let mut words = std::env::args().skip(1);
     let hosts: usize = words.next().map_or(1_000_000, |word| word.parse().unwrap());
     let what = words.next().unwrap_or_default();
+    let end = words.next().unwrap_or_else(|| "17:30:00".to_owned());
     if what != "simulate" {
         steps(hosts);
     }
     if what != "step" {
-        simulate(hosts);
+        simulate(hosts, &end);
     }
 }
 
@@ -79,6 +80,11 @@ fn steps(hosts: usize) {
     });
     println!("updates: {}", updates.count());
     say("an answer for every host", begin);
+    let begin = Instant::now();
+    let mut updates = 0;
+    book.verdicts(&fleet, now, |_, answer| updates += usize::from(answer.update));
+    println!("updates: {updates}");
+    say("the same by verdicts", begin);
 }
 
 /// Twenty groups by label that begin at noon, ten in a hundred at a time.
@@ -112,17 +118,11 @@ fn report(number: usize, version: &str) -> Report {
     ];
     let labels: BTreeMap<String, String> =
         labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
-    Report {
-        host: id,
-        update_id: !id,
-        version: Some(version.to_owned()),
-        labels: Some(labels),
-        ..Report::default()
-    }
+    Report { host: id, update_id: !id, version: Some(version.to_owned()), labels: Some(labels), ..Report::default() }
 }
 
-/// Five groups by name of `hosts` hosts, an hour after one another; 1 % of the hosts break.
-fn simulate(hosts: usize) {
+/// Five groups by name of `hosts` hosts, an hour after one another; 1 % of the hosts break. The rollout is done before `end`.
+fn simulate(hosts: usize, end: &str) {
     let groups: Vec<_> = (0..5)
         .map(|number| json!({ "name": format!("g{number}"), "days": ["*"], "start_hour": 12 + number, "max_in_flight": "20%" }))
         .collect();
@@ -136,7 +136,7 @@ fn simulate(hosts: usize) {
     for number in 0..5 {
         lines.push(json!({ "at": at("11:30:00"), "hosts": { "count": hosts / 5, "group": format!("g{number}"), "version": OLD, "breaks": "1%" } }));
     }
-    lines.push(json!({ "at": at("23:59:00"), "status": {} }));
+    lines.push(json!({ "at": at(end), "status": {} }));
     let script: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let begin = Instant::now();
     let mut last = String::new();

@@ -1,13 +1,14 @@
 //! Made-up hosts: they ask, obey what they are told, and report.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use fleet_engine::answer::Question;
 use fleet_engine::book::Book;
 use fleet_engine::fleet::{Change, Fleet, Report};
 use fleet_engine::host::{HostId, Outcome};
 use jiff::{SignedDuration, Timestamp};
+use protocol::Version;
 
 use fleet_answers::ids;
 
@@ -35,29 +36,30 @@ pub(crate) struct Kind {
 /// All made-up hosts, and what each does next.
 pub(crate) struct Crowd {
     seed: u64,
-    kinds: u64,
+    kinds: Vec<Kind>,
     hosts: Vec<Member>,
-    /// When, in which order among equals, who, what.
-    next: BinaryHeap<Reverse<(Timestamp, u64, usize, Does)>>,
-    events: u64,
+    /// When, and then in the order in which it was planned: who, what.
+    next: BTreeMap<Timestamp, VecDeque<(u32, Does)>>,
+    /// The version that was named last, and its text.
+    named: Option<(Version, Arc<str>)>,
 }
 
 struct Member {
     id: HostId,
     update_id: u128,
-    group: String,
-    labels: BTreeMap<String, String>,
-    version: String,
+    /// The place of its kind.
+    kind: usize,
+    version: Arc<str>,
     is_broken: bool,
-    update_in: SignedDuration,
-    every: SignedDuration,
+    /// It has reported its group and labels.
+    is_known: bool,
     /// The version that failed here, and the attempt at which it did.
-    refuses: Option<(String, u32)>,
+    refuses: Option<(Arc<str>, u32)>,
     /// What it is about to install.
-    changes_to: Option<(String, u32)>,
+    changes_to: Option<(Arc<str>, u32)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy)]
 enum Does {
     Ask,
     Start,
@@ -67,48 +69,56 @@ enum Does {
 
 impl Crowd {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, kinds: 0, hosts: Vec::new(), next: BinaryHeap::new(), events: 0 }
+        Self { seed, kinds: Vec::new(), hosts: Vec::new(), next: BTreeMap::new(), named: None }
     }
 
     /// Adds hosts; each asks for the first time within its interval from `now` on.
-    pub(crate) fn add(&mut self, kind: &Kind, now: Timestamp) {
-        self.kinds += 1;
-        let (seed, kinds) = (self.seed.to_be_bytes(), self.kinds.to_be_bytes());
+    pub(crate) fn add(&mut self, kind: Kind, now: Timestamp) {
+        let place = self.kinds.len();
+        let number = u64::try_from(place).unwrap_or(u64::MAX) + 1;
+        let (seed, kinds) = (self.seed.to_be_bytes(), number.to_be_bytes());
         let made = |what: &str, number: u32| ids::made(&[what.as_bytes(), &seed, &kinds, &number.to_be_bytes()]);
         let mut lots: Vec<(u128, u32)> = (0..kind.count).map(|number| (made("lot", number), number)).collect();
         lots.sort_unstable();
         let broken = (u64::from(kind.count) * u64::from(kind.breaks)).div_ceil(10_000);
         let broken: std::collections::BTreeSet<u32> =
             lots.iter().take(usize::try_from(broken).unwrap_or(usize::MAX)).map(|(_, number)| *number).collect();
+        let version: Arc<str> = Arc::from(kind.version.as_str());
+        let every = kind.every.as_secs().max(1).unsigned_abs();
         for number in 0..kind.count {
             let (id, update_id, lot) = (made("host", number), made("updater", number), made("first", number));
-            let every = kind.every.as_secs().max(1).unsigned_abs();
             let offset = i64::try_from(lot % u128::from(every)).unwrap_or_default();
             let member = Member {
                 id,
                 update_id,
-                group: kind.group.clone(),
-                labels: kind.labels.clone(),
-                version: kind.version.clone(),
+                kind: place,
+                version: Arc::clone(&version),
                 is_broken: broken.contains(&number),
-                update_in: kind.update_in,
-                every: kind.every,
+                is_known: false,
                 refuses: None,
                 changes_to: None,
             };
             self.hosts.push(member);
             self.plan(self.hosts.len() - 1, Does::Ask, now, SignedDuration::from_secs(offset));
         }
+        self.kinds.push(kind);
     }
 
     /// When somebody does something next.
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        self.next.peek().map(|Reverse((at, ..))| *at)
+        self.next.first_key_value().map(|(at, _)| *at)
     }
 
     /// Does what is due first.
     pub(crate) fn act(&mut self, book: &Book, fleet: &mut Fleet) {
-        let Some(Reverse((now, _, who, does))) = self.next.pop() else { return };
+        let Some(mut first) = self.next.first_entry() else { return };
+        let now = *first.key();
+        let due = first.get_mut().pop_front();
+        if first.get().is_empty() {
+            first.remove();
+        }
+        let Some((who, does)) = due else { return };
+        let who = who as usize;
         match does {
             Does::Ask => self.ask(who, book, fleet, now),
             Does::Start => self.report(who, Some(Outcome::Started), book, fleet, now),
@@ -120,24 +130,37 @@ impl Crowd {
     fn ask(&mut self, who: usize, book: &Book, fleet: &mut Fleet, now: Timestamp) {
         self.report(who, None, book, fleet, now);
         let Some(host) = self.hosts.get(who) else { return };
-        let question = Question { host: Some(host.id), group: host.group.clone(), update_id: host.update_id };
-        let answer = book.ask(fleet, &question, now).filter(|answer| answer.update && host.changes_to.is_none());
+        let Some(kind) = self.kinds.get(host.kind) else { return };
+        let (every, length) = (kind.every, kind.update_in);
+        let question = Question { host: Some(host.id), update_id: host.update_id, ..Question::default() };
+        let (id, is_free) = (host.id, host.changes_to.is_none());
+        let answer = book.ask(fleet, &question, now).filter(|answer| answer.update && is_free);
         if let Some(answer) = answer {
-            let wanted = (answer.version.to_string(), answer.attempt);
+            let wanted = (self.text(&answer.version), answer.attempt);
+            let Some(host) = self.hosts.get_mut(who) else { return };
             if host.version != wanted.0 && host.refuses.as_ref() != Some(&wanted) {
-                let lot = ids::made(&[b"jitter", &host.id.to_be_bytes(), &answer.rollout.to_be_bytes()]);
+                let lot = ids::made(&[b"jitter", &id.to_be_bytes(), &answer.rollout.to_be_bytes()]);
                 let jitter = i64::try_from(lot % u128::from(answer.jitter.max(1))).unwrap_or_default();
-                let (jitter, length) = (SignedDuration::from_secs(jitter), host.update_in);
-                if let Some(host) = self.hosts.get_mut(who) {
-                    host.changes_to = Some(wanted);
-                }
+                let jitter = SignedDuration::from_secs(jitter);
+                host.changes_to = Some(wanted);
                 self.plan(who, Does::Start, now, jitter);
                 self.plan(who, Does::Switch, now, jitter + length / 2);
                 self.plan(who, Does::End, now, jitter + length);
             }
         }
-        let every = self.hosts.get(who).map_or(SignedDuration::ZERO, |host| host.every);
         self.plan(who, Does::Ask, now, every);
+    }
+
+    /// The text of a version: mostly the one that was asked for before.
+    fn text(&mut self, version: &Version) -> Arc<str> {
+        match &self.named {
+            Some((known, text)) if known == version => Arc::clone(text),
+            _ => {
+                let text: Arc<str> = Arc::from(version.to_string());
+                self.named = Some((version.clone(), Arc::clone(&text)));
+                text
+            }
+        }
     }
 
     fn end(&mut self, who: usize, book: &Book, fleet: &mut Fleet, now: Timestamp) {
@@ -146,7 +169,7 @@ impl Crowd {
         let is_back = host.refuses.as_ref().is_some_and(|(refused, _)| *refused == host.version);
         let outcome = if host.is_broken && !is_back { Outcome::RolledBack } else { Outcome::Updated };
         if outcome == Outcome::Updated {
-            host.version.clone_from(&version);
+            host.version = version;
         } else {
             host.refuses = Some((version, attempt));
         }
@@ -156,17 +179,20 @@ impl Crowd {
         }
     }
 
+    /// A report; what has not changed since the last one is not said again, and stays as it is known.
     fn report(&mut self, who: usize, outcome: Option<Outcome>, book: &Book, fleet: &mut Fleet, now: Timestamp) {
-        let Some(host) = self.hosts.get(who) else { return };
-        let to = host.changes_to.as_ref().map(|(version, _)| version.clone());
+        let Some(host) = self.hosts.get_mut(who) else { return };
+        let kind = self.kinds.get(host.kind).filter(|_| !host.is_known);
+        host.is_known = true;
+        let to = host.changes_to.as_ref().map(|(version, _)| version.to_string());
         let code = |outcome: Outcome| if outcome.is_failure() { BROKEN } else { "" };
         let change = |(outcome, to): (Outcome, String)| Change { outcome, to, code: code(outcome).to_owned() };
         let report = Report {
             host: host.id,
             update_id: host.update_id,
-            group: Some(host.group.clone()),
-            version: Some(host.version.clone()),
-            labels: Some(host.labels.clone()),
+            group: kind.map(|kind| kind.group.clone()),
+            version: (kind.is_some() || outcome.is_some()).then(|| host.version.to_string()),
+            labels: kind.map(|kind| kind.labels.clone()),
             last: outcome.zip(to).map(change),
             ..Report::default()
         };
@@ -174,8 +200,7 @@ impl Crowd {
     }
 
     fn plan(&mut self, who: usize, does: Does, now: Timestamp, later: SignedDuration) {
-        self.events += 1;
         let at = now.saturating_add(later).unwrap_or(Timestamp::MAX);
-        self.next.push(Reverse((at, self.events, who, does)));
+        self.next.entry(at).or_default().push_back((u32::try_from(who).unwrap_or(u32::MAX), does));
     }
 }

@@ -18,7 +18,10 @@ pub(crate) enum Action {
     Hosts(Hosts),
     Find(Find),
     Command(Command),
-    Host { host: String, decision: Decision },
+    Host {
+        host: String,
+        decision: Decision,
+    },
     Status,
     Explain(Explain),
     /// What `fleet_answers::graph` reads.

@@ -213,7 +213,7 @@ impl World {
                 .ok_or_else(|| wrong("update_in is not a duration such as \"90s\""))?,
             every: length(&hosts.every, EVERY).ok_or_else(|| wrong("every is not a duration such as \"10m\""))?,
         };
-        self.crowd.add(&kind, now);
+        self.crowd.add(kind, now);
         while self.crowd.next().is_some_and(|due| due <= now) {
             self.crowd.act(&self.book, &mut self.fleet);
         }

@@ -185,6 +185,7 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>) -> String {
         HaltRule::SoakFailed => format!("{many} failed after the group was done"),
         HaltRule::GateStopped => "its external check said stop".to_owned(),
         HaltRule::ManualHalt => "by an operator".to_owned(),
+        HaltRule::ReleaseBlocked => "by an operator, who blocked its fleet_release".to_owned(),
     };
     let error = error.map(|error| format!("; most often: {}", clean(error))).unwrap_or_default();
     format!("halted ({}): {what}{error}", rule.name())
@@ -271,6 +272,7 @@ mod tests {
             HaltRule::SoakFailed,
             HaltRule::GateStopped,
             HaltRule::ManualHalt,
+            HaltRule::ReleaseBlocked,
         ];
         let halts = rules.map(|rule| Why::Halted { rule, count: 3, of: 40, error: Some("health_failed".to_owned()) });
         let mut all = vec![

@@ -104,12 +104,7 @@ impl Shelf {
         self.put_for(resources, book, Some(fleet))
     }
 
-    fn put_for(
-        &mut self,
-        resources: Vec<Resource>,
-        book: &mut Book,
-        fleet: Option<&Fleet>,
-    ) -> Result<(), Refused> {
+    fn put_for(&mut self, resources: Vec<Resource>, book: &mut Book, fleet: Option<&Fleet>) -> Result<(), Refused> {
         let mut next = self.clone();
         let is_version = resources.iter().any(|resource| resource.kind() == Kind::Version);
         let written: Vec<(Kind, String)> =
@@ -143,12 +138,7 @@ impl Shelf {
 
     /// Policy and target as these resources have them. `before` is what was wanted, where an `autoupdate_version` was written or
     /// removed; `fleet` are the hosts that must be able to reach a new target.
-    fn settle(
-        &self,
-        before: Option<Option<&Wanted>>,
-        fleet: Option<&Fleet>,
-        book: &mut Book,
-    ) -> Result<(), Refused> {
+    fn settle(&self, before: Option<Option<&Wanted>>, fleet: Option<&Fleet>, book: &mut Book) -> Result<(), Refused> {
         let wanted = self.wanted();
         let dialect = wanted.map_or(Dialect::V2, |wanted| wanted.dialect);
         let policy = self.policy(dialect)?;

@@ -116,7 +116,11 @@ fn nobody_goes_past_a_barrier_or_leaves_a_dead_end() {
     let (low, high) = (barrier("17.1.0"), barrier("17.2.5"));
     let refused = |versions: &[&str]| refused_for(&[&low, &high], TARGET, versions);
     assert_eq!(refused(&["17.2.5", "17.2.6"]), None);
-    assert!(refused(&["17.2.0"]).unwrap().ends_with("runs 17.2.0, and must run 17.2.5 before, a barrier: roll that out first"));
+    assert!(
+        refused(&["17.2.0"])
+            .unwrap()
+            .ends_with("runs 17.2.0, and must run 17.2.5 before, a barrier: roll that out first")
+    );
     assert!(refused(&["17.0.0"]).unwrap().contains("must run 17.1.0 before"));
     // The barrier itself may be the target.
     assert_eq!(refused_for(&[&low], &TARGET.replace("17.3.0", "17.1.0"), &["17.0.0"]), None);

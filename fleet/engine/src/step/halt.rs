@@ -12,9 +12,6 @@ use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
 use crate::tally::{HostState, Look};
 
-/// The code of a halt because the release is blocked.
-const RELEASE_BLOCKED: &str = "release_blocked";
-
 impl Rollout {
     /// Halts groups whose thresholds are exceeded, whose canaries failed, or whose external check said stop.
     pub(super) fn halt(&mut self, fleet: &Fleet, now: Timestamp) {
@@ -29,7 +26,7 @@ impl Rollout {
             let by_reports = match rule {
                 HaltRule::FailedThreshold | HaltRule::SoakFailed => group.fails(group.tally.counted_reported).is_some(),
                 HaltRule::CanaryFailed => group.tally.counted_reported > 0,
-                HaltRule::TimeoutThreshold | HaltRule::GateStopped | HaltRule::ManualHalt => false,
+                HaltRule::TimeoutThreshold | HaltRule::GateStopped | HaltRule::ManualHalt | HaltRule::ReleaseBlocked => false,
             };
             if by_reports && group.policy.proof.on_halt == OnHalt::Rollback {
                 group.roll_back(rule.name(), false, now);
@@ -106,9 +103,7 @@ impl GroupStatus {
             return;
         }
         let from = self.state;
-        let error = Some(RELEASE_BLOCKED.to_owned());
-        self.stop(Halt { rule: HaltRule::ManualHalt, count: 0, of: 0, error, at: now, from });
-        self.note(State::Halted, RELEASE_BLOCKED, now);
+        self.stop(Halt { rule: HaltRule::ReleaseBlocked, count: 0, of: 0, error: None, at: now, from });
     }
 
     /// An operator stops it. One that is closed tells nobody anyway, and others may wait for it.

@@ -7,6 +7,8 @@ pub(crate) mod pace;
 pub(crate) mod reasons;
 mod reset;
 mod strategy;
+#[cfg(test)]
+mod tests;
 
 use jiff::Timestamp;
 
@@ -83,7 +85,8 @@ impl Rollout {
     /// Counts the hosts of those groups that are not as they were when they were `counted`: the states of the others' hosts
     /// are what they were.
     fn recount(&mut self, counted: &mut Vec<GroupStatus>, fleet: &Fleet, now: Timestamp) {
-        let has_changed: Vec<bool> = self.groups.iter().zip(counted.iter()).map(|(group, then)| group != then).collect();
+        let has_changed: Vec<bool> =
+            self.groups.iter().zip(counted.iter()).map(|(group, then)| group != then).collect();
         if has_changed.contains(&true) {
             self.count_those(&has_changed, fleet, now);
             counted.clone_from(&self.groups);

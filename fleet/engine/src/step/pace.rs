@@ -60,7 +60,7 @@ pub(crate) fn is_in_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp
 }
 
 /// Slots that are free under the cap.
-fn free_slots(group: &GroupStatus) -> u64 {
+pub(crate) fn free_slots(group: &GroupStatus) -> u64 {
     let most = if group.at_once { u64::MAX } else { group.policy.pace.max_in_flight.cap(group.tally.counted) };
     let free = most.saturating_sub(group.tally.in_flight());
     group.rate.map_or(free, |rate| free.min(rate.allowed.saturating_sub(rate.granted)))

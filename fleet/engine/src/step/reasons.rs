@@ -93,8 +93,8 @@ pub(crate) fn earliest_start(rollout: &Rollout, index: usize, now: Timestamp) ->
     let mut from = now;
     for (before_index, before) in rollout.groups.iter().enumerate() {
         let is_before = gate::before(rollout, index).iter().any(|one| one.policy.name == before.policy.name);
-        let is_done = before.state == State::Done
-            || (rollout.strategy == Strategy::TimeBased && before.done_time.is_some());
+        let is_done =
+            before.state == State::Done || (rollout.strategy == Strategy::TimeBased && before.done_time.is_some());
         if !is_before || is_done {
             continue;
         }

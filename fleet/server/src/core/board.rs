@@ -4,13 +4,14 @@
 //! The core publishes; whoever asks reads. A host has one word: the generation of a table, and the answer in it. Whoever meets a
 //! word of another generation than its table's takes the table before.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use fleet_answers::find::Tools;
+use fleet_answers::find::{self, Cluster, Tools};
 use fleet_answers::graph::Catalogue;
 use fleet_engine::answer::{Answer, Question};
 use fleet_engine::book::Book;
@@ -41,14 +42,16 @@ pub(crate) struct Public {
     pub(crate) book: Book,
     /// The resources.
     pub(crate) shelf: Shelf,
-    /// What clients such as `tsh` update to.
-    pub(crate) tools: Tools,
+    /// What is said of the cluster.
+    pub(crate) cluster: Cluster,
     /// The releases.
     pub(crate) catalogue: Catalogue,
 }
 
 /// What every host is told.
 pub(crate) struct Board {
+    /// What is said of the cluster, as the configuration has it.
+    cluster: Cluster,
     public: ArcSwap<Public>,
     table: ArcSwapOption<Table>,
     hosts: ArcSwap<Hosts>,
@@ -89,8 +92,9 @@ pub(crate) struct Slot {
 }
 
 impl Public {
-    pub(crate) fn of(book: Book, shelf: Shelf) -> Self {
-        Self { tools: Tools::of(&shelf), catalogue: Catalogue::of(&shelf), book, shelf }
+    fn of(book: Book, shelf: Shelf, cluster: &Cluster) -> Self {
+        let cluster = Cluster { tools: Tools::of(&shelf), ..cluster.clone() };
+        Self { cluster, catalogue: Catalogue::of(&shelf), book, shelf }
     }
 }
 
@@ -105,22 +109,29 @@ impl Slot {
 pub(crate) struct Told {
     table: Arc<Table>,
     index: usize,
-    /// The store has not confirmed it of late: nobody is let go by it.
-    pub(crate) is_stale: bool,
+    /// The store has not confirmed it of late.
+    is_stale: bool,
 }
 
 impl Told {
     /// The answer as decided.
-    pub(crate) fn answer(&self) -> Option<&Answer> {
+    fn decided(&self) -> Option<&Answer> {
         self.table.answers.get(self.index)
+    }
+
+    /// The answer. One that the store has not confirmed since `confirmed` lets nobody go.
+    pub(crate) fn answer(&self, confirmed: Timestamp) -> Option<Cow<'_, Answer>> {
+        let decided = self.decided()?;
+        Some(if self.is_stale { Cow::Owned(find::stale(decided.clone(), confirmed)) } else { Cow::Borrowed(decided) })
     }
 }
 
 impl Board {
     /// A board that says nothing yet. What the core should know goes to `heard`.
-    pub(crate) fn new(heard: SyncSender<Heard>) -> Self {
+    pub(crate) fn new(heard: SyncSender<Heard>, cluster: Cluster) -> Self {
         Self {
-            public: ArcSwap::from_pointee(Public::of(Book::default(), Shelf::default())),
+            public: ArcSwap::from_pointee(Public::of(Book::default(), Shelf::default(), &cluster)),
+            cluster,
             table: ArcSwapOption::empty(),
             hosts: ArcSwap::default(),
             confirmed: AtomicI64::new(i64::MIN),
@@ -142,7 +153,7 @@ impl Board {
         });
         let is_stale = !self.is_good(now);
         let told = Told { table, index, is_stale };
-        let is_update = !is_stale && told.answer().is_some_and(|answer| answer.update);
+        let is_update = !is_stale && told.decided().is_some_and(|answer| answer.update);
         self.tell(known, question, is_update, now);
         Some(told)
     }
@@ -173,8 +184,8 @@ impl Board {
     }
 
     /// Other resources, or another rollout, are answered from from now on.
-    pub(crate) fn set_public(&self, public: Public) {
-        self.public.store(Arc::new(public));
+    pub(crate) fn set_public(&self, book: Book, shelf: Shelf) {
+        self.public.store(Arc::new(Public::of(book, shelf, &self.cluster)));
     }
 
     /// When the store last confirmed what is answered.

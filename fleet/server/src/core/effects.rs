@@ -1,18 +1,17 @@
 //! What a change does to the fleet: asked before it is made, and told with it.
 
 use fleet_api::Effects;
-use fleet_engine::answer::{Answer, Question};
 use fleet_engine::book::Book;
 use fleet_engine::fleet::Fleet;
-use fleet_engine::host::Host;
 use jiff::Timestamp;
 use protocol::Version;
 
 /// What every host is told by a book: the version, where it is told to update.
 pub(super) fn told(book: &Book, fleet: &Fleet, now: Timestamp) -> Vec<Option<Version>> {
-    let question = |host: &Host| Question { host: Some(host.id), ..Question::default() };
-    let update = |answer: Answer| answer.update.then_some(answer.version);
-    fleet.hosts().iter().map(|host| book.answer(fleet, &question(host), now).and_then(update)).collect()
+    let mut told = Vec::with_capacity(fleet.hosts().len());
+    book.verdicts(fleet, now, |_, answer| told.push(answer.update.then(|| answer.version.clone())));
+    told.resize(fleet.hosts().len(), None);
+    told
 }
 
 /// The difference between what hosts were told and what they are told by `book`.

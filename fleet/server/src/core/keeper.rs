@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use fleet_api::{Code, Entry, Wrong};
 use fleet_engine::book::Book;
 use fleet_engine::fleet::Fleet;
-use fleet_engine::resource::{self, Kind};
+use fleet_engine::resource;
 use fleet_engine::shelf::Shelf;
-use fleet_store::{Change, Record, State, Store, StoredToken};
+use fleet_store::{Change, Record, ResourceChange, State, Store, StoredToken};
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
-use super::board::{Board, Heard, Public};
+use super::board::{Board, Heard};
 use super::{changes, publish};
 use crate::tokens::Tokens;
 
@@ -72,7 +72,7 @@ struct Times {
 pub(super) struct Draft {
     pub(super) book: Book,
     pub(super) shelf: Option<Shelf>,
-    pub(super) resources: Vec<(Kind, String, Option<(String, String)>)>,
+    pub(super) resources: Vec<ResourceChange>,
     pub(super) tokens: Vec<(String, Option<StoredToken>)>,
     pub(super) records: Vec<Record>,
     pub(super) request: Option<(String, String)>,
@@ -208,7 +208,7 @@ impl Keeper {
     }
 
     fn publish(&mut self, now: Timestamp) {
-        self.board.set_public(Public::of(self.book.clone(), self.shelf.clone()));
+        self.board.set_public(self.book.clone(), self.shelf.clone());
         self.generation = self.generation.wrapping_add(1);
         publish::all(&self.board, &self.book, &self.fleet, self.generation, now);
         self.board.confirm(now);

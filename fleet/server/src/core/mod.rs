@@ -17,6 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use fleet_answers::find::Cluster;
 use fleet_api::{Code, Entry, Role, Wrong};
 use tokio::sync::{broadcast, oneshot};
 
@@ -61,10 +62,10 @@ impl Core {
     ///
     /// # Errors
     /// The data cannot be opened: one line.
-    pub(crate) fn start(dir: &Path, tokens: Tokens) -> Result<(Self, JoinHandle<()>), String> {
+    pub(crate) fn start(dir: &Path, tokens: Tokens, cluster: Cluster) -> Result<(Self, JoinHandle<()>), String> {
         let (heard, questions) = sync_channel(QUESTIONS);
         let (events, _) = broadcast::channel(EVENTS);
-        let board = Arc::new(Board::new(heard));
+        let board = Arc::new(Board::new(heard, cluster));
         let mut keeper = Keeper::open(dir, Arc::clone(&board), tokens, events.clone())?;
         let (jobs, received) = mpsc::channel();
         let run = move || {

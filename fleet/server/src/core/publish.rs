@@ -29,17 +29,16 @@ impl Answers {
         answers
     }
 
-    fn keep(&mut self, mut answer: Answer) -> usize {
-        // A stranger is told the code alone, and hosts' own codes would make a table without an end.
+    fn keep(&mut self, answer: &Answer) -> usize {
+        let known = self.by_group.get(&answer.group).into_iter().flatten();
+        let found = known.copied().find(|index| self.list.get(*index).is_some_and(|known| is_same(known, answer)));
+        found.unwrap_or_else(|| self.add(answer.clone()))
+    }
+
+    fn add(&mut self, mut answer: Answer) -> usize {
         if let Why::FailedHere { error } = &mut answer.reason.why {
             *error = None;
         }
-        let known = self.by_group.get(&answer.group).into_iter().flatten();
-        let found = known.copied().find(|index| self.list.get(*index) == Some(&answer));
-        found.unwrap_or_else(|| self.add(answer))
-    }
-
-    fn add(&mut self, answer: Answer) -> usize {
         let index = self.list.len();
         self.by_group.entry(answer.group.clone()).or_default().push(index);
         self.list.push(answer);
@@ -47,10 +46,21 @@ impl Answers {
     }
 }
 
+/// Whether a stranger is told the same: he is told a code alone, and hosts' own codes of errors would make a table without an end.
+fn is_same(known: &Answer, answer: &Answer) -> bool {
+    match (&known.reason.why, &answer.reason.why) {
+        (Why::FailedHere { .. }, Why::FailedHere { .. }) => {
+            let told = |answer: &Answer| (answer.update, answer.rollout, answer.attempt, answer.reason.until);
+            told(known) == told(answer) && known.version == answer.version
+        }
+        _ => known == answer,
+    }
+}
+
 /// Publishes what `book` decides for every host at `now`, as decision `generation`.
 pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, now: Timestamp) {
     let mut answers = Answers::default();
-    let mut answer = |question: &Question| book.answer(fleet, question, now).map(|answer| answers.keep(answer));
+    let mut answer = |question: &Question| book.answer(fleet, question, now).map(|answer| answers.keep(&answer));
     let Some(elsewhere) = answer(&Question::default()) else {
         board.publish(None);
         return;
@@ -59,8 +69,8 @@ pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, no
     let unknown = groups
         .filter_map(|name| Some((name.clone(), answer(&Question { group: name.clone(), ..Question::default() })?)))
         .collect();
-    let words: Vec<(HostId, usize)> =
-        fleet.hosts().iter().filter_map(|host| Some((host.id, answer(&of(host))?))).collect();
+    let mut words: Vec<(HostId, usize)> = Vec::with_capacity(fleet.hosts().len());
+    book.verdicts(fleet, now, |host, answer| words.push((host.id, answers.keep(answer))));
     let before = board.table().map(|table| Arc::new(Table { before: None, ..copy(&table) }));
     board.publish(Some(Table { generation, answers: answers.list, unknown, elsewhere, before }));
     meet(board, fleet.hosts().iter());
@@ -78,7 +88,7 @@ pub(super) fn some(board: &Board, book: &Book, fleet: &Fleet, ids: &[HostId], no
     let mut answers = Answers::of(&table.answers);
     let hosts: Vec<&Host> = ids.iter().filter_map(|id| fleet.host(*id)).collect();
     let words: Vec<(HostId, usize)> =
-        hosts.iter().filter_map(|host| Some((host.id, answers.keep(book.answer(fleet, &of(host), now)?)))).collect();
+        hosts.iter().filter_map(|host| Some((host.id, answers.keep(&book.answer(fleet, &of(host), now)?)))).collect();
     if answers.list.len() > table.answers.len() {
         board.publish(Some(Table { answers: answers.list, ..copy(&table) }));
     }

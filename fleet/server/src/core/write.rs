@@ -109,7 +109,7 @@ impl Keeper {
             let revision = metadata.revision.clone().unwrap_or_default();
             draft.resources.push((resource.kind(), metadata.name.clone(), Some((revision, yaml))));
         }
-        shelf.put_all(resources, &mut draft.book).map_err(|refused| wrong(&refused))?;
+        shelf.put_all_for(resources, &mut draft.book, &self.fleet).map_err(|refused| wrong(&refused))?;
         draft.shelf = Some(shelf);
         Ok((draft, changed))
     }

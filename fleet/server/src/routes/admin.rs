@@ -243,7 +243,10 @@ async fn events(_: Viewer, State(app): State<App>, Query(part): Query<Part>) -> 
             let read = past(&app, move |reader| reader.audit(last, limit));
             page = if part.follow { read.await.unwrap_or_default() } else { Vec::new() };
         }
-        while part.follow {
+        if !part.follow {
+            return;
+        }
+        loop {
             let entry = tokio::select! {
                 entry = to_come.recv() => entry,
                 () = lines.closed() => return,

@@ -11,7 +11,6 @@ use axum::http::{Request, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use fleet_answers::Reply;
-use fleet_answers::find::Cluster;
 use fleet_answers::install_script::InstallScript;
 
 use crate::core::Core;
@@ -27,8 +26,6 @@ pub(crate) struct App {
     pub(crate) core: Core,
     /// Where the data is.
     pub(crate) data: std::path::PathBuf,
-    /// What is said of the cluster.
-    pub(crate) cluster: Cluster,
     /// The script for new hosts; `None`: the server's own address is not known.
     pub(crate) install_script: Option<std::sync::Arc<InstallScript>>,
     /// Other servers' channels.

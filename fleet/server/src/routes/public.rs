@@ -6,16 +6,15 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use fleet_answers::channel::{self, Origin, Style, Verb};
-use fleet_answers::find::{self, Cluster, Form};
+use fleet_answers::find::{self, Form};
 use fleet_answers::{Reply, graph, schedule};
 use fleet_engine::answer::{Answer, Question};
 use fleet_engine::names::Names;
 use fleet_engine::reason::Why;
-use fleet_engine::resource::{Channel, Kind, Release, Resource};
+use fleet_engine::resource::{Channel, Kind, Resource};
 
 use super::App;
 use crate::clock;
-use crate::core::Public;
 
 /// Where proxies have their channels.
 const WEBAPI_CHANNELS: &str = "/webapi/automaticupgrades/channel/";
@@ -66,29 +65,13 @@ async fn ping(State(app): State<App>, query: RawQuery) -> Sent {
 
 fn answer(app: &App, form: Form, RawQuery(query): RawQuery) -> Sent {
     let question = find::question(query.as_deref().unwrap_or_default());
-    let Some(answer) = app.ask(&question) else { return Sent(find::no_rollout()) };
-    let public = app.core.board().public();
-    let cluster = Cluster { tools: public.tools.clone(), ..app.cluster.clone() };
-    let release = releases(&public).find(|release| release.version == answer.version);
-    let digests = release.map(|release| release.digests.as_slice()).unwrap_or_default();
-    Sent(find::reply(form, &answer, &cluster, digests))
-}
-
-impl App {
-    /// What a question is answered; nobody is let go by an answer that the store has not confirmed of late.
-    fn ask(&self, question: &Question) -> Option<Answer> {
-        let board = self.core.board();
-        let told = board.ask(question, clock::now())?;
-        let answer = told.answer()?.clone();
-        Some(if told.is_stale { find::stale(answer, board.confirmed()) } else { answer })
-    }
-}
-
-fn releases(public: &Public) -> impl Iterator<Item = &Release> {
-    public.shelf.all().filter_map(|resource| match resource {
-        Resource::Release(object) => Some(&object.model),
-        _ => None,
-    })
+    let board = app.core.board();
+    let told = board.ask(&question, clock::now());
+    let Some(answer) = told.as_ref().and_then(|told| told.answer(board.confirmed())) else {
+        return Sent(find::no_rollout());
+    };
+    let public = board.public();
+    Sent(find::reply(form, &answer, &public.cluster, public.catalogue.digests(&answer.version)))
 }
 
 async fn maintenance_schedule(State(app): State<App>, RawQuery(query): RawQuery) -> Sent {
@@ -144,7 +127,7 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Sent {
             _ => None,
         }
     };
-    let servers = app.cluster.server_version.as_ref();
+    let servers = public.cluster.server_version.as_ref();
     let is_answering = app.core.board().table().is_some();
     let (origin, is_critical) = channel::origin(&name, defined, is_answering);
     Sent(match (origin, verb) {
@@ -156,12 +139,15 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Sent {
         },
         (Origin::Forward(url), Verb::Critical) => channel::critical(is_critical || app.forwards.is_critical(url).await),
         (Origin::Group(group), verb) => {
-            let answer = app.ask(&Question { group: group.to_owned(), ..Question::default() });
+            let question = Question { group: group.to_owned(), ..Question::default() };
+            let told = app.core.board().ask(&question, clock::now());
+            let answer = told.as_ref().and_then(|told| told.answer(app.core.board().confirmed()));
+            let answer = answer.as_deref();
             // These clients update by the version alone, in windows of their own.
-            if verb == Verb::Version && answer.as_ref().is_some_and(is_stopped) {
+            if verb == Verb::Version && answer.is_some_and(is_stopped) {
                 return Sent(channel::version(style, None, servers));
             }
-            channel::group(style, verb, answer.as_ref(), is_critical, servers)
+            channel::group(style, verb, answer, is_critical, servers)
         }
         (Origin::Unknown, _) => channel::unknown(&name),
     })

@@ -101,15 +101,13 @@ fn unassigned_stands_below_agents_here_too() {
 /// Teleport's own resource counts its writings in it.
 #[test]
 fn the_nonce_of_teleport_s_resource_is_taken_and_means_nothing() {
-    let text = "kind: cluster_maintenance_config\nversion: v1\nnonce: 18446744073709551615\nspec: {agent_upgrades: {}}\n";
+    let text =
+        "kind: cluster_maintenance_config\nversion: v1\nnonce: 18446744073709551615\nspec: {agent_upgrades: {}}\n";
     let resource = super::one(text);
     assert!(!resource.to_yaml().contains("nonce"));
     assert_eq!(
         faults("kind: autoupdate_config\nnonce: 1\nspec: {}"),
         "line 2: nonce: is not a known key; known are kind, version, sub_kind, metadata, spec, status"
     );
-    assert_eq!(
-        faults("kind: cluster_maintenance_config\nnonce: [1]\nspec: {}"),
-        "line 2: nonce: a list is not a text"
-    );
+    assert_eq!(faults("kind: cluster_maintenance_config\nnonce: [1]\nspec: {}"), "line 2: nonce: a list is not a text");
 }

@@ -176,12 +176,11 @@ fn a_host_of_no_group_waits_for_nothing_by_the_clock() {
 #[test]
 fn a_list_of_groups_by_label_has_members_by_name_as_well() {
     let mut play = Play::default();
-    let named = json!({ "name": "named", "agents": { "node_labels_expression": "group == \"prod\"" }, "start_hour": 12 });
+    let named =
+        json!({ "name": "named", "agents": { "node_labels_expression": "group == \"prod\"" }, "start_hour": 12 });
     play.groups("Mon 08:00", json!([labelled("staging"), named]));
     play.target("Mon 08:00", "2.0.0");
-    let report = |host: &str, group: &str, env: &str| {
-        json!({ "report": { "host": host, "group": group, "version": "1.0.0", "labels": { "env": env } } })
-    };
+    let report = |host: &str, group: &str, env: &str| json!({ "report": { "host": host, "group": group, "version": "1.0.0", "labels": { "env": env } } });
     play.say("Mon 11:50", report("by-label", "prod", "staging"));
     play.say("Mon 11:50", report("by-name", "prod", "other"));
     play.say("Mon 11:50", report("neither", "dev", "other"));

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    NEW, OLD, Steps, asks, dev_and_prod, halt, host, immediate, is, mark_done, report, rollback, run, start, t, version,
-    version_of,
+    NEW, OLD, Steps, asks, dev_and_prod, halt, host, immediate, is, mark_done, report, rollback, run, start, t,
+    version, version_of,
 };
 use crate::support::{Script, group};
 
@@ -79,7 +79,10 @@ fn only_a_person_or_another_target_goes_on_after_a_block() {
     for lifted in [unblocked(), json!({ "rm": "fleet_release/r" })] {
         let script = stopped().on("Mon 12:30", lifted);
         let status = last(&script, "Mon 14:30", json!({ "status": {} }));
-        assert_eq!((&group(&status, "dev")["state"], &group(&status, "prod")["state"]), (&json!("halted"), &json!("halted")));
+        assert_eq!(
+            (&group(&status, "dev")["state"], &group(&status, "prod")["state"]),
+            (&json!("halted"), &json!("halted"))
+        );
         let goes_on = script.clone().on("Mon 14:31", run(&["dev"]));
         assert_eq!(last(&goes_on, "Mon 14:31", asks(2, "dev"))["find"]["agent_auto_update"], true);
         let other = script.on("Mon 15:00", version_of(OLD, "17.2.2"));
@@ -91,10 +94,7 @@ fn only_a_person_or_another_target_goes_on_after_a_block() {
 /// One stop does not end another.
 #[test]
 fn a_halt_by_hand_outlives_a_block() {
-    let script = dev_and_prod()
-        .on("Mon 12:10", halt(&["dev"]))
-        .on("Mon 12:20", blocked())
-        .on("Mon 12:30", unblocked());
+    let script = dev_and_prod().on("Mon 12:10", halt(&["dev"])).on("Mon 12:20", blocked()).on("Mon 12:30", unblocked());
     assert_eq!(script.because("Mon 12:31", "dev"), ("halted".to_owned(), "manual_halt".to_owned()));
 }
 
@@ -115,9 +115,7 @@ fn a_target_that_hosts_cannot_reach_is_refused_with_the_hosts() {
 
 #[test]
 fn a_script_asks_for_the_graph() {
-    let named = |name: &str, spec: Value| {
-        json!({ "put": { "kind": "fleet_release", "version": "v1", "metadata": { "name": name }, "spec": spec } })
-    };
+    let named = |name: &str, spec: Value| json!({ "put": { "kind": "fleet_release", "version": "v1", "metadata": { "name": name }, "spec": spec } });
     let phased = json!({
         "version": NEW, "channels": ["stable"],
         "rollout": { "start": t("Mon 12:00"), "start_value": 0.0, "duration_minutes": 60 },
@@ -130,7 +128,8 @@ fn a_script_asks_for_the_graph() {
         script.then(when, question)["graph"].clone()
     };
     let before = graph("Mon 11:30", json!("0.5"));
-    let versions: Vec<&str> = before["nodes"].as_array().unwrap().iter().map(|node| node["version"].as_str().unwrap()).collect();
+    let versions: Vec<&str> =
+        before["nodes"].as_array().unwrap().iter().map(|node| node["version"].as_str().unwrap()).collect();
     assert_eq!(versions, [OLD, NEW]);
     assert_eq!(before["edges"], json!([]));
     assert_eq!(graph("Mon 12:29", json!(0.5))["edges"], json!([]));

@@ -479,7 +479,12 @@ fn behind_a_capped_group_there_is_a_time_only_where_its_hosts_may_all_go_at_once
     let script = |pace: Value, hosts: u32| {
         let mut dev = json!({ "name": "dev", "days": ["*"], "start_hour": 12 });
         dev.as_object_mut().unwrap().extend(pace.as_object().unwrap().clone());
-        rollout(&json!([dev, { "name": "prod", "days": ["*"], "start_hour": 14 }])).hosts("Mon 11:58", 1..=hosts, "dev", OLD)
+        rollout(&json!([dev, { "name": "prod", "days": ["*"], "start_hour": 14 }])).hosts(
+            "Mon 11:58",
+            1..=hosts,
+            "dev",
+            OLD,
+        )
     };
     for when in ["Mon 11:59", "Mon 12:10"] {
         assert_eq!(script(json!({}), 10).why(when, "prod").1, Some(t("Mon 14:00")), "{when}");

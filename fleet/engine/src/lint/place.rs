@@ -1,0 +1,68 @@
+//! Where something is written.
+
+use yaml::Node;
+
+use super::Found;
+
+/// Keys of `metadata`, and of the document, that are kept for those who write them and mean nothing here.
+const IGNORED: [&str; 2] = ["nonce", "sub_kind"];
+/// The same within `metadata`.
+const IGNORED_METADATA: [&str; 3] = ["expires", "description", "labels"];
+
+/// A place in a document, written or not.
+#[derive(Debug, Clone)]
+pub(super) struct At<'a> {
+    node: Option<&'a Node>,
+    /// The line of the nearest place above that is written.
+    above: Option<usize>,
+    path: String,
+}
+
+impl<'a> At<'a> {
+    pub(super) fn root(node: &'a Node) -> Self {
+        Self { node: Some(node), above: line_of(node), path: String::new() }
+    }
+
+    /// The place of a key.
+    pub(super) fn key(&self, key: &str) -> Self {
+        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        self.to(self.node.and_then(|node| node.get(key)), path)
+    }
+
+    /// The place of an item.
+    pub(super) fn item(&self, nth: usize) -> Self {
+        let node = self.node.and_then(Node::items).and_then(|items| items.get(nth));
+        self.to(node, format!("{}[{nth}]", self.path))
+    }
+
+    fn to(&self, node: Option<&'a Node>, path: String) -> Self {
+        Self { node, above: node.and_then(line_of).or(self.above), path }
+    }
+
+    /// Something is written there.
+    pub(super) fn is_written(&self) -> bool {
+        self.node.is_some_and(|node| !node.is_null())
+    }
+
+    /// Its line; of something that is not written, that of what it would belong to.
+    pub(super) fn line(&self) -> Option<usize> {
+        self.above
+    }
+
+    pub(super) fn path(&self) -> String {
+        self.path.clone()
+    }
+
+    /// What is written and means nothing.
+    pub(super) fn ignored(&self, found: &mut Found) {
+        let metadata = self.key("metadata");
+        let ignored = IGNORED.map(|key| self.key(key));
+        for at in ignored.into_iter().chain(IGNORED_METADATA.map(|key| metadata.key(key))).filter(Self::is_written) {
+            found.add(&at, "ignored_field", "is kept, and means nothing to this server", "leave it out");
+        }
+    }
+}
+
+fn line_of(node: &Node) -> Option<usize> {
+    (node.line > 0).then_some(node.line)
+}

@@ -1,0 +1,60 @@
+//! Versions, releases and modes.
+
+use super::Found;
+use super::place::At;
+use crate::policy::{Mode, Schedule};
+use crate::resource::{Release, Wanted};
+
+/// A mode that lets nobody go.
+pub(super) fn mode(at: &At<'_>, mode: Mode, found: &mut Found) {
+    match mode {
+        Mode::Enabled => {}
+        Mode::Suspended => {
+            let what = "is suspended: no group starts, nobody is told to update, until somebody remembers";
+            found.add(at, "mode_suspended", what, "write enabled, or halt single groups instead");
+        }
+        Mode::Disabled if at.is_written() => {
+            let what = "is disabled: hosts are told the target and not to update";
+            found.add(at, "mode_disabled", what, "write enabled when hosts shall update");
+        }
+        Mode::Disabled => {
+            let what = "is not written, which means disabled: hosts are told the target and not to update";
+            found.add(at, "mode_disabled", what, "write mode: enabled");
+        }
+    }
+}
+
+/// The version that hosts shall run.
+pub(super) fn version(spec: &At<'_>, wanted: &Wanted, found: &mut Found) {
+    let agents = spec.key("agents");
+    let is_nested = agents.is_written();
+    let key = |nested: &str, flat: &str| if is_nested { agents.key(nested) } else { spec.key(flat) };
+    if is_nested {
+        mode(&agents.key("mode"), wanted.mode, found);
+    }
+    if wanted.schedule == Schedule::Immediate {
+        let what = "is immediate: every host goes at once, without groups, windows and canaries";
+        let at = key("schedule", "agent_version_schedule");
+        found.add(&at, "immediate_schedule", what, "write regular, unless the fleet is in danger as it is");
+    }
+    let target = key("target_version", "agent_version");
+    match &wanted.start {
+        Some(start) if *start == wanted.target => {
+            let what = format!("is {start} as the start version is: there is nothing to roll out");
+            found.add(&target, "same_version", what, "write the version that hosts shall run");
+        }
+        Some(start) if wanted.target.precedes(start) => {
+            let what = format!("{} is below the start version {start}: hosts go down", wanted.target);
+            found.add(&target, "downgrade", what, "roll back with `autoupdate agents rollback`, which names what it does");
+        }
+        _ => {}
+    }
+}
+
+/// A release of the graph.
+pub(super) fn release(spec: &At<'_>, release: &Release, found: &mut Found) {
+    if release.blocked.as_ref().is_some_and(|reason| reason.trim().is_empty()) {
+        let what = "has no reason: whoever is refused learns nothing";
+        found.add(&spec.key("blocked").key("reason"), "no_reason", what, "say why, in a line");
+    }
+}

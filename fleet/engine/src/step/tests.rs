@@ -1,0 +1,195 @@
+//! What was made quick gives what the plain way gives.
+
+use jiff::SignedDuration;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::json;
+
+use super::*;
+use crate::answer::Question;
+use crate::command::Command;
+use crate::fleet::{Change, Report};
+use crate::host::{Host, HostId, Outcome};
+use crate::percent::Percent;
+use crate::rollout::Cursor;
+use crate::shelf::Shelf;
+use crate::tally::HostState;
+
+const HOSTS: u128 = 14;
+const GROUPS: [&str; 3] = ["a", "b", "c"];
+
+#[derive(Debug, Clone)]
+enum Op {
+    Report { host: HostId, group: usize, version: &'static str, outcome: Option<Outcome> },
+    Ask { host: HostId },
+    Exclude { host: HostId, is_out: bool },
+    Command(Command),
+    Cap { group: usize, percent: u8 },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let host = 1..=HOSTS;
+    let names = || prop::collection::vec(select(GROUPS.to_vec()).prop_map(str::to_owned), 1..3);
+    let outcomes = vec![
+        None,
+        None,
+        Some(Outcome::Started),
+        Some(Outcome::Switched),
+        Some(Outcome::Updated),
+        Some(Outcome::Failed),
+    ];
+    prop_oneof![
+        6 => (host.clone(), 0..3_usize, select(vec!["1.0.0", "2.0.0", "0.9.0"]), select(outcomes))
+            .prop_map(|(host, group, version, outcome)| Op::Report { host, group, version, outcome }),
+        6 => host.clone().prop_map(|host| Op::Ask { host }),
+        1 => (host, any::<bool>()).prop_map(|(host, is_out)| Op::Exclude { host, is_out }),
+        1 => (names(), any::<bool>()).prop_map(|(groups, force)| Op::Command(Command::Start { groups, force })),
+        1 => names().prop_map(|groups| Op::Command(Command::Run { groups, all: false })),
+        1 => names().prop_map(|groups| Op::Command(Command::Halt { groups, all: false })),
+        1 => names().prop_map(|groups| Op::Command(Command::MarkDone { groups })),
+        1 => names().prop_map(|groups| Op::Command(Command::Rollback { groups, all_started: false, at_once: false })),
+        2 => (0..3_usize, 0_u8..100).prop_map(|(group, percent)| Op::Cap { group, percent }),
+    ]
+}
+
+fn book(rate: Option<u32>, canaries: u32) -> Book {
+    let group = |name: &str| {
+        let mut group = json!({ "name": name, "max_in_flight": "20%", "start_hour": 12, "canary_count": canaries,
+            "max_failed_before_halt": "60%", "failure_seconds": 300,
+            "agents": { "node_labels_expression": format!("group == \"{name}\"") } });
+        if let Some(rate) = rate {
+            group["rate"] = json!({ "base": rate });
+        }
+        group
+    };
+    let (mut shelf, mut book) = (Shelf::default(), Book::default());
+    let groups = json!({ "agent_auto_update_groups": { "regular": GROUPS.map(group) } });
+    let version = json!({ "agent_version": "2.0.0", "agent_start_version": "1.0.0" });
+    for (kind, spec) in [("cluster_maintenance_config", groups), ("autoupdate_version", version)] {
+        shelf.put_json(&json!({ "kind": kind, "version": "v1", "spec": spec }), 1, &mut book).unwrap();
+    }
+    book
+}
+
+fn act(op: &Op, book: &mut Book, fleet: &mut Fleet, now: Timestamp) {
+    match op {
+        Op::Report { host, group, version, outcome } => {
+            let last = outcome.map(|outcome| Change { outcome, to: "2.0.0".to_owned(), code: "broken".to_owned() });
+            let report = Report {
+                host: *host,
+                update_id: host + 100,
+                group: Some(GROUPS[*group].to_owned()),
+                version: Some((*version).to_owned()),
+                last,
+                ..Report::default()
+            };
+            fleet.report(&report, book.rollout.as_ref(), now);
+        }
+        Op::Ask { host } => drop(book.ask(fleet, &Question { host: Some(*host), ..Question::default() }, now)),
+        Op::Exclude { host, is_out } => {
+            fleet.decide(*host, book.rollout.as_ref(), now, |flags| flags.held = *is_out);
+        }
+        Op::Command(command) => drop(book.command(command, fleet, now)),
+        Op::Cap { group, percent } => {
+            book.policy.as_mut().unwrap().regular[*group].pace.max_in_flight = Percent::new(*percent).unwrap();
+        }
+    }
+}
+
+/// Every host that waits in a group, in order, the plain way.
+fn plain_cursors(rollout: &mut Rollout, index: usize, free: usize, fleet: &Fleet, now: Timestamp) {
+    let group = &rollout.groups[index];
+    let look = Look::new(rollout, group, fleet, now);
+    let place = Place::Group(u16::try_from(index).unwrap());
+    let waits = |host: &&Host| {
+        let goes = group.state != State::RolledBack || look.goes_back(host);
+        let is_over = matches!(look.state(host), HostState::Failed | HostState::TimedOut);
+        let is_waiting = look.state(host) == HostState::Pending || is_over && look.is_retried(host);
+        host.place == place && !look.has_departed(host) && is_waiting && goes
+    };
+    let mut hosts: Vec<&Host> = fleet.hosts().iter().filter(waits).collect();
+    hosts.sort_by_key(|host| Cursor::of(host));
+    let (again, first): (Vec<&Host>, Vec<&Host>) = hosts.into_iter().partition(|host| look.is_retried(host));
+    let mut free = free;
+    let group = &mut rollout.groups[index];
+    for host in again.iter().take(free) {
+        group.retry = Some(Cursor::of(host));
+        free -= 1;
+    }
+    loop {
+        let is_member = |host: &&&Host| {
+            let arrival = host.arrival.get();
+            arrival > group.complete_to
+                && arrival <= group.pass_to
+                && group.cursor.is_none_or(|passed| Cursor::of(host) > passed)
+        };
+        let members: Vec<&&Host> = first.iter().filter(is_member).collect();
+        let taken = members.len().min(free);
+        free -= taken;
+        if taken > 0 {
+            group.cursor = Some(Cursor::of(members[taken - 1]));
+        }
+        if taken < members.len() || group.pass_to >= fleet.arrivals() {
+            return;
+        }
+        (group.complete_to, group.pass_to, group.cursor) = (group.pass_to, fleet.arrivals(), None);
+    }
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn counts_cursors_and_verdicts_are_those_of_the_plain_way(
+        rate in select(vec![None, None, Some(2), Some(50)]),
+        canaries in select(vec![0, 0, 2]),
+        ops in prop::collection::vec((select(vec![0_i64, 5, 60, 400, 4000, 90_000]), op()), 1..60),
+        caps in prop::collection::vec(1_u8..100, 3),
+    ) {
+        let (mut book, mut fleet) = (book(rate, canaries), Fleet::default());
+        let mut now: Timestamp = "2026-01-05T11:58:00Z".parse().unwrap();
+        for (later, op) in &ops {
+            now += SignedDuration::from_secs(*later);
+            act(op, &mut book, &mut fleet, now);
+            book.step(&mut fleet, now);
+            let rollout = book.rollout.clone().unwrap();
+            // What was not counted again was what it is.
+            let mut counted = rollout.clone();
+            counted.count(&fleet, now);
+            prop_assert_eq!(&counted.groups, &rollout.groups);
+            // Other caps let the same hosts go.
+            let (mut quick, mut plain) = (rollout.clone(), rollout);
+            for (group, cap) in quick.groups.iter_mut().zip(&caps) {
+                group.policy.pace.max_in_flight = Percent::new(*cap).unwrap();
+            }
+            plain.groups.clone_from(&quick.groups);
+            pace::let_go(&mut quick, &fleet, now);
+            for index in 0..GROUPS.len() {
+                let is_capped = plain.groups[index].state != State::Canary && plain.groups[index].is_capped();
+                if pace::is_moving(&plain, index, now) && is_capped {
+                    let free = usize::try_from(pace::free_slots(&plain.groups[index])).unwrap();
+                    if free > 0 {
+                        plain_cursors(&mut plain, index, free, &fleet, now);
+                    }
+                    let cursors = |rollout: &Rollout| {
+                        let group = &rollout.groups[index];
+                        (group.cursor, group.retry, group.complete_to, group.pass_to)
+                    };
+                    prop_assert_eq!(cursors(&quick), cursors(&plain));
+                }
+            }
+            // The verdict on each host is what it would be answered.
+            let mut hosts = fleet.hosts().iter();
+            book.verdicts(&fleet, now, |host, answer| {
+                let question = Question { host: Some(host.id), ..Question::default() };
+                assert_eq!(hosts.next().map(|host| host.id), Some(host.id));
+                assert_eq!(book.answer(&fleet, &question, now).as_ref(), Some(answer));
+            });
+            prop_assert!(hosts.next().is_none());
+        }
+    }
+}
