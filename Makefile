@@ -34,9 +34,9 @@ static: setup-build $(ZIG)/ready ## Release binaries for x86_64 and aarch64: sta
 	@tests/static.sh $(STATIC)
 
 # On the debug binaries: static as well, for the same target, and what `make test` runs; no second build with LTO to wait for.
-demo: setup-beds build ## A host's life in a minute: install, update, a broken release, downgrade (bed, else sandbox)
+demo: setup-beds build ## A host's life, then a fleet's rollout, in a minute and a half (bed, else sandbox)
 	@if tests/beds/bed.sh can >/dev/null; then tests/beds/root.sh >/dev/null; fi
-	@tests/demo.sh $(addprefix $(DEBUG)/,teleport-update toy-agent test-cluster)
+	@tests/demo.sh $(addprefix $(DEBUG)/,teleport-update toy-agent test-cluster teleport-fleet)
 
 # Roots of beds before the tests, whose deadlines are for tests: systemd 229, 237, 247, 252, 257; rpm and dnf; cloud-init.
 ROOTS := bookworm bookworm-rpm bookworm-cloud bookworm-needrestart bullseye trixie bionic xenial

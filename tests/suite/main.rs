@@ -10,6 +10,7 @@ mod command;
 mod crash;
 mod docs;
 mod download;
+mod fleet;
 mod images;
 mod packaging;
 mod rooms;

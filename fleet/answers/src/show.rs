@@ -12,9 +12,12 @@ use crate::ids;
 pub fn rollout(rollout: &Rollout) -> Value {
     let groups: Vec<Value> = match rollout.schedule {
         Schedule::Immediate => Vec::new(),
-        Schedule::Regular | Schedule::Critical => {
-            rollout.groups.iter().enumerate().map(|(index, status)| group(status, is_catch_all(rollout, index))).collect()
-        }
+        Schedule::Regular | Schedule::Critical => rollout
+            .groups
+            .iter()
+            .enumerate()
+            .map(|(index, status)| group(status, is_catch_all(rollout, index)))
+            .collect(),
     };
     let mut spec = json!({
         "start_version": rollout.start,

@@ -81,6 +81,8 @@ pub enum Takes {
     NextRollout,
     /// By a new rollout, from its first group.
     NewRollout,
+    /// By the end of the rollout.
+    NoRollout,
 }
 
 /// What a change does to the fleet.

@@ -63,8 +63,9 @@ impl Book {
             });
         };
         let known = question.host.and_then(|id| fleet.host(id));
-        let known =
-            known.or_else(|| (question.update_id != 0).then(|| fleet.by_update_id(question.update_id)).flatten());
+        // Who names its host is that host, whatever update id another one has as well.
+        let is_by_update_id = question.host.is_none() && question.update_id != 0;
+        let known = known.or_else(|| is_by_update_id.then(|| fleet.by_update_id(question.update_id)).flatten());
         // Whoever asks is heard of.
         let heard = known.map(|host| fleet.as_if_heard(host, rollout, now));
         let known = heard.as_deref();
@@ -73,6 +74,10 @@ impl Book {
             None => rollout.place_of_name(&question.group, &fleet.names),
         };
         let is_held = self.holds.all || self.blocked.is_some();
+        let declared = known.map_or(question.group.as_str(), |host| group_of(host, fleet));
+        if self.holds.groups.contains(declared) && rollout.find(declared).is_none() {
+            return Some(rollout.answer_held(fleet, known, place, now));
+        }
         Some(rollout.answer(fleet, known, place, is_held, now))
     }
 
@@ -112,7 +117,14 @@ impl Book {
         let mut views: Vec<View<'_>> =
             rollout.groups.iter().map(|group| View::new(rollout, group, fleet, now)).collect();
         let mut elsewhere: HashMap<(Place, bool), Answer> = HashMap::new();
+        // Held groups that the rollout does not have: whoever belongs to them is looked at by name.
+        let held: Vec<&str> =
+            self.holds.groups.iter().map(String::as_str).filter(|name| rollout.find(name).is_none()).collect();
         for host in fleet.hosts() {
+            if !held.is_empty() && held.contains(&group_of(host, fleet)) {
+                each(host, &rollout.answer_held(fleet, Some(&*fleet.as_if_heard(host, rollout, now)), host.place, now));
+                continue;
+            }
             let view = match host.place {
                 Place::Group(index) => views.get_mut(usize::from(index)),
                 Place::Ungrouped | Place::Nowhere => None,
@@ -156,7 +168,28 @@ impl<'a> View<'a> {
     }
 }
 
+/// The group that a host belongs to by name: an operator's word, else its own.
+fn group_of<'a>(host: &Host, fleet: &'a Fleet) -> &'a str {
+    let name = if host.assigned.is_none() { host.declared } else { host.assigned };
+    fleet.names.text(name)
+}
+
 impl Rollout {
+    /// What a host is answered whose group is held, and is none of this rollout: as one that an operator holds.
+    fn answer_held(&self, fleet: &Fleet, host: Option<&Host>, place: Place, now: Timestamp) -> Answer {
+        let held = host.map(|host| {
+            let mut held = host.clone();
+            held.flags.held = true;
+            held
+        });
+        let answer = self.answer(fleet, held.as_ref(), place, true, now);
+        if !answer.update {
+            return answer;
+        }
+        let reason = Reason { why: Why::Held, ..answer.reason };
+        Answer { version: self.start.clone(), update: false, reason, ..answer }
+    }
+
     fn answer(&self, fleet: &Fleet, host: Option<&Host>, place: Place, is_held: bool, now: Timestamp) -> Answer {
         let Some(group) = self.group(place) else {
             return self.answer_without_group(host, place, is_held, now);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::book::Book;
 use crate::fleet::Fleet;
-use crate::policy::{Schedule, Strategy};
+use crate::policy::{Mode, Schedule, Strategy};
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
 
 /// A command.
@@ -129,6 +129,7 @@ impl Book {
     fn act(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
         match command {
             Command::Start { groups, force } => {
+                self.may_start()?;
                 self.not_blocked()?;
                 let held: Vec<String> = groups.iter().filter(|name| self.holds.has(name)).cloned().collect();
                 self.each(groups, |group, name, strategy| {
@@ -145,6 +146,20 @@ impl Book {
                 let answer = *answer;
                 self.each(std::slice::from_ref(group), |group, _, _| group.take_answer(answer))
             }
+        }
+    }
+
+    /// Suspended or disabled, nothing starts (FLEET.md §3).
+    fn may_start(&self) -> Result<(), Refusal> {
+        match self.rollout.as_ref().map(|rollout| rollout.mode) {
+            Some(mode @ (Mode::Suspended | Mode::Disabled)) => {
+                let word = if mode == Mode::Suspended { "suspended" } else { "disabled" };
+                let message = format!(
+                    "the mode is {word}, nothing starts: set `mode: enabled` in autoupdate_config and autoupdate_version first"
+                );
+                refuse(RefusalCode::Conflict, message)
+            }
+            Some(Mode::Enabled) | None => Ok(()),
         }
     }
 
@@ -249,7 +264,13 @@ impl Book {
             return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
         }
         if !all {
-            self.each(groups, |group, name, strategy| group.run(name, strategy, fleet, now))?;
+            // A held group that the rollout does not have: only its hold ends.
+            let is_here = |name: &&String| self.rollout.as_ref().is_none_or(|rollout| rollout.find(name).is_some());
+            let is_orphan = |name: &&String| self.holds.groups.contains(*name) && !is_here(name);
+            let here: Vec<String> = groups.iter().filter(|name| !is_orphan(name)).cloned().collect();
+            if !here.is_empty() {
+                self.each(&here, |group, name, strategy| group.run(name, strategy, fleet, now))?;
+            }
             for name in groups {
                 self.holds.release(name);
             }

@@ -18,6 +18,9 @@ use crate::tally::{HostState, Look, REPORT_INTERVAL};
 /// Another server's counts are good so long, seconds (Managed Updates v2: a minute).
 const COUNTS_VALID: u32 = 60;
 
+/// Most update ids that are remembered though their hosts have others now.
+const MOST_FORMER: usize = 100_000;
+
 /// All hosts that are known.
 #[derive(Debug, Clone)]
 pub struct Fleet {
@@ -30,6 +33,8 @@ pub struct Fleet {
     by_update_id: Index,
     /// Update ids that hosts had before the one that they have.
     former: HashMap<u128, u32>,
+    /// Groups that hosts stay in though they declare others: the number of the rollout, and the group.
+    stays: HashMap<HostId, (u64, Name)>,
     labels: LabelSets,
     /// Counts arrivals.
     arrivals: u64,
@@ -57,6 +62,7 @@ impl Default for Fleet {
             by_id: Index::default(),
             by_update_id: Index::default(),
             former: HashMap::new(),
+            stays: HashMap::new(),
             labels: LabelSets::default(),
             arrivals: 0,
             changed: Vec::new(),
@@ -248,6 +254,40 @@ impl Fleet {
         (0..self.hosts.len()).filter(is_set).filter_map(|at| self.hosts.get(at)).map(|host| host.id).collect()
     }
 
+    /// Forgets the hosts for which `goes` is true, and gives their ids. The others stay in their order.
+    pub fn forget(&mut self, goes: impl Fn(&Host) -> bool) -> Vec<HostId> {
+        let changed = self.take_changed();
+        let mut gone = Vec::new();
+        let kept = std::mem::take(&mut self.hosts).into_iter().filter(|host| {
+            let stays = !goes(host);
+            if !stays {
+                gone.push(host.id);
+            }
+            stays
+        });
+        let kept: Vec<Host> = kept.collect();
+        (self.by_id, self.by_update_id) = (Index::default(), Index::default());
+        self.former.clear();
+        self.stays.retain(|id, _| !gone.contains(id));
+        let arrivals = self.arrivals;
+        kept.into_iter().for_each(|host| self.put_back(host, arrivals));
+        for at in changed.into_iter().filter_map(|id| self.at(id)).collect::<Vec<_>>() {
+            self.note_change(at);
+        }
+        gone
+    }
+
+    /// The group that a host stays in for a rollout, though it declares another.
+    pub(crate) fn stays(&self, id: HostId) -> Option<(u64, &str)> {
+        self.stays.get(&id).map(|(number, group)| (*number, self.names.text(*group)))
+    }
+
+    /// Notes in which group a host stays, as a store kept it.
+    pub(crate) fn set_stays(&mut self, id: HostId, number: u64, group: &str) {
+        let group = self.names.keep(group);
+        self.stays.insert(id, (number, group));
+    }
+
     /// Puts back a host that a store kept.
     pub(crate) fn put_back(&mut self, host: Host, arrivals: u64) {
         self.arrivals = self.arrivals.max(arrivals).max(host.arrival.get());
@@ -327,7 +367,11 @@ impl Fleet {
         for host in &mut self.hosts {
             host.key = order::key(host.id, rollout.id);
             let case = (host.assigned, host.declared, host.labels.address());
-            host.place = *places.entry(case).or_insert_with(|| rollout.place_of(host, names));
+            let stays = self.stays.get(&host.id).filter(|(number, _)| *number == rollout.number);
+            host.place = match stays.and_then(|(_, group)| rollout.place_named(names.text(*group))) {
+                Some(place) => place,
+                None => *places.entry(case).or_insert_with(|| rollout.place_of(host, names)),
+            };
             let version = host.version;
             host.is_below_start = *below.entry(version).or_insert_with(|| is_below(Some(names.text(version)), rollout));
         }
@@ -399,6 +443,10 @@ impl Fleet {
         let Some(host) = self.hosts.get_mut(at) else { return };
         let before = std::mem::replace(&mut host.update_id, update_id);
         if before != 0 {
+            // A host that changes its id with each question must not fill the memory.
+            if self.former.len() >= MOST_FORMER {
+                self.former.clear();
+            }
             self.former.insert(before, u32::try_from(at).unwrap_or(u32::MAX));
         }
         self.index_update_id(update_id, at);
@@ -411,11 +459,16 @@ impl Fleet {
         let is_marked = host.mark.is_some_and(|mark| u64::from(mark.rollout) == rollout.number);
         let is_let_go =
             before == Some(HostState::LetGo) && rollout.group(host.place).is_some_and(GroupStatus::is_capped);
-        if is_marked || is_let_go {
-            return;
-        }
         let place = rollout.place_of(host, &self.names);
         if place == host.place {
+            return;
+        }
+        if is_marked || is_let_go {
+            if let Some(group) = rollout.group(host.place) {
+                let (id, name) = (host.id, self.names.keep(&group.policy.name));
+                self.stays.insert(id, (rollout.number, name));
+                self.note_change(at);
+            }
             return;
         }
         self.arrivals += 1;

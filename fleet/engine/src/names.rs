@@ -44,6 +44,16 @@ impl Names {
         name
     }
 
+    /// How many texts are kept.
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether there is none but the empty one.
+    pub fn is_empty(&self) -> bool {
+        self.texts.len() <= 1
+    }
+
     /// The name of `text` if it is kept.
     pub fn find(&self, text: &str) -> Option<Name> {
         self.by_text.get(text).copied()

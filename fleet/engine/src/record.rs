@@ -53,6 +53,9 @@ pub struct HostRecord {
     /// What a rollout did to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
+    /// The number of a rollout, and the group that it stays in for that, though it declares another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stays: Option<(u64, String)>,
 }
 
 /// [`Last`] with texts.
@@ -115,6 +118,7 @@ impl Fleet {
                 at: failure.at,
             }),
             mark: host.mark,
+            stays: self.stays(id).map(|(number, group)| (number, group.to_owned())),
         })
     }
 
@@ -123,6 +127,9 @@ impl Fleet {
     pub fn restore(records: impl IntoIterator<Item = HostRecord>, arrivals: u64) -> Self {
         let mut fleet = Self::default();
         for record in records {
+            if let Some((number, group)) = &record.stays {
+                fleet.set_stays(record.id, *number, group);
+            }
             let host = fleet.host_of(record);
             fleet.put_back(host, arrivals);
         }
@@ -201,6 +208,27 @@ mod tests {
         assert_eq!(back.arrivals(), fleet.arrivals());
         assert_eq!(back.by_update_id(9).map(|host| host.id), Some(7));
         assert!(back.host(7).unwrap().failure.is_some());
+    }
+
+    #[test]
+    fn who_is_forgotten_is_gone_and_the_others_are_found_as_before() {
+        let mut fleet = full();
+        let now = Timestamp::from_second(2_000_000).unwrap();
+        for id in 8..20 {
+            fleet.question(id, Some("a"), id + 100, None, now);
+        }
+        let before: Vec<_> = fleet.hosts().iter().filter(|host| host.id % 3 != 0).cloned().collect();
+        let (arrivals, _) = (fleet.arrivals(), fleet.take_changed());
+        fleet.enrol(8);
+        let gone = fleet.forget(|host| host.id % 3 == 0);
+        assert_eq!(gone, [9, 12, 15, 18]);
+        assert_eq!(fleet.hosts().len(), before.len());
+        for host in &before {
+            assert_eq!(fleet.host(host.id).map(|found| found.id), Some(host.id));
+            assert_eq!(fleet.by_update_id(host.update_id).map(|found| found.id), Some(host.id));
+        }
+        assert!(fleet.host(9).is_none() && fleet.by_update_id(109).is_none());
+        assert_eq!((fleet.arrivals(), fleet.take_changed()), (arrivals, vec![8]));
     }
 
     #[test]

@@ -289,6 +289,11 @@ impl Rollout {
         }
     }
 
+    /// The place of the group called `name`.
+    pub(crate) fn place_named(&self, name: &str) -> Option<Place> {
+        self.named(name)
+    }
+
     fn named(&self, name: &str) -> Option<Place> {
         self.find(name).map(index)
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fleet_answers::channel::{Forward, read_critical, read_version};
 use protocol::Version;
+use tokio::sync::watch;
 
 use crate::clock;
 use crate::outbound::Outbound;
@@ -20,7 +21,7 @@ pub(crate) struct Forwards {
     critical: Known<bool>,
 }
 
-type Known<T> = Arc<Mutex<HashMap<String, Forward<T>>>>;
+type Known<T> = Arc<Mutex<HashMap<String, Asked<T>>>>;
 
 impl Forwards {
     pub(crate) fn new(outbound: Outbound) -> Self {
@@ -29,10 +30,11 @@ impl Forwards {
 
     /// The version of the channel at `url`; inside `None`: it says that there is none. Outside: it is not known.
     pub(crate) async fn version(&self, url: &str) -> Option<Option<Version>> {
-        self.of(&self.versions, format!("{url}/version"), |body| {
-            read_version(body)
-                .inspect_err(|error| tracing::warn!(url, error, "a forwarded channel answered nonsense"))
-                .ok()
+        let address = format!("{url}/version");
+        let shown = address.clone();
+        self.of(&self.versions, address, move |body| {
+            let failed = |error: &String| tracing::warn!(url = shown, error, "a forwarded channel answered nonsense");
+            read_version(body).inspect_err(failed).ok()
         })
         .await
     }
@@ -42,19 +44,55 @@ impl Forwards {
         self.of(&self.critical, format!("{url}/critical"), |body| Some(read_critical(body))).await.unwrap_or(false)
     }
 
-    async fn of<T: Clone>(&self, known: &Known<T>, url: String, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
-        if lock(known).entry(url.clone()).or_default().is_due(clock::now()) {
-            lock(known).entry(url.clone()).or_default().ask(clock::now());
-            let body = self.outbound.get(&url, MAX_BODY).await;
-            let body = body.inspect_err(|error| tracing::warn!(url, error, "a forwarded channel cannot be asked")).ok();
-            let value = body.and_then(|body| read(&body));
-            lock(known).entry(url.clone()).or_default().take(value, clock::now());
+    /// The question goes on though whoever asked first has left; the others wait for its answer.
+    async fn of<T: Clone + Send + 'static>(
+        &self,
+        known: &Known<T>,
+        url: String,
+        read: impl Fn(&[u8]) -> Option<T> + Send + 'static,
+    ) -> Option<T> {
+        let asking = {
+            let mut known_now = lock(known);
+            let entry = known_now.entry(url.clone()).or_default();
+            if entry.forward.is_due(clock::now()) {
+                entry.forward.ask(clock::now());
+                let (done, asking) = watch::channel(false);
+                entry.asking = asking;
+                let (outbound, known, url) = (self.outbound.clone(), Arc::clone(known), url.clone());
+                tokio::spawn(async move {
+                    let body = outbound.get(&url, MAX_BODY).await;
+                    let failed = |error: &String| tracing::warn!(url, error, "a forwarded channel cannot be asked");
+                    let value = body.inspect_err(failed).ok().and_then(|body| read(&body));
+                    lock(&known).entry(url).or_default().forward.take(value, clock::now());
+                    // Nobody may be waiting.
+                    let _ = done.send(true);
+                });
+            }
+            entry.asking.clone()
+        };
+        let has_value = lock(known).get(&url)?.forward.at(clock::now()).value().is_some();
+        if !has_value {
+            let mut asking = asking;
+            // An error is the end of the question as well.
+            let _ = asking.wait_for(|is_done| *is_done).await;
         }
         let known = lock(known);
-        known.get(&url)?.at(clock::now()).value().cloned()
+        known.get(&url)?.forward.at(clock::now()).value().cloned()
     }
 }
 
-fn lock<T>(known: &Known<T>) -> std::sync::MutexGuard<'_, HashMap<String, Forward<T>>> {
+/// What is known of an address, and whether it is being asked.
+struct Asked<T> {
+    forward: Forward<T>,
+    asking: watch::Receiver<bool>,
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Self {
+        Self { forward: Forward::default(), asking: watch::channel(true).1 }
+    }
+}
+
+fn lock<T>(known: &Known<T>) -> std::sync::MutexGuard<'_, HashMap<String, Asked<T>>> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }

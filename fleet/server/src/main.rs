@@ -11,6 +11,7 @@ mod outbound;
 mod routes;
 mod serve;
 mod settings;
+mod simulate;
 mod tokens;
 mod users;
 
@@ -28,8 +29,8 @@ fn main() -> ExitCode {
         Verb::Serve(options) => Settings::of(&options, global.admin_socket.as_deref())
             .and_then(|settings| serve::run(&settings))
             .map(|()| ExitCode::SUCCESS),
-        Verb::Simulate(options) => told(offline::simulate(&options)),
-        Verb::Lint(options) => told(offline::lint(&options)),
+        Verb::Simulate(options) => told(simulate::simulate(&options, &global)),
+        Verb::Lint(options) => told(offline::lint(&options, &global)),
         Verb::Restore(options) => offline::restore(&options),
         Verb::Doctor(options) => offline::doctor(&options),
         verb => return fleet_cli::run(&verb, &global),

@@ -1,12 +1,16 @@
-//! What needs no running server: simulations, checks of files, restoring a backup, a look at the data.
+//! What needs no running server: checks of files, restoring a backup, a look at the data.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_cli::args::{Doctor, Lint, Restore, Simulate};
+use fleet_cli::args::{Doctor, Format, Global, Lint, Restore};
+use fleet_engine::lint::{self, Known};
+use fleet_engine::resource;
 use fleet_store::Level;
+use serde_json::json;
+use yaml::Node;
 
 use crate::settings::Settings;
 
@@ -15,36 +19,58 @@ const REFUSED: u8 = 1;
 /// Largest file that is read, bytes: a script with a line for each of 100,000 hosts.
 const MAX_FILE: u64 = 64 << 20;
 
-/// `simulate --script`.
-pub(crate) fn simulate(options: &Simulate) -> io::Result<ExitCode> {
-    let text = read(&options.script)?;
-    let mut out = BufWriter::new(io::stdout().lock());
-    fleet_simulator::run(&text, options.seed, |line| writeln!(out, "{line}"))?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `lint`.
-pub(crate) fn lint(options: &Lint) -> io::Result<ExitCode> {
+/// `lint`: faults on standard error, advice on standard output. Advice is no fault, unless `--strict` makes it one.
+pub(crate) fn lint(options: &Lint, global: &Global) -> io::Result<ExitCode> {
+    let is_text = global.format.unwrap_or_default() == Format::Text;
+    let known = Known { hosts: options.hosts, by_group: None, now: Some(crate::clock::now()) };
     let mut out = io::stdout().lock();
-    let mut is_good = true;
+    let (mut is_good, mut found) = (true, Vec::new());
     for file in &options.files {
         let name = file.display();
-        match fleet_engine::resource::read(&read(file)?) {
-            Ok(resources) => {
-                for resource in resources {
-                    writeln!(out, "{name}: {} {} is legal", resource.kind(), resource.metadata().name)?;
-                }
-            }
+        let resources = match resource::read(&read(file)?) {
+            Ok(resources) => resources,
             Err(faults) => {
                 is_good = false;
-                for fault in faults.to_string().lines() {
+                for fault in faults.list() {
                     eprintln!("{name}: {fault}");
+                    found.push(
+                        json!({ "file": name.to_string(), "fault": fault.what, "key": fault.key, "line": fault.line }),
+                    );
                 }
+                continue;
+            }
+        };
+        for resource in resources {
+            if is_text {
+                writeln!(out, "{name}: {} {} is legal", resource.kind(), resource.metadata().name)?;
+            }
+            for advice in lint::of_resource(&resource, &known) {
+                is_good = is_good && !options.strict;
+                if is_text {
+                    writeln!(out, "{name}: advice: {}", one_line(&advice.to_string()))?;
+                }
+                let mut line = json!(advice);
+                line["file"] = json!(name.to_string());
+                found.push(line);
+            }
+        }
+    }
+    match global.format.unwrap_or_default() {
+        Format::Text => {}
+        Format::Json => writeln!(out, "{:#}", json!(found))?,
+        Format::Yaml => {
+            for one in &found {
+                let node = Node::from_json(one, 1).map_err(|fault| io::Error::other(fault.to_string()))?;
+                write!(out, "---\n{}", node.emit())?;
             }
         }
     }
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}
+
+/// Names of groups come from a file: nothing in them moves a terminal.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// `restore`: the server is stopped. Everything comes up held.
@@ -96,7 +122,7 @@ fn shown(path: &Path) -> std::path::Display<'_> {
 }
 
 /// The text of a file; `-` is standard input.
-fn read(file: &PathBuf) -> io::Result<String> {
+pub(crate) fn read(file: &Path) -> io::Result<String> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {error}", file.display()));
     let mut text = String::new();
     let source: Box<dyn Read> =

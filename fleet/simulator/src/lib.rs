@@ -4,6 +4,7 @@
 //! The engine is the server's own. Nothing here reads a clock or a file: text in, text out.
 
 mod crowd;
+pub mod forecast;
 mod line;
 mod script;
 

@@ -125,7 +125,7 @@ fn put_tokens(transaction: &Transaction<'_>, tokens: &[(String, Option<StoredTok
     Ok(())
 }
 
-fn put_hosts(transaction: &Transaction<'_>, path: &Path, hosts: &[HostRecord]) -> Result<()> {
+pub(crate) fn put_hosts(transaction: &Transaction<'_>, path: &Path, hosts: &[HostRecord]) -> Result<()> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let mut upsert = transaction
         .prepare(

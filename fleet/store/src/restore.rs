@@ -3,15 +3,17 @@
 //! The new database is made whole beside the old one, which is brought into one file and gets a second name; then one rename
 //! puts the new one in its place. Killed at any point, one of the two is there, whole.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use fleet_api::Head;
 use fleet_engine::book::Book;
+use fleet_engine::record::HostRecord;
 use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::json;
 
-use crate::commit::{put_book, signed};
+use crate::commit::{put_book, put_hosts, signed};
 use crate::error::{Error, Result};
 use crate::files::{self, Place, SIDECARS, beside};
 use crate::lock::Lock;
@@ -61,7 +63,7 @@ fn prepare_and_swap(from: &Path, place: &Place, force: bool) -> Result<Restored>
     let (mut new, backup) = read_backup(&unfinished, force).map_err(|error| named(&error, &unfinished, from))?;
     let old = Old::read(place)?;
     if !force {
-        old.refuse_if_newer(backup.as_ref(), place)?;
+        old.refuse_if_newer(backup.as_ref(), last_decision(&new, &unfinished)?, place)?;
     }
     let now = Timestamp::now();
     let revision = hold(&mut new, &unfinished, backup.clone(), &old, &describe(from, now, force))?;
@@ -139,6 +141,13 @@ enum Old {
         number: u64,
         revision: u64,
         head: Head,
+        /// The newest record of a decision that a person made.
+        decided: u64,
+        /// Groups that are held.
+        holds: BTreeSet<String>,
+        /// Hosts that are held.
+        held: Vec<HostRecord>,
+        arrivals: u64,
     },
 }
 
@@ -155,9 +164,12 @@ impl Old {
             connection::settle(&old, &path)?;
             schema::refuse_newer(&old, &path)?;
             schema::migrate(&mut old, &path)?;
-            let (state, ()) = load::load(&old, &path, |_, _| ())?;
+            let of = |hosts: &mut dyn Iterator<Item = HostRecord>, _| hosts.filter(|host| host.flags.held).collect();
+            let (state, held): (_, Vec<HostRecord>) = load::load(&old, &path, of)?;
             let head = audit::head(&old, &path)?;
-            Ok(Self::Whole { number: state.book.map_or(0, |book| book.number), revision: state.revision, head })
+            let decided = last_decision(&old, &path)?;
+            let (number, holds) = state.book.map_or_else(Default::default, |book| (book.number, book.holds.groups));
+            Ok(Self::Whole { number, revision: state.revision, head, decided, holds, held, arrivals: state.arrivals })
         };
         match read() {
             // Somebody has it open, or the disk fails: that may pass.
@@ -167,7 +179,7 @@ impl Old {
         }
     }
 
-    fn refuse_if_newer(&self, backup: Option<&Book>, place: &Place) -> Result<()> {
+    fn refuse_if_newer(&self, backup: Option<&Book>, decided: u64, place: &Place) -> Result<()> {
         let shown = place.database();
         let shown = shown.display();
         let number = backup.map_or(0, |book| book.number);
@@ -178,6 +190,10 @@ impl Old {
             ))),
             Self::Whole { number: own, .. } if *own > number => Err(Error::Refused(format!(
                 "{shown} has rollout {own}, the backup only {number}: go back with --force, or choose a newer backup"
+            ))),
+            Self::Whole { decided: own, .. } if *own > decided => Err(Error::Refused(format!(
+                "{shown} has decisions that the backup does not have (audit record {own}, the backup has up to {decided}): lose \
+                 them with --force, or choose a newer backup"
             ))),
             Self::Whole { .. } => Ok(()),
         }
@@ -212,12 +228,24 @@ fn describe(from: &Path, now: Timestamp, force: bool) -> Record {
     }
 }
 
+/// The newest record of a decision that a person made; 0: there is none.
+fn last_decision(connection: &Connection, path: &Path) -> Result<u64> {
+    let seq = connection
+        .query_row("SELECT coalesce(max(seq), 0) FROM audit WHERE who <> 'engine'", [], |row| row.get(0))
+        .map_err(|error| Error::sql(path, &error))?;
+    load::unsigned(path, seq)
+}
+
 /// Holds everything, begins a new epoch, and writes the record. Returns the new revision.
 fn hold(new: &mut Connection, path: &Path, book: Option<Book>, old: &Old, record: &Record) -> Result<u64> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let mut book = book.unwrap_or_default();
     book.holds.all = true;
     book.holds.released.clear();
+    // A stop is never forgotten: what was held when the data was left is held.
+    if let Old::Whole { holds, .. } = old {
+        book.holds.groups.extend(holds.iter().cloned());
+    }
     let transaction = new.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
     let revision = load::revision(&transaction, path)?.max(old.revision()) + 1;
     put_book(&transaction, path, &book)?;
@@ -237,6 +265,11 @@ fn hold(new: &mut Connection, path: &Path, book: Option<Book>, old: &Old, record
         if let Old::Unreadable(line) = old {
             detail.insert("left_unreadable".to_owned(), json!(line));
         }
+    }
+    if let Old::Whole { held, arrivals, .. } = old {
+        put_hosts(&transaction, path, held)?;
+        let arrivals = signed(path, *arrivals)?;
+        transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).map_err(sql)?;
     }
     // One that was removed since would be good again.
     transaction.execute("DELETE FROM token", []).map_err(sql)?;

@@ -15,7 +15,7 @@ pub use autoupdate::{
 };
 pub use hosts::{Approve, Audit, AuditVerb, Events, Explain, HostVerb, HostsFilter, OneHost, Rollouts};
 pub use resources::{Create, Edit, Get, Rm, UpdateFile};
-pub use serve::{Doctor, Enrolment, Lint, Restore, Serve, Simulate};
+pub use serve::{Doctor, Lint, Restore, Serve, Simulate};
 pub use tokens::{NewToken, Tokens};
 
 /// Where the server's admin socket is unless something else is said (FLEET.md §1).
@@ -31,7 +31,7 @@ const GLOBAL: &str = "Global options";
 #[command(
     name = "teleport-fleet",
     version,
-    about,
+    about = "Tells every host of a fleet which version to run, and everybody why",
     max_term_width = 100,
     arg_required_else_help = true,
     after_help = "Examples:\n  \
@@ -140,8 +140,8 @@ pub enum Verb {
     Lint(Lint),
     /// Show what a host is told now, why, and when that changes
     Explain(Explain),
-    /// Question the rollout engine with a virtual clock: JSON Lines in, one JSON line out for each line that asks or fails
-    Simulate(Simulate),
+    /// Show what a release would do to this fleet; with --script question the engine line by line
+    Simulate(Box<Simulate>),
     /// List hosts
     Hosts(HostsFilter),
     /// Show one host, or decide on it
@@ -158,7 +158,7 @@ pub enum Verb {
     Tokens(Tokens),
     /// Copy the server's data to a file, while it runs
     Backup {
-        /// The file, on the server's host; the server writes it, so its user must be able to
+        /// The file, here; it must not be there yet
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
 
 /// Options of `serve`. Each is also a key of the configuration and a variable `TELEPORT_FLEET_…` (FLEET.md §1).
 #[derive(Debug, Clone, Args)]
@@ -56,46 +56,98 @@ pub struct Serve {
     /// Edition that hosts are told: oss, enterprise or enterprise-fips [default: none is named]
     #[arg(long, value_name = "EDITION", env = "TELEPORT_FLEET_EDITION", hide_env_values = true)]
     pub edition: Option<String>,
-    /// Whose reports are believed [default: open]
-    #[arg(long, value_enum, value_name = "HOW", env = "TELEPORT_FLEET_ENROLMENT", hide_env_values = true)]
-    pub enrolment: Option<Enrolment>,
-}
-
-/// Whose reports are believed (FLEET.md §5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Enrolment {
-    /// Whoever comes first with a host's id
-    #[value(help = super::NO_HELP)]
-    Open,
-    /// Hosts with a join token
-    #[value(help = super::NO_HELP)]
-    Token,
-    /// Hosts that an operator approved
-    #[value(help = super::NO_HELP)]
-    Approve,
 }
 
 /// Options of `lint`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  \
+                  teleport-fleet lint policy.yaml                            # faults, and advice\n  \
+                  teleport-fleet lint --hosts 5000 --strict *.yaml            # in CI: advice fails as well\n\n\
+                  Exit status: 0 legal; 1 faults, or with --strict advice; 2 wrong usage.")]
 pub struct Lint {
     /// Files of resources, YAML or JSON; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// How many hosts the fleet has: thresholds are judged by it
+    #[arg(long, value_name = "N")]
+    pub hosts: Option<u64>,
+    /// Exit with status 1 for advice as well
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// Options of `simulate`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Example:\n  \
+#[command(after_help = "Examples:\n  \
+                  teleport-fleet simulate --bad 2%                    # this server's configuration and hosts\n  \
+                  teleport-fleet simulate -f policy.yaml --hosts 10000 --bad 5% --svg rollout.svg\n  \
+                  teleport-fleet simulate -f policy.yaml --hosts canary=20 --hosts prod=5000 --bad-label os=rhel\n  \
+                  teleport-fleet simulate --bad 1% --bad-after 3h --server-down 12h..13h --format json\n  \
                   teleport-fleet simulate --script policy-test.jsonl\n\n\
-                  {\"at\":\"2026-01-05T00:00:00Z\",\"put\":{\"kind\":\"autoupdate_version\",\"spec\":{…}}}\n  \
-                  {\"at\":\"2026-01-05T02:00:00Z\",\"status\":{}}")]
+                  Every host begins on the version before. Made-up hosts have the labels os (debian, ubuntu, rhel,\n\
+                  amazon-linux: a quarter each) and arch (amd64, one of five arm64). Approvals and external checks are\n\
+                  given at once. The same options give the same output.\n\n\
+                  A script: {\"at\":\"2026-01-05T02:00:00Z\",\"put\":{\"kind\":\"autoupdate_version\",\"spec\":{…}}}\n\
+                            {\"at\":\"2026-01-05T03:00:00Z\",\"status\":{}}")]
 pub struct Simulate {
-    /// The script; `-` is standard input
-    #[arg(long, value_name = "FILE")]
-    pub script: PathBuf,
+    /// Questions the engine with this script instead, JSON Lines in and out; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "files", "to", "hosts", "inventory", "bad", "bad_label", "bad_after", "vanish", "network_cut", "server_down",
+        "update_in", "every", "size", "at", "length", "svg",
+    ])]
+    pub script: Option<PathBuf>,
     /// From which the order of hosts and their fates come
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// Resources to simulate, YAML or JSON [default: those of the server]; `-` is standard input
+    #[arg(short, long = "file", alias = "config-file", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The release [default: the target of the resources, else one that is made up]
+    #[arg(long, value_name = "VERSION")]
+    pub to: Option<String>,
+    /// Make up hosts: so many in equal parts for all groups, or GROUP=N for each group
+    /// [default: the server's hosts; with --file 1000]
+    #[arg(long, value_name = "[GROUP=]N")]
+    pub hosts: Vec<String>,
+    /// Hosts from a file, as `teleport-fleet hosts --format json` writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
+    pub inventory: Option<PathBuf>,
+    /// Share of hosts on which the release breaks [default: 0%; with --bad-label 100%]
+    #[arg(long, value_name = "SHARE")]
+    pub bad: Option<String>,
+    /// It breaks only on hosts with this label
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub bad_label: Option<String>,
+    /// It breaks so long after the update [default: at once]
+    #[arg(long, value_name = "DURATION")]
+    pub bad_after: Option<String>,
+    /// Share of hosts that never come back from the update
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub vanish: String,
+    /// A share of hosts does not reach the server for a time after the beginning: 30%:12h..13h
+    #[arg(long, value_name = "SHARE:FROM..TO")]
+    pub network_cut: Vec<String>,
+    /// The server is down for a time after the beginning: 12h..13h30m
+    #[arg(long, value_name = "FROM..TO")]
+    pub server_down: Vec<String>,
+    /// How long an update takes
+    #[arg(long, value_name = "DURATION", default_value = "90s")]
+    pub update_in: String,
+    /// How often a host asks, 1m to 15m
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    pub every: String,
+    /// What a host downloads, in megabytes
+    #[arg(long, value_name = "MB", default_value_t = 180)]
+    pub size: u32,
+    /// When the rollout begins: RFC 3339, or `now`; the default is a Monday
+    #[arg(long, value_name = "TIME", default_value = "2026-01-05T00:00:00Z")]
+    pub at: String,
+    /// How long at most
+    #[arg(long = "for", value_name = "DURATION", default_value = "30d")]
+    pub length: String,
+    /// Also write a picture to this file; `-` writes it to standard output instead of the text
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 /// Options of `restore`.

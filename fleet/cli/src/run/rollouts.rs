@@ -12,7 +12,8 @@ use crate::show::{text, value};
 
 /// Carries it out.
 pub(super) fn run(rollouts: &Rollouts, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let query = [("before", rollouts.before.map(|before| before.to_string())), ("limit", Some(rollouts.last.to_string()))];
+    let query =
+        [("before", rollouts.before.map(|before| before.to_string())), ("limit", Some(rollouts.last.to_string()))];
     let found: Vec<Value> = client.ask(&Question::get(path::with_query("/v1/fleet/rollouts", query)))?;
     let format = screen.format();
     if format != Format::Text {

@@ -35,6 +35,7 @@ fn line(changed: &Changed) -> String {
         Takes::NextStep => "takes effect within two seconds",
         Takes::NextRollout => "takes effect with the next rollout",
         Takes::NewRollout => "begins a new rollout, from its first group",
+        Takes::NoRollout => "ends the rollout: nobody new is told to update",
     };
     format!("{what} {}/{}, {takes}", clean(&changed.kind), clean(&changed.name))
 }

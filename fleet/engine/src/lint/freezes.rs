@@ -24,8 +24,14 @@ pub(super) fn check(at: &At<'_>, group: &Group, now: Option<Timestamp>, found: &
             found.add(&item, "freeze_over", what, "take it out");
         } else if days > LONGEST {
             has_endless = true;
-            let what = format!("the freeze lasts {days} days: nobody updates in all that time, security releases neither");
-            found.add(&item.key("to"), "freeze_never_ends", what, "end it earlier, or write mode: suspended, which status shows");
+            let what =
+                format!("the freeze lasts {days} days: nobody updates in all that time, security releases neither");
+            found.add(
+                &item.key("to"),
+                "freeze_never_ends",
+                what,
+                "end it earlier, or write mode: suspended, which status shows",
+            );
         }
         if freeze.reason.trim().is_empty() {
             let what = "has no reason: status and hosts say only that there is a freeze";

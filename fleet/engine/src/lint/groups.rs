@@ -47,7 +47,12 @@ pub(super) fn lists(schedules: &At<'_>, policy: &Policy, known: &Known, found: &
 fn order(list: &At<'_>, strategy: Strategy, groups: &[Group], found: &mut Found) {
     if strategy != Strategy::TimeBased && groups.iter().all(|group| group.pace.canaries == 0) {
         let what = "no group has canaries: the first hosts that get a bad release are a group";
-        found.add(&list.item(0).key("canary_count"), "no_canary", what, "give the first group canary_count: 2, or up to 5");
+        found.add(
+            &list.item(0).key("canary_count"),
+            "no_canary",
+            what,
+            "give the first group canary_count: 2, or up to 5",
+        );
     }
     for (nth, group) in groups.iter().enumerate() {
         let is_last = match strategy {
@@ -56,7 +61,12 @@ fn order(list: &At<'_>, strategy: Strategy, groups: &[Group], found: &mut Found)
         };
         if is_last && group.pace.max_in_flight == Percent::ALL && group.pace.rate.is_none() {
             let what = format!("all of {}, a last group, update at once: nothing stops a release half-way", group.name);
-            found.add(&list.item(nth).key("max_in_flight"), "last_group_at_once", what, "give it max_in_flight, such as 10%");
+            found.add(
+                &list.item(nth).key("max_in_flight"),
+                "last_group_at_once",
+                what,
+                "give it max_in_flight, such as 10%",
+            );
         }
     }
     let chain = match strategy {
@@ -68,7 +78,8 @@ fn order(list: &At<'_>, strategy: Strategy, groups: &[Group], found: &mut Found)
     if hours >= LONG {
         let names: Vec<&str> = chain.iter().map(|group| group.name.as_str()).collect();
         let what = format!("takes {} days in the best case: {}", hours.div_ceil(24), names.join(", then "));
-        let advice = "bring hours closer together, or shorten wait_hours and soak_hours: a security release goes this way too";
+        let advice =
+            "bring hours closer together, or shorten wait_hours and soak_hours: a security release goes this way too";
         found.add(list, "long_chain", what, advice);
     }
 }
@@ -81,8 +92,7 @@ fn longest_chain(groups: &[Group]) -> Vec<Group> {
         for (nth, group) in groups.iter().enumerate() {
             let place = |name: &String| groups.iter().position(|other| other.name == *name);
             let before: Vec<usize> = group.gate.requires.iter().filter_map(place).collect();
-            let ready: Vec<&Vec<Group>> =
-                before.iter().filter_map(|before| chains.get(*before)).flatten().collect();
+            let ready: Vec<&Vec<Group>> = before.iter().filter_map(|before| chains.get(*before)).flatten().collect();
             if ready.len() < before.len() {
                 continue;
             }
@@ -122,7 +132,8 @@ fn members(list: &At<'_>, policy: &Policy, groups: &[Group], found: &mut Found) 
     let is_left_out = policy.unassigned == Unassigned::Hold && policy.ungrouped.is_none();
     if is_left_out && catches_all.is_none() {
         let what = "hosts that match no group are never told to update";
-        let advice = "write spec.agents.unassigned: last, or a last group without agents, or watch `hosts --state unassigned`";
+        let advice =
+            "write spec.agents.unassigned: last, or a last group without agents, or watch `hosts --state unassigned`";
         found.add(list, "unassigned_hosts", what, advice);
     }
 }
@@ -156,7 +167,12 @@ fn stops(at: &At<'_>, group: &Group, hosts: Option<u64>, found: &mut Found) {
     }
     if proof.on_halt == OnHalt::Rollback {
         let what = "acts only where hosts enrol by token or approval: nobody may invent a downgrade";
-        found.add(&at.key("on_halt"), "rollback_needs_enrolment", what, "start the server with --enrolment token or approve");
+        found.add(
+            &at.key("on_halt"),
+            "rollback_needs_enrolment",
+            what,
+            "start the server with --enrolment token or approve",
+        );
     }
     if group.pace.max_in_flight == Percent::ZERO {
         let what = format!("0 % of {name} may be in flight: nobody in it ever updates");

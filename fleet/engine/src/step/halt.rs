@@ -26,7 +26,10 @@ impl Rollout {
             let by_reports = match rule {
                 HaltRule::FailedThreshold | HaltRule::SoakFailed => group.fails(group.tally.counted_reported).is_some(),
                 HaltRule::CanaryFailed => group.tally.counted_reported > 0,
-                HaltRule::TimeoutThreshold | HaltRule::GateStopped | HaltRule::ManualHalt | HaltRule::ReleaseBlocked => false,
+                HaltRule::TimeoutThreshold
+                | HaltRule::GateStopped
+                | HaltRule::ManualHalt
+                | HaltRule::ReleaseBlocked => false,
             };
             if by_reports && group.policy.proof.on_halt == OnHalt::Rollback {
                 group.roll_back(rule.name(), false, now);

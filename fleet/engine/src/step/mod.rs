@@ -55,7 +55,9 @@ impl Book {
 impl Book {
     /// Keeps the last target whose rollout was done; one that is taken back was not.
     fn remember(&mut self, rollout: &Rollout) {
-        let is_halted = rollout.groups.iter().any(|group| group.state == State::Halted);
+        // One that was held before anybody got it says nothing of the version.
+        let has_begun = |group: &GroupStatus| group.halt.as_ref().is_some_and(|halt| halt.from.has_started());
+        let is_halted = rollout.groups.iter().any(has_begun);
         if is_halted && !self.halted.contains(&rollout.target) {
             self.halted.push(rollout.target.clone());
             let surplus = self.halted.len().saturating_sub(HALTED);

@@ -7,8 +7,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use fleet_answers::find::{self, Cluster, Tools};
@@ -19,8 +20,8 @@ use fleet_engine::host::HostId;
 use fleet_engine::shelf::Shelf;
 use jiff::Timestamp;
 
-/// How long an answer is good after the store last confirmed it, seconds (FLEET.md §4).
-const GOOD_FOR: i64 = 30;
+/// How long an answer is good after the store last confirmed it, milliseconds (FLEET.md §4).
+const GOOD_FOR: u64 = 30_000;
 /// Between two times that the core is told of the same host's questions, seconds. Silence begins after three report intervals of
 /// 15 minutes; a question comes every ten.
 const TELL_EVERY: u32 = 60;
@@ -32,8 +33,8 @@ pub(crate) struct Heard {
     pub(crate) question: Question,
     /// When.
     pub(crate) at: Timestamp,
-    /// It was told to update.
-    pub(crate) was_told: bool,
+    /// It was told to update: in which rollout, and in which attempt of its group.
+    pub(crate) told: Option<(u64, u32)>,
 }
 
 /// What the answers rest on that are not a host's own.
@@ -55,7 +56,11 @@ pub(crate) struct Board {
     public: ArcSwap<Public>,
     table: ArcSwapOption<Table>,
     hosts: ArcSwap<Hosts>,
+    /// When the store last confirmed what is answered, for people; and in milliseconds from `start` on, which no change of the clock
+    /// moves. 0: never.
     confirmed: AtomicI64,
+    confirmed_after: AtomicU64,
+    start: Instant,
     heard: SyncSender<Heard>,
     lost: AtomicU64,
 }
@@ -89,6 +94,10 @@ pub(crate) struct Slot {
     word: AtomicU64,
     heard: AtomicU32,
     asked: AtomicU64,
+    /// [`name_of`] the group that it is known to declare.
+    declared: AtomicU64,
+    /// It reports, an operator assigned it, or it was told to update: what a question says of its group does not count.
+    is_bound: AtomicBool,
 }
 
 impl Public {
@@ -99,6 +108,12 @@ impl Public {
 }
 
 impl Slot {
+    /// What is known of the host.
+    pub(crate) fn know(&self, declared: u64, is_bound: bool) {
+        self.declared.store(declared, Ordering::Relaxed);
+        self.is_bound.store(is_bound, Ordering::Relaxed);
+    }
+
     pub(crate) fn set(&self, generation: u32, answer: usize) {
         let answer = u64::try_from(answer).unwrap_or(u64::from(u32::MAX)) & u64::from(u32::MAX);
         self.word.store(u64::from(generation) << 32 | answer, Ordering::Release);
@@ -134,7 +149,9 @@ impl Board {
             cluster,
             table: ArcSwapOption::empty(),
             hosts: ArcSwap::default(),
-            confirmed: AtomicI64::new(i64::MIN),
+            confirmed: AtomicI64::new(0),
+            confirmed_after: AtomicU64::new(0),
+            start: Instant::now(),
             heard,
             lost: AtomicU64::new(0),
         }
@@ -142,30 +159,61 @@ impl Board {
 
     /// Answers `question`; `None` where no rollout ever named a version.
     pub(crate) fn ask(&self, question: &Question, now: Timestamp) -> Option<Told> {
-        let table = self.table.load_full()?;
+        let mut table = self.table.load_full()?;
         let hosts = self.hosts.load();
-        let known = question.host.and_then(|id| hosts.by_id.get(&id));
-        let known = known.or_else(|| hosts.by_update_id.get(&question.update_id).filter(|_| question.update_id != 0));
-        let found = known.and_then(|slot| find(&table, slot.word.load(Ordering::Acquire)));
-        let (table, index) = found.unwrap_or_else(|| {
-            let index = table.unknown.get(question.group.as_str()).copied().unwrap_or(table.elsewhere);
-            (table, index)
-        });
-        let is_stale = !self.is_good(now);
+        let declared = name_of(&question.group);
+        // A copy of a host has its update id as well.
+        let is_so = |slot: &&Arc<Slot>| question.group.is_empty() || slot.declared.load(Ordering::Relaxed) == declared;
+        let by_update_id =
+            || hosts.by_update_id.get(&question.update_id).filter(|_| question.update_id != 0).filter(is_so);
+        // Who names its host is that host, whatever update id another one has as well.
+        let known = match question.host {
+            Some(id) => hosts.by_id.get(&id),
+            None => by_update_id(),
+        };
+        let of_group = |table: &Table| table.unknown.get(question.group.as_str()).copied().unwrap_or(table.elsewhere);
+        let mut is_torn = false;
+        let (table, index) = match known {
+            None => {
+                let index = of_group(&table);
+                (table, index)
+            }
+            Some(slot) => loop {
+                match find(&table, slot.word.load(Ordering::Acquire)) {
+                    Found::Answer(found, index) => break slot.narrowed(question, found, index, of_group),
+                    Found::Nothing => {
+                        let index = of_group(&table);
+                        break (table, index);
+                    }
+                    // The word is of a decision that was published meanwhile.
+                    Found::Newer if !is_torn => is_torn = true,
+                    Found::Newer => std::hint::spin_loop(),
+                }
+                table = self.table.load_full()?;
+            },
+        };
+        let is_stale = !self.is_good();
         let told = Told { table, index, is_stale };
-        let is_update = !is_stale && told.decided().is_some_and(|answer| answer.update);
-        self.tell(known, question, is_update, now);
+        let update = told.decided().filter(|answer| answer.update && !is_stale);
+        self.tell(known, question, update.map(|answer| (answer.rollout, answer.attempt)), now);
         Some(told)
     }
 
     /// Whether the store has confirmed what is answered within the last half minute.
-    pub(crate) fn is_good(&self, now: Timestamp) -> bool {
-        now.as_second().saturating_sub(self.confirmed.load(Ordering::Relaxed)) <= GOOD_FOR
+    pub(crate) fn is_good(&self) -> bool {
+        let confirmed = self.confirmed_after.load(Ordering::Relaxed);
+        confirmed > 0 && self.age().saturating_sub(confirmed) <= GOOD_FOR
     }
 
     /// The store has what is answered, at `now`.
     pub(crate) fn confirm(&self, now: Timestamp) {
         self.confirmed.store(now.as_second(), Ordering::Relaxed);
+        self.confirmed_after.store(self.age(), Ordering::Relaxed);
+    }
+
+    /// Milliseconds since this began; at least 1.
+    fn age(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
     /// Questions that the core could not be told of, because it was busy. They only make a wait longer.
@@ -209,13 +257,13 @@ impl Board {
     }
 
     /// Tells the core who asked: each host once a minute, and whenever it is another question or another answer than the last.
-    fn tell(&self, slot: Option<&Arc<Slot>>, question: &Question, was_told: bool, now: Timestamp) {
+    fn tell(&self, slot: Option<&Arc<Slot>>, question: &Question, told: Option<(u64, u32)>, now: Timestamp) {
         if question.host.is_none() && question.update_id == 0 {
             return;
         }
         if let Some(slot) = slot {
             let second = u32::try_from(now.as_second()).unwrap_or(0);
-            let asked = fingerprint(question, was_told);
+            let asked = fingerprint(question, told);
             let is_same = slot.asked.swap(asked, Ordering::Relaxed) == asked;
             let is_recent = second.saturating_sub(slot.heard.load(Ordering::Relaxed)) < TELL_EVERY;
             if is_same && is_recent {
@@ -223,7 +271,7 @@ impl Board {
             }
             slot.heard.store(second, Ordering::Relaxed);
         }
-        if self.heard.try_send(Heard { question: question.clone(), at: now, was_told }).is_err() {
+        if self.heard.try_send(Heard { question: question.clone(), at: now, told }).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
             if let Some(slot) = slot {
                 // Its next question tells.
@@ -233,19 +281,63 @@ impl Board {
     }
 }
 
-/// The answer of a word, from the table of its generation.
-fn find(table: &Arc<Table>, word: u64) -> Option<(Arc<Table>, usize)> {
-    let generation = u32::try_from(word >> 32).ok()?;
-    let index = usize::try_from(word & u64::from(u32::MAX)).ok()?;
-    let table = if table.generation == generation { Some(table) } else { table.before.as_ref() };
-    let table = table.filter(|table| table.generation == generation && index < table.answers.len())?;
-    Some((Arc::clone(table), index))
+/// What a word leads to.
+enum Found {
+    /// An answer.
+    Answer(Arc<Table>, usize),
+    /// Nothing was decided for the host yet.
+    Nothing,
+    /// It is of a later table than this one.
+    Newer,
 }
 
-/// Tells two questions of a host apart, and whether it was told to update.
-fn fingerprint(question: &Question, was_told: bool) -> u64 {
+/// The answer of a word, from the table of its generation.
+fn find(table: &Arc<Table>, word: u64) -> Found {
+    let generation = u32::try_from(word >> 32).unwrap_or(0);
+    let index = usize::try_from(word & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+    if generation == 0 {
+        return Found::Nothing;
+    }
+    let of = if table.generation == generation { Some(table) } else { table.before.as_ref() };
+    match of.filter(|of| of.generation == generation && index < of.answers.len()) {
+        Some(of) => Found::Answer(Arc::clone(of), index),
+        None => Found::Newer,
+    }
+}
+
+impl Slot {
+    /// The answer at `index` of `table`; for a host that has no part in the rollout yet and declares another group than it is known
+    /// by, the one of both that does not let it go. Anybody may ask in its name.
+    fn narrowed(
+        &self,
+        question: &Question,
+        table: Arc<Table>,
+        index: usize,
+        of_group: impl Fn(&Table) -> usize,
+    ) -> (Arc<Table>, usize) {
+        let is_known_so = self.declared.load(Ordering::Relaxed) == name_of(&question.group);
+        if question.group.is_empty() || is_known_so || self.is_bound.load(Ordering::Relaxed) {
+            return (table, index);
+        }
+        let other = of_group(&table);
+        let lets_go = |index: usize| table.answers.get(index).is_some_and(|answer| answer.update);
+        let index = if lets_go(other) { index } else { other };
+        (table, index)
+    }
+}
+
+/// A group's name as slots compare it.
+pub(crate) fn name_of(group: &str) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hash = DefaultHasher::new();
-    (question.host, &question.group, question.update_id, was_told).hash(&mut hash);
+    group.hash(&mut hash);
+    hash.finish()
+}
+
+/// Tells two questions of a host apart, and to what it was told to update.
+fn fingerprint(question: &Question, told: Option<(u64, u32)>) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hash = DefaultHasher::new();
+    (question.host, &question.group, question.update_id, told).hash(&mut hash);
     hash.finish().max(1)
 }

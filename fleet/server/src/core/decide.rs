@@ -1,5 +1,7 @@
 //! Commands and decisions on hosts; and what all decisions have in common: once, on record, all or nothing.
 
+use std::collections::BTreeSet;
+
 use fleet_api::{Act, Acted, Code, Decided, Decision, Explained, Role, Wrong};
 use fleet_engine::command::{Command, Refusal, RefusalCode};
 use fleet_engine::host::HostId;
@@ -13,6 +15,14 @@ use serde_json::{Value, json};
 use super::keeper::Draft;
 use super::{Actor, Keeper, changes, effects};
 use crate::gates::Waiting;
+use crate::tokens;
+
+/// A request that changes something.
+pub(super) struct Request {
+    id: String,
+    /// Of what it asks for.
+    digest: String,
+}
 
 impl Keeper {
     /// Carries a command out.
@@ -21,7 +31,7 @@ impl Keeper {
     /// Why not; that is on record as well.
     pub(crate) fn act(&mut self, actor: &Actor, act: &Act) -> Result<Acted, Wrong> {
         let (action, subject) = named(&act.command);
-        self.once(&act.id, |keeper| {
+        self.once(&act.id, &(&act.command, act.dry_run), |keeper, request| {
             let now = keeper.now();
             if let Err(wrong) = keeper.may_act(actor, &act.command) {
                 return Err(keeper.refuse(actor, action, &subject, wrong, act.dry_run));
@@ -45,7 +55,7 @@ impl Keeper {
                 return Ok(acted);
             }
             keeper.record(&mut draft, actor, action, &subject);
-            keeper.finish(draft, &act.id, &acted)?;
+            keeper.finish(draft, request, &acted)?;
             Ok(acted)
         })
     }
@@ -107,8 +117,13 @@ impl Keeper {
             Decision::Assign(_) => "assign",
         };
         let subject = format!("host {}", fleet_answers::ids::text(host));
-        self.once(&decided.id, |keeper| {
+        self.once(&decided.id, &(host, &decided.decision), |keeper, request| {
             let now = keeper.now();
+            if let Decision::Assign(Some(group)) = &decided.decision
+                && let Err(wrong) = keeper.is_group(group)
+            {
+                return Err(keeper.refuse(actor, action, &subject, wrong, false));
+            }
             let rollout = keeper.book.rollout.clone();
             let known = match &decided.decision {
                 Decision::Hold => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = true),
@@ -122,48 +137,67 @@ impl Keeper {
             let mut draft = Draft::new(keeper.book.clone());
             draft.book.step(&mut keeper.fleet, now);
             keeper.record(&mut draft, actor, action, &subject);
-            if let (Some(record), Decision::Assign(group)) = (draft.records.last_mut(), &decided.decision) {
+            if let (Some(record), Decision::Assign(group)) = (draft.records.first_mut(), &decided.decision) {
                 record.detail = json!({ "group": group });
             }
-            keeper.finish(draft, &decided.id, &())?;
+            keeper.finish(draft, request, &())?;
             Ok(())
         })?;
         self.explain(host)
     }
 
-    /// What a request with this id was answered, or what `act` answers now. A request that is sent again acts once.
+    /// Whether a group is called so, in the rollout or in the policy for the next one.
+    fn is_group(&self, name: &str) -> Result<(), Wrong> {
+        let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy);
+        let policy = self.book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
+        let names: BTreeSet<&str> = rollout.chain(policy).map(|group| group.name.as_str()).collect();
+        if names.contains(name) {
+            return Ok(());
+        }
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        Err(Wrong::new(Code::NotFound, format!("there is no group {name:?}: there are {names}")))
+    }
+
+    /// What a request with this id was answered, or what `act` answers now. A request that is sent again acts once; another one with
+    /// the same id is refused.
     pub(super) fn once<T: DeserializeOwned>(
         &mut self,
         id: &str,
-        act: impl FnOnce(&mut Self) -> Result<T, Wrong>,
+        request: &impl std::fmt::Debug,
+        act: impl FnOnce(&mut Self, &Request) -> Result<T, Wrong>,
     ) -> Result<T, Wrong> {
-        if uuid::Uuid::parse_str(id).is_err() {
+        let Ok(id) = uuid::Uuid::parse_str(id) else {
             return Err(Wrong::new(
                 Code::BadRequest,
                 "id is not a UUID: each request that changes something has its own",
             ));
-        }
+        };
+        let request = Request { id: id.to_string(), digest: tokens::digest(&format!("{request:?}")) };
         let unread = |error: String| Wrong::new(Code::StoreUnavailable, error);
-        let before = self.store()?.outcome(id).map_err(|error| unread(error.to_string()))?;
-        match before {
-            Some(outcome) => serde_json::from_str(&outcome).map_err(|_| {
-                Wrong::new(Code::BadRequest, format!("id {id} was another request's: give each request its own"))
-            }),
-            None => act(self),
+        let before = self.store()?.outcome(&request.id).map_err(|error| unread(error.to_string()))?;
+        let Some(before) = before else { return act(self, &request) };
+        let other = || {
+            let message = format!("id {id} was another request's: give each request its own");
+            Wrong::new(Code::Conflict, message)
+        };
+        let (digest, answer) = before.split_once(' ').ok_or_else(other)?;
+        if digest != request.digest {
+            return Err(other());
         }
+        serde_json::from_str(answer).map_err(|_| other())
     }
 
-    /// Puts what `actor` did on record, and before it what the step did.
+    /// Puts on record what `actor` did, and behind it what came of that.
     pub(super) fn record(&self, draft: &mut Draft, actor: &Actor, action: &str, subject: &str) {
         let now = self.now();
-        draft.records = changes::of(&self.book, &draft.book, now);
-        draft.records.push(entry(actor, action, subject, true, json!({}), now));
+        draft.records = vec![entry(actor, action, subject, true, json!({}), now)];
+        draft.records.extend(changes::of(&self.book, &draft.book, now));
     }
 
     /// Makes a change, and keeps what the request with this id is answered.
-    pub(super) fn finish(&mut self, mut draft: Draft, id: &str, answer: &impl Serialize) -> Result<(), Wrong> {
+    pub(super) fn finish(&mut self, mut draft: Draft, request: &Request, answer: &impl Serialize) -> Result<(), Wrong> {
         let answer = serde_json::to_string(answer).map_err(|error| Wrong::new(Code::Internal, error.to_string()))?;
-        draft.request = Some((id.to_owned(), answer));
+        draft.request = Some((request.id.clone(), format!("{} {answer}", request.digest)));
         self.commit(draft)
     }
 

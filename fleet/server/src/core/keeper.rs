@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use fleet_api::{Code, Entry, Wrong};
 use fleet_engine::book::Book;
 use fleet_engine::fleet::Fleet;
+use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
 use fleet_engine::shelf::Shelf;
 use fleet_store::{Change, Record, ResourceChange, State, Store, StoredToken};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::broadcast;
 
 use super::board::{Board, Heard};
@@ -27,6 +28,14 @@ const STEP_SHARE: u32 = 10;
 const PROVE_EVERY: Duration = Duration::from_secs(8);
 /// Until what hosts said is durable (FLEET.md §7).
 const FLUSH_EVERY: Duration = Duration::from_millis(800);
+/// Most hosts that only ask, where fewer are enrolled (FLEET.md §5).
+const MOST_ASKING: usize = 100_000;
+/// A surplus of one in so many is taken away at once, so that not each newcomer costs a walk through all.
+const FORGET_SHARE: usize = 50;
+/// Most different names of groups, versions and labels beyond which a group's name that nobody wrote is not kept.
+const MOST_NAMES: usize = 65_536;
+/// How far the clock may be behind the newest decision (FLEET.md §3).
+const BEHIND: SignedDuration = SignedDuration::from_mins(5);
 /// Between two attempts to reach a store that fails.
 const RETRY_EVERY: Duration = Duration::from_secs(2);
 
@@ -38,6 +47,8 @@ pub(crate) struct Keeper {
     pub(super) book: Book,
     pub(super) shelf: Shelf,
     pub(super) fleet: Fleet,
+    /// Hosts that the store still has.
+    forgotten: Vec<HostId>,
     revision: u64,
     pub(super) tokens: Tokens,
     board: Arc<Board>,
@@ -105,6 +116,7 @@ impl Keeper {
             book: Book::default(),
             shelf: Shelf::default(),
             fleet: Fleet::default(),
+            forgotten: Vec::new(),
             revision: 0,
             tokens,
             board,
@@ -113,7 +125,14 @@ impl Keeper {
             times,
         };
         keeper.take(loaded);
-        keeper.step().map_err(|wrong| wrong.message)?;
+        if keeper.is_clock_behind() {
+            if let Some(rollout) = &keeper.book.rollout {
+                keeper.fleet.arrange(rollout);
+            }
+            keeper.publish(keeper.now());
+        } else {
+            keeper.step().map_err(|wrong| wrong.message)?;
+        }
         Ok(keeper)
     }
 
@@ -134,6 +153,7 @@ impl Keeper {
             self.book.seed = crate::ids::random();
         }
         self.tokens.set(state.tokens);
+        self.forgotten.clear();
         (self.shelf, self.fleet, self.revision) = (shelf, fleet, state.revision);
     }
 
@@ -164,10 +184,10 @@ impl Keeper {
             resources,
             tokens: tokens.clone(),
             hosts,
+            forgotten: self.forgotten.clone(),
             arrivals: self.fleet.arrivals(),
             records,
             request,
-            ..Change::default()
         };
         if self.is_down {
             return Err(unavailable());
@@ -188,9 +208,11 @@ impl Keeper {
             self.shelf = shelf;
         }
         self.tokens.change(tokens);
+        self.forgotten.clear();
         self.times.prove = Instant::now() + PROVE_EVERY;
         self.times.flush = None;
         self.publish(now);
+        self.confirm();
         for entry in committed.entries {
             tracing::info!(
                 seq = entry.seq,
@@ -209,9 +231,21 @@ impl Keeper {
 
     fn publish(&mut self, now: Timestamp) {
         self.board.set_public(self.book.clone(), self.shelf.clone());
-        self.generation = self.generation.wrapping_add(1);
+        // 0 is a word that was never set.
+        self.generation = self.generation.wrapping_add(1).max(1);
         publish::all(&self.board, &self.book, &self.fleet, self.generation, now);
-        self.board.confirm(now);
+    }
+
+    /// The store has what is answered. Where the clock is behind the newest decision, windows and waits mean nothing: the answers
+    /// grow stale.
+    fn confirm(&self) {
+        if !self.is_clock_behind() {
+            self.board.confirm(crate::clock::now());
+        }
+    }
+
+    fn is_clock_behind(&self) -> bool {
+        self.book.last_step.is_some_and(|last| last.duration_since(crate::clock::now()) > BEHIND)
     }
 
     /// After a failure: what is known is what the store has, if it has it.
@@ -220,8 +254,25 @@ impl Keeper {
         self.is_down = true;
         match self.store.reopen().and_then(|()| Loaded::from(&mut self.store)) {
             Ok(loaded) => {
+                let known = self.revision;
                 self.take(loaded);
+                if self.revision < known {
+                    // Something that was decided is lost, perhaps a stop.
+                    tracing::error!(
+                        known,
+                        found = self.revision,
+                        "the store lost decisions: everything is held until `run --all`"
+                    );
+                    self.book.holds.all = true;
+                    self.book.holds.released.clear();
+                }
+                if let Some(rollout) = &self.book.rollout {
+                    self.fleet.arrange(rollout);
+                }
+                // What is answered is what the store has, before anything else happens. Good it is with the next write.
+                self.publish(self.now());
                 self.is_down = false;
+                self.times.step = Instant::now();
             }
             Err(error) => tracing::error!(%error, "the store cannot be opened"),
         }
@@ -251,14 +302,23 @@ impl Keeper {
         let mut met = Vec::new();
         let known = self.fleet.hosts().len();
         for heard in questions {
-            let Heard { mut question, at, was_told } = heard;
+            let Heard { mut question, at, told } = heard;
             // An updater of today names itself by its update id alone.
-            let by_update_id = || self.fleet.by_update_id(question.update_id).map(|host| host.id);
+            let is_so = |host: &&Host| {
+                host.id == question.update_id
+                    || question.group.is_empty()
+                    || self.fleet.names.text(host.declared) == question.group
+            };
+            let by_update_id = || self.fleet.by_update_id(question.update_id).filter(is_so).map(|host| host.id);
             let id = question.host.or_else(by_update_id).unwrap_or(question.update_id);
             question.host = Some(id);
-            let group = Some(question.group.as_str()).filter(|group| !group.is_empty());
+            let names = &self.fleet.names;
+            let may_keep = |group: &&str| names.len() < MOST_NAMES || names.find(group).is_some();
+            let group = Some(question.group.as_str()).filter(|group| !group.is_empty()).filter(may_keep);
             self.fleet.question(id, group, question.update_id, self.book.rollout.as_ref(), at);
-            if let Some(rollout) = self.book.rollout.as_ref().filter(|_| was_told) {
+            // An answer of a rollout that is over is no mark in the next one.
+            let told = told.map(|(rollout, _)| rollout);
+            if let Some(rollout) = self.book.rollout.as_ref().filter(|rollout| told == Some(rollout.number)) {
                 self.fleet.tell(id, rollout, at);
             }
             met.push(id);
@@ -267,10 +327,41 @@ impl Keeper {
             return;
         }
         self.times.flush.get_or_insert(Instant::now() + FLUSH_EVERY);
+        if self.fleet.hosts().len() > known {
+            self.forget_surplus();
+        }
         publish::some(&self.board, &self.book, &self.fleet, &met, self.now());
         if self.fleet.hosts().len() > known {
             self.step_soon();
         }
+    }
+
+    /// Of hosts that only ask there are at most as many as there are enrolled ones, and 100,000: whoever asked longest ago goes,
+    /// those that were not told to update before those that were (FLEET.md §5). Of whom somebody decided something stays.
+    fn forget_surplus(&mut self) {
+        let number = self.book.rollout.as_ref().map_or(0, |rollout| rollout.number);
+        let rank = |host: &Host| {
+            let may_go = host.enrolled.is_none() && !host.flags.held && host.assigned.is_none();
+            let was_told = host.mark.is_some_and(|mark| u64::from(mark.rollout) == number);
+            may_go.then_some((was_told, host.heard))
+        };
+        let mut ranks: Vec<_> = self.fleet.hosts().iter().filter_map(rank).collect();
+        let most = MOST_ASKING.max(self.fleet.hosts().len() - ranks.len());
+        if ranks.len() <= most {
+            return;
+        }
+        let surplus = ranks.len() - most + most / FORGET_SHARE;
+        let (_, last, _) = ranks.select_nth_unstable(surplus.saturating_sub(1).min(most));
+        let last = *last;
+        let left = std::cell::Cell::new(surplus);
+        let gone = self.fleet.forget(|host| {
+            let goes = left.get() > 0 && rank(host).is_some_and(|rank| rank <= last);
+            left.set(left.get() - usize::from(goes));
+            goes
+        });
+        tracing::warn!(count = gone.len(), "more hosts ask than can be remembered: the oldest are forgotten");
+        publish::forget(&self.board, &gone);
+        self.forgotten.extend(gone);
     }
 
     /// Steps, writes and tries again, each when it is due.
@@ -283,7 +374,11 @@ impl Keeper {
             return;
         }
         // An error was logged, and what it means is on the board: it grows stale.
-        if now >= self.times.step {
+        if now >= self.times.step && self.is_clock_behind() {
+            let last = self.book.last_step;
+            tracing::error!(?last, "the clock is behind the newest decision: nobody new is let go until it is right");
+            self.times.step = now + STEP_EVERY;
+        } else if now >= self.times.step {
             let _ = self.step();
         } else if now >= self.times.prove || self.times.flush.is_some_and(|due| now >= due) {
             let _ = self.flush();
@@ -298,13 +393,15 @@ impl Keeper {
             // A decision where there is nothing else to write.
             book: changed.is_empty().then_some(&self.book),
             hosts: changed.iter().filter_map(|id| self.fleet.record(*id)).collect(),
+            forgotten: self.forgotten.clone(),
             arrivals: self.fleet.arrivals(),
             ..Change::default()
         };
         match self.store.commit(&change) {
             Ok(committed) => {
                 self.revision = committed.revision;
-                self.board.confirm(crate::clock::now());
+                self.forgotten.clear();
+                self.confirm();
                 (self.times.flush, self.times.prove) = (None, Instant::now() + PROVE_EVERY);
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! From a decision to the board: every host's answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fleet_engine::answer::{Answer, Question};
@@ -10,7 +10,7 @@ use fleet_engine::host::{Host, HostId};
 use fleet_engine::reason::Why;
 use jiff::Timestamp;
 
-use super::board::{Board, Hosts, Table};
+use super::board::{Board, Hosts, Slot, Table, name_of};
 
 /// Answers, each kept once.
 #[derive(Default)]
@@ -66,6 +66,8 @@ pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, no
         return;
     };
     let groups = book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
+    // A group that is held is, though the rollout may not have it.
+    let groups = groups.chain(&book.holds.groups);
     let unknown = groups
         .filter_map(|name| Some((name.clone(), answer(&Question { group: name.clone(), ..Question::default() })?)))
         .collect();
@@ -75,6 +77,9 @@ pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, no
     board.publish(Some(Table { generation, answers: answers.list, unknown, elsewhere, before }));
     meet(board, fleet.hosts().iter());
     let hosts = board.hosts();
+    for host in fleet.hosts() {
+        know(&hosts, book, fleet, host);
+    }
     for (id, answer) in words {
         if let Some(slot) = hosts.by_id.get(&id) {
             slot.set(generation, answer);
@@ -92,13 +97,26 @@ pub(super) fn some(board: &Board, book: &Book, fleet: &Fleet, ids: &[HostId], no
     if answers.list.len() > table.answers.len() {
         board.publish(Some(Table { answers: answers.list, ..copy(&table) }));
     }
-    meet(board, hosts.into_iter());
+    meet(board, hosts.iter().copied());
     let slots = board.hosts();
+    for host in hosts {
+        know(&slots, book, fleet, host);
+    }
     for (id, answer) in words {
         if let Some(slot) = slots.by_id.get(&id) {
             slot.set(table.generation, answer);
         }
     }
+}
+
+/// Forgets hosts: they are answered as strangers.
+pub(super) fn forget(board: &Board, gone: &[HostId]) {
+    let mut next = Hosts::clone(&board.hosts());
+    let gone: HashSet<HostId> = gone.iter().copied().collect();
+    let slots: HashSet<*const Slot> = gone.iter().filter_map(|id| next.by_id.get(id)).map(Arc::as_ptr).collect();
+    next.by_update_id.retain(|_, slot| !slots.contains(&Arc::as_ptr(slot)));
+    next.by_id.retain(|id, _| !gone.contains(id));
+    board.set_hosts(next);
 }
 
 /// Gives slots to hosts that have none.
@@ -121,6 +139,16 @@ fn meet<'a>(board: &Board, hosts: impl Iterator<Item = &'a Host>) {
         }
     }
     board.set_hosts(next);
+}
+
+/// Notes what of a host decides whether the group that a question names counts.
+fn know(hosts: &Hosts, book: &Book, fleet: &Fleet, host: &Host) {
+    let number = book.rollout.as_ref().map_or(0, |rollout| rollout.number);
+    let was_told = host.mark.is_some_and(|mark| u64::from(mark.rollout) == number);
+    if let Some(slot) = hosts.by_id.get(&host.id) {
+        let is_bound = host.reports || !host.assigned.is_none() || was_told;
+        slot.know(name_of(fleet.names.text(host.declared)), is_bound);
+    }
 }
 
 fn of(host: &Host) -> Question {

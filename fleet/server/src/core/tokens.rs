@@ -32,7 +32,7 @@ impl Keeper {
         let mut draft = Draft::new(self.book.clone());
         draft.tokens.push((new.name.clone(), Some(token.clone())));
         self.record(&mut draft, actor, "token_made", &subject);
-        if let Some(record) = draft.records.last_mut() {
+        if let Some(record) = draft.records.first_mut() {
             record.detail = json!({ "role": new.role, "expires": new.expires });
         }
         self.commit(draft)?;
@@ -61,7 +61,7 @@ impl Keeper {
     /// There is none of this name.
     pub(crate) fn remove_token(&mut self, actor: &Actor, id: &str, name: &str) -> Result<(), Wrong> {
         let subject = format!("token {name}");
-        self.once(id, |keeper| {
+        self.once(id, &("token", name), |keeper, request| {
             if !keeper.tokens.all().iter().any(|token| token.name == name) {
                 let wrong = Wrong::new(Code::NotFound, format!("there is no {subject}"));
                 return Err(keeper.refuse(actor, "token_removed", &subject, wrong, false));
@@ -69,7 +69,7 @@ impl Keeper {
             let mut draft = Draft::new(keeper.book.clone());
             draft.tokens.push((name.to_owned(), None));
             keeper.record(&mut draft, actor, "token_removed", &subject);
-            keeper.finish(draft, id, &())
+            keeper.finish(draft, request, &())
         })
     }
 }

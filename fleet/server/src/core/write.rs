@@ -5,6 +5,7 @@ use fleet_engine::book::Book;
 use fleet_engine::resource::{self, Kind, Resource};
 use fleet_engine::shelf::{self, Shelf};
 
+use super::decide::Request;
 use super::keeper::Draft;
 use super::{Actor, Keeper, effects};
 
@@ -39,13 +40,13 @@ impl Keeper {
     /// Why not; that is on record as well.
     pub(crate) fn write(&mut self, actor: &Actor, write: &Write) -> Result<Written, Wrong> {
         let action = if write.how == How::Update { "update" } else { "create" };
-        self.once(&write.id, |keeper| {
+        self.once(&write.id, write, |keeper, request| {
             let done = keeper.draft_of(write).and_then(|resources| {
                 let subjects = resources.iter().map(subject).collect::<Vec<_>>();
                 let draft = keeper.with(resources)?;
                 Ok((subjects.join(", "), draft))
             });
-            keeper.settle(actor, action, &write.id, write.dry_run, done)
+            keeper.settle(actor, action, request, write.dry_run, done)
         })
     }
 
@@ -61,9 +62,9 @@ impl Keeper {
         name: &str,
         dry_run: bool,
     ) -> Result<Written, Wrong> {
-        self.once(id, |keeper| {
+        self.once(id, &(kind, name, dry_run), |keeper, request| {
             let done = keeper.without(kind, name);
-            keeper.settle(actor, "delete", id, dry_run, done)
+            keeper.settle(actor, "delete", request, dry_run, done)
         })
     }
 
@@ -153,7 +154,7 @@ impl Keeper {
         &mut self,
         actor: &Actor,
         action: &str,
-        id: &str,
+        request: &Request,
         is_dry_run: bool,
         drafted: Result<(String, (Draft, Vec<Changed>)), Wrong>,
     ) -> Result<Written, Wrong> {
@@ -166,6 +167,11 @@ impl Keeper {
             draft.book.author = Some(actor.who.clone());
         }
         let before = effects::told(&self.book, &self.fleet, now);
+        let is_report = |change: &Changed| Kind::named(&change.kind) == Some(Kind::Report);
+        if let Some(shelf) = draft.shelf.as_ref().filter(|_| !is_dry_run && changed.iter().any(is_report)) {
+            // Good for a minute (Managed Updates v2).
+            self.fleet.set_counts(shelf.counted(), now);
+        }
         draft.book.step(&mut self.fleet, now);
         let written = Written {
             effects: effects::of(&before, &draft.book, &self.fleet, now),
@@ -181,7 +187,7 @@ impl Keeper {
             return Ok(written);
         }
         self.record(&mut draft, actor, action, &subject);
-        if let Some(record) = draft.records.last_mut() {
+        if let Some(record) = draft.records.first_mut() {
             record.after = written.changed.iter().map(|change| change.revision.as_str()).collect::<Vec<_>>().join(", ");
             let name = |change: &Changed| (Kind::named(&change.kind), change.name.clone());
             let kept = written.changed.iter().filter_map(|change| {
@@ -190,7 +196,7 @@ impl Keeper {
             });
             record.before = kept.collect::<Vec<_>>().join(", ");
         }
-        self.finish(draft, id, &written)?;
+        self.finish(draft, request, &written)?;
         Ok(written)
     }
 }
@@ -200,6 +206,8 @@ fn takes(change: &Changed, before: &Book, after: &Book) -> Takes {
     let number = |book: &Book| book.rollout.as_ref().map(|rollout| rollout.number);
     if change.takes == Takes::Nothing {
         Takes::Nothing
+    } else if after.rollout.is_none() && before.rollout.is_some() {
+        Takes::NoRollout
     } else if number(before) != number(after) {
         Takes::NewRollout
     } else if is_of_groups(before, after) {

@@ -1,8 +1,8 @@
 //! The admin API, below `/v1/fleet/`. The words are those of `fleet_api`.
 
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -13,6 +13,7 @@ use fleet_api::{
     Written, Wrong,
 };
 use fleet_engine::host::HostId;
+use fleet_listener::BodyError;
 use fleet_store::Reader;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -71,6 +72,46 @@ impl IntoResponse for Failure {
     }
 }
 
+/// A query, whose faults are told as all others are.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Failure> {
+        Query::try_from_uri(&parts.uri).map(|Query(query)| Self(query)).map_err(|rejected| bad(rejected.body_text()))
+    }
+}
+
+/// What a path names, whose faults are told as all others are.
+pub(super) struct At<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for At<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let path = Path::from_request_parts(parts, app).await;
+        path.map(|Path(named)| Self(named)).map_err(|rejected| bad(rejected.body_text()))
+    }
+}
+
+/// A whole body, at most [`MAX_BODY`] bytes.
+pub(super) struct Whole(pub(super) Bytes);
+
+impl FromRequest<App> for Whole {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, Failure> {
+        match fleet_listener::read_body(request.into_body(), MAX_BODY).await {
+            Ok(body) => Ok(Self(body)),
+            Err(BodyError::TooLarge(_)) => {
+                Err(Failure(Wrong::new(Code::TooLarge, format!("the body is larger than {MAX_BODY} bytes"))))
+            }
+            Err(error) => Err(bad(error)),
+        }
+    }
+}
+
 fn bad(message: impl std::fmt::Display) -> Failure {
     Failure(Wrong::new(Code::BadRequest, message.to_string()))
 }
@@ -83,15 +124,15 @@ fn host(text: &str) -> Result<HostId, Failure> {
     ids::uuid(text).ok_or_else(|| bad(format!("{text:?} is no UUID of a host")))
 }
 
-async fn list(_: Viewer, State(app): State<App>, Path(kind): Path<String>) -> Answer<Vec<Kept>> {
+async fn list(_: Viewer, State(app): State<App>, At(kind): At<String>) -> Answer<Vec<Kept>> {
     Ok(Json(app.core.run(move |keeper| keeper.kept(&kind, None)).await?))
 }
 
-async fn read(_: Viewer, State(app): State<App>, Path((kind, name)): Path<(String, String)>) -> Answer<Vec<Kept>> {
+async fn read(_: Viewer, State(app): State<App>, At((kind, name)): At<(String, String)>) -> Answer<Vec<Kept>> {
     Ok(Json(app.core.run(move |keeper| keeper.kept(&kind, Some(&name))).await?))
 }
 
-async fn write(Operator(actor): Operator, State(app): State<App>, body: Bytes) -> Answer<Written> {
+async fn write(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> Answer<Written> {
     let write: Write = read_json(&body)?;
     if write.text.len() > MAX_TEXT {
         return Err(Failure(Wrong::new(Code::TooLarge, format!("the resources are larger than {MAX_TEXT} bytes"))));
@@ -110,8 +151,8 @@ struct Removal {
 async fn remove(
     Operator(actor): Operator,
     State(app): State<App>,
-    Path((kind, name)): Path<(String, String)>,
-    Query(removal): Query<Removal>,
+    At((kind, name)): At<(String, String)>,
+    Asked(removal): Asked<Removal>,
 ) -> Answer<Written> {
     let Removal { id, dry_run } = removal;
     Ok(Json(app.core.run(move |keeper| keeper.remove(&actor, &id, &kind, &name, dry_run)).await?))
@@ -120,10 +161,10 @@ async fn remove(
 async fn remove_only(
     operator: Operator,
     state: State<App>,
-    Path(kind): Path<String>,
-    removal: Query<Removal>,
+    At(kind): At<String>,
+    removal: Asked<Removal>,
 ) -> Answer<Written> {
-    remove(operator, state, Path((kind, String::new())), removal).await
+    remove(operator, state, At((kind, String::new())), removal).await
 }
 
 async fn rollout(_: Viewer, State(app): State<App>) -> Answer<serde_json::Value> {
@@ -141,7 +182,7 @@ struct Before {
 async fn rollouts(
     _: Viewer,
     State(app): State<App>,
-    Query(Before { before, limit }): Query<Before>,
+    Asked(Before { before, limit }): Asked<Before>,
 ) -> Answer<Vec<serde_json::Value>> {
     let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let rollouts = past(&app, move |reader| reader.rollouts(before, limit)).await?;
@@ -157,17 +198,16 @@ async fn counts(_: Viewer, State(app): State<App>) -> Answer<Counts> {
     Ok(Json(app.core.run(|keeper| Ok(keeper.counts())).await?))
 }
 
-async fn act(Operator(actor): Operator, State(app): State<App>, body: Bytes) -> Answer<Acted> {
+async fn act(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> Answer<Acted> {
     let act: Act = read_json(&body)?;
     Ok(Json(app.core.run(move |keeper| keeper.act(&actor, &act)).await?))
 }
 
-async fn hosts(_: Viewer, State(app): State<App>, query: Result<Query<HostsQuery>, QueryRejection>) -> Answer<Hosts> {
-    let Query(query) = query.map_err(|rejected| bad(rejected.body_text()))?;
+async fn hosts(_: Viewer, State(app): State<App>, Asked(query): Asked<HostsQuery>) -> Answer<Hosts> {
     Ok(Json(app.core.run(move |keeper| keeper.hosts(&query)).await?))
 }
 
-async fn explain(_: Viewer, State(app): State<App>, Path(id): Path<String>) -> Answer<Explained> {
+async fn explain(_: Viewer, State(app): State<App>, At(id): At<String>) -> Answer<Explained> {
     let id = host(&id)?;
     Ok(Json(app.core.run(move |keeper| keeper.explain(id)).await?))
 }
@@ -175,8 +215,8 @@ async fn explain(_: Viewer, State(app): State<App>, Path(id): Path<String>) -> A
 async fn decide(
     Operator(actor): Operator,
     State(app): State<App>,
-    Path(id): Path<String>,
-    body: Bytes,
+    At(id): At<String>,
+    Whole(body): Whole,
 ) -> Answer<Explained> {
     let (id, decided): (_, Decided) = (host(&id)?, read_json(&body)?);
     Ok(Json(app.core.run(move |keeper| keeper.decide(&actor, id, &decided)).await?))
@@ -192,7 +232,7 @@ struct Part {
     follow: bool,
 }
 
-async fn audit(_: Viewer, State(app): State<App>, Query(part): Query<Part>) -> Answer<AuditPage> {
+async fn audit(_: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> Answer<AuditPage> {
     let limit = part.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let mut entries = past(&app, move |reader| reader.audit(part.after, limit + 1)).await?;
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -207,7 +247,7 @@ struct Known {
     head: Option<String>,
 }
 
-async fn verify(_: Viewer, State(app): State<App>, Query(known): Query<Known>) -> Answer<Verified> {
+async fn verify(_: Viewer, State(app): State<App>, Asked(known): Asked<Known>) -> Answer<Verified> {
     Ok(Json(past(&app, move |reader| reader.verify(known.head.as_deref())).await?))
 }
 
@@ -223,7 +263,7 @@ async fn past<T: Send + 'static>(
 }
 
 /// Records, a line each; with `follow` also those to come.
-async fn events(_: Viewer, State(app): State<App>, Query(part): Query<Part>) -> Result<Response, Failure> {
+async fn events(_: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> Result<Response, Failure> {
     // First the ear, then the past: nothing falls between them.
     let mut to_come = app.core.events();
     let limit = part.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);

@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use fleet_answers::channel::{self, Origin, Style, Verb};
 use fleet_answers::find::{self, Form};
-use fleet_answers::{Reply, graph, schedule};
+use fleet_answers::graph::{self, Catalogue};
+use fleet_answers::{Reply, schedule};
 use fleet_engine::answer::{Answer, Question};
 use fleet_engine::names::Names;
 use fleet_engine::reason::Why;
@@ -74,6 +75,14 @@ fn answer(app: &App, form: Form, RawQuery(query): RawQuery) -> Sent {
     Sent(find::reply(form, &answer, &public.cluster, public.catalogue.digests(&answer.version)))
 }
 
+impl App {
+    /// Whether nobody is told to update: by an operator's `halt --all`, or because the store does not confirm what is answered.
+    fn is_stopped(&self) -> bool {
+        let board = self.core.board();
+        !board.is_good() || board.public().book.holds.all
+    }
+}
+
 async fn maintenance_schedule(State(app): State<App>, RawQuery(query): RawQuery) -> Sent {
     let query = query.unwrap_or_default();
     let question = match schedule::question(&query) {
@@ -88,7 +97,9 @@ async fn maintenance_schedule(State(app): State<App>, RawQuery(query): RawQuery)
 async fn update_graph(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Sent {
     let accept = headers.get(header::ACCEPT).map(|value| value.to_str().unwrap_or_default());
     let public = app.core.board().public();
-    Sent(graph::reply(&public.catalogue, &query.unwrap_or_default(), accept, clock::now()))
+    let nothing = Catalogue::new([]);
+    let catalogue = if app.is_stopped() { &nothing } else { &public.catalogue };
+    Sent(graph::reply(catalogue, &query.unwrap_or_default(), accept, clock::now()))
 }
 
 async fn install_script(State(app): State<App>, RawQuery(query): RawQuery) -> Sent {
@@ -130,6 +141,12 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Sent {
     let servers = public.cluster.server_version.as_ref();
     let is_answering = app.core.board().table().is_some();
     let (origin, is_critical) = channel::origin(&name, defined, is_answering);
+    if app.is_stopped() && !matches!(origin, Origin::Unknown) {
+        return Sent(match verb {
+            Verb::Version => channel::version(style, None, servers),
+            Verb::Critical => channel::critical(false),
+        });
+    }
     Sent(match (origin, verb) {
         (Origin::Static(version), Verb::Version) => channel::version(style, Some(version), servers),
         (Origin::Static(_), Verb::Critical) => channel::critical(is_critical),

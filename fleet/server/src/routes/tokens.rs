@@ -1,7 +1,6 @@
 //! Tokens of the admin API, for admins.
 
-use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use fleet_api::{MadeToken, NewToken, Token};
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::access::Admin;
-use super::admin::{Answer, read_json};
+use super::admin::{Answer, Asked, At, Whole, read_json};
 
 /// The routes.
 pub(super) fn routes() -> Router<App> {
@@ -23,7 +22,7 @@ async fn list(_: Admin, State(app): State<App>) -> Answer<Vec<Token>> {
     Ok(Json(app.core.run(|keeper| Ok(keeper.tokens())).await?))
 }
 
-async fn make(Admin(actor): Admin, State(app): State<App>, body: Bytes) -> Answer<MadeToken> {
+async fn make(Admin(actor): Admin, State(app): State<App>, Whole(body): Whole) -> Answer<MadeToken> {
     let new: NewToken = read_json(&body)?;
     Ok(Json(app.core.run(move |keeper| keeper.make_token(&actor, &new)).await?))
 }
@@ -37,8 +36,8 @@ struct Removal {
 async fn remove(
     Admin(actor): Admin,
     State(app): State<App>,
-    Path(name): Path<String>,
-    Query(Removal { id }): Query<Removal>,
+    At(name): At<String>,
+    Asked(Removal { id }): Asked<Removal>,
 ) -> Answer<Value> {
     app.core.run(move |keeper| keeper.remove_token(&actor, &id, &name)).await?;
     Ok(Json(json!({})))

@@ -160,6 +160,8 @@ fn a_host_that_is_held_is_told_nothing_and_one_that_was_assigned_moves() {
     assert_eq!(server.json(&find)["agent_auto_update"], false);
     server.until("the host moves", || server.cli(&["host", other, "assign", "dev"]).status.success());
     assert_eq!(server.json(&find)["agent_auto_update"], true);
+    let line = refused(&server.cli(&["host", other, "assign", "nobody"]));
+    assert!(line.contains("nobody") && line.contains("dev, prod"), "{line}");
     let line = refused(&server.cli(&["host", "31111111-2222-4333-8444-555555555555", "hold"]));
     assert!(line.contains("31111111"), "{line}");
 }

@@ -1,12 +1,14 @@
 //! What the pages about the rollout server say is what the server reads and answers.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 use fleet_engine::resource::{self, Resource};
 use serde_json::{Value, json};
 
-use crate::support::{Server, dir, groups, program, request, version};
+use crate::support::{SOON, Server, dir, groups, program, request, version};
 
 const RESOURCES: &str = include_str!("../../../../docs/fleet-resources.md");
 const ROLLOUTS: &str = include_str!("../../../../docs/rollouts.md");
@@ -25,118 +27,132 @@ const PAGES: [(&str, &str); 5] = [
 /// A key that no mapping has, and that is like none.
 const UNKNOWN: &str = "zzzzqqqqxxxx";
 
+/// Keys and values.
+type Pairs = &'static [(&'static str, &'static str)];
+
 /// A mapping of the reference: its heading there, the resources in which it stands (its keys at the `#`), one for each column of
 /// defaults, and the keys that it must have.
 struct Table {
     heading: &'static str,
     within: Vec<String>,
-    required: &'static [(&'static str, &'static str)],
+    required: Pairs,
 }
 
-fn tables() -> Vec<Table> {
-    const TIME: &str = "2026-12-20T00:00:00Z";
-    let one = |heading, within: &str, required| Table { heading, within: vec![within.to_owned()], required };
-    let group = |heading, within: &str, required| {
-        let v2 = format!("{{kind: autoupdate_config, spec: {{agents: {{schedules: {{regular: [{within}]}}}}}}}}");
-        let rfd0169 =
-            format!("{{kind: cluster_maintenance_config, spec: {{agent_auto_update_groups: {{regular: [{within}]}}}}}}");
-        Table { heading, within: vec![v2, rfd0169], required }
-    };
-    let report = |heading, within: &str, required| {
-        let text = format!("{{kind: autoupdate_agent_report, metadata: {{name: x}}, spec: {{timestamp: {TIME}, {within}}}}}");
-        Table { heading, within: vec![text], required }
-    };
-    let mut agents =
-        one("`autoupdate_config`: `spec.agents`", "{kind: autoupdate_config, spec: {agents: {#}}}", &[]);
-    // What its window may be, time-based alone says.
-    agents.within.push("{kind: autoupdate_config, spec: {agents: {strategy: time-based, #}}}".to_owned());
-    vec![
-        one("Every kind", "{#}", &[("kind", "autoupdate_config"), ("spec", "{}")]),
-        one("`metadata`", "{kind: fleet_channel, metadata: {#}, spec: {static_version: 1.0.0}}", &[("name", "x")]),
-        one("`autoupdate_config`: `spec`", "{kind: autoupdate_config, spec: {#}}", &[]),
-        one("`autoupdate_config`: `spec.tools`", "{kind: autoupdate_config, spec: {tools: {#}}}", &[]),
-        agents,
-        one(
-            "`autoupdate_config`: `spec.agents.schedules`",
-            "{kind: autoupdate_config, spec: {agents: {schedules: {#}}}}",
-            &[],
-        ),
-        one("`cluster_maintenance_config`: `spec`", "{kind: cluster_maintenance_config, spec: {#}}", &[]),
-        one(
-            "`cluster_maintenance_config`: `spec.agent_auto_update`",
-            "{kind: cluster_maintenance_config, spec: {agent_auto_update: {#}}}",
-            &[],
-        ),
-        one(
-            "`cluster_maintenance_config`: `spec.agent_auto_update.regular`",
-            "{kind: cluster_maintenance_config, spec: {agent_auto_update: {regular: {#}}}}",
-            &[],
-        ),
-        one(
-            "`cluster_maintenance_config`: `spec.agent_auto_update.immediate`",
-            "{kind: cluster_maintenance_config, spec: {agent_auto_update: {immediate: {#}}}}",
-            &[],
-        ),
-        one(
-            "`cluster_maintenance_config`: `spec.agent_auto_update_groups`",
-            "{kind: cluster_maintenance_config, spec: {agent_auto_update_groups: {#}}}",
-            &[],
-        ),
-        one(
-            "`cluster_maintenance_config`: `spec.agents`",
-            "{kind: cluster_maintenance_config, spec: {agents: {#}}}",
-            &[],
-        ),
-        one(
-            "`cluster_maintenance_config`: `spec.agent_upgrades`",
-            "{kind: cluster_maintenance_config, spec: {agent_upgrades: {#}}}",
-            &[],
-        ),
-        group("A group", "{#}", &[("name", "a")]),
-        group("A group: `agents`", "{name: a, agents: {#}}", &[]),
-        group(
-            "A group: `blackout[]`",
-            "{name: a, blackout: [{#}]}",
-            &[("from", TIME), ("to", "2026-12-21T00:00:00Z")],
-        ),
-        group("A group: `gate`", "{name: a, gate: {#}}", &[("url", "https://example.com/")]),
-        group("A group: `rate`", "{name: a, rate: {#}}", &[("base", "10")]),
-        one("`autoupdate_version`: `spec`", "{kind: autoupdate_version, spec: {#}}", &[("agent_version", "1.0.0")]),
-        one(
-            "`autoupdate_version`: `spec.agents`",
-            "{kind: autoupdate_version, spec: {agents: {#}}}",
-            &[("start_version", "1.0.0"), ("target_version", "1.0.0")],
-        ),
-        one("`autoupdate_version`: `spec.tools`", "{kind: autoupdate_version, spec: {tools: {#}}}", &[]),
-        one(
-            "`autoupdate_agent_report`: `spec`",
-            "{kind: autoupdate_agent_report, metadata: {name: x}, spec: {#}}",
-            &[("timestamp", TIME)],
-        ),
-        report("`autoupdate_agent_report`: `spec.groups.NAME`", "groups: {a: {#}}", &[]),
-        report(
-            "`autoupdate_agent_report`: `spec.groups.NAME.versions.VERSION`",
-            "groups: {a: {versions: {1.0.0: {#}}}}",
-            &[],
-        ),
-        report("`autoupdate_agent_report`: `spec.omitted[]`", "omitted: [{#}]", &[]),
-        one(
-            "`fleet_channel`: `spec`",
-            "{kind: fleet_channel, metadata: {name: x}, spec: {#}}",
-            &[("static_version", "1.0.0")],
-        ),
-        one("`fleet_release`: `spec`", "{kind: fleet_release, spec: {#}}", &[("version", "1.0.0")]),
-        one(
-            "`fleet_release`: `spec.blocked`",
-            "{kind: fleet_release, spec: {version: 1.0.0, blocked: {#}}}",
-            &[("reason", "x")],
-        ),
-        one(
-            "`fleet_release`: `spec.rollout`",
-            "{kind: fleet_release, spec: {version: 1.0.0, rollout: {#}}}",
-            &[("start", TIME)],
-        ),
-    ]
+/// Any time.
+const TIME: &str = "2026-12-20T00:00:00Z";
+
+/// Headings of mappings, where each stands, and what it must have. Those of a group stand in it.
+const TABLES: [(&str, &str, Pairs); 29] = [
+    ("Every kind", "{#}", &[("kind", "autoupdate_config"), ("spec", "{}")]),
+    ("`metadata`", "{kind: fleet_channel, metadata: {#}, spec: {static_version: 1.0.0}}", &[("name", "x")]),
+    ("`autoupdate_config`: `spec`", "{kind: autoupdate_config, spec: {#}}", &[]),
+    ("`autoupdate_config`: `spec.tools`", "{kind: autoupdate_config, spec: {tools: {#}}}", &[]),
+    ("`autoupdate_config`: `spec.agents`", "{kind: autoupdate_config, spec: {agents: {#}}}", &[]),
+    (
+        "`autoupdate_config`: `spec.agents.schedules`",
+        "{kind: autoupdate_config, spec: {agents: {schedules: {#}}}}",
+        &[],
+    ),
+    ("`cluster_maintenance_config`: `spec`", "{kind: cluster_maintenance_config, spec: {#}}", &[]),
+    (
+        "`cluster_maintenance_config`: `spec.agent_auto_update`",
+        "{kind: cluster_maintenance_config, spec: {agent_auto_update: {#}}}",
+        &[],
+    ),
+    (
+        "`cluster_maintenance_config`: `spec.agent_auto_update.regular`",
+        "{kind: cluster_maintenance_config, spec: {agent_auto_update: {regular: {#}}}}",
+        &[],
+    ),
+    (
+        "`cluster_maintenance_config`: `spec.agent_auto_update.immediate`",
+        "{kind: cluster_maintenance_config, spec: {agent_auto_update: {immediate: {#}}}}",
+        &[],
+    ),
+    (
+        "`cluster_maintenance_config`: `spec.agent_auto_update_groups`",
+        "{kind: cluster_maintenance_config, spec: {agent_auto_update_groups: {#}}}",
+        &[],
+    ),
+    ("`cluster_maintenance_config`: `spec.agents`", "{kind: cluster_maintenance_config, spec: {agents: {#}}}", &[]),
+    (
+        "`cluster_maintenance_config`: `spec.agent_upgrades`",
+        "{kind: cluster_maintenance_config, spec: {agent_upgrades: {#}}}",
+        &[],
+    ),
+    ("A group", "{#}", &[("name", "a")]),
+    ("A group: `agents`", "{name: a, agents: {#}}", &[]),
+    ("A group: `blackout[]`", "{name: a, blackout: [{#}]}", &[("from", TIME), ("to", "2026-12-21T00:00:00Z")]),
+    ("A group: `gate`", "{name: a, gate: {#}}", &[("url", "https://example.com/")]),
+    ("A group: `rate`", "{name: a, rate: {#}}", &[("base", "10")]),
+    ("`autoupdate_version`: `spec`", "{kind: autoupdate_version, spec: {#}}", &[("agent_version", "1.0.0")]),
+    (
+        "`autoupdate_version`: `spec.agents`",
+        "{kind: autoupdate_version, spec: {agents: {#}}}",
+        &[("start_version", "1.0.0"), ("target_version", "1.0.0")],
+    ),
+    ("`autoupdate_version`: `spec.tools`", "{kind: autoupdate_version, spec: {tools: {#}}}", &[]),
+    (
+        "`autoupdate_agent_report`: `spec`",
+        "{kind: autoupdate_agent_report, metadata: {name: x}, spec: {#}}",
+        &[("timestamp", TIME)],
+    ),
+    (
+        "`autoupdate_agent_report`: `spec.groups.NAME`",
+        "{kind: autoupdate_agent_report, metadata: {name: x}, spec: {timestamp: 2026-12-20T00:00:00Z, groups: {a: {#}}}}",
+        &[],
+    ),
+    (
+        "`autoupdate_agent_report`: `spec.groups.NAME.versions.VERSION`",
+        "{kind: autoupdate_agent_report, metadata: {name: x}, spec: {timestamp: 2026-12-20T00:00:00Z, groups: {a: \
+         {versions: {1.0.0: {#}}}}}}",
+        &[],
+    ),
+    (
+        "`autoupdate_agent_report`: `spec.omitted[]`",
+        "{kind: autoupdate_agent_report, metadata: {name: x}, spec: {timestamp: 2026-12-20T00:00:00Z, omitted: [{#}]}}",
+        &[],
+    ),
+    (
+        "`fleet_channel`: `spec`",
+        "{kind: fleet_channel, metadata: {name: x}, spec: {#}}",
+        &[("static_version", "1.0.0")],
+    ),
+    ("`fleet_release`: `spec`", "{kind: fleet_release, spec: {#}}", &[("version", "1.0.0")]),
+    (
+        "`fleet_release`: `spec.blocked`",
+        "{kind: fleet_release, spec: {version: 1.0.0, blocked: {#}}}",
+        &[("reason", "x")],
+    ),
+    (
+        "`fleet_release`: `spec.rollout`",
+        "{kind: fleet_release, spec: {version: 1.0.0, rollout: {#}}}",
+        &[("start", TIME)],
+    ),
+];
+
+fn tables() -> impl Iterator<Item = Table> {
+    TABLES.into_iter().map(|(heading, within, required)| {
+        let v2 = |list: &str| format!("{{kind: autoupdate_config, spec: {{agents: {{{list}}}}}}}");
+        let rfd0169 = |list: &str| {
+            format!("{{kind: cluster_maintenance_config, spec: {{agent_auto_update_groups: {{{list}}}}}}}")
+        };
+        let within = match heading {
+            _ if is_of_group(heading) => {
+                let list = format!("regular: [{within}]");
+                vec![v2(&format!("schedules: {{{list}}}")), rfd0169(&list)]
+            }
+            // What its window may be, time-based alone says.
+            "`autoupdate_config`: `spec.agents`" => vec![within.to_owned(), v2("strategy: time-based, #")],
+            _ => vec![within.to_owned()],
+        };
+        Table { heading, within, required }
+    })
+}
+
+/// Whether a heading is that of a group, which has two columns of defaults.
+fn is_of_group(heading: &str) -> bool {
+    heading.starts_with("A group")
 }
 
 impl Table {
@@ -173,7 +189,8 @@ fn section(page: &'static str, heading: &str) -> &'static str {
 fn every_key_that_the_server_reads_is_in_the_reference_and_no_other() {
     for table in tables() {
         let faults = table.faults(0, UNKNOWN, "1");
-        let known = faults.iter().find_map(|what| what.split_once("known are ")).unwrap_or_else(|| panic!("{faults:?}")).1;
+        let known =
+            faults.iter().find_map(|what| what.split_once("known are ")).unwrap_or_else(|| panic!("{faults:?}")).1;
         let known: BTreeSet<&str> = known.split(", ").collect();
         let listed: BTreeSet<&str> = table.rows().iter().map(|row| row[0]).collect();
         assert_eq!(listed, known, "docs/fleet-resources.md, {}", table.heading);
@@ -185,10 +202,14 @@ fn what_may_stand_there_is_what_the_server_says_of_a_wrong_value() {
     let mut held = 0;
     for table in tables() {
         for row in table.rows() {
-            let wanted: Vec<String> = (0..table.within.len())
-                .flat_map(|index| ["[]", "{}"].map(|value| table.faults(index, row[0], value)))
+            // What a key may be, some say only where those are absent that a resource must have.
+            let alone = Table { heading: table.heading, within: table.within.clone(), required: &[] };
+            let wanted: Vec<String> = [&table, &alone]
+                .into_iter()
+                .flat_map(|table| (0..table.within.len()).map(move |index| (table, index)))
+                .flat_map(|(table, index)| ["[]", "{}"].map(|value| table.faults(index, row[0], value)))
                 .flatten()
-                .filter_map(|what| what.split_once(" is not ").map(|(_, wanted)| wanted.to_owned()))
+                .filter_map(|what| Some(what.split_once(" is not ")?.1.split(", such as ").next()?.to_owned()))
                 .collect();
             if wanted.is_empty() {
                 // Whatever stands there, only the server may write it.
@@ -197,7 +218,11 @@ fn what_may_stand_there_is_what_the_server_says_of_a_wrong_value() {
             }
             held += 1;
             let is_said = wanted.iter().any(|wanted| row[1].replace('`', "").contains(wanted.as_str()));
-            assert!(is_said, "docs/fleet-resources.md, {}, {}: {:?} does not say {wanted:?}", table.heading, row[0], row[1]);
+            assert!(
+                is_said,
+                "docs/fleet-resources.md, {}, {}: {:?} does not say {wanted:?}",
+                table.heading, row[0], row[1]
+            );
         }
     }
     assert!(held > 70, "only {held} keys");
@@ -218,7 +243,7 @@ fn the_defaults_of_the_reference_are_what_a_resource_without_the_key_means() {
     };
     let mut held = 0;
     for table in tables() {
-        let columns = if table.heading.starts_with("A group") { 2 } else { 1 };
+        let columns = if is_of_group(table.heading) { 2 } else { 1 };
         for (row, column) in table.rows().iter().flat_map(|row| (0..columns).map(move |column| (row, column))) {
             let (key, cell) = (row[0], row[2 + column]);
             if cell == "required" {
@@ -226,12 +251,9 @@ fn the_defaults_of_the_reference_are_what_a_resource_without_the_key_means() {
                 assert!(without.is_err(), "{}: {key} is not required", table.heading);
                 continue;
             }
-            if cell.starts_with("required") {
-                continue;
-            }
-            let without = meaning(&table.resource(column, key, None));
             let Some(default) = cell.strip_prefix('`').and_then(|cell| cell.strip_suffix('`')) else { continue };
             let with = meaning(&table.resource(column, key, Some(default)));
+            let without = meaning(&table.resource(column, key, None));
             // Whether anything is written at all is part of the meaning of some.
             let is_bare = table.required.is_empty() && table.heading.starts_with("`cluster_maintenance_config`: `spec");
             assert!(is_bare || with == without, "{}, {key}: {default} means {with}, nothing {without}", table.heading);
@@ -282,6 +304,17 @@ fn every_command_in_the_pages_is_one() {
 }
 
 #[test]
+fn every_setting_of_the_server_is_listed_and_no_other() {
+    let source = include_str!("../../src/settings.rs");
+    let keys = source.split_once("const KEYS").unwrap().1.split_once("];").unwrap().0;
+    let keys: BTreeSet<&str> = keys.split('"').skip(1).step_by(2).collect();
+    let rows =
+        section(ROLLOUTS, "## The server").lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let listed: BTreeSet<&str> = rows.flat_map(|cell| cell.split('`').step_by(2)).collect();
+    assert_eq!(listed, keys, "docs/rollouts.md, The server");
+}
+
+#[test]
 fn every_reason_why_something_waits_is_explained() {
     let source = include_str!("../../../answers/src/find/code.rs");
     let codes: BTreeSet<&str> = source.split("=> \"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
@@ -293,8 +326,11 @@ fn every_reason_why_something_waits_is_explained() {
     let in_api = api.pointer("/components/schemas/ReasonCode/enum").unwrap().as_array().unwrap();
     assert_eq!(in_api.iter().map(|code| code.as_str().unwrap()).collect::<BTreeSet<_>>(), codes);
     let rules = include_str!("../../../engine/src/reason.rs").split("Self::FailedThreshold =>").nth(1).unwrap();
-    for rule in rules.split("=> \"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
-        assert!(ROLLOUTS.contains(&format!("`{rule}`")), "docs/rollouts.md does not explain the halt {rule}");
+    let rules: BTreeSet<&str> = rules.split("=> \"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    for rule in rules.iter().copied().chain(["failed_threshold"]) {
+        assert!(ROLLOUTS.contains(&format!("| `{rule}` |")), "docs/rollouts.md does not explain the halt {rule}");
+        let in_api = api.pointer("/components/schemas/Why/properties/rule/enum").unwrap().as_array().unwrap();
+        assert!(in_api.contains(&json!(rule)), "docs/fleet-api.json does not have the halt {rule}");
     }
 }
 
@@ -388,7 +424,10 @@ fn the_document_has_every_route_of_the_server_and_no_other() {
     assert!(routes.len() > 25, "{routes:?}");
     let missing: Vec<_> = routes.difference(&written).collect();
     let surplus: Vec<_> = written.difference(&routes).collect();
-    assert!(missing.is_empty() && surplus.is_empty(), "docs/fleet-api.json lacks {missing:?}, and has {surplus:?} too many");
+    assert!(
+        missing.is_empty() && surplus.is_empty(),
+        "docs/fleet-api.json lacks {missing:?}, and has {surplus:?} too many"
+    );
     for (path, _) in written {
         assert!(API_PAGE.contains(&format!("`{path}")), "docs/fleet-api.md does not name {path}");
     }
@@ -418,6 +457,18 @@ fn secret(server: &Server, role: &str) -> String {
     format!("authorization: Bearer {secret}\r\n")
 }
 
+/// Status and text of an answer, which may be a database.
+fn answer(addr: SocketAddr, method: &str, path: &str, header: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{header}");
+    write!(stream, "{head}content-length: 2\r\n\r\n{{}}").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+}
+
 #[test]
 fn every_operation_of_the_document_is_there_for_its_role() {
     let api: Value = serde_json::from_str(API).unwrap();
@@ -427,7 +478,7 @@ fn every_operation_of_the_document_is_there_for_its_role() {
     let secrets = roles.map(|role| secret(&server, role));
     for (path, method, said) in operations(&api) {
         let addr = if path == "/metrics" { server.metrics } else { server.addr };
-        let ask = |header: &str| request(addr, &method, &sample(&path), header, "{}");
+        let ask = |header: &str| answer(addr, &method, &sample(&path), header);
         let Some(role) = said["x-role"].as_str() else {
             let (status, body) = ask("");
             assert!(!path.starts_with("/v1/fleet/") && status != 405, "{method} {path}: {status} {body}");
@@ -445,16 +496,14 @@ fn every_operation_of_the_document_is_there_for_its_role() {
     }
 }
 
-#[test]
-fn the_answers_of_a_server_are_as_the_document_says() {
-    let api: Value = serde_json::from_str(API).unwrap();
-    let dir = dir();
-    let server = busy(dir.path());
-    let admin = secret(&server, "admin");
+/// Method, path, query and body of questions whose answers are looked at, in this order.
+type Question = (&'static str, &'static str, String, Value);
+
+fn questions() -> Vec<Question> {
     let uuid = |number: u32| format!("00000000-0000-4000-8000-{number:012x}");
     let write = json!({"id": uuid(1), "text": version("1.1.0", "1.2.0", "regular"), "how": "replace", "dry_run": true});
     let act = json!({"id": uuid(2), "command": {"halt": {"groups": ["dev"], "all": false}}});
-    let asked: [(&str, &str, String, Value); 27] = [
+    vec![
         ("GET", "/v1/webapi/find", format!("?host={HOST}"), json!(null)),
         ("GET", "/webapi/find", "?group=dev".to_owned(), json!(null)),
         ("GET", "/webapi/ping", String::new(), json!(null)),
@@ -467,6 +516,7 @@ fn the_answers_of_a_server_are_as_the_document_says() {
         ("POST", "/v1/fleet/resources", String::new(), json!({"id": uuid(3), "text": "kind: x", "how": "create"})),
         ("DELETE", "/v1/fleet/resources/{kind}", format!("?id={}&dry_run=true", uuid(4)), json!(null)),
         ("GET", "/v1/fleet/rollout", String::new(), json!(null)),
+        ("GET", "/v1/fleet/rollouts", String::new(), json!(null)),
         ("GET", "/v1/fleet/counts", String::new(), json!(null)),
         ("POST", "/v1/fleet/commands", String::new(), act.clone()),
         ("POST", "/v1/fleet/commands", String::new(), act),
@@ -478,12 +528,25 @@ fn the_answers_of_a_server_are_as_the_document_says() {
         ("POST", "/v1/fleet/hosts/{id}", String::new(), json!({"id": uuid(6), "decision": {"assign": null}})),
         ("GET", "/v1/fleet/audit", "?limit=5".to_owned(), json!(null)),
         ("GET", "/v1/fleet/audit/verify", String::new(), json!(null)),
-        ("POST", "/v1/fleet/tokens", String::new(), json!({"id": uuid(7), "name": "x", "role": "viewer", "expires": null})),
+        (
+            "POST",
+            "/v1/fleet/tokens",
+            String::new(),
+            json!({"id": uuid(7), "name": "x", "role": "viewer", "expires": null}),
+        ),
         ("GET", "/v1/fleet/tokens", String::new(), json!(null)),
         ("DELETE", "/v1/fleet/tokens/{name}", format!("?id={}", uuid(8)), json!(null)),
         ("GET", "/v1/fleet/events", String::new(), json!(null)),
-    ];
-    for (method, path, query, body) in asked {
+    ]
+}
+
+#[test]
+fn the_answers_of_a_server_are_as_the_document_says() {
+    let api: Value = serde_json::from_str(API).unwrap();
+    let dir = dir();
+    let server = busy(dir.path());
+    let admin = secret(&server, "admin");
+    for (method, path, query, body) in questions() {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let header = if path.starts_with("/v1/fleet/") { admin.as_str() } else { "" };
         let (status, text) = request(server.addr, method, &format!("{}{query}", sample(path)), header, &body);
@@ -493,7 +556,8 @@ fn the_answers_of_a_server_are_as_the_document_says() {
         let lines: Vec<&str> = if kind == "application/jsonl" { text.lines().collect() } else { vec![&text] };
         for line in lines {
             let json: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{method} {path}: {status} {line}"));
-            fits(&json, &said["schema"], &api).unwrap_or_else(|what| panic!("{method} {path}: {status}: {what}: {line}"));
+            fits(&json, &said["schema"], &api)
+                .unwrap_or_else(|what| panic!("{method} {path}: {status}: {what}: {line}"));
         }
     }
 }

@@ -6,6 +6,7 @@ mod admin;
 mod answers;
 mod docs;
 mod durable;
+mod hostile;
 mod outbound;
 mod start;
 mod support;

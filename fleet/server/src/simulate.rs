@@ -1,0 +1,253 @@
+//! `simulate`: what a release would do to this fleet, or to one that is made up; or a script of questions.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use fleet_api::Host;
+use fleet_cli::args::{Format, Get, Global, HostsFilter, Simulate};
+use fleet_cli::{Console, Editor, Verb};
+use fleet_engine::resource::{self, Kind, Resource};
+use fleet_simulator::forecast::{self, Cut, Forecast, Hosts, Known, Made, Plan, Share, Span};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use yaml::Node;
+
+use crate::offline;
+
+/// Hosts that are made up where nobody says how many.
+const MADE_UP: u32 = 1000;
+/// Kinds that a simulation is about.
+const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Version];
+/// What wrong usage ends with.
+const USAGE: u8 = 2;
+/// Bytes of a megabyte, as networks count.
+const MEGABYTE: u64 = 1_000_000;
+
+/// Why a simulation was not made.
+enum Fault {
+    /// What was asked for cannot be.
+    Usage(String),
+    /// A file, the server, or the configuration.
+    Failed(String),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// `simulate`.
+///
+/// # Errors
+/// One line: files that cannot be read, a server that cannot be asked, a configuration that is refused.
+pub(crate) fn simulate(options: &Simulate, global: &Global) -> io::Result<ExitCode> {
+    if let Some(script) = &options.script {
+        return run_script(script, options.seed);
+    }
+    let forecast = plan(options, global).and_then(|plan| forecast::run(&plan).map_err(Fault::Failed));
+    match forecast {
+        Ok(forecast) => show(&forecast, options, global).map(|()| ExitCode::SUCCESS),
+        Err(Fault::Failed(what)) => Err(io::Error::other(what)),
+        Err(Fault::Usage(what)) => {
+            eprintln!("error: {what}");
+            Ok(ExitCode::from(USAGE))
+        }
+    }
+}
+
+/// `simulate --script`.
+fn run_script(script: &Path, seed: u64) -> io::Result<ExitCode> {
+    let text = offline::read(script)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    fleet_simulator::run(&text, seed, |line| writeln!(out, "{line}"))?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(forecast: &Forecast, options: &Simulate, global: &Global) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match &options.svg {
+        Some(file) if file.as_os_str() == "-" => return out.write_all(forecast.svg().as_bytes()),
+        Some(file) => {
+            let named =
+                |error: io::Error| io::Error::new(error.kind(), format!("cannot write {}: {error}", file.display()));
+            write_picture(file, &forecast.svg()).map_err(named)?;
+        }
+        None => {}
+    }
+    match global.format.unwrap_or_default() {
+        Format::Text => out.write_all(forecast.text().as_bytes()),
+        Format::Json => writeln!(out, "{:#}", forecast.json()),
+        Format::Yaml => {
+            let node = Node::from_json(&forecast.json(), 1).map_err(|fault| io::Error::other(fault.to_string()))?;
+            out.write_all(node.emit().as_bytes())
+        }
+    }
+}
+
+/// What a person asked for: a picture that is half written is asked for again.
+#[expect(clippy::disallowed_methods, reason = "a picture for a person, not state of the server")]
+fn write_picture(file: &Path, picture: &str) -> io::Result<()> {
+    fs::write(file, picture)
+}
+
+fn plan(options: &Simulate, global: &Global) -> Result<Plan, Fault> {
+    let used = |flag: &'static str| move |what: String| Fault::Usage(format!("--{flag}: {what}"));
+    let lasts = |flag: &'static str, text: &str| length(text).map_err(used(flag));
+    let bad = match (&options.bad, &options.bad_label) {
+        (Some(share), _) => Share::parse(share).map_err(used("bad"))?,
+        (None, Some(_)) => Share::ALL,
+        (None, None) => Share::NONE,
+    };
+    let to = options.to.as_deref().map(str::parse).transpose();
+    let plan = Plan {
+        resources: Vec::new(),
+        to: to.map_err(|error| Fault::Usage(format!("--to: {error}")))?,
+        hosts: Hosts::Made(MADE_UP),
+        begin: time(&options.at)?,
+        length: lasts("for", &options.length)?,
+        seed: options.seed,
+        bad,
+        bad_label: options.bad_label.as_deref().map(label).transpose()?,
+        bad_after: lasts("bad-after", options.bad_after.as_deref().unwrap_or("0s"))?,
+        vanish: Share::parse(&options.vanish).map_err(used("vanish"))?,
+        cuts: options
+            .network_cut
+            .iter()
+            .map(|cut| Cut::parse(cut).map_err(used("network-cut")))
+            .collect::<Result<_, _>>()?,
+        down: options
+            .server_down
+            .iter()
+            .map(|span| Span::parse(span).map_err(used("server-down")))
+            .collect::<Result<_, _>>()?,
+        update_in: lasts("update-in", &options.update_in)?,
+        every: lasts("every", &options.every)?,
+        size: u64::from(options.size) * MEGABYTE,
+    };
+    let made = made(&options.hosts)?;
+    // What is asked of the server comes last: wrong usage is said at once.
+    let resources = if options.files.is_empty() { of_server(global)? } else { of_files(options)? };
+    let hosts = match (made, &options.inventory) {
+        (Some(made), _) => made,
+        (None, Some(file)) => Hosts::Known(inventory(&offline::read(file)?, &file.display().to_string())?),
+        (None, None) if options.files.is_empty() => hosts_of_server(global)?,
+        (None, None) => Hosts::Made(MADE_UP),
+    };
+    Ok(Plan { resources, hosts, ..plan })
+}
+
+fn length(text: &str) -> Result<SignedDuration, String> {
+    let length = yaml::scalar::duration(text).and_then(|length| SignedDuration::try_from(length).ok());
+    length.ok_or_else(|| format!("{text:?} is no length of time: give 90s, 10m, 3h or 30d"))
+}
+
+fn time(text: &str) -> Result<Timestamp, Fault> {
+    if text == "now" {
+        return Ok(crate::clock::now());
+    }
+    let wrong = |_| Fault::Usage(format!("--at: {text:?} is no time: give one such as 2026-01-05T00:00:00Z, or now"));
+    text.parse().map_err(wrong)
+}
+
+fn label(text: &str) -> Result<(String, String), Fault> {
+    let label = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    label.ok_or_else(|| Fault::Usage(format!("--bad-label: {text:?} is no label: give KEY=VALUE, such as os=debian")))
+}
+
+/// `--hosts N`, or `--hosts GROUP=N` for each group; `None`: nothing is made up.
+fn made(words: &[String]) -> Result<Option<Hosts>, Fault> {
+    let wrong = |word: &str| Fault::Usage(format!("--hosts: {word:?}: give N once, or GROUP=N for each group"));
+    let number = |word: &str, count: &str| count.parse::<u32>().map_err(|_| wrong(word));
+    if let [only] = words
+        && !only.contains('=')
+    {
+        return Ok(Some(Hosts::Made(number(only, only)?)));
+    }
+    let mut made = Vec::with_capacity(words.len());
+    for word in words {
+        let (group, count) = word.rsplit_once('=').ok_or_else(|| wrong(word))?;
+        made.push(Made { group: group.to_owned(), count: number(word, count)? });
+    }
+    Ok((!made.is_empty()).then_some(Hosts::MadeFor(made)))
+}
+
+fn of_files(options: &Simulate) -> Result<Vec<Resource>, Fault> {
+    let mut resources = Vec::new();
+    for file in &options.files {
+        let faults = |faults: resource::Faults| {
+            let shown: Vec<String> = faults.list().iter().map(|fault| format!("{}: {fault}", file.display())).collect();
+            Fault::Failed(shown.join("\n"))
+        };
+        resources.extend(resource::read(&offline::read(file)?).map_err(faults)?);
+    }
+    Ok(resources)
+}
+
+/// Configuration and version of the server.
+fn of_server(global: &Global) -> Result<Vec<Resource>, Fault> {
+    let mut resources = Vec::new();
+    for kind in KINDS {
+        let verb = Verb::Get(Get { what: kind.as_str().to_owned() });
+        match ask(&verb, Format::Yaml, global) {
+            Ok(text) => resources.extend(resource::read(&text).map_err(|faults| Fault::Failed(faults.to_string()))?),
+            // Which of them there are is what is asked.
+            Err(said) if said.contains("not_found") => {}
+            Err(said) => {
+                let what = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+                return Err(Fault::Failed(format!(
+                    "{what}; without a server, give the configuration: teleport-fleet simulate -f FILE"
+                )));
+            }
+        }
+    }
+    Ok(resources)
+}
+
+fn hosts_of_server(global: &Global) -> Result<Hosts, Fault> {
+    let every = HostsFilter { group: None, state: None, failed: false, version: None };
+    let text = ask(&Verb::Hosts(every), Format::Json, global).map_err(Fault::Failed)?;
+    let known = inventory(&text, "the server's hosts")?;
+    if known.is_empty() {
+        eprintln!("note: the server knows no hosts: {MADE_UP} are made up");
+        return Ok(Hosts::Made(MADE_UP));
+    }
+    Ok(Hosts::Known(known))
+}
+
+/// What a verb writes; else what it says on standard error, and its error as JSON.
+fn ask(verb: &Verb, format: Format, global: &Global) -> Result<String, String> {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let console = Console {
+        input: &mut io::empty(),
+        out: &mut out,
+        err: &mut err,
+        is_colourful: false,
+        editor: Editor::of_environment(),
+        zone: TimeZone::UTC,
+    };
+    let global = Global { format: Some(format), ..global.clone() };
+    let status = fleet_cli::run_on(verb, &global, console);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if status == 0 { Ok(text(&out)) } else { Err(text(&err) + &text(&out)) }
+}
+
+/// Hosts as `hosts --format json` writes them.
+fn inventory(text: &str, name: &str) -> Result<Vec<Known>, Fault> {
+    let wrong =
+        |error| Fault::Failed(format!("{name}: {error}; expected what `teleport-fleet hosts --format json` writes"));
+    let hosts: Vec<Host> = serde_json::from_str(text).map_err(wrong)?;
+    let known = |host: Host| Known {
+        host: host.host,
+        group: host.declared_group,
+        assigned: host.assigned_group,
+        labels: host.labels,
+        pinned: host.pinned,
+        disabled: host.disabled,
+        held: host.held,
+    };
+    Ok(hosts.into_iter().map(known).collect())
+}

@@ -1,0 +1,266 @@
+//! The hosts: who they are, what goes wrong on which, and what each does next.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashSet};
+
+use fleet_answers::ids;
+use fleet_engine::host::HostId;
+use jiff::{SignedDuration, Timestamp};
+
+use super::lots::{drawn, lot};
+use super::plan::{Hosts, Known, Plan};
+
+/// Purposes of lots.
+const BAD: u64 = 1;
+const VANISHES: u64 = 2;
+const ASKS: u64 = 3;
+const LABELS: u64 = 4;
+const JITTER: u64 = 5;
+/// The first of the cuts.
+const CUT: u64 = 16;
+
+/// Labels of hosts that are made up: an operating system for each quarter, and one of five is of the other architecture.
+const SYSTEMS: [&str; 4] = ["debian", "ubuntu", "rhel", "amazon-linux"];
+const ARCHES: [&str; 5] = ["amd64", "amd64", "amd64", "amd64", "arm64"];
+/// Most hosts of a simulation: memory.
+const MOST: u64 = 5_000_000;
+
+/// A host as it is reported first.
+pub(super) struct Arrives {
+    pub(super) id: HostId,
+    pub(super) group: String,
+    pub(super) assigned: Option<String>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) pinned: bool,
+    pub(super) disabled: bool,
+    pub(super) held: bool,
+}
+
+/// A host.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Member {
+    pub(super) id: HostId,
+    /// The index of its group; past the last one: it belongs to none.
+    pub(super) group: usize,
+    pub(super) is_bad: bool,
+    pub(super) vanishes: bool,
+    /// A bit for each cut that it is part of.
+    pub(super) cuts: u64,
+    /// It runs the target.
+    pub(super) on_target: bool,
+    /// It does not come back.
+    pub(super) is_dead: bool,
+    /// A change goes on.
+    pub(super) is_busy: bool,
+    /// That change leads back.
+    pub(super) goes_back: bool,
+    /// It was told to update once.
+    pub(super) was_told: bool,
+    /// It was hit once.
+    pub(super) was_hit: bool,
+    /// It said that it does not try again.
+    pub(super) has_refused: bool,
+    /// The attempt at which the target failed here; 0: none.
+    pub(super) refuses: u32,
+}
+
+/// What a host does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Does {
+    /// Downloads, and reports that it began.
+    Start,
+    /// Reports so, later than it could.
+    ReportStart,
+    /// Reports that it switched.
+    Switch,
+    /// Comes to its outcome.
+    End,
+    /// Breaks after it was updated.
+    Break,
+}
+
+/// All hosts.
+pub(super) struct Crowd {
+    pub(super) members: Vec<Member>,
+    /// When, in which order among equals, who, what.
+    events: BinaryHeap<Reverse<(Timestamp, u64, usize, Does)>>,
+    planned: u64,
+    /// For each minute of the interval of questions, who asks in it and in which second, in that order.
+    polls: Vec<Vec<(u8, u32)>>,
+    seed: u64,
+}
+
+impl Crowd {
+    /// The hosts of the plan, for groups of these names.
+    ///
+    /// # Errors
+    /// Nobody, too many, or a group or a label that does not exist.
+    pub(super) fn new(plan: &Plan, groups: &[String]) -> Result<(Self, Vec<Arrives>), String> {
+        let arrives = match &plan.hosts {
+            Hosts::Known(known) => known_hosts(known),
+            Hosts::Made(count) => made_hosts(plan.seed, &in_equal_parts(*count, groups))?,
+            Hosts::MadeFor(made) => {
+                if let Some(one) = made.iter().find(|one| !groups.contains(&one.group)) {
+                    return Err(format!("there is no group {:?}: there are {}", one.group, groups.join(", ")));
+                }
+                let counts: Vec<(Option<&str>, u32)> =
+                    made.iter().map(|one| (Some(one.group.as_str()), one.count)).collect();
+                made_hosts(plan.seed, &counts)?
+            }
+        };
+        if arrives.is_empty() {
+            return Err("there is no host to simulate: give --hosts N, or an inventory with hosts".to_owned());
+        }
+        let members = arrives.iter().map(|host| Member { id: host.id, ..Member::default() }).collect();
+        let mut crowd = Self { members, events: BinaryHeap::new(), planned: 0, polls: Vec::new(), seed: plan.seed };
+        crowd.draw(plan, &arrives)?;
+        crowd.take_turns(plan);
+        Ok((crowd, arrives))
+    }
+
+    /// Draws who is bad, vanishes, and is cut off.
+    fn draw(&mut self, plan: &Plan, arrives: &[Arrives]) -> Result<(), String> {
+        let all: Vec<usize> = (0..self.members.len()).collect();
+        let labelled: Vec<usize> = match &plan.bad_label {
+            None => all.clone(),
+            Some((key, value)) => {
+                let has = |host: &Arrives| host.labels.get(key).is_some_and(|found| found == value);
+                let found = (0..).zip(arrives).filter(|(_, host)| has(host)).map(|(number, _)| number).collect();
+                Vec::is_empty(&found).then(|| no_label(key, value, arrives)).map_or(Ok(()), Err)?;
+                found
+            }
+        };
+        for number in drawn(plan.seed, BAD, &labelled, plan.bad.of(labelled.len())) {
+            self.change(number, |member| member.is_bad = true);
+        }
+        for number in drawn(plan.seed, VANISHES, &all, plan.vanish.of(all.len())) {
+            self.change(number, |member| member.vanishes = true);
+        }
+        for (nth, cut) in (0_u32..64).zip(&plan.cuts) {
+            for number in drawn(plan.seed, CUT + u64::from(nth), &all, cut.share.of(all.len())) {
+                self.change(number, |member| member.cuts |= 1 << nth);
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, number: usize, change: impl FnOnce(&mut Member)) {
+        if let Some(member) = self.members.get_mut(number) {
+            change(member);
+        }
+    }
+
+    /// Gives each host its second of the interval in which it asks.
+    fn take_turns(&mut self, plan: &Plan) {
+        let seconds = u64::try_from(plan.every.as_secs()).unwrap_or(0).max(60);
+        let minutes = usize::try_from(seconds / 60).unwrap_or(1);
+        self.polls = vec![Vec::new(); minutes];
+        for number in 0..self.members.len() {
+            let second = lot(self.seed, ASKS, number) % (seconds / 60 * 60);
+            let (minute, second) = (usize::try_from(second / 60).unwrap_or(0), u8::try_from(second % 60).unwrap_or(0));
+            if let Some(turns) = self.polls.get_mut(minute) {
+                turns.push((second, u32::try_from(number).unwrap_or(u32::MAX)));
+            }
+        }
+        self.polls.iter_mut().for_each(|turns| turns.sort_unstable());
+    }
+
+    /// Who asks in a minute after the beginning, and in which second: in order.
+    pub(super) fn turns(&self, minute: u64) -> &[(u8, u32)] {
+        let cycle = u64::try_from(self.polls.len()).unwrap_or(1).max(1);
+        self.polls.get(usize::try_from(minute % cycle).unwrap_or(0)).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many minutes there are until a host's turn comes again.
+    pub(super) fn cycle(&self) -> u64 {
+        u64::try_from(self.polls.len()).unwrap_or(1)
+    }
+
+    /// The random wait of a host, seconds.
+    pub(super) fn jitter(&self, who: usize, rollout: u64, longest: u32) -> SignedDuration {
+        let wait = lot(self.seed ^ rollout, JITTER, who) % u64::from(longest.max(1));
+        SignedDuration::from_secs(i64::try_from(wait).unwrap_or(0))
+    }
+
+    /// When somebody does something next.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// What is due first.
+    pub(super) fn take(&mut self) -> Option<(Timestamp, usize, Does)> {
+        self.events.pop().map(|Reverse((at, _, who, does))| (at, who, does))
+    }
+
+    /// Plans what a host does.
+    pub(super) fn plan(&mut self, who: usize, does: Does, at: Timestamp) {
+        self.planned += 1;
+        self.events.push(Reverse((at, self.planned, who, does)));
+    }
+}
+
+fn no_label(key: &str, value: &str, arrives: &[Arrives]) -> String {
+    let mut known: Vec<String> =
+        arrives.iter().flat_map(|host| &host.labels).map(|(key, value)| format!("{key}={value}")).collect();
+    known.sort_unstable();
+    known.dedup();
+    known.truncate(12);
+    let known =
+        if known.is_empty() { "no host has labels".to_owned() } else { format!("there are {}", known.join(", ")) };
+    format!("no host has the label {key}={value}: {known}")
+}
+
+/// An inventory; the first of two hosts with one id counts.
+fn known_hosts(known: &[Known]) -> Vec<Arrives> {
+    let mut ids: HashSet<HostId> = HashSet::new();
+    let hosts = known.iter().map(|host| Arrives {
+        id: ids::parse(&host.host),
+        group: host.group.clone(),
+        assigned: (!host.assigned.is_empty()).then(|| host.assigned.clone()),
+        labels: host.labels.clone(),
+        pinned: host.pinned,
+        disabled: host.disabled,
+        held: host.held,
+    });
+    hosts.filter(|host| ids.insert(host.id)).collect()
+}
+
+/// As many for each group; the first ones have one more where it does not come out even.
+fn in_equal_parts(count: u32, groups: &[String]) -> Vec<(Option<&str>, u32)> {
+    let parts = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+    if parts == 0 {
+        return vec![(None, count)];
+    }
+    let part = |nth: u32| count / parts + u32::from(nth < count % parts);
+    (0..).zip(groups).map(|(nth, group)| (Some(group.as_str()), part(nth))).collect()
+}
+
+/// Hosts for these groups: each declares its group, and is put there whatever the group's labels are.
+fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<Arrives>, String> {
+    let total: u64 = counts.iter().map(|(_, count)| u64::from(*count)).sum();
+    if total > MOST {
+        return Err(format!("{total} hosts are too many: at most {MOST}"));
+    }
+    let mut hosts = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
+    for (group, count) in counts {
+        for _ in 0..*count {
+            let number = hosts.len();
+            let draw = lot(seed, LABELS, number);
+            let label = |list: &[&str], lot: u64| {
+                let nth = lot % u64::try_from(list.len()).unwrap_or(1).max(1);
+                list.get(usize::try_from(nth).unwrap_or(0)).copied().unwrap_or_default().to_owned()
+            };
+            let labels = [("os", label(&SYSTEMS, draw)), ("arch", label(&ARCHES, draw >> 32))];
+            hosts.push(Arrives {
+                id: ids::made(&[b"forecast", &seed.to_be_bytes(), &number.to_be_bytes()]),
+                group: group.unwrap_or_default().to_owned(),
+                assigned: group.map(str::to_owned),
+                labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+                pinned: false,
+                disabled: false,
+                held: false,
+            });
+        }
+    }
+    Ok(hosts)
+}

@@ -1,0 +1,466 @@
+//! Runs a plan: the server's engine steps at each full minute, and two seconds after a report that may halt a group.
+
+use fleet_engine::answer::Question;
+use fleet_engine::book::Book;
+use fleet_engine::command::Command;
+use fleet_engine::fleet::{Change, Fleet, Report};
+use fleet_engine::host::{Outcome as Became, Place};
+use fleet_engine::reason::Why;
+use fleet_engine::rollout::{GateAnswer, Rollout, State};
+use jiff::{SignedDuration, Timestamp};
+use protocol::Version;
+
+use super::crowd::{Crowd, Does};
+use super::plan::Plan;
+use super::setting::{Setting, setting};
+use super::watch::{Watch, Watched};
+use super::{Forecast, Load};
+
+/// Between two steps of the engine.
+const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+/// Between a report that halts a group and the step that does so (FLEET.md §3).
+const SOON: SignedDuration = SignedDuration::from_secs(2);
+/// Nothing has changed for so long: nothing will. Longer than an update may take, and an empty group waits.
+const STUCK: SignedDuration = SignedDuration::from_hours(3);
+/// The code that an updater reports whose new agent is not healthy.
+const BROKEN: &str = "health_check_failed";
+/// Most minutes between two questions: after three of the engine's report intervals a host is silent.
+const MOST_BETWEEN: i64 = 15;
+/// A host that is heard of within so many minutes is not silent.
+const HEARD: u64 = 44;
+
+/// What would happen.
+///
+/// # Errors
+/// The resources are refused, there is no host, or a name in the plan is unknown: one line.
+pub fn run(plan: &Plan) -> Result<Forecast, String> {
+    let minutes = plan.every.as_secs() / 60;
+    if plan.every.as_secs() % 60 != 0 || !(1..=MOST_BETWEEN).contains(&minutes) {
+        return Err(format!("hosts ask every 1m to {MOST_BETWEEN}m, in whole minutes"));
+    }
+    let setting = setting(plan)?;
+    let (crowd, arrives) = Crowd::new(plan, &setting.groups)?;
+    let mut world = World::new(plan, setting, crowd);
+    for host in arrives {
+        world.arrive(&host);
+    }
+    world.go();
+    Ok(world.end())
+}
+
+struct World<'a> {
+    plan: &'a Plan,
+    begin: Timestamp,
+    book: Book,
+    fleet: Fleet,
+    crowd: Crowd,
+    start: Version,
+    target: Version,
+    /// Minutes since the beginning.
+    minute: u64,
+    watch: Watch,
+    /// When the engine steps before the next full minute.
+    urgent: Option<Timestamp>,
+    /// When the clock brings something, while nobody is on the way; `None`: nobody knows.
+    next: Option<Timestamp>,
+    /// Until this minute nothing can change.
+    quiet: Option<u64>,
+    notes: Vec<String>,
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan, setting: Setting, crowd: Crowd) -> Self {
+        let begin = setting.begin;
+        let load = Load {
+            minutes: Vec::new(),
+            size: plan.size,
+            hosts: u64::try_from(crowd.members.len()).unwrap_or(u64::MAX),
+            every: u64::try_from(plan.every.as_secs()).unwrap_or(0),
+        };
+        Self {
+            plan,
+            begin,
+            book: setting.book,
+            fleet: Fleet::default(),
+            crowd,
+            start: setting.start,
+            target: setting.target,
+            minute: 0,
+            watch: Watch::new(begin, load),
+            urgent: None,
+            next: None,
+            quiet: None,
+            notes: setting.notes,
+        }
+    }
+
+    /// A host is known before the rollout begins, and runs the version before.
+    fn arrive(&mut self, host: &super::crowd::Arrives) {
+        let report = Report {
+            host: host.id,
+            update_id: !host.id,
+            group: Some(host.group.clone()),
+            version: Some(self.start.to_string()),
+            labels: Some(host.labels.clone()),
+            pinned: Some(host.pinned),
+            disabled: Some(host.disabled),
+            last: None,
+        };
+        self.fleet.report(&report, None, self.begin);
+        if let Some(group) = &host.assigned {
+            self.fleet.assign(host.id, Some(group), None, self.begin);
+        }
+        if host.held {
+            self.fleet.decide(host.id, None, self.begin, |flags| flags.held = true);
+        }
+    }
+
+    fn at(&self, minute: u64) -> Timestamp {
+        let seconds = i64::try_from(minute.saturating_mul(60)).unwrap_or(i64::MAX);
+        self.begin.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
+    }
+
+    /// From the beginning to the end.
+    fn go(&mut self) {
+        self.book.step(&mut self.fleet, self.begin);
+        self.place();
+        self.look(self.begin);
+        let last = u64::try_from(self.plan.length.as_secs() / 60).unwrap_or(0);
+        while self.minute < last && !self.is_over() {
+            if let Some(quiet) = self.quiet.filter(|quiet| *quiet > self.minute + 1 && self.may_skip()) {
+                self.minute = quiet.min(last);
+                self.watch.changed = self.at(self.minute);
+            }
+            self.pass_minute();
+        }
+        self.watch.is_late = self.minute >= last;
+    }
+
+    /// Which host belongs to which group; what belongs to none comes last.
+    fn place(&mut self) {
+        let Some(rollout) = &self.book.rollout else { return };
+        let none = rollout.groups.len();
+        for (member, host) in self.crowd.members.iter_mut().zip(self.fleet.hosts()) {
+            member.group = match host.place {
+                Place::Group(index) => usize::from(index),
+                Place::Ungrouped | Place::Nowhere => none,
+            };
+        }
+        let is_ungrouped = self.fleet.hosts().iter().any(|host| host.place == Place::Ungrouped);
+        self.watch.begin(rollout, &self.crowd.members, is_ungrouped);
+    }
+
+    fn pass_minute(&mut self) {
+        let from = self.at(self.minute);
+        let is_paused = self.quiet.is_some_and(|quiet| quiet > self.minute + 1);
+        // Hosts of a group that waits for its hours only show that they are there.
+        let rounds = (HEARD / self.crowd.cycle()).max(1);
+        let asks = !is_paused || (self.minute / self.crowd.cycle()).is_multiple_of(rounds);
+        if asks {
+            for (second, who) in self.crowd.turns(self.minute).to_vec() {
+                let at = from + SignedDuration::from_secs(i64::from(second));
+                self.pass(at);
+                self.ask(usize::try_from(who).unwrap_or(usize::MAX), at);
+            }
+        }
+        let to = from.saturating_add(MINUTE).unwrap_or(Timestamp::MAX);
+        self.pass(to);
+        self.minute += 1;
+        if !is_paused && !self.is_down(to) {
+            self.step(to);
+        }
+    }
+
+    /// What happens until `to`.
+    fn pass(&mut self, to: Timestamp) {
+        loop {
+            let next = self.crowd.next().filter(|next| *next <= to);
+            if let Some(urgent) = self.urgent.filter(|urgent| *urgent <= next.unwrap_or(to)) {
+                self.step(urgent);
+                continue;
+            }
+            if next.is_none() {
+                return;
+            }
+            if let Some((at, who, does)) = self.crowd.take() {
+                self.act(who, does, at);
+            }
+        }
+    }
+
+    fn step(&mut self, at: Timestamp) {
+        self.urgent = None;
+        self.book.step(&mut self.fleet, at);
+        self.look(at);
+    }
+
+    /// Sees what the step did; gives approvals, of which the simulation has plenty.
+    fn look(&mut self, at: Timestamp) {
+        let Some(rollout) = &self.book.rollout else { return };
+        self.watch.look(rollout, at);
+        self.next = self.next_change(rollout);
+        self.quiet = self.next.and_then(|next| self.quiet_until(next, at));
+        let mut commands = Vec::new();
+        for group in &rollout.groups {
+            let name = &group.policy.name;
+            match group.reason.why {
+                Why::Approval { .. } => {
+                    commands.push((Command::Approve { groups: vec![name.clone()] }, "its approval"))
+                }
+                Why::Gate { .. } => {
+                    commands
+                        .push((Command::Gate { group: name.clone(), answer: GateAnswer::Go }, "its external check"));
+                }
+                _ => continue,
+            }
+        }
+        for (command, what) in commands {
+            let name = match &command {
+                Command::Approve { groups } => groups.join(", "),
+                Command::Gate { group, .. } => group.clone(),
+                _ => String::new(),
+            };
+            if self.book.command(&command, &self.fleet, at).is_ok() {
+                self.notes.push(format!("{name} asked for {what}: given at once"));
+                (self.next, self.quiet, self.watch.changed) = (None, None, at);
+            }
+        }
+    }
+
+    /// When something changes at the earliest: nobody is on the way, and the clock decides. `None`: hosts or people do.
+    fn next_change(&self, rollout: &Rollout) -> Option<Timestamp> {
+        let is_moving = rollout.groups.iter().any(|group| group.tally.in_flight() > 0);
+        if is_moving || self.watch.waits_without_group() {
+            return None;
+        }
+        let waits = rollout.groups.iter().filter(|group| !self.watch.is_over(group));
+        waits.filter_map(|group| group.reason.until).chain(self.crowd.next()).min()
+    }
+
+    /// Until which minute nothing can change. Every host is heard of once between that and the `next` change.
+    fn quiet_until(&self, next: Timestamp, now: Timestamp) -> Option<u64> {
+        let minutes = u64::try_from(next.duration_since(self.begin).as_secs()).unwrap_or(0) / 60;
+        let quiet = minutes.saturating_sub(self.crowd.cycle() + 5);
+        (self.at(quiet) > now).then_some(quiet)
+    }
+
+    /// Whether hosts that are not heard of meanwhile lose nothing: no group is under way.
+    fn may_skip(&self) -> bool {
+        let is_at_rest = |state| matches!(state, State::Unstarted | State::Done | State::Halted);
+        self.book.rollout.iter().flat_map(|rollout| &rollout.groups).all(|group| is_at_rest(group.state))
+    }
+
+    fn is_over(&self) -> bool {
+        let Some(rollout) = &self.book.rollout else { return true };
+        let now = self.at(self.minute);
+        let is_moving = rollout.groups.iter().any(|group| group.tally.in_flight() > 0);
+        if is_moving || self.crowd.next().is_some() || self.watch.waits_without_group() {
+            return false;
+        }
+        let has_halted = rollout.groups.iter().any(|group| group.state == State::Halted);
+        let is_final = |group: &fleet_engine::rollout::GroupStatus| {
+            self.watch.is_over(group) || (has_halted && group.state == State::Unstarted && group.reason.until.is_none())
+        };
+        if rollout.groups.iter().all(is_final) {
+            return true;
+        }
+        self.next.is_none() && now.duration_since(self.watch.changed) > STUCK
+    }
+
+    fn is_down(&self, at: Timestamp) -> bool {
+        self.back_at(0, at).is_some()
+    }
+
+    /// When a host with these cuts reaches the server again; `None`: it does now.
+    fn back_at(&self, cuts: u64, at: Timestamp) -> Option<Timestamp> {
+        let since = at.duration_since(self.begin);
+        let of_cut = (0_u32..64).zip(&self.plan.cuts).filter(|(nth, _)| cuts >> nth & 1 == 1).map(|(_, cut)| &cut.span);
+        let spans = self.plan.down.iter().chain(of_cut);
+        let ends = spans.filter(|span| span.from <= since && since < span.to).map(|span| span.to);
+        self.begin.saturating_add(ends.max()?).ok()
+    }
+
+    fn ask(&mut self, who: usize, at: Timestamp) {
+        let Some(member) = self.crowd.members.get(who) else { return };
+        if member.is_dead || member.is_busy || !self.watch.wants(member.group, member.on_target) {
+            return;
+        }
+        if self.back_at(member.cuts, at).is_some() {
+            return;
+        }
+        let question = Question { host: Some(member.id), ..Question::default() };
+        let Some(answer) = self.book.ask(&mut self.fleet, &question, at).filter(|answer| answer.update) else { return };
+        let goes_back = answer.version != self.target;
+        if member.on_target != goes_back {
+            return;
+        }
+        if !goes_back && member.refuses == answer.attempt {
+            self.refuse(who, at);
+            return;
+        }
+        let wait = self.crowd.jitter(who, answer.rollout, answer.jitter);
+        let Some(member) = self.crowd.members.get_mut(who) else { return };
+        (member.is_busy, member.goes_back) = (true, goes_back);
+        if !std::mem::replace(&mut member.was_told, true) {
+            self.watch.of(member.group, |watched| watched.told += 1);
+        }
+        self.crowd.plan(who, Does::Start, at + wait);
+    }
+
+    /// It is told to try again what failed here: it says once that it does not.
+    fn refuse(&mut self, who: usize, at: Timestamp) {
+        let Some(member) = self.crowd.members.get_mut(who) else { return };
+        let group = member.group;
+        if !std::mem::replace(&mut member.has_refused, true) {
+            self.report(who, Some(Became::Refused), at);
+            self.fails(group, at);
+        }
+    }
+
+    fn act(&mut self, who: usize, does: Does, at: Timestamp) {
+        let Some(member) = self.crowd.members.get(who).cloned() else { return };
+        let length = self.plan.update_in;
+        if does == Does::Start {
+            self.watch.load.count(self.begin, at, u64::from(!member.goes_back), 0);
+            if !member.vanishes || member.goes_back {
+                self.crowd.plan(who, Does::Switch, at + length / 2);
+                self.crowd.plan(who, Does::End, at + length);
+            }
+        }
+        if let Some(back) = self.back_at(member.cuts, at) {
+            // It tells its news with its first question after that.
+            let later = SignedDuration::from_secs(i64::try_from(who % 60).unwrap_or(0));
+            let does = if does == Does::Start { Does::ReportStart } else { does };
+            self.crowd.plan(who, does, back + later);
+            return;
+        }
+        match does {
+            Does::Start | Does::ReportStart => {
+                self.report(who, Some(Became::Started), at);
+                if member.vanishes && !member.goes_back {
+                    self.hit(who, |watched| watched.lost += 1);
+                    self.change(who, |member| member.is_dead = true);
+                }
+            }
+            Does::Switch => self.report(who, Some(Became::Switched), at),
+            Does::End => self.finish(who, at),
+            Does::Break => self.break_down(who, at),
+        }
+    }
+
+    fn change(&mut self, who: usize, change: impl FnOnce(&mut super::crowd::Member)) {
+        if let Some(member) = self.crowd.members.get_mut(who) {
+            change(member);
+        }
+    }
+
+    /// Counts a host that is hit, once.
+    fn hit(&mut self, who: usize, count: impl FnOnce(&mut Watched)) {
+        let Some(member) = self.crowd.members.get_mut(who) else { return };
+        let group = member.group;
+        if !std::mem::replace(&mut member.was_hit, true) {
+            self.watch.of(group, count);
+        }
+    }
+
+    fn attempt(&self, group: usize) -> u32 {
+        let group = self.book.rollout.as_ref().and_then(|rollout| rollout.groups.get(group));
+        group.map_or(1, |group| group.attempt)
+    }
+
+    /// The outcome of a change.
+    fn finish(&mut self, who: usize, at: Timestamp) {
+        let Some(member) = self.crowd.members.get(who).cloned() else { return };
+        let breaks_at_once = member.is_bad && self.plan.bad_after.is_zero() && !member.goes_back;
+        let is_there = !breaks_at_once && !member.goes_back;
+        let attempt = self.attempt(member.group);
+        self.change(who, |member| {
+            member.on_target = is_there;
+            if breaks_at_once {
+                member.refuses = attempt;
+            }
+        });
+        let became = if breaks_at_once { Became::RolledBack } else { Became::Updated };
+        self.report(who, Some(became), at);
+        self.change(who, |member| member.is_busy = false);
+        match (is_there, member.on_target) {
+            (true, false) => self.watch.of(member.group, |watched| watched.on_target += 1),
+            (false, true) => self.watch.of(member.group, |watched| watched.on_target -= 1),
+            _ => {}
+        }
+        if breaks_at_once {
+            self.hit(who, |watched| watched.broken += 1);
+            self.fails(member.group, at);
+        } else if is_there && member.is_bad {
+            self.crowd.plan(who, Does::Break, at + self.plan.bad_after);
+        }
+    }
+
+    /// It was updated, and breaks now.
+    fn break_down(&mut self, who: usize, at: Timestamp) {
+        let Some(member) = self.crowd.members.get(who).cloned() else { return };
+        if !member.on_target || member.is_busy {
+            return;
+        }
+        let attempt = self.attempt(member.group);
+        self.change(who, |member| (member.on_target, member.refuses) = (false, attempt));
+        self.watch.of(member.group, |watched| watched.on_target -= 1);
+        self.report(who, Some(Became::RolledBack), at);
+        self.hit(who, |watched| watched.broken += 1);
+        self.fails(member.group, at);
+    }
+
+    /// The engine steps soon where a failure may halt the group.
+    fn fails(&mut self, group: usize, at: Timestamp) {
+        self.watch.of(group, |watched| watched.new_failures += 1);
+        let new = self.watch.groups.get(group).map_or(0, |watched| watched.new_failures);
+        let Some(group) = self.book.rollout.as_ref().and_then(|rollout| rollout.groups.get(group)) else { return };
+        let (tally, proof) = (&group.tally, &group.policy.proof);
+        let (failed, ended) = (tally.counted_failed + new, tally.counted_ended + new);
+        let is_many = failed >= u64::from(proof.min_failed)
+            && (proof.max_failed.is_exceeded(failed, tally.counted)
+                || (ended >= u64::from(proof.min_ended) && proof.max_failed_of_ended.is_exceeded(failed, ended)));
+        let soon = at + SOON;
+        if group.state.has_started() && (is_many || group.state == State::Canary) && !self.is_down(soon) {
+            self.urgent = self.urgent.or(Some(soon));
+        }
+    }
+
+    fn report(&mut self, who: usize, became: Option<Became>, at: Timestamp) {
+        let Some(member) = self.crowd.members.get(who) else { return };
+        let (on_target, goes_back) = (member.on_target, member.goes_back && member.is_busy);
+        let version = if on_target { &self.target } else { &self.start };
+        let to = if goes_back { &self.start } else { &self.target };
+        let code = if became.is_some_and(Became::is_failure) { BROKEN } else { "" };
+        let report = Report {
+            host: member.id,
+            version: Some(version.to_string()),
+            last: became.map(|outcome| Change { outcome, to: to.to_string(), code: code.to_owned() }),
+            ..Report::default()
+        };
+        self.watch.load.count(self.begin, at, 0, 1);
+        self.fleet.report(&report, self.book.rollout.as_ref(), at);
+    }
+
+    fn end(self) -> Forecast {
+        let at_risk = self.crowd.members.iter().filter(|member| member.is_bad || member.vanishes).count();
+        let end = self.at(self.minute);
+        let spans = self.spans().into_iter().filter(|(_, from, _)| *from < end).collect();
+        let mut forecast = self.watch.end(self.book.rollout.as_ref());
+        forecast.versions = (self.start.to_string(), self.target.to_string());
+        forecast.end = end;
+        forecast.hosts = u64::try_from(self.crowd.members.len()).unwrap_or(u64::MAX);
+        forecast.at_risk = u64::try_from(at_risk).unwrap_or(u64::MAX);
+        forecast.seed = self.plan.seed;
+        forecast.spans = spans;
+        forecast.notes.extend(self.notes);
+        forecast
+    }
+
+    fn spans(&self) -> Vec<(String, Timestamp, Timestamp)> {
+        let at = |length: SignedDuration| self.begin.saturating_add(length).unwrap_or(Timestamp::MAX);
+        let down = self.plan.down.iter().map(|span| ("server down".to_owned(), at(span.from), at(span.to)));
+        let cuts = self.plan.cuts.iter().map(|cut| ("network cut".to_owned(), at(cut.span.from), at(cut.span.to)));
+        down.chain(cuts).collect()
+    }
+}

@@ -1,0 +1,100 @@
+//! For programs.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Forecast, Group, Outcome};
+
+/// The forecast as JSON. Times are RFC 3339, lengths seconds, counts hosts.
+///
+/// `outcome` (`done`, `halted`, `rolled_back`, `stuck`, `unfinished`), `from` and `to` (versions), `begin`, `decided` (done or
+/// first halted, else null), `end`, `seconds` (from begin to decided, else to the end), `hosts`, `at_risk` (hosts on which the
+/// release is bad or that would never come back), `blast_radius` (those of them that were told to update, whatever the time),
+/// `hit_before_halt`, `seed`, `notes`; `load` (`downloads`, `bytes`, `peak_bits_per_second`, `peak_downloads_per_minute`,
+/// `peak_at`, `peak_reports_per_minute`, `questions_per_second`); `groups`, in order: `name`, `hosts`, `state` (as in
+/// `autoupdate_agent_rollout`, and `halted`), `start`, `end` (null: not done), `halt` (null, or `at`, `rule`, `count`, `of`,
+/// `hit_before`, `rolls_back`), `why`, `canaries`, `cap` (null: all at once), `most_in_flight`, `told`, `updated`, `broken`,
+/// `lost`, `hit` (broken and lost: the group's blast radius), `timed_out`, and `curve`: `[second, let_go, updated, failed]` for
+/// each time at which something changed.
+pub(super) fn write(forecast: &Forecast) -> Value {
+    let load = &forecast.load;
+    let (minute, downloads) = load.busiest();
+    let peak = i64::try_from(minute.saturating_mul(60)).unwrap_or(i64::MAX);
+    let peak = forecast.begin.saturating_add(jiff::SignedDuration::from_secs(peak)).unwrap_or(Timestamp::MAX);
+    json!({
+        "outcome": outcome(forecast.outcome),
+        "from": forecast.versions.0,
+        "to": forecast.versions.1,
+        "begin": time(forecast.begin),
+        "decided": forecast.decided.map(time),
+        "end": time(forecast.end),
+        "seconds": forecast.took().as_secs(),
+        "hosts": forecast.hosts,
+        "at_risk": forecast.at_risk,
+        "blast_radius": forecast.hit(),
+        "hit_before_halt": forecast.hit_before_halt(),
+        "load": {
+            "downloads": load.downloads(),
+            "bytes": load.downloads().saturating_mul(load.size),
+            "peak_bits_per_second": load.bits_per_second(),
+            "peak_downloads_per_minute": downloads,
+            "peak_at": (downloads > 0).then(|| time(peak)),
+            "peak_reports_per_minute": load.most_reports(),
+            "questions_per_second": exact(load.questions()),
+        },
+        "groups": forecast.groups.iter().map(group).collect::<Vec<_>>(),
+        "seed": forecast.seed,
+        "notes": forecast.notes,
+    })
+}
+
+fn group(group: &Group) -> Value {
+    let halt = group.halt.as_ref().map(|halt| {
+        json!({ "at": time(halt.at), "rule": halt.rule.name(), "count": halt.count, "of": halt.of,
+            "hit_before": halt.hit, "rolls_back": halt.goes_back })
+    });
+    let sample = |sample: &super::Sample| json!([sample.at, sample.let_go, sample.updated, sample.failed]);
+    json!({
+        "name": group.name,
+        "hosts": group.hosts,
+        "state": group.state.name(),
+        "start": group.start.map(time),
+        "end": group.done.map(time),
+        "halt": halt,
+        "why": group.why,
+        "canaries": group.canaries,
+        "cap": group.cap,
+        "most_in_flight": group.most_in_flight,
+        "told": group.told,
+        "updated": group.updated,
+        "broken": group.broken,
+        "lost": group.lost,
+        "hit": group.hit(),
+        "timed_out": group.timed_out,
+        "curve": group.curve.samples().iter().map(sample).collect::<Vec<_>>(),
+    })
+}
+
+/// The stable name of an outcome.
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "done",
+        Outcome::Halted => "halted",
+        Outcome::RolledBack => "rolled_back",
+        Outcome::Stuck => "stuck",
+        Outcome::Unfinished => "unfinished",
+    }
+}
+
+/// Hundredths as a number: whole where it is.
+fn exact(hundredths: u64) -> Value {
+    if hundredths.is_multiple_of(100) {
+        return json!(hundredths / 100);
+    }
+    // A u32 is exact in an f64.
+    json!(f64::from(u32::try_from(hundredths).unwrap_or(u32::MAX)) / 100.0)
+}
+
+fn time(at: Timestamp) -> String {
+    at.to_string()
+}

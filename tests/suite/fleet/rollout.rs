@@ -1,0 +1,104 @@
+//! Rollouts as hosts meet them.
+
+use super::front::Front;
+use super::server::Fleet;
+use crate::support::tree;
+
+#[test]
+fn hosts_follow_a_rollout_group_by_group() {
+    let fleet = Fleet::start(&["1.0.0", "2.0.0", "3.0.0"]);
+    fleet.groups(&["dev", "prod"]);
+    fleet.wish("1.0.0", "2.0.0");
+    let (dev, prod) = (fleet.host(1, "dev"), fleet.host(2, "prod"));
+    // What is not let go yet gets the start version.
+    assert_eq!([dev.update(), prod.update()], ["1.0.0", "1.0.0"]);
+    fleet.agents("start-update", "dev");
+    assert_eq!([dev.update(), prod.update()], ["2.0.0", "1.0.0"]);
+    fleet.until_state(&dev, "told");
+    fleet.agents("mark-done", "dev");
+    assert_eq!(prod.update(), "1.0.0");
+    fleet.agents("start-update", "prod");
+    assert_eq!([dev.update(), prod.update()], ["2.0.0", "2.0.0"]);
+    fleet.agents("mark-done", "prod");
+    for (host, group) in [(&dev, "dev"), (&prod, "prod")] {
+        let known = fleet.known(host.uuid());
+        assert_eq!((&known["group"], &known["declared_group"]), (&group.into(), &group.into()), "{known}");
+    }
+    // The next rollout begins anew: whoever is told then counts as told, though it was told a minute ago.
+    fleet.wish("2.0.0", "3.0.0");
+    fleet.agents("start-update", "dev");
+    assert_eq!([dev.update(), prod.update()], ["3.0.0", "2.0.0"]);
+    fleet.until_state(&dev, "told");
+}
+
+#[test]
+fn a_host_that_reaches_only_the_path_of_todays_proxies_follows_as_well() {
+    let fleet = Fleet::start_plain(&["1.0.0", "2.0.0"]);
+    fleet.groups(&["dev", "prod"]);
+    fleet.wish("1.0.0", "2.0.0");
+    let front = Front::start(fleet.addr);
+    fleet.trust(front.ca_pem());
+    let dev = fleet.host_at(&front.proxy(), 1, "dev");
+    let prod = fleet.host_at(&front.proxy(), 2, "prod");
+    fleet.agents("start-update", "dev");
+    front.asked();
+    assert_eq!([dev.update(), prod.update()], ["2.0.0", "1.0.0"]);
+    let query = |host: &str, group: &str| format!("find?host={host}&group={group}");
+    let both = |query: String| [format!("/v1/webapi/{query}"), format!("/webapi/{query}")];
+    let expected = [both(query(dev.uuid(), "dev")), both(query(prod.uuid(), "prod"))].concat();
+    assert_eq!(front.asked(), expected);
+    fleet.until_state(&dev, "told");
+}
+
+#[test]
+fn a_held_host_waits_and_a_halt_stops_those_that_were_not_told() {
+    let fleet = Fleet::start(&["1.0.0", "2.0.0"]);
+    fleet.groups(&["dev"]);
+    fleet.wish("1.0.0", "2.0.0");
+    let (held, first, last) = (fleet.host(1, "dev"), fleet.host(2, "dev"), fleet.host(3, "dev"));
+    fleet.until_state(&held, "pending");
+    fleet.ok(&["host", held.uuid(), "hold"]);
+    fleet.agents("start-update", "dev");
+    assert_eq!([first.update(), held.update()], ["2.0.0", "1.0.0"]);
+    fleet.until_state(&first, "told");
+    fleet.agents("halt", "dev");
+    assert_eq!(fleet.state("dev"), "halted");
+    // Nobody new; and whoever went stays where it is.
+    assert_eq!([last.update(), first.update(), held.update()], ["1.0.0", "2.0.0", "1.0.0"]);
+    fleet.agents("run", "dev");
+    assert_eq!([last.update(), held.update()], ["2.0.0", "1.0.0"]);
+    fleet.ok(&["host", held.uuid(), "release"]);
+    assert_eq!(held.update(), "2.0.0");
+}
+
+#[test]
+fn a_server_that_dies_in_a_rollout_harms_no_host_and_goes_on_where_it_was() {
+    let mut fleet = Fleet::start(&["1.0.0", "2.0.0"]);
+    fleet.groups(&["dev", "prod"]);
+    fleet.wish("1.0.0", "2.0.0");
+    let (first, second, prod) = (fleet.host(1, "dev"), fleet.host(2, "dev"), fleet.host(3, "prod"));
+    fleet.agents("start-update", "dev");
+    assert_eq!(first.update(), "2.0.0");
+    fleet.until_state(&first, "told");
+    fleet.kill();
+    for (host, version) in [(&first, "2.0.0"), (&second, "1.0.0"), (&prod, "1.0.0")] {
+        let before = installed(host.root());
+        host.run(&["update"]).fails(1, "error");
+        assert_eq!(installed(host.root()), before);
+        assert_eq!(host.version(), version);
+        host.run(&["verify"]).ok();
+    }
+    fleet.begin();
+    assert_eq!([fleet.state("dev"), fleet.state("prod")], ["active", "unstarted"]);
+    assert_eq!([prod.update(), first.update(), second.update()], ["1.0.0", "2.0.0", "2.0.0"]);
+    fleet.agents("mark-done", "dev");
+    fleet.agents("start-update", "prod");
+    assert_eq!(prod.update(), "2.0.0");
+}
+
+/// Every file, but for the record of the last run and the holder of the lock.
+fn installed(root: &std::path::Path) -> Vec<String> {
+    let mut tree = tree(root);
+    tree.retain(|line| !line.contains("/updates.yaml ") && !line.contains("/.lock/"));
+    tree
+}
