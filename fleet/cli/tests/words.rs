@@ -54,7 +54,6 @@ fn all_words_of_the_contract_are_understood() {
     for words in [
         "serve --config F --data D --listen 0.0.0.0:0 --metrics 127.0.0.1:0 --tls-cert C --tls-key K --public-addr a:1",
         "serve --plain --behind-proxy --admin-socket S --ready-file R --server-version 18.0.0 --cluster-name n --edition oss",
-        "serve --enrolment approve",
         "autoupdate agents report",
         "autoupdate agents start-update a b --force",
         "autoupdate agents mark-done a",

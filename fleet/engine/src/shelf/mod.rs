@@ -8,12 +8,18 @@ mod whole;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 
 use crate::book::Book;
 use crate::fleet::{Counted, Fleet};
 use crate::policy::{Mode, Policy};
-use crate::resource::{Dialect, Kind, Release, Resource, Versions, Wanted, default_group, read_json, ruling};
+use crate::resource::{
+    AgentReport, Dialect, Kind, Release, Resource, Versions, Wanted, default_group, read_json, ruling,
+};
+
+/// How old another server's counts may be (Managed Updates v2).
+const COUNTS_VALID: SignedDuration = SignedDuration::from_mins(1);
 
 /// All resources, by kind and name.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -53,9 +59,21 @@ impl Shelf {
 
     /// What other servers counted, all of them together (`autoupdate_agent_report`).
     pub fn counted(&self) -> Counted {
+        self.counted_by(|_| true)
+    }
+
+    /// The same of those that are at most a minute old at `now`: a server that is gone counts no more.
+    pub fn counted_at(&self, now: Timestamp) -> Counted {
+        self.counted_by(|report| now.duration_since(report.timestamp) <= COUNTS_VALID)
+    }
+
+    fn counted_by(&self, is_good: impl Fn(&AgentReport) -> bool) -> Counted {
         let mut counted = Counted::new();
         for resource in self.all() {
             let Resource::Report(object) = resource else { continue };
+            if !is_good(&object.model) {
+                continue;
+            }
             for count in &object.model.counts {
                 let versions = counted.entry(count.group.clone()).or_default();
                 *versions.entry(count.version.to_string()).or_default() += u64::from(count.count);

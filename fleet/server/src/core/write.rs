@@ -170,7 +170,7 @@ impl Keeper {
         let is_report = |change: &Changed| Kind::named(&change.kind) == Some(Kind::Report);
         if let Some(shelf) = draft.shelf.as_ref().filter(|_| !is_dry_run && changed.iter().any(is_report)) {
             // Good for a minute (Managed Updates v2).
-            self.fleet.set_counts(shelf.counted(), now);
+            self.fleet.set_counts(shelf.counted_at(now), now);
         }
         draft.book.step(&mut self.fleet, now);
         let written = Written {

@@ -70,6 +70,34 @@ fn groups_are_told_what_their_state_says() {
     assert_eq!(told("dev"), target(true));
 }
 
+/// Managed Updates v2: a group is done when nine of ten are present, and nine of ten of these on the target.
+#[test]
+fn another_servers_counts_finish_a_group() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let report = |old: u32, new: u32, age: i64| {
+        let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(age);
+        server.create(&format!(
+            "kind: autoupdate_agent_report\nversion: v1\nmetadata: {{name: auth1}}\nspec:\n  timestamp: {at}\n  groups:\n    \
+             dev:\n      versions:\n        1.0.0: {{count: {old}}}\n        1.1.0: {{count: {new}}}\n"
+        ))
+    };
+    let state = || {
+        let status = server.ok(&["autoupdate", "agents", "status", "--format", "json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        status["groups"][0]["state"].as_str().unwrap().to_owned()
+    };
+    report(20, 0, 0);
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    report(3, 17, 0);
+    assert_eq!(state(), "active");
+    report(0, 20, 120);
+    assert_eq!(state(), "active", "a report of two minutes ago counts nobody");
+    report(2, 18, 0);
+    assert_eq!(state(), "done");
+}
+
 #[test]
 fn thousands_of_interleaved_questions_get_each_its_own_answer() {
     let dir = dir();

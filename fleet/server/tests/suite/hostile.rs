@@ -715,7 +715,8 @@ fn hosts_that_only_ask_are_at_most_a_hundred_thousand() {
         let line = text.lines().find(|line| line.starts_with("teleport_fleet_hosts ")).unwrap();
         line.split(' ').nth(1).unwrap().parse().unwrap()
     };
-    server.until("all were heard of", || known() >= MOST);
+    // What is over is taken away two in a hundred at a time.
+    server.until("all were heard of", || known() >= MOST - MOST / 50);
     let (_, page) = admin(dir.path(), "GET", "/v1/fleet/rollout", "").unwrap();
     assert!(known() <= MOST, "{} hosts are known: {page}", known());
 }
