@@ -172,7 +172,6 @@ impl Board {
             None => by_update_id(),
         };
         let of_group = |table: &Table| table.unknown.get(question.group.as_str()).copied().unwrap_or(table.elsewhere);
-        let mut is_torn = false;
         let (table, index) = match known {
             None => {
                 let index = of_group(&table);
@@ -185,11 +184,9 @@ impl Board {
                         let index = of_group(&table);
                         break (table, index);
                     }
-                    // The word is of a decision that was published meanwhile.
-                    Found::Newer if !is_torn => is_torn = true,
-                    Found::Newer => std::hint::spin_loop(),
+                    // The word is of a decision that was published meanwhile: its table is there already.
+                    Found::Newer => table = self.table.load_full()?,
                 }
-                table = self.table.load_full()?;
             },
         };
         let is_stale = !self.is_good();
@@ -295,13 +292,18 @@ enum Found {
 fn find(table: &Arc<Table>, word: u64) -> Found {
     let generation = u32::try_from(word >> 32).unwrap_or(0);
     let index = usize::try_from(word & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-    if generation == 0 {
-        return Found::Nothing;
-    }
-    let of = if table.generation == generation { Some(table) } else { table.before.as_ref() };
-    match of.filter(|of| of.generation == generation && index < of.answers.len()) {
-        Some(of) => Found::Answer(Arc::clone(of), index),
-        None => Found::Newer,
+    // Generations wrap after four billion decisions.
+    let ahead = generation.wrapping_sub(table.generation);
+    let is_newer = ahead > 0 && ahead < u32::MAX / 2;
+    let of = if ahead == 0 { Some(table) } else { table.before.as_ref() };
+    match of.filter(|of| of.generation == generation) {
+        _ if generation == 0 => Found::Nothing,
+        Some(of) if index < of.answers.len() => Found::Answer(Arc::clone(of), index),
+        // Tables grow by the answers of newcomers.
+        Some(_) if ahead == 0 => Found::Newer,
+        None if is_newer => Found::Newer,
+        // A word that no later decision set: the host is known no more.
+        Some(_) | None => Found::Nothing,
     }
 }
 
@@ -340,4 +342,86 @@ fn fingerprint(question: &Question, told: Option<(u64, u32)>) -> u64 {
     let mut hash = DefaultHasher::new();
     (question.host, &question.group, question.update_id, told).hash(&mut hash);
     hash.finish().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet_engine::reason::{Reason, Why};
+
+    use super::*;
+
+    fn table(generation: u32, answers: usize, before: Option<Arc<Table>>) -> Arc<Table> {
+        let reason = Reason { why: Why::LetGo, since: Timestamp::UNIX_EPOCH, until: None };
+        let answer = Answer {
+            version: "1.0.0".parse().unwrap(),
+            update: true,
+            jitter: 0,
+            rollout: 1,
+            attempt: 1,
+            group: String::new(),
+            reason,
+        };
+        let answers = vec![answer; answers];
+        Arc::new(Table { generation, answers, unknown: HashMap::new(), elsewhere: 0, before })
+    }
+
+    fn word(generation: u32, index: u32) -> u64 {
+        u64::from(generation) << 32 | u64::from(index)
+    }
+
+    #[test]
+    fn a_word_leads_to_its_table_or_one_waits_for_it_or_the_host_is_a_stranger() {
+        for first in [5, u32::MAX] {
+            let next = first.wrapping_add(1).max(1);
+            let now = table(next, 2, Some(table(first, 3, None)));
+            let found = |generation, index| match find(&now, word(generation, index)) {
+                Found::Answer(table, index) => format!("{} {index}", table.generation),
+                Found::Nothing => "nothing".to_owned(),
+                Found::Newer => "newer".to_owned(),
+            };
+            assert_eq!(found(next, 1), format!("{next} 1"));
+            assert_eq!(found(first, 2), format!("{first} 2"));
+            assert_eq!(
+                found(next, 2),
+                "newer",
+                "a newcomer's answer is in the table that was published before its word"
+            );
+            assert_eq!(found(next + 1, 0), "newer");
+            assert_eq!(found(first - 1, 0), "nothing", "nobody sets that word any more: waiting would never end");
+            assert_eq!(found(0, 0), "nothing");
+        }
+    }
+
+    #[test]
+    fn a_question_in_a_hosts_name_takes_the_answer_that_lets_nobody_go() {
+        let mut table = Table::clone_for_test(&table(1, 2, None));
+        table.answers[1].update = false;
+        table.unknown = HashMap::from([("open".to_owned(), 0), ("closed".to_owned(), 1)]);
+        let table = Arc::new(table);
+        let of_group = |table: &Table| table.unknown["open"];
+        let asks = |slot: &Slot, group: &str, own: usize| {
+            let question = Question { group: group.to_owned(), ..Question::default() };
+            slot.narrowed(&question, Arc::clone(&table), own, of_group).1
+        };
+        let slot = Slot::default();
+        slot.know(name_of("closed"), false);
+        assert_eq!(asks(&slot, "closed", 1), 1);
+        assert_eq!(asks(&slot, "open", 1), 1, "a stranger who names it and an open group");
+        slot.know(name_of("open"), false);
+        assert_eq!(asks(&slot, "open", 0), 0);
+        slot.know(name_of("closed"), true);
+        assert_eq!(asks(&slot, "open", 0), 0, "it was told, or reports: the question's group does not count");
+    }
+
+    impl Table {
+        fn clone_for_test(table: &Self) -> Self {
+            Self {
+                generation: table.generation,
+                answers: table.answers.clone(),
+                unknown: table.unknown.clone(),
+                elsewhere: table.elsewhere,
+                before: table.before.clone(),
+            }
+        }
+    }
 }
