@@ -1,7 +1,7 @@
 //! The command line of teleport-fleet: its words, its texts, and how it asks the server.
 //!
 //! The binary parses [`Cli`], carries out `serve`, `lint`, `simulate`, `restore` and `doctor` itself, and hands every other
-//! verb to [`run`].
+//! verb to [`run()`].
 
 pub mod args;
 mod client;

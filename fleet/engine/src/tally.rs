@@ -215,7 +215,8 @@ impl<'a> Look<'a> {
             let done = group.done_time.map(Moment::of).filter(|_| group.state == State::Done && group.is_capped());
             let ended = self.failed_at(host).or_else(|| self.timed_out_at(host));
             let told_again = |done: Moment| self.mark(host).is_some_and(|mark| mark.told > done);
-            ended.is_some() && done.is_some_and(|done| !told_again(done))
+            // Who fails behind the end of the group is a soak failure, and is told nothing.
+            ended.zip(done).is_some_and(|(ended, done)| ended <= done && !told_again(done))
         };
         self.ended_before(host).is_some() || is_late()
     }

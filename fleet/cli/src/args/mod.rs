@@ -65,7 +65,7 @@ pub struct Global {
         help_heading = GLOBAL
     )]
     pub admin_socket: Option<PathBuf>,
-    /// Ask the server at this address instead: https://HOST[:PORT], or http:// on this host
+    /// Ask the server at this address instead: https://HOST:PORT, or http:// on this host
     #[arg(
         long,
         global = true,
@@ -118,7 +118,7 @@ pub enum Format {
     Yaml,
 }
 
-/// The verbs. `serve`, `lint`, `simulate`, `restore` and `doctor` are the server program's own; [`crate::run`] does the others.
+/// The verbs. `serve`, `lint`, `simulate`, `restore` and `doctor` are the server program's own; [`crate::run()`] does the others.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Verb {
     /// Run the server

@@ -38,7 +38,7 @@ pub struct Serve {
     /// A reverse proxy ends TLS before this server and names the client
     #[arg(long, env = "TELEPORT_FLEET_BEHIND_PROXY", hide_env_values = true, action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
     pub behind_proxy: bool,
-    /// HOST[:PORT] that scripts and links name
+    /// HOST or HOST:PORT that scripts and links name
     #[arg(long, value_name = "ADDR", env = "TELEPORT_FLEET_PUBLIC_ADDR", hide_env_values = true)]
     pub public_addr: Option<String>,
     /// Directory of the updater's packages, for the install script

@@ -112,8 +112,9 @@ fn max_failed_of_ended_judges_from_twenty_on_where_min_ended_is_not_given() {
 
 #[test]
 fn a_failure_after_the_group_was_done_is_a_soak_failure_and_halts() {
-    for how in ["outcome", "version"] {
-        let mut play = Play::staging(json!({}));
+    let cases = [("outcome", "100%"), ("version", "100%"), ("outcome", "50%"), ("version", "50%")];
+    for (how, cap) in cases {
+        let mut play = Play::staging(json!({ "max_in_flight": cap }));
         play.hosts("Mon 11:50", names(2), "staging");
         play.all_update("Mon 12:01", names(2));
         assert_eq!(play.state("Mon 12:02", "staging"), "done");
@@ -122,8 +123,26 @@ fn a_failure_after_the_group_was_done_is_a_soak_failure_and_halts() {
             _ => play.say("Mon 12:30", json!({ "report": { "host": "h01", "version": "1.0.0" } })),
         };
         let group = play.group("Mon 12:31", "staging");
-        assert_eq!([&group["state"], &group["last_update_reason"]], ["halted", "soak_failed"], "{how}");
+        assert_eq!([&group["state"], &group["last_update_reason"]], ["halted", "soak_failed"], "{how}, at most {cap}");
     }
+}
+
+#[test]
+fn soak_failures_of_a_capped_group_are_not_told_again_and_add_up() {
+    let mut play = Play::staging(json!({ "max_in_flight": "50%", "max_failed_before_halt": "10%" }));
+    play.hosts("Mon 11:50", names(20), "staging");
+    play.heard("Mon 12:01", names(20));
+    for host in names(20) {
+        play.reports("Mon 12:02", host, "2.0.0", "updated", "");
+    }
+    assert_eq!(play.state("Mon 12:03", "staging"), "done");
+    for (minute, host) in [(10, "h01"), (12, "h02"), (14, "h03")] {
+        assert_eq!(play.state(&format!("Mon 12:{minute}"), "staging"), "done", "{host} is within a tenth");
+        play.fails(&format!("Mon 12:{minute}"), host);
+    }
+    let group = play.group("Mon 12:15", "staging");
+    assert_eq!([&group["state"], &group["last_update_reason"]], ["halted", "soak_failed"]);
+    assert_eq!(group["failed_count"], 3);
 }
 
 #[test]
