@@ -102,23 +102,34 @@ pub(in crate::execute) fn health_verdict(site: &Site<'_>, binary: &Path, served:
 }
 
 /// True where an agent that we did not touch (it is run by something that we cannot control, or was started by hand
-/// meanwhile) still runs the old binary: the live database is its own, and only the link goes back.
+/// meanwhile) is seen to run another binary than the new one: the live database is its own, and only the link goes back.
+/// Whoever else may have the database open does not tell whose it is.
 pub(in crate::execute) fn was_left_alone(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result<bool> {
     let plan = &journal.opening()?.plan;
     let ours_to_stop = plan.service != ServiceAction::None || plan.database == Database::Restore;
-    Ok(!ours_to_stop && !site.stop_proof().leftovers()?.is_empty() && !runs_new(site, place)?)
+    let Some(new) = new_program(site, place)?.filter(|_| !ours_to_stop) else { return Ok(false) };
+    let mut runs_old = false;
+    for agent in site.stop_proof().agents()? {
+        runs_old |= agent.exe_id()?.is_some_and(|program| program != new);
+    }
+    Ok(runs_old && !runs_new(site, place)?)
 }
 
 /// Whether a process runs the binary that `place` leads to now.
 pub(in crate::execute) fn runs_new(site: &Site<'_>, place: &Placement) -> Result<bool> {
-    let Node::Link(target) = &place.now else { return Ok(false) };
-    let new = FileId::find(site.layout.followed(target))?;
+    let new = new_program(site, place)?;
     for process in site.stop_proof().leftovers()? {
         if new.is_some() && process.exe_id()? == new {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// The binary that `place` leads to now.
+fn new_program(site: &Site<'_>, place: &Placement) -> Result<Option<FileId>> {
+    let Node::Link(target) = &place.now else { return Ok(None) };
+    FileId::find(site.layout.followed(target))
 }
 
 pub(in crate::execute) fn new_version_runs(site: &Site<'_>) -> Error {

@@ -1,15 +1,17 @@
 //! Steps and their undo beside processes, and with commands that start and stop the agent.
 
+use std::fs::File;
+
 use super::super::recovery::{self, Recovered};
 use super::super::steps;
 use super::*;
 use crate::host::process::tests::Child;
 use crate::service::Commands;
 
-/// Starts a process of a version's binary; it ends with the value.
+/// Starts an agent from a version's binary; it ends with the value.
 fn start_agent(binary: &Path) -> Child {
-    durable::copy_synced(Path::new("/bin/sleep"), binary, 0o755).unwrap();
-    Child::start(binary, None)
+    durable::copy_synced(Path::new("/usr/bin/tail"), binary, 0o755).unwrap();
+    Child::start_with(binary, &["start", "-f", "/dev/null"], None)
 }
 
 fn unserved(bed: &Bed) -> Plan {
@@ -21,11 +23,27 @@ fn unserved(bed: &Bed) -> Plan {
 fn an_old_agent_that_nobody_stopped_keeps_the_database_it_has_in_use() {
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);
+    durable::copy_synced(Path::new("/bin/true"), &bed.version("2.0.0").join("bin/teleport"), 0o755).unwrap();
     let _agent = start_agent(&bed.version("1.0.0").join("bin/teleport"));
     let undone = bed.fail(&unserved(&bed), || write_rows(&bed.db(), &["its own"]));
     assert!(undone.recovery.is_none(), "{:?}", undone.recovery);
     assert_eq!(rows(&bed.db()), ["one", "its own"]);
     assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
+}
+
+#[test]
+fn a_program_that_only_has_the_database_open_does_not_make_it_the_old_versions() {
+    let bed = Bed::new();
+    write_rows(&bed.db(), &["one"]);
+    let shell = Child::start(Path::new("/bin/sleep"), Some(File::open(bed.db()).unwrap()));
+    let undone = bed.fail(&unserved(&bed), || write_rows(&bed.db(), &["new"]));
+    assert_eq!(undone.recovery.unwrap().code, Code::AgentNotStopped);
+    assert_eq!(rows(&bed.db()), ["one", "new"], "link and database are a pair that fits");
+    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("2.0.0"));
+    drop(shell);
+    let journal = bed.reopen().unwrap();
+    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+    assert_eq!(rows(&bed.db()), ["one"]);
 }
 
 #[test]

@@ -497,8 +497,12 @@ pub(crate) mod tests {
 
     impl Child {
         pub(crate) fn start(program: &Path, stdin: Option<File>) -> Self {
+            Self::start_with(program, &["60"], stdin)
+        }
+
+        pub(crate) fn start_with(program: &Path, args: &[&str], stdin: Option<File>) -> Self {
             let mut command = std::process::Command::new(program);
-            command.arg("60").stdin(stdin.map_or_else(std::process::Stdio::null, Into::into));
+            command.args(args).stdin(stdin.map_or_else(std::process::Stdio::null, Into::into));
             loop {
                 match command.spawn() {
                     Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
