@@ -214,9 +214,9 @@ impl<'a> Parser<'a> {
         if !is_group {
             return Ok(Node::Not(Box::new(self.factor(depth + 1, true)?)));
         }
-        self.expect("(")?;
+        self.need("(")?;
         let node = self.any(depth + 1)?;
-        self.expect(")")?;
+        self.need(")")?;
         Ok(node)
     }
 
@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
     }
 
     fn function(&mut self, begin: usize, word: &str) -> Result<Node, Fault> {
-        self.expect("(")?;
+        self.need("(")?;
         let node = match word {
             "exists" => match self.operand(LABEL)? {
                 Operand::Label(key) => Node::Exists(key),
@@ -255,7 +255,7 @@ impl<'a> Parser<'a> {
             },
             "equals" | "hasPrefix" => {
                 let left = self.operand(OPERAND)?;
-                self.expect(",")?;
+                self.need(",")?;
                 let right = self.operand(OPERAND)?;
                 if word == "equals" { Node::Equal(left, right) } else { Node::Prefix(left, right) }
             }
@@ -264,7 +264,7 @@ impl<'a> Parser<'a> {
                 return Err(self.fault(begin, format!("`{word}` {what}")));
             }
         };
-        self.expect(")")?;
+        self.need(")")?;
         Ok(node)
     }
 
@@ -280,9 +280,9 @@ impl<'a> Parser<'a> {
         self.by_label = true;
         let path = word.strip_prefix("resource.metadata.").unwrap_or(word);
         if path == "labels" {
-            self.expect("[")?;
+            self.need("[")?;
             let key = self.string("a label's key in double quotes")?;
-            self.expect("]")?;
+            self.need("]")?;
             return Ok(Operand::Label(key));
         }
         let Some(key) = path.strip_prefix("labels.") else {
@@ -350,7 +350,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn expect(&mut self, token: &str) -> Result<(), Fault> {
+    fn need(&mut self, token: &str) -> Result<(), Fault> {
         if self.eat(token) { Ok(()) } else { Err(self.expected(&format!("`{token}`"))) }
     }
 

@@ -21,7 +21,10 @@ const NEW: &str = "17.2.1";
 
 fn main() {
     let mut words = std::env::args().skip(1);
-    let hosts: usize = words.next().map_or(1_000_000, |word| word.parse().unwrap());
+    let Ok(hosts) = words.next().map_or(Ok(1_000_000), |word| word.parse::<usize>()) else {
+        eprintln!("usage: scale [HOSTS] [step|simulate|all] [END]");
+        std::process::exit(2);
+    };
     let what = words.next().unwrap_or_default();
     let end = words.next().unwrap_or_else(|| "17:30:00".to_owned());
     if what != "simulate" {

@@ -60,6 +60,17 @@ pub(crate) struct Server {
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
+/// Gives one reply after the other, one connection each; returns what is asked.
+fn serving<S: Read + Write + Send + 'static>(
+    mut accept: impl FnMut() -> S + Send + 'static,
+    replies: impl IntoIterator<Item = Reply>,
+) -> Arc<Mutex<Vec<Asked>>> {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (replies, seen) = (replies.into_iter().collect::<Vec<_>>(), asked.clone());
+    thread::spawn(move || replies.iter().for_each(|reply| serve(accept(), reply, &seen)));
+    asked
+}
+
 pub(crate) fn socket(directory: &TempDir) -> PathBuf {
     directory.path().join("admin.sock")
 }
@@ -68,14 +79,7 @@ impl Server {
     pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(socket(&directory)).unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (replies, seen) = (replies.into_iter().collect::<Vec<_>>(), asked.clone());
-        thread::spawn(move || {
-            for reply in replies {
-                let (stream, _) = listener.accept().unwrap();
-                serve(stream, &reply, &seen);
-            }
-        });
+        let asked = serving(move || listener.accept().unwrap().0, replies);
         Self { directory, asked }
     }
 
@@ -83,14 +87,7 @@ impl Server {
     pub(crate) fn at_an_address(replies: impl IntoIterator<Item = Reply>) -> (Self, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (replies, seen) = (replies.into_iter().collect::<Vec<_>>(), asked.clone());
-        thread::spawn(move || {
-            for reply in replies {
-                let (stream, _) = listener.accept().unwrap();
-                serve(stream, &reply, &seen);
-            }
-        });
+        let asked = serving(move || listener.accept().unwrap().0, replies);
         (Self { directory: tempfile::tempdir().unwrap(), asked }, url)
     }
 

@@ -66,6 +66,7 @@ pub(crate) struct Board {
 }
 
 /// The answers of one decision.
+#[derive(Clone)]
 pub(crate) struct Table {
     /// Counted by decisions.
     pub(crate) generation: u32,
@@ -394,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_question_in_a_hosts_name_takes_the_answer_that_lets_nobody_go() {
-        let mut table = Table::clone_for_test(&table(1, 2, None));
+        let mut table = Table::clone(&table(1, 2, None));
         table.answers[1].update = false;
         table.unknown = HashMap::from([("open".to_owned(), 0), ("closed".to_owned(), 1)]);
         let table = Arc::new(table);
@@ -411,17 +412,5 @@ mod tests {
         assert_eq!(asks(&slot, "open", 0), 0);
         slot.know(name_of("closed"), true);
         assert_eq!(asks(&slot, "open", 0), 0, "it was told, or reports: the question's group does not count");
-    }
-
-    impl Table {
-        fn clone_for_test(table: &Self) -> Self {
-            Self {
-                generation: table.generation,
-                answers: table.answers.clone(),
-                unknown: table.unknown.clone(),
-                elsewhere: table.elsewhere,
-                before: table.before.clone(),
-            }
-        }
     }
 }

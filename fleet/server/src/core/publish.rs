@@ -73,7 +73,7 @@ pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, no
         .collect();
     let mut words: Vec<(HostId, usize)> = Vec::with_capacity(fleet.hosts().len());
     book.verdicts(fleet, now, |host, answer| words.push((host.id, answers.keep(answer))));
-    let before = board.table().map(|table| Arc::new(Table { before: None, ..copy(&table) }));
+    let before = board.table().map(|table| Arc::new(Table { before: None, ..Table::clone(&table) }));
     board.publish(Some(Table { generation, answers: answers.list, unknown, elsewhere, before }));
     meet(board, fleet.hosts().iter());
     let hosts = board.hosts();
@@ -95,7 +95,7 @@ pub(super) fn some(board: &Board, book: &Book, fleet: &Fleet, ids: &[HostId], no
     let words: Vec<(HostId, usize)> =
         hosts.iter().filter_map(|host| Some((host.id, answers.keep(&book.answer(fleet, &of(host), now)?)))).collect();
     if answers.list.len() > table.answers.len() {
-        board.publish(Some(Table { answers: answers.list, ..copy(&table) }));
+        board.publish(Some(Table { answers: answers.list, ..Table::clone(&table) }));
     }
     meet(board, hosts.iter().copied());
     let slots = board.hosts();
@@ -153,14 +153,4 @@ fn know(hosts: &Hosts, book: &Book, fleet: &Fleet, host: &Host) {
 
 fn of(host: &Host) -> Question {
     Question { host: Some(host.id), ..Question::default() }
-}
-
-fn copy(table: &Table) -> Table {
-    Table {
-        generation: table.generation,
-        answers: table.answers.clone(),
-        unknown: table.unknown.clone(),
-        elsewhere: table.elsewhere,
-        before: table.before.clone(),
-    }
 }
