@@ -13,8 +13,8 @@ STATIC := $(foreach machine,x86_64 aarch64,$(TARGET_DIR)/$(machine)-unknown-linu
 CARGO_FLAGS := --locked --target $(NATIVE)
 RELEASE := --locked --release --package teleport-update
 include build/static.mk
-SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench)
-.PHONY: $(SETUPS) setup help build static demo test e2e e2e-vm crash model mutants planted native bench fuzz package lint docs clean-beds
+SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench)
+.PHONY: $(SETUPS) setup help build static demo test e2e e2e-vm crash model mutants planted native bench fleet-bench fuzz package lint docs clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -83,6 +83,10 @@ native: setup-build # Optimised: the updater as it ships, and what must not be s
 bench: setup-build setup-beds setup-bench native ## Measure beside curl, tar, systemd-sysupdate; makes docs/performance.md (a quarter of an hour; BENCH=quick)
 	cargo build $(CARGO_FLAGS) --package test-bench --package toy-agent
 	@benches/run.sh $(TARGET_DIR) $(NATIVE) $(BENCH)
+
+fleet-bench: setup-build setup-fleet-bench ## Measure the rollout server beside nginx that serves the same bytes; prints a table
+	cargo build --locked --profile server --target $(NATIVE) --package teleport-fleet
+	@benches/fleet.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet
 
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
 	@tests/fuzz.sh $(FUZZ_TARGETS)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench) lacks, one line for each thing done; silent if none.
+# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench, fleet-bench) lacks, one line for each thing done; silent if none.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -148,8 +148,15 @@ for group in "$@"; do
         needs strace strace
         needs findmnt util-linux
         ;;
+    fleet-bench)
+        needs wrk wrk
+        needs nginx nginx-light
+        needs openssl openssl
+        needs curl curl
+        needs taskset util-linux
+        ;;
     *)
-        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench.." >&2
         exit 2
         ;;
     esac
