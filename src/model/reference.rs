@@ -278,6 +278,9 @@ impl Reference {
     pub(super) fn repair(&mut self) -> Answer {
         let Some(active) = self.active else { return fails(Why::NothingActive) };
         if !self.links_lost && self.kept[&active].whole == Whole::Yes {
+            // A link to the updater of another version, which is damaged, can be all that changes.
+            self.mark("verify --repair", Stage::Before);
+            self.mark("verify --repair", Stage::Committed);
             return Answer::Fine;
         }
         let asked = self.asked("verify --repair", active);

@@ -568,7 +568,10 @@ impl World {
             let again = plan::move_to(&host.facts(host.updates.spec(), None, true), &target);
             // An undone run leaves the links as they were, and can have made whole a version whose updater may be linked.
             let only_updater = |plan: &plan::Plan| {
-                let is_updater = |step: &Step| matches!(step, Step::Place(place) if place.part == Part::Updater);
+                let is_updater = |step: &Step| match step {
+                    Step::Place(place) => place.part == Part::Updater,
+                    other => matches!(other, Step::RecordAgent { .. } | Step::DaemonReload),
+                };
                 plan.prepare.is_empty() && plan.after.is_empty() && plan.switch.iter().all(is_updater)
             };
             let is_done = |plan: &plan::Plan| plan.is_empty() || (!active.has_updater() && only_updater(plan));

@@ -1,7 +1,7 @@
 //! The properties.
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
 use super::sequence::{Command, Damage, Edit, Op, Service, World};
 use super::world::{DAY, Nature, Rev, VERSIONS};
@@ -102,6 +102,35 @@ fn beginning() -> [Op; 4] {
     ]
 }
 
+/// A life: on a host with or without systemd, whose agent's file is a plain one or none, that has begun or not; the natures
+/// of the versions; and what happens.
+fn live((systemd, plain, begun, natures): (bool, bool, bool, Vec<Nature>), ops: &[Op]) -> Result<(), TestCaseError> {
+    let mut world = World::new(systemd, plain, &natures);
+    let first = if begun { beginning().to_vec() } else { Vec::new() };
+    for op in first.iter().chain(ops) {
+        world.step(op)?;
+    }
+    world.finish()
+}
+
+/// Lives that were found by long runs.
+#[test]
+fn what_long_runs_have_found_is_what_the_specification_says() {
+    let version = Rev { at: 2, enterprise: false };
+    let healthy = || vec![Nature::Healthy; 2 * VERSIONS.len()];
+    let falls = healthy().into_iter().enumerate().map(|(at, nature)| if at == 4 { Nature::Falls } else { nature });
+    let update = Op::Run(Command::Update, None);
+    // A version that only an undone run has made whole again: its updater's link is made by the next run.
+    let undone = [Op::Run(Command::Rollback, None), Op::Run(Command::UpdateNow, Some(3))];
+    // A repair that only takes away the link to a damaged version's updater.
+    let repair = [Op::Run(Command::Repair, Some(1))];
+    let damaged = [Op::Publish(version), update, Op::Damage(version, Damage::Marker)];
+    for (systemd, natures, then) in [(false, healthy(), &undone[..]), (true, falls.collect(), &repair[..])] {
+        let ops: Vec<Op> = damaged.iter().chain(then).cloned().collect();
+        live((systemd, false, true, natures), &ops).unwrap();
+    }
+}
+
 #[test]
 fn whatever_happens_to_a_host_it_is_what_the_specification_says() {
     let cases = std::env::var_os("PROPTEST_CASES").and_then(|cases| cases.to_str()?.parse().ok());
@@ -119,14 +148,7 @@ fn whatever_happens_to_a_host_it_is_what_the_specification_says() {
     let natures = prop::collection::vec(nature(), 2 * VERSIONS.len());
     let host = (prop::bool::weighted(0.8), any::<bool>(), prop::bool::weighted(0.8), natures);
     let strategy = (host, prop::collection::vec(op(), 1..LENGTH));
-    let outcome = runner.run(&strategy, |((systemd, plain, begun, natures), ops)| {
-        let mut world = World::new(systemd, plain, &natures);
-        let first = if begun { beginning().to_vec() } else { Vec::new() };
-        for op in first.iter().chain(&ops) {
-            world.step(op)?;
-        }
-        world.finish()
-    });
+    let outcome = runner.run(&strategy, |(host, ops)| live(host, &ops));
     if let Err(failure) = outcome {
         panic!("{failure}");
     }
