@@ -86,7 +86,12 @@ pub(super) fn rollout(client: &Client) -> Result<(Option<Rollout>, Holds), Failu
             let held = rollout.status.holds.clone();
             Ok((Some(rollout), held))
         }
-        Err(failure) if failure.is(Code::NoRollout) => Ok((None, client.ask(&Question::get("/v1/fleet/holds"))?)),
+        Err(failure) if failure.is(Code::NoRollout) => match client.ask(&Question::get("/v1/fleet/holds")) {
+            Ok(held) => Ok((None, held)),
+            // An older server does not say.
+            Err(failure) if failure.is(Code::NotFound) => Ok((None, Holds::default())),
+            Err(failure) => Err(failure),
+        },
         Err(failure) => Err(failure),
     }
 }
