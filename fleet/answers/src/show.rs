@@ -1,15 +1,37 @@
 //! The rollout and its answers as JSON, in the words of the resources.
 
+use fleet_engine::advice::Advice;
 use fleet_engine::answer::Answer;
+use fleet_engine::book::{Book, Holds};
+use fleet_engine::fleet::Fleet;
 use fleet_engine::policy::{Mode, Schedule, Strategy, Unassigned};
 use fleet_engine::rollout::{Canary, GroupStatus, Rollout, State};
+use fleet_engine::shelf::Shelf;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::ids;
 
-/// The resource `autoupdate_agent_rollout` (Managed Updates v2), with ours: reasons and counts of hosts.
-pub fn rollout(rollout: &Rollout) -> Value {
+/// The resource `autoupdate_agent_rollout` (Managed Updates v2), with ours: reasons, counts of hosts, what would change a reason
+/// at `now`, and what is held. `None`: there is no rollout.
+pub fn rollout(book: &Book, shelf: &Shelf, fleet: &Fleet, now: Timestamp) -> Option<Value> {
+    let mut shown = past(book.rollout.as_ref()?);
+    let advice = |index| json!(book.advice(shelf, fleet, index, now));
+    let status = &mut shown["status"];
+    for (index, group) in status["groups"].as_array_mut().into_iter().flatten().enumerate() {
+        group["why"]["advice"] = advice(index);
+    }
+    if status["why"].is_object() {
+        status["why"]["advice"] = advice(0);
+    }
+    if book.holds != Holds::default() {
+        status["holds"] = json!(book.holds);
+    }
+    Some(shown)
+}
+
+/// The same of a rollout as it was: nothing changes it any more.
+pub fn past(rollout: &Rollout) -> Value {
     let groups: Vec<Value> = match rollout.schedule {
         Schedule::Immediate => Vec::new(),
         Schedule::Regular | Schedule::Critical => rollout
@@ -32,6 +54,10 @@ pub fn rollout(rollout: &Rollout) -> Value {
     let mut status = json!({ "groups": groups, "start_time": second(rollout.start_time) });
     if let Some(state) = rollout.state() {
         status["state"] = state.name().into();
+    }
+    // It has no groups to show: what holds for everybody stands here.
+    if let (Schedule::Immediate, Some(everybody)) = (rollout.schedule, rollout.groups.first()) {
+        status["why"] = why(everybody);
     }
     json!({
         "kind": "autoupdate_agent_rollout",
@@ -80,6 +106,9 @@ fn group(group: &GroupStatus, is_catch_all: bool) -> Value {
         "attempt": group.attempt,
         "why": why(group),
     });
+    if let Some(role) = &gate.approval {
+        (shown["approval"], shown["approved"]) = (role.clone().into(), group.approved.into());
+    }
     if group.policy.pace.canaries > 0 {
         shown["canary_count"] = group.policy.pace.canaries.into();
         shown["canaries"] = group.canaries.iter().map(canary).collect();
@@ -119,11 +148,12 @@ pub fn find(answer: &Answer) -> Value {
     })
 }
 
-/// What an operator is told of a host.
-pub fn explain(host: &str, state: &str, answer: &Answer) -> Value {
+/// What an operator is told of a host, and what would change its reason.
+pub fn explain(host: &str, state: &str, answer: &Answer, advice: Option<&Advice>) -> Value {
     let mut why = json!(answer.reason.why);
     why["since"] = second(answer.reason.since).into();
     why["who"] = json!(answer.reason.why.who());
+    why["advice"] = json!(advice);
     json!({
         "host": host,
         "group": answer.group,

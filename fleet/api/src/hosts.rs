@@ -60,7 +60,7 @@ pub struct Host {
     /// Its updater is disabled.
     pub disabled: bool,
     /// When it was last heard of.
-    pub last_seen: Timestamp,
+    pub last_seen: Option<Timestamp>,
     /// What became of its last change: `updated`, `rolled_back`, …; empty: none is known.
     pub last_outcome: String,
     /// The version that change was to.

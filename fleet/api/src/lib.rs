@@ -13,6 +13,7 @@ mod tokens;
 pub use audit::{Entry, Head, Page as AuditPage, Verified};
 pub use hosts::{Decided, Decision, Explained, Host, Hosts, HostsQuery};
 pub use refused::{Code, Refused, Wrong};
-pub use resources::{Changed, Effects, How, Kept, Takes, Write, Written};
+pub use resources::{Changed, Effects, How, Kept, Takes, Unwise, Write, Written};
+pub use fleet_engine::book::{Cause, Holds};
 pub use rollout::{Act, Acted, CountOf, Counts, Omission};
 pub use tokens::{MadeToken, NewToken, Role, Token};

@@ -52,6 +52,29 @@ pub struct Written {
     pub changed: Vec<Changed>,
     /// What it does to the fleet.
     pub effects: Effects,
+    /// What is legal and unwise in what was written.
+    #[serde(default)]
+    pub advice: Vec<Unwise>,
+}
+
+/// Something that was written, and is legal and unwise, as `lint` says it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unwise {
+    /// The kind of the resource.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The line of the text; absent: it is about something that is not written.
+    #[serde(default)]
+    pub line: Option<usize>,
+    /// The key.
+    pub key: String,
+    /// A stable code.
+    pub code: String,
+    /// What is unwise.
+    pub what: String,
+    /// What to do.
+    pub advice: String,
 }
 
 /// A resource that was written or removed.
@@ -79,6 +102,8 @@ pub enum Takes {
     NextStep,
     /// With the next rollout: the present one keeps its groups, order and windows.
     NextRollout,
+    /// A part with the next step (mode, pace, thresholds, freezes), the rest with the next rollout.
+    StepAndRollout,
     /// By a new rollout, from its first group.
     NewRollout,
     /// By the end of the rollout.

@@ -1,6 +1,7 @@
 //! `GET /v1/fleet/rollout`: the resource `autoupdate_agent_rollout` as `fleet_answers::show::rollout` writes it.
-//! `GET /v1/fleet/counts`: [`Counts`]. `POST /v1/fleet/commands` with [`Act`]: [`Acted`].
+//! `GET /v1/fleet/holds`: [`Holds`]. `GET /v1/fleet/counts`: [`Counts`]. `POST /v1/fleet/commands` with [`Act`]: [`Acted`].
 
+use fleet_engine::book::Holds;
 use fleet_engine::command::Command;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ pub struct Acted {
     pub rollout: serde_json::Value,
     /// What it does to the fleet.
     pub effects: crate::Effects,
+    /// What is held afterwards.
+    #[serde(default)]
+    pub holds: Holds,
 }
 
 /// Hosts by group and version (`autoupdate_agent_report`).

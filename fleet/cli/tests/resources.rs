@@ -165,3 +165,31 @@ fn an_editor_that_fails_changes_nothing() {
     assert!(done.err.contains("nothing was changed"), "{}", done.err);
     assert_eq!(server.asked().len(), 1);
 }
+
+#[test]
+fn several_files_are_one_change_and_advice_names_its_file() {
+    let advice = json!([{ "kind": "autoupdate_version", "name": "n", "line": 9, "key": "spec.x", "code": "unwise",
+        "what": "is unwise", "advice": "do better" }]);
+    let answer = Reply::json(&json!({
+        "changed": [], "effects": { "lets_go": 0, "goes_down": 0, "halted_before": false }, "advice": advice,
+    }));
+    let server = Server::new([answer]);
+    let (first, second) = (server.directory.path().join("a.yaml"), server.directory.path().join("b.yaml"));
+    fs::write(&first, "kind: a\n# 2\n# 3\n").unwrap();
+    fs::write(&second, "kind: b\n").unwrap();
+    let (first, second) = (first.to_str().unwrap(), second.to_str().unwrap());
+    let done = server.run(&["create", "-f", first, second]);
+    let text = server.asked()[0].body["text"].as_str().unwrap().to_owned();
+    let before = text[..text.find("kind: b").unwrap()].matches('\n').count();
+    // Those with `-f` come first.
+    let (name, line) = (second, 9 - before);
+    assert!(done.out.contains(&format!("advice: {name}: line {line}: spec.x: is unwise: do better [unwise]\n")), "{}", done.out);
+    assert_eq!(Node::parse_all(&text).unwrap().len(), 2);
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let done = Server::new([]).run(&["create", "-f", "-", "-"]);
+    assert_eq!(done.status, 1);
+    assert!(done.err.contains("standard input can be read once"), "{}", done.err);
+}

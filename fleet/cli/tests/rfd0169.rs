@@ -24,7 +24,12 @@ fn written() -> Reply {
     Reply::json(&json!({ "changed": changed, "effects": effects }))
 }
 
-const UPDATED: &str = "Automatic updates configuration has been updated.\n";
+const UPDATED: &str = "Automatic updates configuration has been updated.\n\
+                       updated k/n, takes effect within two seconds; 0 hosts are let go, 0 go down\n";
+/// Where nothing was written.
+const UNCHANGED: &str = "Nothing was different: nothing was written.\n";
+/// What each write says behind the sentence.
+const EFFECTS: &str = "updated k/n, takes effect within two seconds; 0 hosts are let go, 0 go down\n";
 
 const POLICY: &str = "\
 kind: cluster_maintenance_config
@@ -133,10 +138,10 @@ fn a_group_that_is_not_there_is_not_made() {
 fn reset_removes_the_policy_and_leaves_the_window() {
     let reset = "Automatic updates configuration has been reset to defaults.\n";
     let server = Server::new([kept("m", "r1", POLICY), kept("m", "r1", POLICY), written()]);
-    assert_eq!(server.run(&["autoupdate", "reset"]), Done::ok(reset));
+    assert_eq!(server.run(&["autoupdate", "reset"]), Done::ok(&format!("{reset}{EFFECTS}")));
     let spec = document(&server, 2).1.to_json()["spec"].clone();
     assert_eq!(spec, json!({ "agent_upgrades": { "utc_start_hour": 3 } }));
-    assert_eq!(Server::new([none(), none()]).run(&["autoupdate", "reset"]), Done::ok(reset));
+    assert_eq!(Server::new([none(), none()]).run(&["autoupdate", "reset"]), Done::ok(&format!("{reset}{UNCHANGED}")));
 }
 
 fn seed_rollout() -> Value {
@@ -203,7 +208,9 @@ fn a_group_is_run_at_once() {
     let server = Server::new([Reply::json(&acted)]);
     assert_eq!(
         server.run(&["autoupdate", "run", "--group", "staging-group"]),
-        Done::ok("Executing auto-update for group 'staging-group' immediately.\n")
+        Done::ok(
+            "Executing auto-update for group 'staging-group' immediately.\n\nOf the fleet: 1 host is let go, 0 go down.\n"
+        )
     );
     assert_eq!(server.asked()[0].body["command"], json!({ "run": { "groups": ["staging-group"], "all": false } }));
 }
@@ -214,14 +221,14 @@ fn client_tools_are_switched_and_given_a_version() {
     let server = Server::new([kept("c", "r1", config), written()]);
     assert_eq!(
         server.run(&["autoupdate", "client-tools", "enable"]),
-        Done::ok("client tools auto update mode has been changed\n")
+        Done::ok(&format!("client tools auto update mode has been changed\n{EFFECTS}"))
     );
     assert_eq!(document(&server, 1).1.to_json()["spec"]["tools"]["mode"], "enabled");
 
     let server = Server::new([none(), written()]);
     assert_eq!(
         server.run(&["autoupdate", "client-tools", "target", "17.1.0"]),
-        Done::ok("client tools auto update target version has been set\n")
+        Done::ok(&format!("client tools auto update target version has been set\n{EFFECTS}"))
     );
     assert_eq!(document(&server, 1).1.to_json()["spec"], json!({ "tools": { "target_version": "17.1.0" } }));
 
@@ -229,7 +236,7 @@ fn client_tools_are_switched_and_given_a_version() {
     let server = Server::new([kept("v", "r1", version), kept("v", "r1", version), written()]);
     assert_eq!(
         server.run(&["autoupdate", "client-tools", "target", "--clear"]),
-        Done::ok("client tools auto update target version has been cleared\n")
+        Done::ok(&format!("client tools auto update target version has been cleared\n{EFFECTS}"))
     );
     assert_eq!(document(&server, 2).1.to_json()["spec"], json!({ "tools": {} }));
 

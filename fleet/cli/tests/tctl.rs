@@ -18,12 +18,38 @@ fn status(rollout: &Value) -> String {
 
 #[test]
 fn without_a_rollout_it_says_so_and_that_is_no_error() {
-    let none = || Reply::refused(404, "no_rollout", "there is no rollout");
+    let none = |words: &[&str]| {
+        let held = json!({ "all": false, "groups": [], "released": [] });
+        let server = Server::new([Reply::refused(404, "no_rollout", "there is no rollout"), Reply::json(&held)]);
+        server.run(&[&["autoupdate", "agents", "status"], words].concat())
+    };
     let text = "No active agent rollout (autoupdate_agent_rollout).\n";
-    assert_eq!(show(none(), &["autoupdate", "agents", "status"]), Done::ok(text));
-    let json = show(none(), &["autoupdate", "agents", "status", "--format", "json"]);
+    assert_eq!(none(&[]), Done::ok(text));
+    let json = none(&["--format", "json"]);
     assert_eq!((json.status, json.json()), (0, json!({ "active": false })));
-    assert_eq!(show(none(), &["autoupdate", "agents", "status", "--format", "yaml"]), Done::ok("active: false\n"));
+    assert_eq!(none(&["--format", "yaml"]), Done::ok("active: false\n"));
+}
+
+#[test]
+fn what_is_held_is_shown_without_a_rollout_too_and_how_it_ends() {
+    let held = |held: Value| {
+        let server = Server::new([Reply::refused(404, "no_rollout", "there is no rollout"), Reply::json(&held)]);
+        server.run(&["autoupdate", "agents", "status"]).out
+    };
+    let all = held(json!({ "all": true, "groups": ["prod"], "released": [] }));
+    assert!(all.contains("everything is held by an operator, rollouts to come too; to end that: teleport-fleet autoupdate agents run --all\n"), "{all}");
+    assert!(all.contains("prod: held by an operator, in rollouts to come too; to end that: teleport-fleet autoupdate agents run prod\n"), "{all}");
+    let restored = held(json!({ "all": true, "cause": "restore", "groups": [], "released": [] }));
+    assert!(restored.contains("everything is held by a restore, "), "{restored}");
+}
+
+#[test]
+fn a_held_group_that_the_rollout_does_not_have_is_shown() {
+    let mut resource = rollout("halt-on-error", "active", vec![group("dev", "active", None, "x", &json!({}))]);
+    resource["status"]["holds"] = json!({ "all": false, "groups": ["dev", "my prod"], "released": [] });
+    let text = status(&resource);
+    assert!(text.contains("\nmy prod: held by an operator, in rollouts to come too; to end that: teleport-fleet autoupdate agents run 'my prod'\n"), "{text}");
+    assert!(!text.contains("dev: held"), "{text}");
 }
 
 #[test]
@@ -110,10 +136,12 @@ fn below_the_table_each_group_that_waits_says_why_and_what_to_do() {
     let why = json!({
         "code": "halted", "rule": "canary_failed", "count": 1, "of": 5, "error": "health_failed",
         "since": "2025-01-15T03:00:00Z", "until": null, "who": "operator",
+        "advice": { "command": { "run": { "groups": ["dev"], "all": false } } },
     });
     let waits = json!({
         "code": "previous_groups_not_done", "group": "dev", "since": "2025-01-15T02:00:00Z",
         "until": "2025-01-16T02:00:00Z", "who": "hosts",
+        "advice": { "command": { "start": { "groups": ["my prod"], "force": false } } },
     });
     let groups = vec![
         group("dev", "halted", None, "canary_failed", &json!({ "why": why })),
@@ -127,7 +155,7 @@ fn below_the_table_each_group_that_waits_says_why_and_what_to_do() {
         "\ndev: halted (canary_failed): 1 of 5 hosts failed, a canary among them; most often: health_failed, since \
          2025-01-15 03:00:00 UTC; to try again: teleport-fleet autoupdate agents run dev\n\
          my prod: group dev is not done, since 2025-01-15 02:00:00 UTC; until 2025-01-16 02:00:00 UTC at the earliest; to \
-         start it now: teleport-fleet autoupdate agents start-update 'my prod'\n"
+         start now: teleport-fleet autoupdate agents start-update 'my prod'\n"
     );
 }
 

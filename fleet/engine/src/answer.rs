@@ -73,12 +73,12 @@ impl Book {
             Some(host) => host.place,
             None => rollout.place_of_name(&question.group, &fleet.names),
         };
-        let is_held = self.holds.all || self.blocked.is_some();
+        let held = self.held_everywhere();
         let declared = known.map_or(question.group.as_str(), |host| group_of(host, fleet));
         if self.holds.groups.contains(declared) && rollout.find(declared).is_none() {
             return Some(rollout.answer_held(fleet, known, place, now));
         }
-        Some(rollout.answer(fleet, known, place, is_held, now))
+        Some(rollout.answer(fleet, known, place, held.as_ref(), now))
     }
 
     /// Takes notice of who asks: the host is known from now on.
@@ -113,15 +113,15 @@ impl Book {
             }
             return;
         };
-        let is_held = self.holds.all || self.blocked.is_some();
+        let held = self.held_everywhere();
         let mut views: Vec<View<'_>> =
             rollout.groups.iter().map(|group| View::new(rollout, group, fleet, now)).collect();
         let mut elsewhere: HashMap<(Place, bool), Answer> = HashMap::new();
         // Held groups that the rollout does not have: whoever belongs to them is looked at by name.
-        let held: Vec<&str> =
+        let held_elsewhere: Vec<&str> =
             self.holds.groups.iter().map(String::as_str).filter(|name| rollout.find(name).is_none()).collect();
         for host in fleet.hosts() {
-            if !held.is_empty() && held.contains(&group_of(host, fleet)) {
+            if !held_elsewhere.is_empty() && held_elsewhere.contains(&group_of(host, fleet)) {
                 each(host, &rollout.answer_held(fleet, Some(&*fleet.as_if_heard(host, rollout, now)), host.place, now));
                 continue;
             }
@@ -133,7 +133,7 @@ impl Book {
                 Some(view) => view.answer_of(host, fleet),
                 None => elsewhere
                     .entry((host.place, host.flags.held))
-                    .or_insert_with(|| rollout.answer_without_group(Some(host), host.place, is_held, now)),
+                    .or_insert_with(|| rollout.answer_without_group(Some(host), host.place, held.as_ref(), now)),
             };
             each(host, answer);
         }
@@ -169,7 +169,7 @@ impl<'a> View<'a> {
 }
 
 /// The group that a host belongs to by name: an operator's word, else its own.
-fn group_of<'a>(host: &Host, fleet: &'a Fleet) -> &'a str {
+pub(crate) fn group_of<'a>(host: &Host, fleet: &'a Fleet) -> &'a str {
     let name = if host.assigned.is_none() { host.declared } else { host.assigned };
     fleet.names.text(name)
 }
@@ -182,7 +182,7 @@ impl Rollout {
             held.flags.held = true;
             held
         });
-        let answer = self.answer(fleet, held.as_ref(), place, true, now);
+        let answer = self.answer(fleet, held.as_ref(), place, Some(&Why::Held), now);
         if !answer.update {
             return answer;
         }
@@ -190,9 +190,9 @@ impl Rollout {
         Answer { version: self.start.clone(), update: false, reason, ..answer }
     }
 
-    fn answer(&self, fleet: &Fleet, host: Option<&Host>, place: Place, is_held: bool, now: Timestamp) -> Answer {
+    fn answer(&self, fleet: &Fleet, host: Option<&Host>, place: Place, stop: Option<&Why>, now: Timestamp) -> Answer {
         let Some(group) = self.group(place) else {
-            return self.answer_without_group(host, place, is_held, now);
+            return self.answer_without_group(host, place, stop, now);
         };
         let view = View::new(self, group, fleet, now);
         let verdict = view.verdict(host, host.map(|host| view.look.state(host)));
@@ -200,7 +200,7 @@ impl Rollout {
     }
 
     /// RFD 0169's schedule without groups; hosts that belong nowhere stay.
-    fn answer_without_group(&self, host: Option<&Host>, place: Place, is_held: bool, now: Timestamp) -> Answer {
+    fn answer_without_group(&self, host: Option<&Host>, place: Place, stop: Option<&Why>, now: Timestamp) -> Answer {
         let window = self.ungrouped.as_ref().and_then(|ungrouped| match self.schedule {
             Schedule::Critical => ungrouped.critical.as_ref().or(ungrouped.regular.as_ref()),
             Schedule::Regular | Schedule::Immediate => ungrouped.regular.as_ref(),
@@ -217,7 +217,8 @@ impl Rollout {
         let (why, until) = match (self.mode, window) {
             (Mode::Disabled, _) => (Why::Disabled, None),
             (Mode::Suspended, _) => (Why::Suspended, None),
-            _ if held || is_held => (Why::Held, None),
+            _ if held => (Why::Held, None),
+            _ if stop.is_some() => (stop.cloned().unwrap_or(Why::Held), None),
             (_, None) => (Why::Unassigned, None),
             _ if place == Place::Nowhere => (Why::Unassigned, None),
             _ if halted.is_some() => (halted.map_or(Why::Held, reasons::halted), None),
@@ -255,6 +256,8 @@ enum Cause {
     /// A freeze, or the clock.
     Closed,
     Updated,
+    SentBack,
+    WentBack,
     Pinned,
     HostDisabled,
     /// With this error.
@@ -284,14 +287,18 @@ impl View<'_> {
         if self.closed.is_some() && update && !was_told {
             return Verdict { is_target: false, update: false, cause: Cause::Closed };
         }
+        let goes_back = group.state == State::RolledBack;
         let cause = match (host, state) {
-            (Some(host), Some(HostState::Updated)) if host.version == look.wanted => Cause::Updated,
+            (Some(host), Some(HostState::Updated)) if host.version == look.wanted => {
+                if goes_back { Cause::WentBack } else { Cause::Updated }
+            }
             (Some(host), Some(HostState::Excluded)) if host.flags.pinned => Cause::Pinned,
             (_, Some(HostState::Excluded)) => Cause::HostDisabled,
             (Some(host), Some(HostState::Failed)) if group.halt.is_none() => {
                 Cause::FailedHere(host.failure.map_or(Name::NONE, |failure| failure.code))
             }
             (_, Some(HostState::TimedOut)) if group.halt.is_none() => Cause::TimedOut,
+            _ if update && goes_back => Cause::SentBack,
             _ if update => Cause::LetGo,
             (Some(host), _)
                 if group.is_capped() && group.state == State::Active && host.arrival.get() > group.pass_to =>
@@ -320,6 +327,8 @@ impl Verdict {
             (Cause::Suspended, _) => because(Why::Suspended),
             (Cause::Held, _) => because(Why::Held),
             (Cause::Updated, _) => because(Why::Updated),
+            (Cause::SentBack, _) => because(Why::SentBack),
+            (Cause::WentBack, _) => because(Why::WentBack),
             (Cause::Pinned, _) => because(Why::Pinned),
             (Cause::HostDisabled, _) => because(Why::HostDisabled),
             (Cause::FailedHere(code), _) => {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Days, Opening, Zone};
 use crate::policy::{Group, Mode, Policy, Schedule, Strategy, Target, Unassigned};
+use crate::reason::{HaltRule, Why};
 use crate::rollout::Rollout;
 
 /// What is wanted, what is stopped, and the rollout.
@@ -42,11 +43,44 @@ pub struct Book {
     pub last_step: Option<Timestamp>,
 }
 
-/// What operators stopped. It survives a new target and a restart; `run` ends it.
+/// What stopped everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// An operator.
+    #[default]
+    Operator,
+    /// A restore: an older target would send hosts back.
+    Restore,
+    /// The store lost decisions, perhaps a stop.
+    StoreLost,
+}
+
+impl Cause {
+    /// The rule by which it halts a group.
+    pub fn rule(self) -> HaltRule {
+        match self {
+            Self::Operator => HaltRule::ManualHalt,
+            Self::Restore => HaltRule::Restored,
+            Self::StoreLost => HaltRule::StoreLost,
+        }
+    }
+
+    // What serde asks, which passes a reference.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+    fn is_operator(&self) -> bool {
+        *self == Self::Operator
+    }
+}
+
+/// What is stopped. It survives a new target and a restart; `run` ends it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Holds {
     /// Every group.
     pub all: bool,
+    /// What stopped every group.
+    #[serde(default, skip_serializing_if = "Cause::is_operator")]
+    pub cause: Cause,
     /// These groups.
     pub groups: BTreeSet<String>,
     /// Groups that were let go again, by name, while all others are held.
@@ -57,6 +91,17 @@ impl Holds {
     /// Whether the group called `name` is held.
     pub fn has(&self, name: &str) -> bool {
         self.groups.contains(name) || (self.all && !self.released.contains(name))
+    }
+
+    /// By which rule the group called `name` is held: an operator who named it, else what stopped everything.
+    pub fn rule_of(&self, name: &str) -> HaltRule {
+        if self.groups.contains(name) { HaltRule::ManualHalt } else { self.cause.rule() }
+    }
+
+    /// Holds every group, of rollouts to come as well.
+    pub fn hold_all(&mut self, cause: Cause) {
+        (self.all, self.cause) = (true, cause);
+        self.released.clear();
     }
 
     /// Holds a group.
@@ -70,6 +115,19 @@ impl Holds {
         self.groups.remove(name);
         if self.all {
             self.released.insert(name.to_owned());
+        }
+    }
+}
+
+impl Book {
+    /// What stops every host, also those without a group.
+    pub(crate) fn held_everywhere(&self) -> Option<Why> {
+        let halted = |rule| Some(Why::Halted { rule, count: 0, of: 0, error: None });
+        match (&self.blocked, self.holds.all, self.holds.cause) {
+            (Some(_), _, _) => halted(HaltRule::ReleaseBlocked),
+            (None, true, Cause::Operator) => Some(Why::Held),
+            (None, true, cause) => halted(cause.rule()),
+            (None, false, _) => None,
         }
     }
 }

@@ -6,9 +6,10 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::book::Book;
+use crate::book::{Book, Cause};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
+use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
 
 /// A command.
@@ -43,7 +44,7 @@ pub enum Command {
         /// Every group, also of rollouts to come.
         all: bool,
     },
-    /// Ends a halt with another attempt, or starts a group that has not begun (RFD 0169).
+    /// Ends a halt with another attempt; starts a group that has not begun and is not held (RFD 0169).
     Run {
         /// Names of groups; none with `all`.
         groups: Vec<String>,
@@ -227,15 +228,14 @@ impl Book {
             return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
         }
         if all {
-            self.holds.all = true;
-            self.holds.released.clear();
+            self.holds.hold_all(Cause::Operator);
             for group in self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups) {
-                group.halt_by_hand(now);
+                group.halt_by_hold(HaltRule::ManualHalt, now);
             }
             return Ok(());
         }
         self.each(groups, |group, _, _| {
-            group.halt_by_hand(now);
+            group.halt_by_hold(HaltRule::ManualHalt, now);
             Ok(())
         })?;
         for name in groups {
@@ -264,12 +264,27 @@ impl Book {
             return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
         }
         if !all {
-            // A held group that the rollout does not have: only its hold ends.
-            let is_here = |name: &&String| self.rollout.as_ref().is_none_or(|rollout| rollout.find(name).is_some());
+            // A held group that the rollout does not have, or without a rollout: only its hold ends.
+            let is_here = |name: &&String| self.rollout.as_ref().is_some_and(|rollout| rollout.find(name).is_some());
             let is_orphan = |name: &&String| self.holds.groups.contains(*name) && !is_here(name);
             let here: Vec<String> = groups.iter().filter(|name| !is_orphan(name)).cloned().collect();
+            let held: BTreeSet<String> = here.iter().filter(|name| self.holds.has(name)).cloned().collect();
+            let may_start = self.may_start();
             if !here.is_empty() {
-                self.each(&here, |group, name, strategy| group.run(name, strategy, fleet, now))?;
+                self.each(&here, |group, name, strategy| match group.state {
+                    State::Halted => {
+                        group.resume(now);
+                        Ok(())
+                    }
+                    // A hold that keeps nobody, or keeps a rollback: it ends, and nothing else.
+                    _ if held.contains(name) => Ok(()),
+                    State::Unstarted | State::RolledBack => {
+                        may_start.clone()?;
+                        group.trigger(false, strategy, fleet, now)
+                    }
+                    State::Canary | State::Active => already(name, "started"),
+                    State::Done => already(name, "done"),
+                })?;
             }
             for name in groups {
                 self.holds.release(name);
@@ -337,8 +352,11 @@ impl GroupStatus {
             }
             (State::Canary | State::Active, _) => return already(&name, "started"),
             (State::Done, _) => return already(&name, "done"),
-            (State::RolledBack, _) => self.try_again(now),
-            (State::Unstarted, _) => {}
+            (State::RolledBack, _) => {
+                self.is_approved()?;
+                self.try_again(now);
+            }
+            (State::Unstarted, _) => self.is_approved()?,
         }
         self.forced = force.then_some(now);
         self.at_once = false;
@@ -351,6 +369,10 @@ impl GroupStatus {
             (_, Strategy::TimeBased) => not_by_hand(strategy),
             (State::Done, _) => already(&self.policy.name.clone(), "done"),
             (before, _) => {
+                // Late-comers of a group that is done are let go; those of one that was halted are not.
+                if before != State::Halted {
+                    self.is_approved()?;
+                }
                 self.is_closed = before == State::Halted;
                 if before == State::RolledBack {
                     // How far hosts went back says nothing of the way up.
@@ -363,24 +385,7 @@ impl GroupStatus {
         }
     }
 
-    fn run(&mut self, name: &str, strategy: Strategy, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
-        match (self.state, strategy) {
-            (State::Halted, _) => {
-                let was_unstarted = self.halt.as_ref().is_some_and(|halt| halt.from == State::Unstarted);
-                self.resume(now);
-                if was_unstarted && strategy != Strategy::TimeBased {
-                    self.trigger(false, strategy, fleet, now)
-                } else {
-                    Ok(())
-                }
-            }
-            (State::Unstarted | State::RolledBack, _) => self.trigger(false, strategy, fleet, now),
-            (State::Canary | State::Active, _) => already(name, "started"),
-            (State::Done, _) => already(name, "done"),
-        }
-    }
-
-    /// Ends a halt: the state before it, with another attempt.
+    /// Ends a halt: the state before it, with another attempt. One that had not begun waits for its gate again: a stop is no start.
     fn resume(&mut self, now: Timestamp) {
         let from = self.halt.as_ref().map_or(State::Active, |halt| halt.from);
         self.try_again(now);
@@ -390,6 +395,14 @@ impl GroupStatus {
         // Canaries that failed are chosen anew; those that are on the target stay.
         self.canaries.retain(|canary| canary.success);
         self.note(from, "manual_run", now);
+    }
+
+    /// An approval is a person's word in a role: no other command stands for it.
+    fn is_approved(&self) -> Result<(), Refusal> {
+        let Some(role) = self.unapproved().filter(|_| !self.has_begun()) else { return Ok(()) };
+        let name = &self.policy.name;
+        let message = format!("group {name} needs the approval of the role {role} first: `teleport-fleet approve {name}`");
+        refuse(RefusalCode::Conflict, message)
     }
 
     fn approve(&mut self) -> Result<(), Refusal> {

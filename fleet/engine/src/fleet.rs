@@ -20,6 +20,8 @@ const COUNTS_VALID: u32 = 60;
 
 /// Most update ids that are remembered though their hosts have others now.
 const MOST_FORMER: usize = 100_000;
+/// Most hosts on which somebody decided before they were heard of: a person's list, and no load.
+const MOST_EXPECTED: usize = 10_000;
 
 /// All hosts that are known.
 #[derive(Debug, Clone)]
@@ -332,6 +334,19 @@ impl Fleet {
         }
     }
 
+    /// Makes a host known that was never heard of, so that a decision on it acts when it comes: it is in no count until then.
+    /// False if there are too many of those already.
+    pub fn expect(&mut self, id: HostId, rollout: Option<&Rollout>) -> bool {
+        if self.at(id).is_some() {
+            return true;
+        }
+        if self.hosts.iter().filter(|host| host.is_expected()).count() >= MOST_EXPECTED {
+            return false;
+        }
+        self.arrive(id, rollout, Timestamp::UNIX_EPOCH);
+        true
+    }
+
     /// An operator's decisions on a host; false if it is not known.
     pub fn decide(
         &mut self,
@@ -517,6 +532,16 @@ impl Mark {
 }
 
 impl Host {
+    /// It was never heard of: an operator decided on it before it came.
+    pub fn is_expected(&self) -> bool {
+        self.heard == Moment::of(Timestamp::UNIX_EPOCH)
+    }
+
+    /// Nothing is known of it, and nothing decided any more.
+    pub fn is_nobody(&self) -> bool {
+        self.is_expected() && !self.flags.held && self.assigned.is_none()
+    }
+
     fn new(id: HostId, heard: Moment, arrival: Arrival) -> Self {
         Self {
             id,

@@ -3,6 +3,7 @@
 //! Pure: no I/O, no clock, no randomness but a seed that it is given; the same inputs give the same bytes. The server, the
 //! simulator and the tests run the same step.
 
+pub mod advice;
 pub mod answer;
 pub mod book;
 pub mod calendar;

@@ -2,11 +2,13 @@
 //! (when is it done, when does it stop?). The strategies of Managed Updates v2 and the groups of RFD 0169 are settings of
 //! this one model (FLEET.md §2).
 
+use std::collections::BTreeMap;
+
 use jiff::SignedDuration;
 use protocol::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::{Blackout, Opening};
+use crate::calendar::{Blackout, Days, Opening, Zone};
 use crate::labels::Expression;
 use crate::percent::Percent;
 
@@ -76,6 +78,32 @@ pub struct Policy {
     pub unassigned: Unassigned,
     /// RFD 0169's schedule without groups, for hosts that belong to none.
     pub ungrouped: Option<Ungrouped>,
+}
+
+impl Policy {
+    /// What of it acts only with the next rollout: everything but [`Policy::at_once`].
+    pub fn of_next_rollout(&self) -> Self {
+        let mut shape = self.clone();
+        (shape.mode, shape.window) = (Mode::Enabled, SignedDuration::ZERO);
+        let neutral = Group::v2("", Opening { days: Days::EVERY, hour: 0, zone: Zone::UTC });
+        for group in shape.regular.iter_mut().chain(&mut shape.critical) {
+            group.pace = Pace { canaries: group.pace.canaries, ..neutral.pace.clone() };
+            group.proof = neutral.proof.clone();
+            group.gate.blackout.clear();
+        }
+        shape
+    }
+
+    /// What of it acts with the next step of the present rollout: mode, length of windows, and of each group pace, proof and
+    /// freezes.
+    pub fn at_once(&self) -> impl PartialEq + use<> {
+        let of_group = |group: &Group| {
+            let pace = Pace { canaries: 0, ..group.pace.clone() };
+            (group.name.clone(), (pace, group.proof.clone(), group.gate.blackout.clone()))
+        };
+        let groups = |groups: &[Group]| groups.iter().map(of_group).collect::<BTreeMap<_, _>>();
+        (self.mode, self.window, groups(&self.regular), groups(&self.critical))
+    }
 }
 
 /// Where hosts go that belong to no group.

@@ -63,6 +63,9 @@ pub enum Why {
     WaitingForCanaries {
         /// Those that are.
         done: u32,
+        /// Those that could be chosen.
+        #[serde(default)]
+        chosen: u32,
         /// All.
         wanted: u32,
     },
@@ -120,6 +123,10 @@ pub enum Why {
     LetGo,
     /// The host runs the target.
     Updated,
+    /// The host is told to go back to the start version.
+    SentBack,
+    /// The host went back: it runs the start version.
+    WentBack,
     /// The host's turn has not come.
     NotYet,
     /// The host came after this pass began.
@@ -161,6 +168,10 @@ pub enum HaltRule {
     ManualHalt,
     /// Its `fleet_release` is blocked.
     ReleaseBlocked,
+    /// A restore: everything is held, as an older target would send hosts back.
+    Restored,
+    /// The store lost decisions: everything is held.
+    StoreLost,
 }
 
 impl HaltRule {
@@ -174,14 +185,34 @@ impl HaltRule {
             Self::GateStopped => "gate_stopped",
             Self::ManualHalt => "manual_halt",
             Self::ReleaseBlocked => "release_blocked",
+            Self::Restored => "restored",
+            Self::StoreLost => "store_lost",
         }
     }
 }
 
 impl Why {
+    /// Whether the hosts did nothing to be halted for: a person or the server stopped them.
+    pub fn is_stopped_by_decision(&self) -> bool {
+        let Self::Halted { rule, .. } = self else { return false };
+        match rule {
+            HaltRule::ManualHalt
+            | HaltRule::Restored
+            | HaltRule::StoreLost
+            | HaltRule::ReleaseBlocked
+            | HaltRule::GateStopped => true,
+            HaltRule::FailedThreshold
+            | HaltRule::TimeoutThreshold
+            | HaltRule::CanaryFailed
+            | HaltRule::SoakFailed => false,
+        }
+    }
+
     /// Who can change it.
     pub fn who(&self) -> Who {
         match self {
+            // Nobody goes, whatever hosts do.
+            Self::MaxInFlight { cap: 0, .. } => Who::Operator,
             Self::OutsideWindow
             | Self::RolloutChangedDuringWindow
             | Self::WaitHours { .. }
@@ -201,6 +232,8 @@ impl Why {
             | Self::Pinned
             | Self::HostDisabled
             | Self::Updated
+            | Self::SentBack
+            | Self::WentBack
             | Self::Done => Who::Hosts,
             Self::NoRollout
             | Self::Disabled

@@ -258,6 +258,14 @@ impl Rollout {
         }
     }
 
+    /// The index of the group at `place`.
+    pub(crate) fn index_of(&self, place: Place) -> Option<usize> {
+        match place {
+            Place::Group(index) => Some(usize::from(index)).filter(|index| *index < self.groups.len()),
+            Place::Ungrouped | Place::Nowhere => None,
+        }
+    }
+
     /// Where `host` belongs: by an operator's assignment, else to the first group that matches, else where
     /// [`Unassigned`] says.
     pub fn place_of(&self, host: &Host, names: &Names) -> Place {
@@ -374,6 +382,16 @@ impl GroupStatus {
     /// Whether its hosts are let go by a cursor; else all at once.
     pub fn is_capped(&self) -> bool {
         !self.at_once && (self.policy.pace.max_in_flight.get() < 100 || self.policy.pace.rate.is_some())
+    }
+
+    /// The role whose approval it needs, and has not got.
+    pub fn unapproved(&self) -> Option<&str> {
+        self.policy.gate.approval.as_deref().filter(|_| !self.approved)
+    }
+
+    /// Whether hosts of it may be told to update, or were until it was stopped.
+    pub fn has_begun(&self) -> bool {
+        self.state.has_started() || self.halt.as_ref().is_some_and(|halt| halt.from.has_started())
     }
 
     /// Begins another round of those that failed or timed out, where an attempt or the end of the group has come since the last.

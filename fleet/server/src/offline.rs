@@ -25,7 +25,8 @@ pub(crate) fn lint(options: &Lint, global: &Global) -> io::Result<ExitCode> {
     let known = Known { hosts: options.hosts, by_group: None, now: Some(crate::clock::now()) };
     let mut out = io::stdout().lock();
     let (mut is_good, mut found) = (true, Vec::new());
-    for file in &options.files {
+    fleet_cli::args::read_once(options.files.all()).map_err(io::Error::other)?;
+    for file in options.files.all() {
         let name = file.display();
         let resources = match resource::read(&read(file)?) {
             Ok(resources) => resources,
@@ -78,10 +79,11 @@ pub(crate) fn restore(options: &Restore) -> Result<ExitCode, String> {
     let dir = Settings::data(options.data.as_ref(), &options.config)?;
     let restored = fleet_store::restore(&options.file, &dir, options.force).map_err(|error| error.to_string())?;
     println!(
-        "restored {} to {}: {} hosts, rollout {}",
+        "restored {} to {}: {} {}, rollout {}",
         shown(&options.file),
         shown(&dir),
         restored.hosts,
+        if restored.hosts == 1 { "host" } else { "hosts" },
         restored.rollout
     );
     if let Some(replaced) = &restored.replaced {

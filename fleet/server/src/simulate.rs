@@ -129,12 +129,13 @@ fn plan(options: &Simulate, global: &Global) -> Result<Plan, Fault> {
         size: u64::from(options.size) * MEGABYTE,
     };
     let made = made(&options.hosts)?;
+    let is_of_server = options.files.is_empty() && options.named.is_empty();
     // What is asked of the server comes last: wrong usage is said at once.
-    let resources = if options.files.is_empty() { of_server(global)? } else { of_files(options)? };
+    let resources = if is_of_server { of_server(global)? } else { of_files(options)? };
     let hosts = match (made, &options.inventory) {
         (Some(made), _) => made,
         (None, Some(file)) => Hosts::Known(inventory(&offline::read(file)?, &file.display().to_string())?),
-        (None, None) if options.files.is_empty() => hosts_of_server(global)?,
+        (None, None) if is_of_server => hosts_of_server(global)?,
         (None, None) => Hosts::Made(MADE_UP),
     };
     Ok(Plan { resources, hosts, ..plan })
@@ -177,7 +178,8 @@ fn made(words: &[String]) -> Result<Option<Hosts>, Fault> {
 
 fn of_files(options: &Simulate) -> Result<Vec<Resource>, Fault> {
     let mut resources = Vec::new();
-    for file in &options.files {
+    fleet_cli::args::read_once(options.files.iter().chain(&options.named)).map_err(|fault| Fault::Usage(fault.to_owned()))?;
+    for file in options.files.iter().chain(&options.named) {
         let faults = |faults: resource::Faults| {
             let shown: Vec<String> = faults.list().iter().map(|fault| format!("{}: {fault}", file.display())).collect();
             Fault::Failed(shown.join("\n"))

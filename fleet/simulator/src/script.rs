@@ -7,7 +7,7 @@ use fleet_answers::{ids, show};
 use fleet_engine::answer::Question;
 use fleet_engine::book::Book;
 use fleet_engine::fleet::{Change, Counted, Fleet, Report};
-use fleet_engine::host::HostId;
+use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
 use fleet_engine::shelf::{self, Shelf};
 use fleet_engine::tally::Look;
@@ -131,8 +131,8 @@ impl World {
             Action::Find(find) => return self.find(&find, now).map(Some),
             Action::Status => {
                 self.book.step(&mut self.fleet, now);
-                let rollout = self.book.rollout.as_ref().ok_or_else(no_rollout)?;
-                return Ok(Some(json!({ "at": show::second(now), "status": show::rollout(rollout) })));
+                let rollout = show::rollout(&self.book, &self.shelf, &self.fleet, now).ok_or_else(no_rollout)?;
+                return Ok(Some(json!({ "at": show::second(now), "status": rollout })));
             }
             Action::Explain(explain) => return self.explain(&explain.host, now).map(Some),
             Action::Graph(question) => return self.graph(&question, now).map(Some),
@@ -223,12 +223,20 @@ impl World {
     fn decide(&mut self, host: &str, decision: &Decision, now: Timestamp) -> Result<(), Refused> {
         let id = self.id(host);
         let rollout = self.book.rollout.as_ref();
+        if matches!(decision, Decision::Hold | Decision::Assign(Some(_))) && !self.fleet.expect(id, rollout) {
+            let message = "too many hosts were decided on that never came: release some".to_owned();
+            return Err(Refused { code: "conflict", message });
+        }
         let is_known = match decision {
             Decision::Hold => self.fleet.decide(id, rollout, now, |flags| flags.held = true),
             Decision::Release => self.fleet.decide(id, rollout, now, |flags| flags.held = false),
             Decision::Assign(group) => self.fleet.assign(id, group.as_deref(), rollout, now),
         };
         let message = || format!("no host {host:?} was heard of");
+        // Nothing is left of one that never came.
+        if self.fleet.host(id).is_some_and(Host::is_nobody) {
+            self.fleet.forget(|host| host.id == id);
+        }
         if is_known { Ok(()) } else { Err(Refused { code: "not_found", message: message() }) }
     }
 
@@ -270,7 +278,8 @@ impl World {
             (Some(_), None) => "unassigned",
             (Some(_), Some(state)) => state.name(),
         };
-        Ok(json!({ "at": show::second(now), "explain": show::explain(host, state, &answer) }))
+        let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
+        Ok(json!({ "at": show::second(now), "explain": show::explain(host, state, &answer, advice.as_ref()) }))
     }
 }
 

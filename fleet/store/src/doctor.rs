@@ -168,7 +168,7 @@ fn schema_of(connection: &Connection, path: &Path, version: i64) -> Result<Findi
 fn chain(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     let verified = audit::verify(connection, path, None)?;
     Ok(match verified.fault {
-        None => Finding::ok(format!("audit log: {} records, head {}", verified.records, verified.head.hash)),
+        None => Finding::ok(format!("audit log: {}, head {}", records(verified.records), verified.head.hash)),
         Some(fault) => Finding::problem(
             format!("the audit log is damaged: {fault}"),
             "compare it with a backup and with the heads in the server's log: somebody changed the file",
@@ -189,6 +189,11 @@ fn clock(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding
         ),
         _ => Finding::ok("the clock is not behind the newest record"),
     })
+}
+
+/// `1 record`, `12 records`.
+fn records(count: u64) -> String {
+    if count == 1 { "1 record".to_owned() } else { format!("{count} records") }
 }
 
 fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use fleet_api::Head;
-use fleet_engine::book::Book;
+use fleet_engine::book::{Book, Cause};
 use fleet_engine::record::HostRecord;
 use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
@@ -240,8 +240,7 @@ fn last_decision(connection: &Connection, path: &Path) -> Result<u64> {
 fn hold(new: &mut Connection, path: &Path, book: Option<Book>, old: &Old, record: &Record) -> Result<u64> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let mut book = book.unwrap_or_default();
-    book.holds.all = true;
-    book.holds.released.clear();
+    book.holds.hold_all(Cause::Restore);
     // A stop is never forgotten: what was held when the data was left is held.
     if let Old::Whole { holds, .. } = old {
         book.holds.groups.extend(holds.iter().cloned());

@@ -28,6 +28,8 @@ pub fn code(why: &Why) -> &'static str {
         Why::Done => "done",
         Why::LetGo => "let_go",
         Why::Updated => "updated",
+        Why::SentBack => "sent_back",
+        Why::WentBack => "went_back",
         Why::NotYet => "not_yet",
         Why::NextPass => "next_pass",
         Why::Pinned => "pinned",

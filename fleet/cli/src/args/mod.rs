@@ -14,7 +14,7 @@ pub use autoupdate::{
     Agents, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, Groups, GroupsOrAll, Rollback, StartUpdate,
 };
 pub use hosts::{Approve, Audit, AuditVerb, Events, Explain, HostVerb, HostsFilter, OneHost, Rollouts};
-pub use resources::{Create, Edit, Get, Rm, UpdateFile};
+pub use resources::{Create, Edit, Files, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Lint, Restore, Serve, Simulate};
 pub use tokens::{NewToken, Tokens};
 
@@ -100,6 +100,15 @@ pub struct Global {
     pub format: Option<Format>,
 }
 
+/// Standard input can be read once.
+///
+/// # Errors
+/// It is named twice.
+pub fn read_once<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), &'static str> {
+    let most = files.filter(|file| file.as_os_str() == "-").count();
+    if most > 1 { Err("`-` is given twice: standard input can be read once") } else { Ok(()) }
+}
+
 /// Values that explain themselves: with a help of their own, `--help` would give every option a paragraph.
 const NO_HELP: Option<&str> = None;
 
@@ -150,7 +159,7 @@ pub enum Verb {
     Events(Events),
     /// Show the audit log, or check its chain of hashes
     Audit(Audit),
-    /// Show past rollouts
+    /// Show the present rollout and past ones
     Rollouts(Rollouts),
     /// Approve a group that waits for it
     Approve(Approve),

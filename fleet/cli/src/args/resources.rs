@@ -17,15 +17,34 @@ pub struct Get {
     pub what: String,
 }
 
+/// The files of a verb, in either spelling.
+#[derive(Debug, Clone, Args)]
+pub struct Files {
+    /// Resources in YAML or JSON; `-` is standard input; may be given several times
+    #[arg(short, long = "file", value_name = "FILE", required_unless_present = "named")]
+    pub files: Vec<PathBuf>,
+    /// The same without -f
+    #[arg(value_name = "FILE")]
+    pub named: Vec<PathBuf>,
+}
+
+impl Files {
+    /// All of them, those with `-f` first.
+    pub fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.iter().chain(&self.named)
+    }
+}
+
 /// Options of `create`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
                   teleport-fleet create -f policy.yaml --dry-run   # how many hosts would go?\n  \
+                  teleport-fleet create -f policy.yaml -f version.yaml   # one change: both or neither\n  \
                   teleport-fleet create --force -f -               # from standard input, over what is there")]
 pub struct Create {
-    /// Resources in YAML or JSON; `-` is standard input; several documents are one change
-    #[arg(short, long, value_name = "FILE")]
-    pub file: PathBuf,
+    /// All files and documents together are one change
+    #[command(flatten)]
+    pub files: Files,
     /// Replace what is there already
     #[arg(long)]
     pub force: bool,
@@ -36,10 +55,11 @@ pub struct Create {
 
 /// Options of `update`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "All files and documents together are one change.")]
 pub struct UpdateFile {
-    /// Resources in YAML or JSON; `-` is standard input; several documents are one change
-    #[arg(short, long, value_name = "FILE")]
-    pub file: PathBuf,
+    /// All files and documents together are one change
+    #[command(flatten)]
+    pub files: Files,
     /// Only check, and say what would happen
     #[arg(long)]
     pub dry_run: bool,

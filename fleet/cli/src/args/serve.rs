@@ -65,9 +65,9 @@ pub struct Serve {
                   teleport-fleet lint --hosts 5000 --strict *.yaml            # in CI: advice fails as well\n\n\
                   Exit status: 0 legal; 1 faults, or with --strict advice; 2 wrong usage.")]
 pub struct Lint {
-    /// Files of resources, YAML or JSON; `-` is standard input
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    /// What is checked
+    #[command(flatten)]
+    pub files: super::Files,
     /// How many hosts the fleet has: thresholds are judged by it
     #[arg(long, value_name = "N")]
     pub hosts: Option<u64>,
@@ -92,7 +92,7 @@ pub struct Lint {
 pub struct Simulate {
     /// Questions the engine with this script instead, JSON Lines in and out; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "files", "to", "hosts", "inventory", "bad", "bad_label", "bad_after", "vanish", "network_cut", "server_down",
+        "files", "named", "to", "hosts", "inventory", "bad", "bad_label", "bad_after", "vanish", "network_cut", "server_down",
         "update_in", "every", "size", "at", "length", "svg",
     ])]
     pub script: Option<PathBuf>,
@@ -102,6 +102,9 @@ pub struct Simulate {
     /// Resources to simulate, YAML or JSON [default: those of the server]; `-` is standard input
     #[arg(short, long = "file", alias = "config-file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// The same without -f
+    #[arg(value_name = "FILE")]
+    pub named: Vec<PathBuf>,
     /// The release [default: the target of the resources, else one that is made up]
     #[arg(long, value_name = "VERSION")]
     pub to: Option<String>,

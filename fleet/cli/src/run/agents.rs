@@ -1,6 +1,6 @@
 //! `autoupdate agents …` and `approve`.
 
-use fleet_api::{Act, Acted, Code, Counts};
+use fleet_api::{Act, Acted, Code, Counts, Holds};
 use fleet_engine::command::Command;
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn act(command: Command, dry_run: bool, client: &Client, screen: &mut Screen<'_,
                 "groups": acted.groups,
                 "dry_run": dry_run,
                 "effects": acted.effects,
-                "rollout": status::value(rollout.as_ref()),
+                "rollout": status::value(rollout.as_ref(), &acted.holds),
             });
             value::write(screen.out(), format, &shown)
         }
@@ -78,11 +78,20 @@ pub(super) fn send(command: Command, dry_run: bool, client: &Client) -> Result<A
     client.ask(&Question::post("/v1/fleet/commands", &Act { id: id(), command, dry_run })?)
 }
 
-/// The rollout; `None`: there is none.
-pub(super) fn rollout(client: &Client) -> Result<Option<Rollout>, Failure> {
+/// The rollout and what is held; `None`: there is none, and what is held is asked for by itself.
+pub(super) fn rollout(client: &Client) -> Result<(Option<Rollout>, Holds), Failure> {
     match client.ask::<Value>(&Question::get("/v1/fleet/rollout")) {
-        Ok(resource) => Ok(Some(Rollout::read(&resource))),
-        Err(failure) if failure.is(Code::NoRollout) => Ok(None),
+        Ok(resource) => {
+            let rollout = Rollout::read(&resource);
+            let held = rollout.status.holds.clone();
+            Ok((Some(rollout), held))
+        }
+        Err(failure) if failure.is(Code::NoRollout) => match client.ask(&Question::get("/v1/fleet/holds")) {
+            Ok(held) => Ok((None, held)),
+            // An older server does not say.
+            Err(failure) if failure.is(Code::NotFound) => Ok((None, Holds::default())),
+            Err(failure) => Err(failure),
+        },
         Err(failure) => Err(failure),
     }
 }
@@ -90,18 +99,19 @@ pub(super) fn rollout(client: &Client) -> Result<Option<Rollout>, Failure> {
 /// `status` of either spelling, for programs.
 pub(super) fn write_value(
     rollout: Option<&Rollout>,
+    held: &Holds,
     format: Format,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
-    value::write(screen.out(), format, &status::value(rollout))
+    value::write(screen.out(), format, &status::value(rollout, held))
 }
 
 fn show_status(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let rollout = rollout(client)?;
+    let (rollout, held) = rollout(client)?;
     let look = screen.look();
     match screen.format() {
-        Format::Text => status::text(screen.out(), rollout.as_ref(), &look),
-        format => write_value(rollout.as_ref(), format, screen),
+        Format::Text => status::text(screen.out(), rollout.as_ref(), &held, &look),
+        format => write_value(rollout.as_ref(), &held, format, screen),
     }
 }
 

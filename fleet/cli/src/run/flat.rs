@@ -1,5 +1,6 @@
 //! `autoupdate` in RFD 0169's words: `update`, `reset`, `status`, `run` (ROLLOUTS.md §4).
 
+use fleet_api::Written;
 use fleet_engine::command::Command;
 use fleet_engine::resource::Kind;
 use yaml::{Node, Value};
@@ -9,7 +10,7 @@ use crate::args::{FlatStatus, FlatUpdate, Format};
 use crate::client::Client;
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::{acted, flat};
+use crate::show::{acted, flat, value, written};
 
 /// What `update` answers.
 const UPDATED: &str = "Automatic updates configuration has been updated.";
@@ -27,30 +28,47 @@ pub(super) fn update(update: &FlatUpdate, client: &Client, screen: &mut Screen<'
     if update.set_agent_auto_update.is_none() && update.set_agent_version.is_none() && settings.is_empty() {
         return Err(Failure::new("bad_request", "nothing to set: give at least one --set-… option"));
     }
+    let mut done = Vec::new();
     match update.set_agent_auto_update {
-        Some(is_on) if settings.is_empty() => switch(client, is_on)?,
+        Some(is_on) if settings.is_empty() => done.extend(switch(client, is_on)?),
         is_on => {
             if !settings.is_empty() {
                 let group = update.group.as_deref().unwrap_or_default();
-                swap::change(client, Kind::Maintenance, |document| {
+                done.extend(swap::change(client, Kind::Maintenance, |document| {
                     if let Some(is_on) = is_on {
                         set_on(document, is_on)?;
                     }
                     set_group(document, &update.schedule, group, &settings)?;
                     Ok(true)
-                })?;
+                })?);
             }
         }
     }
     if let Some(version) = &update.set_agent_version {
         let schedule = if update.critical { "critical" } else { "regular" };
-        swap::change(client, Kind::Version, |document| {
+        done.extend(swap::change(client, Kind::Version, |document| {
             document.set(&["spec", "agent_version"], Node::text(version));
             document.set(&["spec", "agent_version_schedule"], Node::text(schedule));
             Ok(true)
-        })?;
+        })?);
     }
-    writeln!(screen.out(), "{UPDATED}")?;
+    said(UPDATED, &done, screen)
+}
+
+/// The seed's sentence, and what each write did to the fleet. For programs the writes alone.
+pub(super) fn said(sentence: &str, done: &[Written], screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let format = screen.format();
+    if format != Format::Text {
+        let json = serde_json::to_value(done).map_err(|error| Failure::local("cannot write JSON", error))?;
+        return value::write(screen.out(), format, &json);
+    }
+    writeln!(screen.out(), "{sentence}")?;
+    for written in done {
+        written::text(screen.out(), written, false)?;
+    }
+    if done.is_empty() {
+        writeln!(screen.out(), "Nothing was different: nothing was written.")?;
+    }
     Ok(())
 }
 
@@ -75,20 +93,18 @@ fn settings(update: &FlatUpdate) -> Vec<(&'static str, Node)> {
 }
 
 /// Turns updates on or off where the policy that rules says so.
-fn switch(client: &Client, is_on: bool) -> Result<(), Failure> {
+fn switch(client: &Client, is_on: bool) -> Result<Option<Written>, Failure> {
     if swap::only(client, Kind::Maintenance)?.is_none()
         && let Some(config) = swap::only(client, Kind::Config)?
         && config.json.pointer("/spec/agents").is_some()
     {
         let mode = if is_on { "enabled" } else { "disabled" };
-        swap::change(client, Kind::Config, |document| {
+        return swap::change(client, Kind::Config, |document| {
             document.set(&["spec", "agents", "mode"], Node::text(mode));
             Ok(true)
-        })?;
-        return Ok(());
+        });
     }
-    swap::change(client, Kind::Maintenance, |document| set_on(document, is_on))?;
-    Ok(())
+    swap::change(client, Kind::Maintenance, |document| set_on(document, is_on))
 }
 
 /// The seed has the key twice: as a boolean, and as the schedule without groups, which means on. Gives whether it changed.
@@ -141,8 +157,9 @@ fn set_group(
 
 /// `reset`: the policy goes, the maintenance window stays.
 pub(super) fn reset(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let mut done = None;
     if swap::only(client, Kind::Maintenance)?.is_some() {
-        swap::change(client, Kind::Maintenance, |document| {
+        done = swap::change(client, Kind::Maintenance, |document| {
             let removed = [AUTO_UPDATE, GROUPS, "agents"].map(|key| document.remove(&["spec", key]));
             Ok(removed.contains(&true))
         })?;
@@ -151,20 +168,19 @@ pub(super) fn reset(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), 
                        remove it with `teleport-fleet rm autoupdate_config`";
         return Err(Failure::new("conflict", message));
     }
-    writeln!(screen.out(), "{RESET}")?;
-    Ok(())
+    said(RESET, done.as_slice(), screen)
 }
 
 /// `status [--group]`.
 pub(super) fn status(status: &FlatStatus, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let rollout = agents::rollout(client)?;
+    let (rollout, held) = agents::rollout(client)?;
     let format = screen.format();
     if format != Format::Text {
-        return agents::write_value(rollout.as_ref(), format, screen);
+        return agents::write_value(rollout.as_ref(), &held, format, screen);
     }
     let Some(rollout) = rollout else {
         let look = screen.look();
-        return crate::show::status::text(screen.out(), None, &look);
+        return crate::show::status::text(screen.out(), None, &held, &look);
     };
     let Some(name) = &status.group else { return flat::rollout(screen.out(), &rollout) };
     match rollout.status.groups.iter().find(|group| group.name == *name) {
@@ -179,7 +195,7 @@ pub(super) fn status(status: &FlatStatus, client: &Client, screen: &mut Screen<'
 
 /// `run --group`.
 pub(super) fn run(group: &str, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    agents::send(Command::Run { groups: vec![group.to_owned()], all: false }, false, client)?;
-    writeln!(screen.out(), "{}", acted::executing(group))?;
-    Ok(())
+    let acted = agents::send(Command::Run { groups: vec![group.to_owned()], all: false }, false, client)?;
+    let look = screen.look();
+    acted::run(screen.out(), group, &acted, &look)
 }

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use fleet_api::{How, Kept, Written};
-use fleet_engine::resource::Kind;
+use fleet_api::{Code, How, Kept, Written};
+use fleet_engine::resource::{self, Kind};
 use serde_json::Value;
 
 use super::swap::{self, RESOURCES};
 use super::{id, path};
-use crate::args::{Create, Format, Get, Rm, UpdateFile};
+use crate::args::{Create, Files, Format, Get, Rm, UpdateFile};
 use crate::client::{Client, Question};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -92,16 +92,22 @@ fn with_revision(kept: Kept) -> Value {
 /// `create [--force] -f`.
 pub(super) fn create(create: &Create, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let how = if create.force { How::Replace } else { How::Create };
-    let text = read(&create.file, screen)?;
-    let written = swap::write(client, text, how, create.dry_run)?;
-    show(&written, create.dry_run, screen)
+    write(&create.files, how, create.dry_run, client, screen)
 }
 
 /// `update -f`.
 pub(super) fn update(update: &UpdateFile, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let text = read(&update.file, screen)?;
-    let written = swap::write(client, text, How::Update, update.dry_run)?;
-    show(&written, update.dry_run, screen)
+    write(&update.files, How::Update, update.dry_run, client, screen)
+}
+
+/// All files as one change.
+fn write(files: &Files, how: How, is_dry: bool, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let joined = Joined::read(files, screen)?;
+    let written = swap::write(client, joined.text.clone(), how, is_dry).map_err(|failure| joined.named(failure))?;
+    match screen.format() {
+        Format::Text => written::text_of(screen.out(), &written, is_dry, &|unwise| joined.place(unwise.line?)),
+        _ => show(&written, is_dry, screen),
+    }
 }
 
 /// `rm`.
@@ -122,6 +128,51 @@ pub(super) fn show(written: &Written, is_dry: bool, screen: &mut Screen<'_, '_>)
             let json = serde_json::to_value(written).map_err(|error| Failure::local("cannot write JSON", error))?;
             value::write(screen.out(), format, &json)
         }
+    }
+}
+
+/// Several files as one text.
+struct Joined {
+    text: String,
+    /// The name of each file, its text, and the line of the whole before its first.
+    parts: Vec<(String, String, usize)>,
+}
+
+impl Joined {
+    fn read(files: &Files, screen: &mut Screen<'_, '_>) -> Result<Self, Failure> {
+        crate::args::read_once(files.all()).map_err(|fault| Failure::new("bad_request", fault))?;
+        let mut joined = Self { text: String::new(), parts: Vec::new() };
+        for file in files.all() {
+            if !joined.parts.is_empty() {
+                // Another document begins, however the text before ends.
+                joined.text.push_str("\n---\n");
+            }
+            let text = read(file, screen)?;
+            let before = joined.text.matches('\n').count();
+            joined.text.push_str(&text);
+            joined.parts.push((file.display().to_string(), text, before));
+        }
+        Ok(joined)
+    }
+
+    /// Where a line of the whole stands: with the name of its file where there are several.
+    fn place(&self, line: usize) -> Option<String> {
+        let (name, _, before) = self.parts.iter().rev().find(|(_, _, before)| line > *before)?;
+        let name = if self.parts.len() > 1 { format!("{name}: ") } else { String::new() };
+        Some(format!("{name}line {}", line - before))
+    }
+
+    /// Lines of a refusal are those of the whole. Where a file is faulty by itself, it is named with its own.
+    fn named(&self, failure: Failure) -> Failure {
+        if self.parts.len() < 2 || !failure.is(Code::BadResource) {
+            return failure;
+        }
+        let faults_of = |(name, text, _): &(String, String, usize)| {
+            let faults = resource::read(text).err()?;
+            Some(faults.list().iter().map(|fault| format!("{name}: {fault}")).collect::<Vec<_>>().join("\n"))
+        };
+        let faults: Vec<String> = self.parts.iter().filter_map(faults_of).collect();
+        if faults.is_empty() { failure } else { Failure::new(failure.code, faults.join("\n")) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `rollouts`: past rollouts, each as it was last.
+//! `rollouts`: the present rollout, and past ones as they were last.
 
 use serde_json::Value;
 
@@ -29,12 +29,20 @@ pub(super) fn run(rollouts: &Rollouts, client: &Client, screen: &mut Screen<'_, 
             word(&spec["target_version"]),
             word(&spec["schedule"]),
             Cell::new(&text::time_of(status["start_time"].as_str().unwrap_or_default())),
-            word(&status["state"]),
+            Cell::new(&state(rollout)),
             Cell::new(&groups(&status["groups"])),
         ]);
     }
     table.write(screen.out(), false)?;
     Ok(())
+}
+
+/// `halted`; `active, present`: it goes on.
+fn state(rollout: &Value) -> String {
+    let state = rollout["status"]["state"].as_str().unwrap_or_default();
+    let is_present = rollout["metadata"]["present"].as_bool().unwrap_or_default();
+    let words = [state, if is_present { "present" } else { "" }];
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// `dev done, prod halted`.

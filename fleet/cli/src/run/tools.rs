@@ -1,9 +1,11 @@
 //! `autoupdate client-tools …` (ROLLOUTS.md §4).
 
+use fleet_api::Written;
 use fleet_engine::resource::Kind;
 use serde_json::{Value, json};
 use yaml::Node;
 
+use super::flat::said;
 use super::swap;
 use crate::args::{ClientTools, Format};
 use crate::client::Client;
@@ -18,37 +20,36 @@ const VERSION: [&str; 3] = ["spec", "tools", "target_version"];
 
 /// Carries one of its verbs out.
 pub(super) fn run(verb: &ClientTools, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let sentence = match verb {
+    let (sentence, done) = match verb {
         ClientTools::Status => return status(client, screen),
         ClientTools::Enable => set_mode(client, "enabled")?,
         ClientTools::Disable => set_mode(client, "disabled")?,
         ClientTools::Target { version: Some(version), .. } => {
-            set(client, Kind::Version, &VERSION, version)?;
-            "client tools auto update target version has been set"
+            let done = set(client, Kind::Version, &VERSION, version)?;
+            ("client tools auto update target version has been set", done)
         }
         ClientTools::Target { version: None, .. } => {
             // What is not there is clear already.
-            if swap::only(client, Kind::Version)?.is_some() {
-                swap::change(client, Kind::Version, |document| Ok(document.remove(&VERSION)))?;
-            }
-            "client tools auto update target version has been cleared"
+            let done = match swap::only(client, Kind::Version)? {
+                Some(_) => swap::change(client, Kind::Version, |document| Ok(document.remove(&VERSION)))?,
+                None => None,
+            };
+            ("client tools auto update target version has been cleared", done)
         }
     };
-    writeln!(screen.out(), "{sentence}")?;
-    Ok(())
+    said(sentence, done.as_slice(), screen)
 }
 
-fn set_mode(client: &Client, mode: &str) -> Result<&'static str, Failure> {
-    set(client, Kind::Config, &MODE, mode)?;
-    Ok("client tools auto update mode has been changed")
+fn set_mode(client: &Client, mode: &str) -> Result<(&'static str, Option<Written>), Failure> {
+    let done = set(client, Kind::Config, &MODE, mode)?;
+    Ok(("client tools auto update mode has been changed", done))
 }
 
-fn set(client: &Client, kind: Kind, path: &[&str], to: &str) -> Result<(), Failure> {
+fn set(client: &Client, kind: Kind, path: &[&str], to: &str) -> Result<Option<Written>, Failure> {
     swap::change(client, kind, |document| {
         document.set(path, Node::text(to));
         Ok(true)
-    })?;
-    Ok(())
+    })
 }
 
 fn status(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ use std::io::Write;
 use fleet_api::{Acted, Effects};
 use fleet_engine::command::Command;
 
+use super::reason::Subject;
 use super::rollout::Rollout;
 use super::text::clean;
 use super::{status, written};
@@ -24,13 +25,13 @@ pub(crate) fn text(
 ) -> Result<(), Failure> {
     if is_dry {
         writeln!(out, "Nothing was changed (--dry-run). Groups that would change: {}.", names(&acted.groups))?;
-        return effects(out, &acted.effects, true);
+        return effects(out, &acted.effects);
     }
     writeln!(out, "{}", sentence(command, &names(&acted.groups)))?;
     writeln!(out, "New agent rollout status:\n")?;
     let rollout = acted.rollout.is_object().then(|| Rollout::read(&acted.rollout));
-    status::text(out, rollout.as_ref(), look)?;
-    effects(out, &acted.effects, false)
+    status::text(out, rollout.as_ref(), &acted.holds, look)?;
+    effects(out, &acted.effects)
 }
 
 /// As Go prints a list: `[a b]`.
@@ -54,14 +55,29 @@ fn sentence(command: &Command, groups: &str) -> String {
 }
 
 /// Ours, below everything: how many hosts it touches.
-fn effects(out: &mut dyn Write, effects: &Effects, is_dry: bool) -> Result<(), Failure> {
-    if effects.lets_go > 0 || effects.goes_down > 0 || is_dry {
-        writeln!(out, "\nOf the fleet: {}.", written::effects(effects))?;
-    }
+fn effects(out: &mut dyn Write, effects: &Effects) -> Result<(), Failure> {
+    writeln!(out, "\nOf the fleet: {}.", written::effects(effects))?;
     Ok(())
 }
 
+/// What RFD 0169's `autoupdate run` did: its sentence where the group goes; else what keeps it. And how many hosts it touches.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn run(out: &mut dyn Write, group: &str, acted: &Acted, look: &Look) -> Result<(), Failure> {
+    let rollout = Rollout::read(&acted.rollout);
+    let waits = rollout.status.groups.iter().find(|found| found.name == group && found.state == "unstarted");
+    match waits {
+        Some(waits) => {
+            let reason = waits.reason().line(Subject::Group(group), &look.zone);
+            writeln!(out, "The stop of group '{}' is ended. It has not begun: {reason}", clean(group))?;
+        }
+        None => writeln!(out, "{}", executing(group))?,
+    }
+    effects(out, &acted.effects)
+}
+
 /// The sentence of RFD 0169's `autoupdate run`.
-pub(crate) fn executing(group: &str) -> String {
+fn executing(group: &str) -> String {
     format!("Executing auto-update for group '{}' immediately.", clean(group))
 }

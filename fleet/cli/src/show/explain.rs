@@ -26,7 +26,7 @@ pub(crate) fn text(out: &mut dyn Write, explained: &Explained, look: &Look) -> R
     writeln!(out, "Told: {}", if updates { format!("update to {version}") } else { format!("no update ({version})") })?;
     let mut reason = Reason::read(answer.get("why").unwrap_or(&Value::Null));
     reason.until = None;
-    writeln!(out, "Why: {}", reason.line(Subject::Host { id: of("host"), group }, &look.zone))?;
+    writeln!(out, "Why: {}", reason.line(Subject::Host(of("host")), &look.zone))?;
     let until = match of("until") {
         "" => "no time is known".to_owned(),
         until => format!("{} at the earliest", time_to_come(until, &look.zone)),
@@ -63,7 +63,8 @@ pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Look) ->
     if !flags.is_empty() {
         writeln!(out, "Set: {}", flags.join(", "))?;
     }
-    writeln!(out, "Last seen: {} UTC", time(host.last_seen))?;
+    let seen = host.last_seen.map_or_else(|| "never".to_owned(), |seen| format!("{} UTC", time(seen)));
+    writeln!(out, "Last seen: {seen}")?;
     writeln!(out, "Last change: {}", last_change(host))?;
     Ok(())
 }

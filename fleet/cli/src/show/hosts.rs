@@ -20,7 +20,7 @@ pub(crate) fn add(table: &mut Table, host: &Host) {
         Cell::new(&host.group),
         Cell::new(&host.version),
         Cell::painted(&state, paint(&host.state)),
-        Cell::new(&time(host.last_seen)),
+        Cell::new(&host.last_seen.map_or_else(|| "never".to_owned(), time)),
         Cell::new(&change.join(" ")),
     ]);
 }

@@ -1,12 +1,13 @@
 //! Why a group or a host waits, as sentences: what keeps it with its numbers, since when, until when, and the one command that
 //! would change it (FLEET.md §6). The codes are `fleet_engine::reason`'s.
 
+use fleet_engine::advice::Advice;
 use fleet_engine::reason::{HaltRule, Why};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::rollout::Rollout;
-use super::text::{self, clean, hosts, shell};
+use super::advice;
+use super::text::{self, clean, hosts};
 
 /// A reason as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) struct Reason {
     since: Option<String>,
     /// RFC 3339.
     pub(crate) until: Option<String>,
+    /// What would change it; `None`: only time or hosts can, or the server is older.
+    advice: Option<Advice>,
 }
 
 /// What keeps it.
@@ -27,13 +30,13 @@ pub(crate) enum Code {
     Unknown(String),
 }
 
-/// Of what a reason speaks: a group, or a host of that group.
+/// Of what a reason speaks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject<'a> {
-    /// A group of the rollout.
-    Group { name: &'a str, rollout: &'a Rollout },
-    /// A host; its group may be empty.
-    Host { id: &'a str, group: &'a str },
+    /// The group of this name; empty: everybody, in a rollout without groups.
+    Group(&'a str),
+    /// The host of this UUID.
+    Host(&'a str),
 }
 
 impl Reason {
@@ -44,15 +47,21 @@ impl Reason {
             Ok(why) => Code::Known(why),
             Err(_) => Code::Unknown(text("code").unwrap_or_default()),
         };
-        Self { code, since: text("since"), until: text("until") }
+        let advice = why.get("advice").and_then(|advice| serde_json::from_value(advice.clone()).ok());
+        Self { code, since: text("since"), until: text("until"), advice }
     }
 
     /// Nothing is left to wait for.
     pub(crate) fn is_moving(&self) -> bool {
         match &self.code {
-            Code::Known(why) => matches!(why, Why::Done | Why::LetGo | Why::Updated),
+            Code::Known(why) => matches!(why, Why::Done | Why::LetGo | Why::Updated | Why::WentBack),
             Code::Unknown(code) => code.is_empty(),
         }
+    }
+
+    /// Nobody is told to update, and that was not meant to be: of a rollout without groups.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.code, Code::Known(Why::Halted { .. } | Why::Disabled | Why::Suspended))
     }
 
     /// The group for which it waits.
@@ -89,12 +98,9 @@ impl Reason {
     }
 
     /// The one command that would change it.
-    pub(crate) fn advice(&self, subject: Subject<'_>) -> Option<String> {
+    fn advice(&self, subject: Subject<'_>) -> Option<String> {
         let Code::Known(why) = &self.code else { return None };
-        match subject {
-            Subject::Group { name, rollout } => of_group(why, name, rollout),
-            Subject::Host { id, group } => of_host(why, id, group),
-        }
+        Some(advice::text(self.advice.as_ref()?, why, subject))
     }
 }
 
@@ -109,7 +115,8 @@ fn sentence(why: &Why) -> String {
         Why::Empty => "nobody is in the group: it is done an hour after its start".to_owned(),
         Why::Halted { rule, count, of, error } => halted(*rule, *count, *of, error.as_deref()),
         Why::Shrunk { present, initial } => {
-            format!("only {present} of {initial} hosts that were there at its start are left: it waits for 90 %")
+            let verb = if *present == 1 { "is" } else { "are" };
+            format!("only {present} of {} that were there at its start {verb} left: it waits for 90 %", hosts(*initial))
         }
         Why::NoReports { hosts: count } => {
             let verb = if *count == 1 { "asks" } else { "ask" };
@@ -144,8 +151,10 @@ fn gate(why: &Why) -> Option<String> {
 /// What keeps the hosts of a group that has started.
 fn pace(why: &Why) -> Option<String> {
     Some(match why {
-        Why::WaitingForCanaries { done, wanted } => {
-            format!("{done} of {wanted} canaries updated")
+        Why::WaitingForCanaries { done, chosen, wanted } => {
+            let of = text::counted_as(u64::from(*wanted), "canary", "canaries");
+            let lacks = if chosen < wanted { format!(", and only {chosen} could be chosen") } else { String::new() };
+            format!("{done} of {of} updated{lacks}")
         }
         Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: nobody is let go".to_owned(),
         Why::MaxInFlight { in_flight, cap } => {
@@ -162,6 +171,8 @@ fn of_a_host(why: &Why) -> String {
     match why {
         Why::LetGo => "its turn has come".to_owned(),
         Why::Updated => "it runs the target".to_owned(),
+        Why::SentBack => "it is sent back to the start version".to_owned(),
+        Why::WentBack => "it went back to the start version".to_owned(),
         Why::NotYet => "its turn has not come".to_owned(),
         Why::NextPass => "it came after this pass through its group began: it is in the next one".to_owned(),
         Why::Pinned => "its updater is pinned to a version".to_owned(),
@@ -186,65 +197,11 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>) -> String {
         HaltRule::GateStopped => "its external check said stop".to_owned(),
         HaltRule::ManualHalt => "by an operator".to_owned(),
         HaltRule::ReleaseBlocked => "by an operator, who blocked its fleet_release".to_owned(),
+        HaltRule::Restored => "by a restore, as an older target would send hosts back".to_owned(),
+        HaltRule::StoreLost => "by the server, as its store lost decisions".to_owned(),
     };
     let error = error.map(|error| format!("; most often: {}", clean(error))).unwrap_or_default();
     format!("halted ({}): {what}{error}", rule.name())
-}
-
-fn of_group(why: &Why, name: &str, rollout: &Rollout) -> Option<String> {
-    let name = shell(name);
-    let kind = rollout.policy_kind();
-    let start = |options: &str| {
-        if rollout.is_time_based() {
-            return "no command starts a time-based group before its time".to_owned();
-        }
-        format!("to start it now: teleport-fleet autoupdate agents start-update {name}{options}")
-    };
-    Some(match why {
-        Why::Disabled | Why::Suspended if kind == "cluster_maintenance_config" => {
-            "to go on: teleport-fleet autoupdate update --set-agent-auto-update=on".to_owned()
-        }
-        Why::Disabled | Why::Suspended => {
-            format!("to go on, write mode enabled in it and in autoupdate_version: teleport-fleet edit {kind}")
-        }
-        Why::OutsideWindow
-        | Why::RolloutChangedDuringWindow
-        | Why::PreviousGroupsNotDone { .. }
-        | Why::WaitHours { .. }
-        | Why::SoakHours { .. }
-        | Why::Gate { .. }
-        | Why::RolledBack => start(""),
-        Why::Blackout { .. } => start(" --force"),
-        Why::WaitingForCanaries { .. } => {
-            format!("to go on without them: teleport-fleet autoupdate agents start-update {name} --force")
-        }
-        Why::Approval { .. } => format!("to approve it: teleport-fleet approve {name}"),
-        Why::Halted { .. } | Why::Held => {
-            format!("to try again: teleport-fleet autoupdate agents run {name}")
-        }
-        Why::Empty | Why::NoReports { .. } | Why::Shrunk { .. } | Why::UpdateInProgress { .. }
-            if !rollout.is_time_based() =>
-        {
-            format!("to call it done: teleport-fleet autoupdate agents mark-done {name}")
-        }
-        Why::MaxInFlight { .. } | Why::Rate { .. } => format!("to change the pace: teleport-fleet edit {kind}"),
-        _ => return None,
-    })
-}
-
-fn of_host(why: &Why, id: &str, group: &str) -> Option<String> {
-    let (id, group) = (shell(id), shell(group));
-    Some(match why {
-        Why::Held => format!("to let it update: teleport-fleet host {id} release"),
-        Why::Unassigned => format!("to put it in a group: teleport-fleet host {id} assign GROUP"),
-        Why::Pinned => "to let it update, on the host: teleport-update unpin".to_owned(),
-        Why::HostDisabled => "to let it update, on the host: teleport-update enable".to_owned(),
-        Why::FailedHere { .. } | Why::TimedOut => "to try again, on the host: teleport-update update --now".to_owned(),
-        Why::Halted { .. } => format!("to try again: teleport-fleet autoupdate agents run {group}"),
-        Why::Approval { .. } => format!("to approve its group: teleport-fleet approve {group}"),
-        Why::NoRollout => "to begin one: teleport-fleet edit autoupdate_version".to_owned(),
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -253,13 +210,8 @@ mod tests {
 
     use super::*;
 
-    fn v2() -> Rollout {
-        Rollout::read(&json!({ "spec": { "strategy": "halt-on-error" } }))
-    }
-
     fn line(why: Value) -> String {
-        let rollout = v2();
-        Reason::read(&why).line(Subject::Group { name: "prod", rollout: &rollout }, &TimeZone::UTC)
+        Reason::read(&why).line(Subject::Group("prod"), &TimeZone::UTC)
     }
 
     /// One of each code, as the engine writes them.
@@ -273,6 +225,8 @@ mod tests {
             HaltRule::GateStopped,
             HaltRule::ManualHalt,
             HaltRule::ReleaseBlocked,
+            HaltRule::Restored,
+            HaltRule::StoreLost,
         ];
         let halts = rules.map(|rule| Why::Halted { rule, count: 3, of: 40, error: Some("health_failed".to_owned()) });
         let mut all = vec![
@@ -289,7 +243,7 @@ mod tests {
             Why::Approval { role: "sre".to_owned() },
             Why::Gate { answer: None },
             Why::Gate { answer: Some("wait".to_owned()) },
-            Why::WaitingForCanaries { done: 1, wanted: 2 },
+            Why::WaitingForCanaries { done: 1, chosen: 2, wanted: 3 },
             Why::MaxInFlight { in_flight: 5, cap: 5 },
             Why::MaxInFlight { in_flight: 0, cap: 0 },
             Why::Rate { granted: 50, allowed: 50 },
@@ -301,6 +255,8 @@ mod tests {
             Why::Done,
             Why::LetGo,
             Why::Updated,
+            Why::SentBack,
+            Why::WentBack,
             Why::NotYet,
             Why::NextPass,
             Why::Pinned,
@@ -327,7 +283,8 @@ mod tests {
             assert!(!sentence.is_empty(), "{json}");
             for value in json.as_object().unwrap().values().filter(|value| value.is_u64()) {
                 let is_said = sentence.contains(&value.to_string());
-                let is_of_the_operator = sentence.contains("by an operator") || sentence.contains("said stop");
+                let is_of_the_operator =
+                    ["by an operator", "said stop", "by a restore", "by the server"].iter().any(|by| sentence.contains(by));
                 assert!(is_said || is_of_the_operator, "{json}: {sentence}");
             }
             assert!(seen.insert(sentence), "{json}");
@@ -339,6 +296,7 @@ mod tests {
         let why = json!({
             "code": "previous_groups_not_done", "group": "staging", "since": "2025-01-15T02:00:00Z",
             "until": "2025-01-16T02:00:00Z", "who": "hosts",
+            "advice": { "command": { "start": { "groups": ["prod"], "force": false } } },
         });
         assert_eq!(
             line(why),
@@ -352,6 +310,7 @@ mod tests {
         let why = json!({
             "code": "halted", "rule": "failed_threshold", "count": 3, "of": 40, "error": "health_failed",
             "since": "2025-01-15T02:00:00Z", "until": null, "who": "operator",
+            "advice": { "command": { "run": { "groups": ["prod"], "all": false } } },
         });
         assert_eq!(
             line(why),
@@ -364,15 +323,5 @@ mod tests {
     fn a_newer_server_is_told_by_its_code() {
         let why = json!({ "code": "moon_phase", "phase": "full", "since": "2025-01-15T02:00:00Z" });
         assert_eq!(line(why), "moon_phase (this program is older than the server), since 2025-01-15 02:00:00 UTC");
-    }
-
-    #[test]
-    fn no_command_is_proposed_that_a_time_based_group_refuses() {
-        let rollout = Rollout::read(&json!({ "spec": { "strategy": "time-based" } }));
-        for why in every() {
-            let advice = of_group(&why, "prod", &rollout).unwrap_or_default();
-            let is_refused = advice.contains("mark-done") || advice.contains("start-update");
-            assert!(!is_refused || matches!(why, Why::WaitingForCanaries { .. }), "{advice}");
-        }
     }
 }

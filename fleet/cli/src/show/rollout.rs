@@ -1,6 +1,7 @@
 //! The resource `autoupdate_agent_rollout` as the server writes it (`fleet_answers::show::rollout`). What a newer server writes
 //! besides is left alone, what an older one does not write is empty.
 
+use fleet_api::Holds;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -33,6 +34,10 @@ pub(crate) struct Status {
     /// RFC 3339.
     pub(crate) start_time: Option<String>,
     pub(crate) state: Option<String>,
+    /// Of a rollout without groups: why it is as it is.
+    pub(crate) why: Value,
+    /// What is held.
+    pub(crate) holds: Holds,
 }
 
 /// A group.
@@ -90,16 +95,6 @@ impl Rollout {
     /// Every host updates at once, without groups.
     pub(crate) fn is_immediate(&self) -> bool {
         self.spec.schedule == "immediate"
-    }
-
-    /// Groups follow their windows, and no command starts one.
-    pub(crate) fn is_time_based(&self) -> bool {
-        self.spec.strategy == "time-based"
-    }
-
-    /// The kind of resource that holds its groups.
-    pub(crate) fn policy_kind(&self) -> &'static str {
-        if self.spec.strategy == "requires" { "cluster_maintenance_config" } else { "autoupdate_config" }
     }
 }
 

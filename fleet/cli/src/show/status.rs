@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
+use fleet_api::Holds;
 use serde_json::{Value, json};
 
-use super::reason::Subject;
+use super::holds;
+use super::reason::{Reason, Subject};
 use super::rollout::{Group, Rollout};
 use super::table::{Cell, Paint, Table};
 use super::text::{clean, time_of};
@@ -14,14 +16,19 @@ use crate::failure::Failure;
 /// What there is where no rollout is.
 const NONE: &str = "No active agent rollout (autoupdate_agent_rollout).";
 
-/// As text; `None`: there is no rollout.
+/// As text; `rollout` is `None` where there is none. `held` is what is held then.
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, look: &Look) -> Result<(), Failure> {
+pub(crate) fn text(
+    out: &mut dyn Write,
+    rollout: Option<&Rollout>,
+    held: &Holds,
+    look: &Look,
+) -> Result<(), Failure> {
     let Some(rollout) = rollout else {
         writeln!(out, "{NONE}")?;
-        return Ok(());
+        return holds::text(out, held, |_| false);
     };
     let spec = &rollout.spec;
     writeln!(out, "Agent autoupdate mode: {}", clean(&spec.autoupdate_mode))?;
@@ -35,11 +42,16 @@ pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, look: &Look) 
     }
     if rollout.is_immediate() {
         writeln!(out, "Schedule is immediate. Every group immediately updates to the target version.")?;
-        return Ok(());
+        let reason = Reason::read(&rollout.status.why);
+        if reason.is_stopped() {
+            writeln!(out, "\n{}", reason.line(Subject::Group(""), &look.zone))?;
+        }
+        return holds::text(out, &rollout.status.holds, |_| false);
     }
     writeln!(out, "Strategy: {}\n", clean(&spec.strategy))?;
     groups(rollout).write(out, look.is_colourful)?;
-    waiting(out, rollout, look)
+    waiting(out, rollout, look)?;
+    holds::text(out, &rollout.status.holds, |name| rollout.status.groups.iter().any(|group| group.name == name))
 }
 
 fn groups(rollout: &Rollout) -> Table {
@@ -98,7 +110,7 @@ fn waiting(out: &mut dyn Write, rollout: &Rollout, look: &Look) -> Result<(), Fa
         let reason = group.reason();
         let name = &group.name;
         (!reason.is_moving())
-            .then(|| format!("{}: {}", clean(name), reason.line(Subject::Group { name, rollout }, &look.zone)))
+            .then(|| format!("{}: {}", clean(name), reason.line(Subject::Group(name), &look.zone)))
     });
     for (index, line) in lines.enumerate() {
         if index == 0 {
@@ -109,9 +121,16 @@ fn waiting(out: &mut dyn Write, rollout: &Rollout, look: &Look) -> Result<(), Fa
     Ok(())
 }
 
-/// For programs. Besides the keys of `tctl`, each group has its reason and its hosts by state.
-pub(crate) fn value(rollout: Option<&Rollout>) -> Value {
-    let Some(rollout) = rollout else { return json!({ "active": false }) };
+/// For programs. Besides the keys of `tctl`, each group has its reason and its hosts by state; `held` is what is held where there
+/// is no rollout.
+pub(crate) fn value(rollout: Option<&Rollout>, held: &Holds) -> Value {
+    let Some(rollout) = rollout else {
+        let mut value = json!({ "active": false });
+        if *held != Holds::default() {
+            value["holds"] = json!(held);
+        }
+        return value;
+    };
     let groups = rollout.status.groups.iter().enumerate();
     let groups: Vec<Value> = groups.map(|(index, group)| group_value(group, rollout.is_catch_all(index))).collect();
     let spec = &rollout.spec;
@@ -126,6 +145,12 @@ pub(crate) fn value(rollout: Option<&Rollout>) -> Value {
         "strategy": spec.strategy,
         "groups": groups,
     });
+    if rollout.status.why.is_object() {
+        value["why"] = rollout.status.why.clone();
+    }
+    if rollout.status.holds != Holds::default() {
+        value["holds"] = json!(rollout.status.holds);
+    }
     if let Value::Object(keys) = &mut value {
         keys.retain(|_, value| !value.is_null());
     }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use fleet_api::{Changed, Effects, Takes, Written};
+use fleet_api::{Changed, Effects, Takes, Unwise, Written};
 
 use super::text::{clean, hosts};
 use crate::failure::Failure;
@@ -12,15 +12,33 @@ use crate::failure::Failure;
 /// # Errors
 /// Those of `out`.
 pub(crate) fn text(out: &mut dyn Write, written: &Written, is_dry: bool) -> Result<(), Failure> {
+    text_of(out, written, is_dry, &|unwise| unwise.line.map(|line| format!("line {line}")))
+}
+
+/// The same; `place` says where in a file something unwise stands.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn text_of(
+    out: &mut dyn Write,
+    written: &Written,
+    is_dry: bool,
+    place: &dyn Fn(&Unwise) -> Option<String>,
+) -> Result<(), Failure> {
     let would = if is_dry { "would be " } else { "" };
     if let [changed] = written.changed.as_slice() {
         writeln!(out, "{would}{}; {}", line(changed), effects(&written.effects))?;
-        return Ok(());
+    } else {
+        for changed in &written.changed {
+            writeln!(out, "{would}{}", line(changed))?;
+        }
+        writeln!(out, "together: {}", effects(&written.effects))?;
     }
-    for changed in &written.changed {
-        writeln!(out, "{would}{}", line(changed))?;
+    for unwise in &written.advice {
+        let place = place(unwise).map(|place| format!("{place}: ")).unwrap_or_default();
+        let Unwise { key, code, what, advice, .. } = unwise;
+        writeln!(out, "advice: {}", clean(&format!("{place}{key}: {what}: {advice} [{code}]")))?;
     }
-    writeln!(out, "together: {}", effects(&written.effects))?;
     Ok(())
 }
 
@@ -34,6 +52,9 @@ fn line(changed: &Changed) -> String {
         Takes::Nothing => "changes nothing",
         Takes::NextStep => "takes effect within two seconds",
         Takes::NextRollout => "takes effect with the next rollout",
+        Takes::StepAndRollout => {
+            "takes effect within two seconds (mode, pace, thresholds, freezes), and with the next rollout (everything else)"
+        }
         Takes::NewRollout => "begins a new rollout, from its first group",
         Takes::NoRollout => "ends the rollout: nobody new is told to update",
     };
@@ -61,7 +82,7 @@ mod tests {
             takes: *takes,
         });
         let mut out = Vec::new();
-        text(&mut out, &Written { changed: changed.collect(), effects }, is_dry).unwrap();
+        text(&mut out, &Written { changed: changed.collect(), effects, advice: Vec::new() }, is_dry).unwrap();
         String::from_utf8(out).unwrap()
     }
 

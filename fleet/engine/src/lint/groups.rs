@@ -147,9 +147,9 @@ fn windows(at: &At<'_>, policy: &Policy, group: &Group, found: &mut Found) {
     let needed = SignedDuration::from_mins(ASK) + SignedDuration::from_secs(i64::from(group.pace.jitter));
     if let Some(length) = length.filter(|length| *length < needed) {
         let what = format!(
-            "the window of {} is {} minutes long: hosts ask every {ASK} and wait up to {} s, so some never fit in",
+            "the window of {} is {} long: hosts ask every {ASK} minutes and wait up to {} s, so some never fit in",
             group.name,
-            length.as_mins(),
+            if length.as_mins() == 1 { "1 minute".to_owned() } else { format!("{} minutes", length.as_mins()) },
             group.pace.jitter
         );
         found.add(&at.key("window_duration"), "window_too_short", what, "give it half an hour or more");

@@ -226,6 +226,42 @@ impl Shelf {
         })
     }
 
+    /// The name of the release that is this version.
+    pub fn release_of(&self, version: &Version) -> Option<&str> {
+        self.all().find_map(|resource| match resource {
+            Resource::Release(object) if object.model.version == *version => Some(resource.metadata().name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Which configuration has the groups of the rollout; `None`: neither was written.
+    pub fn kind_of_groups(&self) -> Option<Kind> {
+        let policies = self.policies();
+        let has_groups = |policy: &Policy| !policy.regular.is_empty() || !policy.critical.is_empty();
+        let with_groups = policies.iter().find(|(_, policy)| has_groups(policy));
+        with_groups.or(policies.first()).map(|(kind, _)| *kind)
+    }
+
+    /// The configurations whose mode is suspended or disabled.
+    pub fn kinds_below_enabled(&self) -> Vec<Kind> {
+        let is_below = |(_, policy): &(Kind, &Policy)| policy.mode != Mode::Enabled;
+        self.policies().into_iter().filter(is_below).map(|(kind, _)| kind).collect()
+    }
+
+    /// The configurations that have a policy for agents.
+    fn policies(&self) -> Vec<(Kind, &Policy)> {
+        let mut found = Vec::new();
+        for resource in self.all() {
+            let policy = match resource {
+                Resource::Config(object) => object.model.policy.as_ref(),
+                Resource::Maintenance(object) => object.model.policy.as_ref(),
+                _ => None,
+            };
+            found.extend(policy.map(|policy| (resource.kind(), policy)));
+        }
+        found
+    }
+
     /// Why nobody new gets `version`; `None`: they do.
     fn block_of(&self, version: &Version) -> Option<&str> {
         self.releases().find(|release| release.version == *version)?.blocked.as_deref()

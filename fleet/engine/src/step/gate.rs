@@ -95,8 +95,8 @@ pub(crate) fn closed(rollout: &Rollout, index: usize, now: Timestamp) -> Option<
 /// Who has not agreed yet that the group starts.
 fn unasked(group: &GroupStatus) -> Option<Closed> {
     let gate = &group.policy.gate;
-    if let Some(role) = gate.approval.as_ref().filter(|_| !group.approved) {
-        return Some(Closed::Approval(role.clone()));
+    if let Some(role) = group.unapproved() {
+        return Some(Closed::Approval(role.to_owned()));
     }
     match (&gate.external, group.gate) {
         (Some(_), answer) if answer != Some(GateAnswer::Go) => Some(Closed::External(answer)),

@@ -29,7 +29,9 @@ impl Rollout {
                 HaltRule::TimeoutThreshold
                 | HaltRule::GateStopped
                 | HaltRule::ManualHalt
-                | HaltRule::ReleaseBlocked => false,
+                | HaltRule::ReleaseBlocked
+                | HaltRule::Restored
+                | HaltRule::StoreLost => false,
             };
             if by_reports && group.policy.proof.on_halt == OnHalt::Rollback {
                 group.roll_back(rule.name(), false, now);
@@ -109,12 +111,12 @@ impl GroupStatus {
         self.stop(Halt { rule: HaltRule::ReleaseBlocked, count: 0, of: 0, error: None, at: now, from });
     }
 
-    /// An operator stops it. One that is closed tells nobody anyway, and others may wait for it.
-    pub(crate) fn halt_by_hand(&mut self, now: Timestamp) {
+    /// A hold stops it, by `rule`. One that is closed tells nobody anyway, and others may wait for it.
+    pub(crate) fn halt_by_hold(&mut self, rule: HaltRule, now: Timestamp) {
         if self.state == State::Halted || self.is_closed {
             return;
         }
-        self.stop(Halt { rule: HaltRule::ManualHalt, count: 0, of: 0, error: None, at: now, from: self.state });
+        self.stop(Halt { rule, count: 0, of: 0, error: None, at: now, from: self.state });
     }
 
     /// Another attempt: what failed before counts no more.

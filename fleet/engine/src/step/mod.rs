@@ -134,12 +134,12 @@ impl Rollout {
         found
     }
 
-    /// Halts the groups that an operator holds. A closed one tells nobody anyway, and others may wait for it.
+    /// Halts the groups that are held. A closed one tells nobody anyway, and others may wait for it.
     fn hold(&mut self, holds: &Holds, now: Timestamp) {
         for group in &mut self.groups {
             // A rollback that was commanded after the hold goes on.
             if holds.has(&group.policy.name) && group.state != State::RolledBack {
-                group.halt_by_hand(now);
+                group.halt_by_hold(holds.rule_of(&group.policy.name), now);
             }
         }
     }

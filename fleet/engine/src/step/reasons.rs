@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::{gate, pace};
 use crate::calendar::{blackout_at, end_of_blackout};
 use crate::moment::hours;
+use crate::percent::Percent;
 use crate::policy::{Mode, Rate, Schedule, Strategy};
 use crate::reason::{Reason, Why};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
@@ -38,14 +39,10 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         State::Canary | State::Active | State::Done if closed(rollout, group, now).is_some() => {
             closed(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
         }
-        State::Canary => {
-            let done = group.canaries.iter().filter(|canary| canary.success).count();
-            let done = u32::try_from(done).unwrap_or(u32::MAX);
-            (Why::WaitingForCanaries { done, wanted: group.policy.pace.canaries }, None)
-        }
+        State::Canary => (canary(group), None),
         State::Active => active(rollout, group, now),
         State::Done => (Why::Done, None),
-        State::RolledBack => (Why::RolledBack, None),
+        State::RolledBack => (at_nobody(group).unwrap_or(Why::RolledBack), None),
         State::Halted => (Why::Held, None),
     }
 }
@@ -208,7 +205,32 @@ fn opens(rollout: &Rollout, group: &GroupStatus, from: Timestamp, now: Timestamp
     None
 }
 
+/// Why canaries are waited for.
+fn canary(group: &GroupStatus) -> Why {
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let (wanted, chosen) = (group.policy.pace.canaries, count(group.canaries.len()));
+    let done = count(group.canaries.iter().filter(|canary| canary.success).count());
+    let waits = group.canaries.iter().any(|canary| !canary.let_go && !canary.success);
+    if let Some(nobody) = at_nobody(group).filter(|_| waits || chosen == 0) {
+        return nobody;
+    }
+    // Only who reports can be a canary.
+    if chosen == 0 && group.tally.asking > 0 && group.tally.present == 0 {
+        return Why::NoReports { hosts: group.tally.asking };
+    }
+    Why::WaitingForCanaries { done, chosen, wanted }
+}
+
+/// A group at 0 % lets nobody go, whatever else holds.
+fn at_nobody(group: &GroupStatus) -> Option<Why> {
+    let is_nobody = group.policy.pace.max_in_flight == Percent::ZERO && !group.at_once && group.tally.pending > 0;
+    is_nobody.then(|| Why::MaxInFlight { in_flight: group.tally.in_flight(), cap: 0 })
+}
+
 fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Option<Timestamp>) {
+    if let Some(nobody) = at_nobody(group) {
+        return (nobody, None);
+    }
     let tally = &group.tally;
     if group.is_empty() && group.initial_count == 0 {
         let end = group.start_time.and_then(|start| start.saturating_add(hours(1)).ok());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fleet_answers::show;
 use fleet_api::{Act, Acted, Code, Decided, Decision, Explained, Role, Wrong};
 use fleet_engine::command::{Command, Refusal, RefusalCode};
 use fleet_engine::host::HostId;
@@ -47,7 +48,8 @@ impl Keeper {
             draft.book.step(&mut keeper.fleet, now);
             let acted = Acted {
                 groups: touched(&states, &draft, &act.command),
-                rollout: draft.book.rollout.as_ref().map(fleet_answers::show::rollout).unwrap_or_default(),
+                rollout: show::rollout(&draft.book, &keeper.shelf, &keeper.fleet, now).unwrap_or_default(),
+                holds: draft.book.holds.clone(),
                 effects: effects::of(&before, &draft.book, &keeper.fleet, now),
             };
             if act.dry_run {
@@ -125,6 +127,12 @@ impl Keeper {
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
             let rollout = keeper.book.rollout.clone();
+            let may_be_new = matches!(decided.decision, Decision::Hold | Decision::Assign(Some(_)));
+            if may_be_new && !keeper.fleet.expect(host, rollout.as_ref()) {
+                let message = "too many hosts were decided on that never came: release some of them first";
+                let wrong = Wrong::new(Code::Conflict, message);
+                return Err(keeper.refuse(actor, action, &subject, wrong, false));
+            }
             let known = match &decided.decision {
                 Decision::Hold => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = true),
                 Decision::Release => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = false),
@@ -134,6 +142,7 @@ impl Keeper {
                 let wrong = Wrong::new(Code::NotFound, format!("no {subject} was heard of"));
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
+            keeper.forget_nobody(host);
             let mut draft = Draft::new(keeper.book.clone());
             draft.book.step(&mut keeper.fleet, now);
             keeper.record(&mut draft, actor, action, &subject);

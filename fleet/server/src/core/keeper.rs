@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fleet_api::{Code, Entry, Wrong};
-use fleet_engine::book::Book;
+use fleet_engine::book::{Book, Cause};
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
@@ -263,8 +263,7 @@ impl Keeper {
                         found = self.revision,
                         "the store lost decisions: everything is held until `run --all`"
                     );
-                    self.book.holds.all = true;
-                    self.book.holds.released.clear();
+                    self.book.holds.hold_all(Cause::StoreLost);
                 }
                 if let Some(rollout) = &self.book.rollout {
                     self.fleet.arrange(rollout);
@@ -360,6 +359,16 @@ impl Keeper {
             goes
         });
         tracing::warn!(count = gone.len(), "more hosts ask than can be remembered: the oldest are forgotten");
+        publish::forget(&self.board, &gone);
+        self.forgotten.extend(gone);
+    }
+
+    /// Forgets a host that never came, and on which nothing is decided any more.
+    pub(super) fn forget_nobody(&mut self, id: HostId) {
+        if !self.fleet.host(id).is_some_and(Host::is_nobody) {
+            return;
+        }
+        let gone = self.fleet.forget(|host| host.id == id);
         publish::forget(&self.board, &gone);
         self.forgotten.extend(gone);
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fleet_answers::{ids, show};
 use fleet_api::{Code, CountOf, Counts, Explained, Host as Shown, Hosts, HostsQuery, Kept, Omission, Wrong};
 use fleet_engine::answer::Question;
+use fleet_engine::book::Holds;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::tally::{HostState, Look};
@@ -34,8 +35,21 @@ impl Keeper {
         kept.map(|kept| kept.json).ok_or_else(none)
     }
 
+    /// What is held, with a rollout and without one.
+    pub(crate) fn holds(&self) -> Holds {
+        self.book.holds.clone()
+    }
+
+    /// The present rollout with its number, as those that are past.
+    pub(crate) fn present(&self) -> Option<Value> {
+        let mut shown = show::rollout(&self.book, &self.shelf, &self.fleet, self.now())?;
+        shown["metadata"]["number"] = self.book.number.into();
+        shown["metadata"]["present"] = true.into();
+        Some(shown)
+    }
+
     pub(super) fn rollout_as_kept(&self) -> Option<Kept> {
-        let mut json = show::rollout(self.book.rollout.as_ref()?);
+        let mut json = show::rollout(&self.book, &self.shelf, &self.fleet, self.now())?;
         let revision = self.revision().to_string();
         json["metadata"]["revision"] = revision.clone().into();
         let kind = Kind::Rollout;
@@ -60,7 +74,8 @@ impl Keeper {
             ));
         };
         let state = known.map_or("unknown", |host| self.state(host, now));
-        let answer = show::explain(&ids::text(id), state, &answer);
+        let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
+        let answer = show::explain(&ids::text(id), state, &answer, advice.as_ref());
         Ok(Explained { known: known.map(|host| self.shown(host, now)), answer })
     }
 
@@ -125,7 +140,7 @@ impl Keeper {
             held: host.flags.held,
             pinned: host.flags.pinned,
             disabled: host.flags.disabled,
-            last_seen: host.heard.time(),
+            last_seen: (!host.is_expected()).then(|| host.heard.time()),
             last_outcome: host.last.map_or("", |last| last.outcome.name()).to_owned(),
             last_target: host.last.map_or_else(String::new, |last| text(last.to)),
             error_code: host.last.map_or_else(String::new, |last| text(last.code)),

@@ -1,9 +1,12 @@
 //! Writing and removing resources.
 
-use fleet_api::{Changed, Code, How, Kept, Takes, Write, Written, Wrong};
+use fleet_api::{Changed, Code, How, Kept, Takes, Unwise, Write, Written, Wrong};
 use fleet_engine::book::Book;
+use fleet_engine::lint::{self, Known};
+use fleet_engine::policy::Policy;
 use fleet_engine::resource::{self, Kind, Resource};
 use fleet_engine::shelf::{self, Shelf};
+use jiff::Timestamp;
 
 use super::decide::Request;
 use super::keeper::Draft;
@@ -43,8 +46,9 @@ impl Keeper {
         self.once(&write.id, write, |keeper, request| {
             let done = keeper.draft_of(write).and_then(|resources| {
                 let subjects = resources.iter().map(subject).collect::<Vec<_>>();
+                let written = resources.clone();
                 let draft = keeper.with(resources)?;
-                Ok((subjects.join(", "), draft))
+                Ok((subjects.join(", "), draft, written))
             });
             keeper.settle(actor, action, request, write.dry_run, done)
         })
@@ -115,7 +119,7 @@ impl Keeper {
         Ok((draft, changed))
     }
 
-    fn without(&self, kind: &str, name: &str) -> Result<(String, (Draft, Vec<Changed>)), Wrong> {
+    fn without(&self, kind: &str, name: &str) -> Result<Drafted, Wrong> {
         let kind = named(kind)?;
         let name = if name.is_empty() { kind.only_name().unwrap_or_default() } else { name };
         let mut draft = Draft::new(self.book.clone());
@@ -130,7 +134,7 @@ impl Keeper {
             was_there: true,
             takes: Takes::NextStep,
         };
-        Ok((format!("{kind}/{name}"), (draft, vec![changed])))
+        Ok((format!("{kind}/{name}"), (draft, vec![changed]), Vec::new()))
     }
 
     fn changed(&self, resource: &Resource) -> Changed {
@@ -156,9 +160,9 @@ impl Keeper {
         action: &str,
         request: &Request,
         is_dry_run: bool,
-        drafted: Result<(String, (Draft, Vec<Changed>)), Wrong>,
+        drafted: Result<Drafted, Wrong>,
     ) -> Result<Written, Wrong> {
-        let (subject, (mut draft, mut changed)) = match drafted {
+        let (subject, (mut draft, mut changed), resources) = match drafted {
             Ok(drafted) => drafted,
             Err(wrong) => return Err(self.refuse(actor, action, "", wrong, is_dry_run)),
         };
@@ -181,6 +185,7 @@ impl Keeper {
                 }
                 changed
             },
+            advice: self.unwise(&resources, &draft.book, now),
         };
         if is_dry_run {
             self.take_back();
@@ -201,36 +206,66 @@ impl Keeper {
     }
 }
 
-/// When a change acts.
+impl Keeper {
+    /// What `lint` says of what was just written, by this fleet.
+    fn unwise(&self, resources: &[Resource], book: &Book, now: Timestamp) -> Vec<Unwise> {
+        let names: Vec<String> =
+            book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| group.policy.name.clone()).collect();
+        let known = Known::of(&self.fleet, &names, now);
+        let of_one = |resource: &Resource| {
+            let name = resource.metadata().name.clone();
+            let unwise = move |advice: lint::Advice| Unwise {
+                kind: advice.kind,
+                name: name.clone(),
+                line: advice.line,
+                key: advice.key,
+                code: advice.code.to_owned(),
+                what: advice.what,
+                advice: advice.advice,
+            };
+            lint::of_resource(resource, &known).into_iter().map(unwise).collect::<Vec<_>>()
+        };
+        resources.iter().flat_map(of_one).collect()
+    }
+}
+
+/// What a change is about, the change, and the resources that it writes.
+type Drafted = (String, (Draft, Vec<Changed>), Vec<Resource>);
+
+/// When a change acts. Only the configurations and the version are about rollouts; everything else is answered from at once.
 fn takes(change: &Changed, before: &Book, after: &Book) -> Takes {
     let number = |book: &Book| book.rollout.as_ref().map(|rollout| rollout.number);
+    let kind = Kind::named(&change.kind);
+    let is_policy = matches!(kind, Some(Kind::Config | Kind::Maintenance));
     if change.takes == Takes::Nothing {
         Takes::Nothing
+    } else if !is_policy && kind != Some(Kind::Version) {
+        Takes::NextStep
     } else if after.rollout.is_none() && before.rollout.is_some() {
         Takes::NoRollout
     } else if number(before) != number(after) {
         Takes::NewRollout
-    } else if is_of_groups(before, after) {
-        Takes::NextRollout
+    } else if is_policy {
+        takes_of_policy(before, after)
     } else {
         Takes::NextStep
     }
 }
 
-/// Whether the policy has other groups, members, order, windows or canaries than the present rollout.
-fn is_of_groups(before: &Book, after: &Book) -> bool {
-    use fleet_engine::policy::Group;
-    let shape = |book: &Book| {
-        let groups = book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
-        let of = |group: &Group| {
-            let mut gate = group.gate.clone();
-            // Freezes act with the next step.
-            gate.blackout.clear();
-            (group.name.clone(), group.members.clone(), gate, group.pace.canaries)
-        };
-        groups.map(of).collect::<Vec<_>>()
-    };
-    after.rollout.is_some() && shape(before) != shape(after)
+/// Mode, pace, thresholds and freezes act on the present rollout; groups, members, order, windows, canaries and where hosts
+/// without a group go, on the next one.
+fn takes_of_policy(before: &Book, after: &Book) -> Takes {
+    let policy = |book: &Book| book.policy.clone().unwrap_or_else(Policy::absent);
+    let (was, is) = (policy(before), policy(after));
+    let acts_later = was.of_next_rollout() != is.of_next_rollout();
+    let acts_now = was.at_once() != is.at_once();
+    match (acts_now, acts_later) {
+        // Without a rollout everything waits for the first.
+        _ if after.rollout.is_none() && was != is => Takes::NextRollout,
+        (true, true) => Takes::StepAndRollout,
+        (false, true) => Takes::NextRollout,
+        (_, false) => Takes::NextStep,
+    }
 }
 
 fn is_same(before: &Resource, after: &Resource) -> bool {

@@ -12,6 +12,7 @@ use fleet_api::{
     Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Kept, Refused, Verified, Write,
     Written, Wrong,
 };
+use fleet_engine::book::Holds;
 use fleet_engine::host::HostId;
 use fleet_listener::BodyError;
 use fleet_store::Reader;
@@ -44,6 +45,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/resources/{kind}", get(list).delete(remove_only))
         .route("/v1/fleet/resources/{kind}/{*name}", get(read).delete(remove))
         .route("/v1/fleet/rollout", get(rollout))
+        .route("/v1/fleet/holds", get(holds))
         .route("/v1/fleet/rollouts", get(rollouts))
         .route("/v1/fleet/counts", get(counts))
         .route("/v1/fleet/commands", post(act))
@@ -178,20 +180,32 @@ struct Before {
     limit: Option<u32>,
 }
 
-/// Past rollouts, the newest first, each as it was last.
+/// What is held, with a rollout and without one.
+async fn holds(_: Viewer, State(app): State<App>) -> Answer<Holds> {
+    Ok(Json(app.core.run(|keeper| Ok(keeper.holds())).await?))
+}
+
+/// The present rollout, and past ones as they were last, the newest first.
 async fn rollouts(
     _: Viewer,
     State(app): State<App>,
     Asked(Before { before, limit }): Asked<Before>,
 ) -> Answer<Vec<serde_json::Value>> {
     let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
-    let rollouts = past(&app, move |reader| reader.rollouts(before, limit)).await?;
+    let present = app.core.run(|keeper| Ok(keeper.present())).await?;
+    let number = |shown: &serde_json::Value| shown["metadata"]["number"].as_u64().unwrap_or_default();
+    let present = present.filter(|present| before.is_none_or(|before| number(present) < before));
+    let newest = present.as_ref().map(number);
+    let past = past(&app, move |reader| reader.rollouts(before, limit)).await?;
     let shown = |rollout: &fleet_engine::rollout::Rollout| {
-        let mut shown = fleet_answers::show::rollout(rollout);
+        let mut shown = fleet_answers::show::past(rollout);
         shown["metadata"]["number"] = rollout.number.into();
         shown
     };
-    Ok(Json(rollouts.iter().map(shown).collect()))
+    // One that ended between the two looks is told once.
+    let past = past.iter().filter(|rollout| newest != Some(rollout.number)).map(shown);
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    Ok(Json(present.into_iter().chain(past).take(most).collect()))
 }
 
 async fn counts(_: Viewer, State(app): State<App>) -> Answer<Counts> {

@@ -517,6 +517,7 @@ fn questions() -> Vec<Question> {
         ("DELETE", "/v1/fleet/resources/{kind}", format!("?id={}&dry_run=true", uuid(4)), json!(null)),
         ("GET", "/v1/fleet/rollout", String::new(), json!(null)),
         ("GET", "/v1/fleet/rollouts", String::new(), json!(null)),
+        ("GET", "/v1/fleet/holds", String::new(), json!(null)),
         ("GET", "/v1/fleet/counts", String::new(), json!(null)),
         ("POST", "/v1/fleet/commands", String::new(), act.clone()),
         ("POST", "/v1/fleet/commands", String::new(), act),

@@ -6,6 +6,7 @@ mod admin;
 mod answers;
 mod docs;
 mod durable;
+mod effects;
 mod hostile;
 mod outbound;
 mod start;

@@ -177,8 +177,9 @@ pub(super) fn cdn(forecast: &Forecast) -> String {
         return "CDN: nothing is downloaded".to_owned();
     }
     format!(
-        "CDN: {} downloads of {size} ({all}); busiest minute {}: {}, {}",
+        "CDN: {} {} of {size} ({all}); busiest minute {}: {}, {}",
         words::count(load.downloads()),
+        if load.downloads() == 1 { "download" } else { "downloads" },
         words::moment(at),
         words::count(busiest),
         words::bits(load.bits_per_second())
@@ -189,8 +190,11 @@ pub(super) fn cdn(forecast: &Forecast) -> String {
 fn server(forecast: &Forecast) -> String {
     let load = &forecast.load;
     format!(
-        "Server: {} questions a second; at most {} reports of updates a minute",
+        "Server: {} questions a second; at most {} of updates a minute",
         words::hundredths(load.questions()),
-        words::count(load.most_reports())
+        match load.most_reports() {
+            1 => "1 report".to_owned(),
+            most => format!("{} reports", words::count(most)),
+        }
     )
 }

@@ -269,16 +269,23 @@ fn why(why: &Why) -> String {
         Why::SoakHours { group } => format!("waits some hours since {} was done", named(group)),
         Why::OutsideWindow => "its window is closed".to_owned(),
         Why::Blackout { reason } => format!("frozen: {}", super::words::name(reason, 60)),
-        Why::WaitingForCanaries { done, wanted } => format!("{done} of {wanted} canaries are done"),
-        Why::UpdateInProgress { updated, of } => format!("{updated} of {of} hosts are updated, too few to be done"),
-        Why::Shrunk { present, initial } => format!("only {present} of its {initial} hosts are left"),
-        Why::MaxInFlight { in_flight, cap } => format!("{in_flight} of {cap} hosts in flight"),
-        Why::Rate { allowed, .. } => format!("{allowed} hosts an hour"),
+        Why::WaitingForCanaries { done, wanted: 1, .. } => format!("{done} of 1 canary is done"),
+        Why::WaitingForCanaries { done, wanted, .. } => format!("{done} of {wanted} canaries are done"),
+        Why::UpdateInProgress { updated, of } => format!("{updated} of {} updated, too few to be done", hosts(*of)),
+        Why::Shrunk { present, initial } => format!("only {present} of {} left", hosts(*initial)),
+        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: nobody is let go".to_owned(),
+        Why::MaxInFlight { in_flight, cap } => format!("{in_flight} in flight, {cap} allowed"),
+        Why::Rate { allowed, .. } => format!("{} an hour", hosts(*allowed)),
         Why::Halted { .. } => "halted".to_owned(),
         Why::RolledBack => "goes back".to_owned(),
         Why::Empty => "nobody is in it".to_owned(),
         other => code(other).replace('_', " "),
     }
+}
+
+/// `1 host`, `12 hosts`.
+fn hosts(count: u64) -> String {
+    if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") }
 }
 
 /// The stable code of a reason.

@@ -1,5 +1,6 @@
 //! What holds for all configurations, fleets and commands: random scripts, whose every line is followed by a look at all groups.
 
+mod advice;
 mod scenario;
 
 use std::collections::{BTreeMap, BTreeSet};

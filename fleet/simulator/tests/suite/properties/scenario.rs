@@ -26,6 +26,12 @@ pub(super) struct GroupSpec {
     pub(super) failure_seconds: u16,
     pub(super) soak: u8,
     pub(super) rolls_back: bool,
+    /// It needs an approval.
+    pub(super) approval: bool,
+    /// A freeze lasts from 12:30 to 15:00 of the first day.
+    pub(super) is_frozen: bool,
+    /// Hours of `window_duration`.
+    pub(super) hours: Option<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +58,8 @@ pub(super) enum Op {
     Rollback { group: Option<Index> },
     Halt { group: Option<Index> },
     Run { group: Option<Index> },
+    Approve { group: Index },
+    Block { is_blocked: bool },
     Cap { group: Index, cap: u8 },
     Mode(Mode),
     Target { patch: u8, schedule: &'static str },
@@ -88,7 +96,21 @@ pub(super) fn spec() -> impl Strategy<Value = GroupSpec> {
     (pace, requires, proof).prop_map(|(pace, requires, proof)| {
         let (cap, hour, canaries, rate) = pace;
         let (max_failed, max_timeout, failure_seconds, soak, rolls_back) = proof;
-        GroupSpec { cap, hour, canaries, rate, requires, max_failed, max_timeout, failure_seconds, soak, rolls_back }
+        GroupSpec {
+            cap,
+            hour,
+            canaries,
+            rate,
+            requires,
+            max_failed,
+            max_timeout,
+            failure_seconds,
+            soak,
+            rolls_back,
+            approval: false,
+            is_frozen: false,
+            hours: None,
+        }
     })
 }
 
@@ -136,6 +158,25 @@ pub(super) fn scenario() -> impl Strategy<Value = Scenario> {
         prop::collection::vec((later, op()), 4..30),
     )
         .prop_map(|(dialect, groups, crowd, breaks, ops)| Scenario { dialect, groups, crowd, breaks, ops })
+}
+
+/// The same with everything that keeps a group: approvals, freezes, hours, blocked releases.
+pub(super) fn gated() -> impl Strategy<Value = Scenario> {
+    let gate = (prop::bool::weighted(0.3), prop::bool::weighted(0.3), prop_oneof![3 => Just(None), 1 => Just(Some(1_u8))]);
+    let more = prop_oneof![
+        2 => any::<Index>().prop_map(|group| Op::Approve { group }),
+        1 => any::<bool>().prop_map(|is_blocked| Op::Block { is_blocked }),
+    ];
+    let more = prop::collection::vec((any::<Index>(), 0_u32..2400, more), 0..4);
+    (scenario(), prop::collection::vec(gate, 3), more).prop_map(|(mut scenario, gates, more)| {
+        for (group, (approval, is_frozen, hours)) in scenario.groups.iter_mut().zip(gates) {
+            (group.approval, group.is_frozen, group.hours) = (approval, is_frozen, hours);
+        }
+        for (place, later, op) in more {
+            scenario.ops.insert(place.index(scenario.ops.len()), (later, op));
+        }
+        scenario
+    })
 }
 
 /// What a line is to those who check.
@@ -218,6 +259,16 @@ pub(super) fn policy(scenario: &Scenario, caps: &[u8], mode: Mode) -> Value {
         }
         if spec.rolls_back {
             group["on_halt"] = "rollback".into();
+        }
+        if spec.approval {
+            group["approval"] = "operator".into();
+        }
+        if spec.is_frozen {
+            group["blackout"] =
+                json!([{ "from": "2026-01-05T12:30:00Z", "to": "2026-01-05T15:00:00Z", "reason": "sale" }]);
+        }
+        if let Some(hours) = spec.hours.filter(|_| scenario.dialect != Dialect::TimeBased) {
+            group["window_duration"] = format!("{hours}h").into();
         }
         if spec.soak > 0 && !requires.is_empty() {
             group["soak_hours"] = spec.soak.into();
@@ -356,6 +407,18 @@ pub(super) fn render(scenario: &Scenario) -> Rendered {
             Op::Run { group } => {
                 let (indices, command) = all(group, "all");
                 (json!({ "run": command }), Kind::Command("run", indices))
+            }
+            Op::Approve { group } => {
+                let indices = vec![group.index(count)];
+                (json!({ "approve": { "group": name(group.index(count)) } }), Kind::Command("approve", indices))
+            }
+            Op::Block { is_blocked } => {
+                let mut spec = json!({ "version": version });
+                if *is_blocked {
+                    spec["blocked"] = json!({ "reason": "breaks" });
+                }
+                let metadata = json!({ "name": "r" });
+                (json!({ "put": { "kind": "fleet_release", "version": "v1", "metadata": metadata, "spec": spec } }), Kind::Act)
             }
             Op::Cap { group, cap } => {
                 caps[group.index(count)] = *cap;

@@ -311,8 +311,8 @@ fn a_gates_answer_is_of_one_rollout() {
 #[test]
 fn start_lifts_a_gate() {
     assert_eq!(gated().on("Mon 11:30", start(&["dev"])).state("Mon 11:30", "dev"), "active");
-    let script = dev(&json!({ "approval": "operator" })).on("Mon 11:30", start(&["dev"]));
-    assert_eq!(script.state("Mon 11:30", "dev"), "active");
+    // An approval is a person's, and no gate that a start lifts.
+    assert_eq!(dev(&json!({ "approval": "operator" })).refusal("Mon 11:30", start(&["dev"])).0, "conflict");
 }
 
 #[test]

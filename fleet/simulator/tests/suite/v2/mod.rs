@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Script, group};
 
 mod additions;
+mod advice;
 mod answers;
 mod canaries;
 mod changes;

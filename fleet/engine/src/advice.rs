@@ -1,0 +1,255 @@
+//! What would change a reason: a command that is accepted now and changes something, or resources to edit (FLEET.md §6). Where
+//! only time or hosts can change it, there is none.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Answer;
+use crate::book::Book;
+use crate::command::Command;
+use crate::fleet::Fleet;
+use crate::host::Host;
+use crate::policy::{Mode, Strategy};
+use crate::reason::Why;
+use crate::resource::Kind;
+use crate::rollout::{GroupStatus, Rollout, State};
+use crate::shelf::Shelf;
+use crate::step::gate;
+
+/// What would change a reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// A command.
+    Command(Command),
+    /// Resources to edit, as KIND or KIND/NAME: all of them.
+    Edit(Vec<String>),
+    /// A resource of this kind to write, as there is none.
+    Write(String),
+    /// A decision on the host.
+    Host(OnHost),
+    /// What somebody does on the host itself.
+    Agent(OnAgent),
+}
+
+/// A decision on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnHost {
+    /// Ends its hold.
+    Release,
+    /// Puts it into a group.
+    Assign,
+}
+
+/// What the updater is told on the host itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnAgent {
+    /// It is no longer pinned.
+    Unpin,
+    /// It updates again.
+    Enable,
+    /// It tries the version again at once.
+    UpdateNow,
+}
+
+/// Everything that advice rests on.
+struct Desk<'a> {
+    book: &'a Book,
+    shelf: &'a Shelf,
+    rollout: &'a Rollout,
+}
+
+impl Book {
+    /// What would change the reason of the group at `index` at `now`. A command is one that this book accepts.
+    pub fn advice(&self, shelf: &Shelf, fleet: &Fleet, index: usize, now: Timestamp) -> Option<Advice> {
+        let rollout = self.rollout.as_ref()?;
+        let desk = Desk { book: self, shelf, rollout };
+        desk.of_group(index, rollout.groups.len()).filter(|advice| self.accepts(advice, fleet, now))
+    }
+
+    /// The same of the reason in `answer`, which `host` would be given; `None`: it was never heard of.
+    pub fn host_advice(
+        &self,
+        shelf: &Shelf,
+        fleet: &Fleet,
+        host: Option<&Host>,
+        answer: &Answer,
+        now: Timestamp,
+    ) -> Option<Advice> {
+        let Some(rollout) = &self.rollout else { return Some(Advice::Write(Kind::Version.as_str().to_owned())) };
+        let desk = Desk { book: self, shelf, rollout };
+        desk.of_host(fleet, host, answer).filter(|advice| self.accepts(advice, fleet, now))
+    }
+
+    /// What ends a hold of everything, or of a group that the rollout does not have.
+    pub fn end_of_hold(&self, group: Option<&str>) -> Command {
+        Command::Run { groups: group.into_iter().map(str::to_owned).collect(), all: group.is_none() }
+    }
+
+    fn accepts(&self, advice: &Advice, fleet: &Fleet, now: Timestamp) -> bool {
+        match advice {
+            Advice::Command(command) => self.clone().command(command, fleet, now).is_ok(),
+            Advice::Edit(resources) => !resources.is_empty(),
+            Advice::Write(_) | Advice::Host(_) | Advice::Agent(_) => true,
+        }
+    }
+}
+
+impl Desk<'_> {
+    /// `depth` is how many groups it may still follow to the one that is waited for.
+    fn of_group(&self, index: usize, depth: usize) -> Option<Advice> {
+        let group = self.rollout.groups.get(index)?;
+        let is_unstarted = group.state == State::Unstarted;
+        match &group.reason.why {
+            Why::Halted { .. } | Why::Held => Some(self.end_of_halt(group)),
+            Why::Disabled | Why::Suspended => Some(self.modes()),
+            Why::PreviousGroupsNotDone { .. } => match self.stopped_before(index).filter(|_| depth > 0) {
+                // Past a group that was stopped nobody is sent by advice.
+                Some(stopped) => self.of_group(stopped, depth - 1),
+                None => self.start(group, false),
+            },
+            Why::OutsideWindow if !is_unstarted && group.policy.pace.window.is_some() => self.edit_groups(group),
+            Why::OutsideWindow
+            | Why::RolloutChangedDuringWindow
+            | Why::WaitHours { .. }
+            | Why::SoakHours { .. }
+            | Why::Gate { .. }
+                if is_unstarted =>
+            {
+                self.start(group, false)
+            }
+            Why::Blackout { .. } if is_unstarted && self.rollout.strategy != Strategy::TimeBased => {
+                self.start(group, true)
+            }
+            Why::Blackout { .. } | Why::MaxInFlight { .. } | Why::Rate { .. } => self.edit_groups(group),
+            Why::Approval { .. } => Some(Advice::Command(approve(group))),
+            Why::WaitingForCanaries { .. } => self.start(group, true),
+            Why::NoReports { .. } if group.state == State::Canary => self.start(group, true),
+            Why::NoReports { .. } | Why::Empty | Why::Shrunk { .. } | Why::UpdateInProgress { .. } => {
+                Some(Advice::Command(Command::MarkDone { groups: name(group) }))
+            }
+            Why::RolledBack if self.book.holds.has(&group.policy.name) || self.book.blocked.is_some() => {
+                Some(self.end_of_halt(group))
+            }
+            Why::RolledBack if self.rollout.strategy == Strategy::TimeBased => Some(edit(Kind::Version)),
+            Why::RolledBack => self.start(group, false),
+            _ => None,
+        }
+    }
+
+    fn of_host(&self, fleet: &Fleet, host: Option<&Host>, answer: &Answer) -> Option<Advice> {
+        let rollout = self.rollout;
+        let index = host.map_or_else(|| rollout.find(&answer.group), |host| rollout.index_of(host.place));
+        let of_its_group = || {
+            let group = rollout.groups.get(index?)?;
+            // What keeps the host, and not the group, is no matter of the group.
+            let is_same = std::mem::discriminant(&group.reason.why) == std::mem::discriminant(&answer.reason.why);
+            self.of_group(index?, rollout.groups.len()).filter(|_| is_same)
+        };
+        match &answer.reason.why {
+            Why::Held if host.is_some_and(|host| host.flags.held) => Some(Advice::Host(OnHost::Release)),
+            Why::Held => {
+                let declared = host.map_or("", |host| crate::answer::group_of(host, fleet));
+                let named = Some(declared).filter(|name| self.book.holds.groups.contains(*name));
+                Some(Advice::Command(self.book.end_of_hold(named)))
+            }
+            Why::Pinned => Some(Advice::Agent(OnAgent::Unpin)),
+            Why::HostDisabled => Some(Advice::Agent(OnAgent::Enable)),
+            // Who is told to update is kept by its own refusal alone.
+            Why::FailedHere { .. } | Why::TimedOut if answer.update => Some(Advice::Agent(OnAgent::UpdateNow)),
+            Why::Unassigned => (!rollout.groups.is_empty()).then_some(Advice::Host(OnHost::Assign)),
+            Why::Disabled | Why::Suspended => Some(self.modes()),
+            Why::Halted { .. } if index.is_none() => self.end_of_halt_elsewhere(),
+            _ => of_its_group(),
+        }
+    }
+
+    /// Starts a group that has not begun; where a person must agree, that comes first.
+    fn start(&self, group: &GroupStatus, force: bool) -> Option<Advice> {
+        if self.rollout.strategy == Strategy::TimeBased {
+            return None;
+        }
+        let is_next = matches!(group.state, State::Unstarted | State::RolledBack);
+        let command = match group.unapproved().filter(|_| is_next) {
+            Some(_) => approve(group),
+            None => Command::Start { groups: name(group), force },
+        };
+        Some(Advice::Command(command))
+    }
+
+    fn end_of_halt(&self, group: &GroupStatus) -> Advice {
+        if self.book.blocked.is_some() {
+            return self.block();
+        }
+        // An immediate rollout has no groups to name.
+        let is_named = self.rollout.find(&group.policy.name).is_some();
+        Advice::Command(self.book.end_of_hold(is_named.then_some(group.policy.name.as_str())))
+    }
+
+    /// For hosts without a group: any halted group stops them, and what stops everything.
+    fn end_of_halt_elsewhere(&self) -> Option<Advice> {
+        if self.book.blocked.is_some() {
+            return Some(self.block());
+        }
+        if self.book.holds.all {
+            return Some(Advice::Command(self.book.end_of_hold(None)));
+        }
+        self.rollout.groups.iter().find(|group| group.halt.is_some()).map(|group| self.end_of_halt(group))
+    }
+
+    /// The release of the target, which is blocked.
+    fn block(&self) -> Advice {
+        let name = self.shelf.release_of(&self.rollout.target).unwrap_or_default();
+        Advice::Edit(vec![format!("{}/{name}", Kind::Release)])
+    }
+
+    /// A group before the one at `index` that only a person lets go on.
+    fn stopped_before(&self, index: usize) -> Option<usize> {
+        let is_stopped = |group: &GroupStatus| matches!(group.state, State::Halted | State::RolledBack);
+        let (mut seen, mut next) = (vec![index], 0);
+        while let Some(at) = seen.get(next).copied() {
+            for before in gate::before(self.rollout, at).into_iter().filter(|group| group.state != State::Done) {
+                let found = self.rollout.find(&before.policy.name)?;
+                if is_stopped(before) {
+                    return Some(found);
+                }
+                if !seen.contains(&found) {
+                    seen.push(found);
+                }
+            }
+            next += 1;
+        }
+        None
+    }
+
+    /// The resources whose mode is not enabled: the lowest counts, so all of them.
+    fn modes(&self) -> Advice {
+        let mut kinds = self.shelf.kinds_below_enabled();
+        if self.book.target.as_ref().is_some_and(|target| target.mode != Mode::Enabled) {
+            kinds.push(Kind::Version);
+        }
+        Advice::Edit(kinds.into_iter().map(|kind| kind.as_str().to_owned()).collect())
+    }
+
+    /// The resource that has the group, where it still does: pace and freezes act at once.
+    fn edit_groups(&self, group: &GroupStatus) -> Option<Advice> {
+        let policy = self.book.policy.as_ref()?;
+        let (groups, _) = policy.groups(self.rollout.schedule);
+        let is_there = groups.iter().any(|wanted| wanted.name == group.policy.name);
+        self.shelf.kind_of_groups().filter(|_| is_there).map(edit)
+    }
+}
+
+fn name(group: &GroupStatus) -> Vec<String> {
+    vec![group.policy.name.clone()]
+}
+
+fn approve(group: &GroupStatus) -> Command {
+    Command::Approve { groups: name(group) }
+}
+
+fn edit(kind: Kind) -> Advice {
+    Advice::Edit(vec![kind.as_str().to_owned()])
+}
