@@ -21,7 +21,7 @@ use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::identity;
 use crate::run::network;
 use crate::run::recovery;
-use crate::run::wanted::{self, Wanted};
+use crate::run::wanted::{self, Purpose, Wanted};
 use crate::run::watch;
 use crate::store::VersionDir;
 use crate::store::contents::{AGENT_FILE, UNIT, UPDATER};
@@ -56,7 +56,8 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         context.report.info("a version is pinned: the cluster is not followed");
         return Ok(Some(0));
     }
-    let asked = network::client(context, updates.spec()).and_then(|client| Wanted::ask(context, &updates, &client));
+    let asked = network::client(context, updates.spec())
+        .and_then(|client| Wanted::ask(context, &updates, &client, Purpose::Act));
     let Wanted { revision: target, in_window, jitter_seconds: jitter } = match asked {
         Ok(wanted) => wanted,
         Err(error) => {
@@ -209,7 +210,7 @@ fn wait_for_turn(
         context.report.info("updates were disabled or a version was pinned while this host was waiting; nothing to do");
         return Ok(None);
     }
-    let wanted = Wanted::ask(context, &updates, &network::client(context, updates.spec())?)?;
+    let wanted = Wanted::ask(context, &updates, &network::client(context, updates.spec())?, Purpose::Act)?;
     if !wanted.in_window {
         context.report.info("the cluster's update window closed while this host was waiting");
     }
