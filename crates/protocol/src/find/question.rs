@@ -44,8 +44,8 @@ impl Question {
     /// Reads a query, without its `?`. Of a name twice the first counts; other names are of no concern; `+` is a blank, as
     /// forms write it; what is not UTF-8 becomes U+FFFD.
     pub fn parse(query: &str) -> Self {
-        let mut question = Self::default();
-        question.dry_run = query.split('&').any(|part| part == DRY_RUN);
+        let dry_run = query.split('&').any(|part| part == DRY_RUN);
+        let mut question = Self { dry_run, ..Self::default() };
         for (name, value) in query.split('&').filter_map(|part| part.split_once('=')) {
             let field = match name {
                 "host" => &mut question.host,

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::support::{SOON, Server, dir, groups, request, version};
@@ -12,9 +12,8 @@ const WAITING: usize = 256;
 /// So many more ask.
 const SURPLUS: usize = 44;
 
-#[test]
-fn who_finds_no_place_comes_again_later_and_everybody_else_is_served() {
-    // A server that takes questions, and answers none.
+/// A server that takes questions and answers none: its address, and what says that it was asked.
+fn silent() -> (String, Receiver<()>) {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1/x", other.local_addr().unwrap());
     let (asked, was_asked) = channel();
@@ -25,6 +24,12 @@ fn who_finds_no_place_comes_again_later_and_everybody_else_is_served() {
             kept.push(stream);
         }
     });
+    (url, was_asked)
+}
+
+#[test]
+fn who_finds_no_place_comes_again_later_and_everybody_else_is_served() {
+    let (url, was_asked) = silent();
     let dir = dir();
     let server = Server::start(dir.path());
     server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
