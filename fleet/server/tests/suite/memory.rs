@@ -2,11 +2,14 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 
 use crate::support::{Server, dir, groups, request, version};
 
 /// Distinct ids of each kind, in all.
 const FLOOD: u32 = 200_000;
+/// How many of them one host has had, while no other is known.
+const BY_ONE: u32 = 60_000;
 /// Questions that are sent before their answers are read.
 const BATCH: u32 = 50;
 /// Hosts that only ask, at most.
@@ -18,15 +21,17 @@ fn uuid(kind: u32, number: u32) -> String {
     format!("{kind:08x}-2222-4333-8444-{number:012x}")
 }
 
-/// What is asked as number so: mostly by a new host; by one and the same host; and on the other paths.
+/// What is asked as number so: at first by one and the same host, then mostly by a new host, and on the other paths.
 fn path(number: u32) -> String {
     let (group, update_id) = (format!("g{number}"), uuid(2, number));
-    match number % 10 {
+    match number % 20 {
+        _ if number < BY_ONE => {
+            format!("/v1/webapi/find?host={}&group=dev&update_id={update_id}", uuid(3, 1))
+        }
         0 => format!("/v1/c{number}/version"),
         1 => format!("/v1/graph?channel=c{number}&arch=a{number}&version=1.0.{number}&node_uuid={update_id}"),
         2 => format!("/v1/maintenance-schedule?kind=systemd_timer&group={group}"),
-        3 => format!("/v1/webapi/find?host={}&group=dev&update_id={update_id}", uuid(3, 1)),
-        4 => format!("/webapi/find?update_id={update_id}&group={group}"),
+        3 => format!("/webapi/find?update_id={update_id}&group={group}"),
         _ => format!("/v1/webapi/find?host={}&group={group}&update_id={update_id}", uuid(1, number)),
     }
 }
@@ -46,6 +51,18 @@ fn read_answer(reader: &mut impl BufRead) {
     reader.read_exact(&mut vec![0; length]).unwrap();
 }
 
+/// Asks all of this on one connection.
+fn flood(server: &Server, numbers: Range<u32>) {
+    let mut stream = TcpStream::connect(server.addr).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    for batch in numbers.step_by(BATCH as usize) {
+        let ask = |number| format!("GET {} HTTP/1.1\r\nhost: x\r\n\r\n", path(number));
+        let questions: String = (batch..batch + BATCH).map(ask).collect();
+        stream.write_all(questions.as_bytes()).unwrap();
+        (0..BATCH).for_each(|_| read_answer(&mut reader));
+    }
+}
+
 fn metric(server: &Server, name: &str) -> u64 {
     let text = request(server.metrics, "GET", "/metrics", "", "").1;
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {text}"));
@@ -62,14 +79,10 @@ fn a_flood_of_ids_that_nobody_knows_leaves_a_bounded_memory_and_who_is_known_is_
     let server = Server::start(dir.path());
     server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
     server.ok(&["autoupdate", "agents", "start-update", "dev"]);
-    let mut stream = TcpStream::connect(server.addr).unwrap();
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    for batch in 0..FLOOD / BATCH {
-        let ask = |number| format!("GET {} HTTP/1.1\r\nhost: x\r\n\r\n", path(number));
-        let questions: String = (batch * BATCH..(batch + 1) * BATCH).map(ask).collect();
-        stream.write_all(questions.as_bytes()).unwrap();
-        (0..BATCH).for_each(|_| read_answer(&mut reader));
-    }
+    flood(&server, 0..BY_ONE);
+    let of_one = || kept(&server, "update_ids");
+    assert!(of_one() <= 2 * kept(&server, "hosts") + 1025, "one host has {} update ids", of_one());
+    flood(&server, BY_ONE..FLOOD);
     // A host that comes last is known last: then all before it were. While the core is busy questions are lost, and asked again.
     let is_known = |host: &str, group: &str| {
         server.json(&format!("/v1/webapi/find?host={host}&group={group}"));
@@ -80,10 +93,11 @@ fn a_flood_of_ids_that_nobody_knows_leaves_a_bounded_memory_and_who_is_known_is_
     assert!(kept(&server, "hosts") <= MOST_HOSTS + 1, "{} hosts", kept(&server, "hosts"));
     assert_eq!(metric(&server, "teleport_fleet_hosts"), kept(&server, "hosts"));
     assert!(kept(&server, "update_ids") <= 2 * MOST_HOSTS + 2048, "{} update ids", kept(&server, "update_ids"));
+    assert!(kept(&server, "names") >= 65_536, "there is room for names: {}", kept(&server, "names"));
     assert!(kept(&server, "names") <= MOST_NAMES, "{} names", kept(&server, "names"));
     assert!(kept(&server, "answers") < 100, "{} answers", kept(&server, "answers"));
     // A group that is written now is one, though strangers have used up the names.
-    server.create(&groups(&["dev", "new"]));
+    server.create(&groups(&["dev", "new", "last"]));
     server.create(&version("1.0.0", "1.2.0", "regular"));
     server.ok(&["autoupdate", "agents", "start-update", "dev"]);
     server.until("the host is known", || is_known(&uuid(4, 2), "new"));
