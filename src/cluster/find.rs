@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use protocol::find::{Directive, PATHS, Question};
 
 use super::ProxyAddr;
-use crate::host::http::{Client, Request};
+use crate::host::http::{Client, Request, said};
 use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, Result};
 
@@ -37,26 +37,32 @@ fn ask_at(
     let end = deadline.map(|deadline| Instant::now() + deadline);
     let query = question.query();
     let mut refused = Vec::new();
+    let mut has_said = false;
     for path in PATHS {
         let url = format!("{origin}{path}");
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let answer = client.ask(&Request::get(format!("{url}{query}")).within(left), cancelled)?;
         let told = |what: &str| format!("{url} answered {}{what}", answer.status);
+        let why = said(&answer.body).map(|why| format!(": {why}"));
+        has_said |= why.is_some();
+        let why = why.unwrap_or_default();
         match answer.status {
             200 => match Directive::parse(&answer.body) {
                 Ok(read) => return read.map_err(|error| Error::from(error).during(format!("{url} (200)"))),
                 Err(_) => refused.push(told(&format!(", but the body is not JSON: {:?}", excerpt(&answer.body)))),
             },
-            404 | 405 => refused.push(told("")),
-            _ => return Err(no_proxy(&told(""))),
+            404 | 405 => refused.push(told(&why)),
+            _ => return Err(no_answer(&told(&why), has_said)),
         }
     }
     // Both: the second path's 404 says nothing of what is wrong with the first.
-    Err(no_proxy(&refused.join(", ")))
+    Err(no_answer(&refused.join(", "), has_said))
 }
 
-fn no_proxy(what: &str) -> Error {
-    Error::new(Code::ClusterAnswer, what).advise("check that this is the address of a Teleport proxy")
+/// What says why it refuses is a server of ours.
+fn no_answer(what: &str, has_said: bool) -> Error {
+    let error = Error::new(Code::ClusterAnswer, what);
+    if has_said { error } else { error.advise("check that this is the address of a Teleport proxy") }
 }
 
 fn bracketed(proxy: &ProxyAddr) -> String {
@@ -79,8 +85,12 @@ mod tests {
         let mut settings = HttpSettings { insecure: true, ..HttpSettings::default() };
         settings.retry.first_wait = Duration::ZERO;
         settings.retry.tries = 2;
-        let question =
-            Question { host: Some("u-1".into()), group: Some("a b&c=ä".into()), update_id: Some("i".into()) };
+        let question = Question {
+            host: Some("u-1".into()),
+            group: Some("a b&c=ä".into()),
+            update_id: Some("i".into()),
+            dry_run: false,
+        };
         ask_at(&Client::new(&settings).unwrap(), &server.url(""), &question, None, &|| false)
     }
 
@@ -102,6 +112,18 @@ mod tests {
             );
             assert!(ask(&server).is_ok());
             assert!(server.requests()[1].path.starts_with("/webapi/find?host=u-1&"));
+        }
+    }
+
+    #[test]
+    fn an_error_has_what_the_server_says_of_it() {
+        let body = br#"{"error":{"code":"no_rollout","message":"there is no rollout:\n write an autoupdate_version"}}"#;
+        for (status, code) in [(404, Code::ClusterAnswer), (400, Code::ClusterAnswer), (503, Code::Network)] {
+            let server = Server::start(move |_| Reply::ok(body).with_status(status));
+            let error = ask(&server).unwrap_err();
+            let told = format!("answered {status}: there is no rollout: write an autoupdate_version");
+            assert!(error.code == code && error.what.contains(&told), "{error}");
+            assert!(!error.to_string().contains("Teleport proxy"), "{error}");
         }
     }
 

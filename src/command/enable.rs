@@ -16,7 +16,7 @@ use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::identity;
 use crate::run::network;
-use crate::run::wanted;
+use crate::run::wanted::{self, Purpose};
 use protocol::{Edition, ParseError, Revision, Version};
 
 /// Word that forgets a setting.
@@ -145,7 +145,9 @@ fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revisi
         return Ok(Revision { version: version.clone(), edition });
     }
     let client = network::client(context, spec)?;
-    let mut directive = wanted::directive(context, spec, &client, None)?;
+    // The version that a person names is installed, whatever the cluster says: it is asked for the edition.
+    let purpose = if forced.is_some() { Purpose::Show } else { Purpose::Act };
+    let mut directive = wanted::directive(context, spec, &client, purpose, None)?;
     if let Some(version) = forced {
         directive.version = version;
     }

@@ -13,7 +13,7 @@ use crate::report::{Code, Error, Result, megabytes};
 use crate::run::change::{self, Planned, RunRequest};
 use crate::run::network;
 use crate::run::recovery;
-use crate::run::wanted::Wanted;
+use crate::run::wanted::{Purpose, Wanted};
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
@@ -31,7 +31,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
     }
     let client = network::client(context, spec)?;
-    let wanted = Wanted::ask(context, &updates, &client)?;
+    let wanted = Wanted::ask(context, &updates, &client, Purpose::Show)?;
     let request = RunRequest {
         command: "update",
         target: wanted.revision,

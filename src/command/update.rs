@@ -21,7 +21,7 @@ use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::identity;
 use crate::run::network;
 use crate::run::recovery;
-use crate::run::wanted::{self, Wanted};
+use crate::run::wanted::{self, Purpose, Wanted};
 use crate::run::watch;
 use crate::store::VersionDir;
 use crate::store::contents::{AGENT_FILE, UNIT, UPDATER};
@@ -36,6 +36,11 @@ const STALE_AFTER_SECONDS: u32 = 5;
 pub(crate) fn run(context: &mut Context, args: &Update) -> Result<u8> {
     let mut has_waited = false;
     change::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched))
+}
+
+/// What the cluster wants this host to install now.
+fn ask(context: &Context, updates: &Updates) -> Result<Wanted> {
+    Wanted::ask(context, updates, &network::client(context, updates.spec())?, Purpose::Act)
 }
 
 /// One decision, and what comes of it; `None`: the settings it was made from have changed. A host waits for its turn once.
@@ -56,8 +61,7 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         context.report.info("a version is pinned: the cluster is not followed");
         return Ok(Some(0));
     }
-    let asked = network::client(context, updates.spec()).and_then(|client| Wanted::ask(context, &updates, &client));
-    let Wanted { revision: target, in_window, jitter_seconds: jitter } = match asked {
+    let Wanted { revision: target, in_window, jitter_seconds: jitter } = match ask(context, &updates) {
         Ok(wanted) => wanted,
         Err(error) => {
             record::note(context, "update", &error);
@@ -209,7 +213,7 @@ fn wait_for_turn(
         context.report.info("updates were disabled or a version was pinned while this host was waiting; nothing to do");
         return Ok(None);
     }
-    let wanted = Wanted::ask(context, &updates, &network::client(context, updates.spec())?)?;
+    let wanted = ask(context, &updates)?;
     if !wanted.in_window {
         context.report.info("the cluster's update window closed while this host was waiting");
     }

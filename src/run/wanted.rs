@@ -14,6 +14,15 @@ use crate::inspect;
 use crate::report::{Code, Error, Result};
 use crate::run::identity;
 
+/// What becomes of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// This host installs what it is told, when it is told to.
+    Act,
+    /// A person reads it: the host does not count as told (docs/decisions/0047).
+    Show,
+}
+
 /// What the cluster wants now.
 pub(crate) struct Wanted {
     /// The version to be run.
@@ -25,11 +34,11 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Asks the cluster.
+    /// Asks the cluster, for `purpose`.
     ///
     /// Errors: `proxy_missing`, those of the question, `edition_unknown`.
-    pub(crate) fn ask(context: &Context, updates: &Updates, client: &Client) -> Result<Self> {
-        let directive = directive(context, updates.spec(), client, None)?;
+    pub(crate) fn ask(context: &Context, updates: &Updates, client: &Client, purpose: Purpose) -> Result<Self> {
+        let directive = directive(context, updates.spec(), client, purpose, None)?;
         // Where updates.yaml names no edition (RFD 0169 has none), the one on disk is meant.
         let active = match updates.spec().active() {
             Some(active) => Some(active),
@@ -45,12 +54,14 @@ pub(crate) fn directive(
     context: &Context,
     spec: &Spec,
     client: &Client,
+    purpose: Purpose,
     deadline: Option<Duration>,
 ) -> Result<Directive> {
     let proxy: ProxyAddr = proxy(spec)?.parse()?;
     let host_uuid = context.host_uuid()?;
     let update_id = identity::shown(context, spec, host_uuid.as_deref());
-    let question = Question { host: host_uuid, group: spec.group.clone(), update_id };
+    let dry_run = purpose == Purpose::Show;
+    let question = Question { host: host_uuid, group: spec.group.clone(), update_id, dry_run };
     cluster::find(client, &proxy, &question, deadline, &|| context.signals.cancelled())
 }
 

@@ -257,7 +257,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_an_updater_asks_is_read_as_it_was_meant(host in ".{0,80}", group in proptest::option::of(".{0,60}")) {
-            let asked = protocol::find::Question { host: Some(host), group, update_id: None };
+            let asked = protocol::find::Question { host: Some(host), group, ..protocol::find::Question::default() };
             let text = asked.query();
             let query = Query::lenient(text.trim_start_matches('?'));
             let read = |name| query.first(name).map(Cow::into_owned);

@@ -1,5 +1,8 @@
 //! What is sent back.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use serde_json::json;
 
 /// `application/json`.
@@ -21,12 +24,64 @@ pub struct Reply {
     /// The other headers, names in lower case.
     pub headers: &'static [(&'static str, &'static str)],
     /// The body.
-    pub body: Vec<u8>,
+    pub body: Body,
+}
+
+/// The bytes of a response: its own, or the same for many, which clients that read slowly share.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// Made for this response.
+    Own(Vec<u8>),
+    /// Made once.
+    Shared(Arc<[u8]>),
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Body {}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Own(bytes)
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::Own(text.into_bytes())
+    }
+}
+
+impl From<&str> for Body {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<Arc<[u8]>> for Body {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self::Shared(bytes)
+    }
 }
 
 impl Reply {
     /// 200 with `body`.
-    pub fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+    pub fn ok(content_type: &'static str, body: impl Into<Body>) -> Self {
         Self::with(200, content_type, body)
     }
 
@@ -42,7 +97,7 @@ impl Reply {
     }
 
     /// `body` with any status.
-    pub fn with(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+    pub fn with(status: u16, content_type: &'static str, body: impl Into<Body>) -> Self {
         Self { status, content_type, headers: HEADERS, body: body.into() }
     }
 }

@@ -42,8 +42,14 @@ pub enum Code {
     Unauthenticated,
     /// The caller may not do this.
     Forbidden,
+    /// The path has other methods.
+    MethodNotAllowed,
+    /// The body did not come in time.
+    TooSlow,
     /// The body is larger than allowed.
     TooLarge,
+    /// Too many requests are in work: the header `Retry-After` says when to come again.
+    Overloaded,
     /// The store does not answer.
     StoreUnavailable,
     /// A defect of the server.
@@ -58,10 +64,12 @@ impl Code {
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,
             Self::NoRollout | Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::TooSlow => 408,
             Self::AlreadyExists | Self::Conflict | Self::StaleRevision => 409,
             Self::TooLarge => 413,
             Self::Internal => 500,
-            Self::StoreUnavailable => 503,
+            Self::Overloaded | Self::StoreUnavailable => 503,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The hosts, and what they say.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 use protocol::Version;
@@ -22,6 +22,9 @@ const COUNTS_VALID: u32 = 60;
 const MOST_FORMER: usize = 100_000;
 /// Most hosts on which somebody decided before they were heard of: a person's list, and no load.
 const MOST_EXPECTED: usize = 10_000;
+
+/// Indexed update ids that no host has any more, beyond as many as there are hosts twice.
+const MOST_LEFT_BEHIND: usize = 1024;
 
 /// All hosts that are known.
 #[derive(Debug, Clone)]
@@ -270,7 +273,8 @@ impl Fleet {
         let kept: Vec<Host> = kept.collect();
         (self.by_id, self.by_update_id) = (Index::default(), Index::default());
         self.former.clear();
-        self.stays.retain(|id, _| !gone.contains(id));
+        let is_gone: HashSet<HostId> = gone.iter().copied().collect();
+        self.stays.retain(|id, _| !is_gone.contains(id));
         let arrivals = self.arrivals;
         kept.into_iter().for_each(|host| self.put_back(host, arrivals));
         for at in changed.into_iter().filter_map(|id| self.at(id)).collect::<Vec<_>>() {
@@ -466,6 +470,26 @@ impl Fleet {
         }
         self.index_update_id(update_id, at);
         self.note_change(at);
+        // Slots of ids that no host has any more stay behind.
+        if self.by_update_id.len() > 2 * self.hosts.len() + MOST_LEFT_BEHIND {
+            self.index_update_ids();
+        }
+    }
+
+    /// Indexes the update ids that hosts have, and no others.
+    fn index_update_ids(&mut self) {
+        self.by_update_id = Index::default();
+        for at in 0..self.hosts.len() {
+            match self.hosts.get(at).map(|host| host.update_id) {
+                None | Some(0) => {}
+                Some(id) => self.index_update_id(id, at),
+            }
+        }
+    }
+
+    /// How many update ids are indexed or remembered: bounded, whatever hosts call themselves.
+    pub fn update_ids(&self) -> usize {
+        self.by_update_id.len() + self.former.len()
     }
 
     /// After a change of name, labels or assignment: the host moves if it was not let go yet.
@@ -576,5 +600,24 @@ impl Host {
         if !is_known {
             self.failure = Some(Failure { to: last.to, code: last.code, at: last.at });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_changes_its_update_id_with_each_question_fills_no_memory() {
+        let (now, mut fleet) = (Timestamp::UNIX_EPOCH, Fleet::default());
+        fleet.question(1, Some("dev"), 7, None, now);
+        for update_id in 1_000..301_000 {
+            fleet.question(2, Some("dev"), update_id, None, now);
+        }
+        assert!(fleet.update_ids() <= MOST_FORMER + 2 * 2 + MOST_LEFT_BEHIND + 1, "{}", fleet.update_ids());
+        let slots = fleet.by_update_id.len();
+        assert!(slots <= MOST_LEFT_BEHIND + 5, "{slots} slots");
+        let found = |id| fleet.by_update_id(id).map(|host| host.id);
+        assert_eq!((found(7), found(300_999), found(300_998)), (Some(1), Some(2), Some(2)));
     }
 }

@@ -46,6 +46,11 @@ impl Index {
         self.taken += 1;
     }
 
+    /// How many ids it has, those among them that places have no longer.
+    pub(crate) fn len(&self) -> usize {
+        self.taken
+    }
+
     fn slot(&self, id: u128) -> Option<usize> {
         let last = self.slots.len().checked_sub(1)?;
         // Only as many bits as there are slots are used.

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::outbound::Outbound;
+use crate::routes::{Load, Overloaded};
 
 /// Most bytes of a version or a word.
 const MAX_BODY: u64 = 4096;
@@ -29,10 +30,13 @@ impl Forwards {
     }
 
     /// The version of the channel at `url`; inside `None`: it says that there is none. Outside: it is not known.
-    pub(crate) async fn version(&self, url: &str) -> Option<Option<Version>> {
+    ///
+    /// # Errors
+    /// Too many wait for other servers already.
+    pub(crate) async fn version(&self, url: &str, load: &Load) -> Result<Option<Option<Version>>, Overloaded> {
         let address = format!("{url}/version");
         let shown = address.clone();
-        self.of(&self.versions, address, move |body| {
+        self.of(&self.versions, address, load, move |body| {
             let failed = |error: &String| tracing::warn!(url = shown, error, "a forwarded channel answered nonsense");
             read_version(body).inspect_err(failed).ok()
         })
@@ -40,8 +44,12 @@ impl Forwards {
     }
 
     /// Whether the channel at `url` is critical; one that cannot be asked is not.
-    pub(crate) async fn is_critical(&self, url: &str) -> bool {
-        self.of(&self.critical, format!("{url}/critical"), |body| Some(read_critical(body))).await.unwrap_or(false)
+    ///
+    /// # Errors
+    /// Too many wait for other servers already.
+    pub(crate) async fn is_critical(&self, url: &str, load: &Load) -> Result<bool, Overloaded> {
+        let known = self.of(&self.critical, format!("{url}/critical"), load, |body| Some(read_critical(body))).await;
+        known.map(|critical| critical.unwrap_or(false))
     }
 
     /// The question goes on though whoever asked first has left; the others wait for its answer.
@@ -49,8 +57,9 @@ impl Forwards {
         &self,
         known: &Known<T>,
         url: String,
+        load: &Load,
         read: impl Fn(&[u8]) -> Option<T> + Send + 'static,
-    ) -> Option<T> {
+    ) -> Result<Option<T>, Overloaded> {
         let asking = {
             let mut known_now = lock(known);
             let entry = known_now.entry(url.clone()).or_default();
@@ -70,14 +79,16 @@ impl Forwards {
             }
             entry.asking.clone()
         };
-        let has_value = lock(known).get(&url)?.forward.at(clock::now()).value().is_some();
-        if !has_value {
+        let value_now = || lock(known).get(&url).and_then(|asked| asked.forward.at(clock::now()).value().cloned());
+        let value = value_now();
+        if value.is_none() {
+            let _place = load.wait()?;
             let mut asking = asking;
             // An error is the end of the question as well.
             let _ = asking.wait_for(|is_done| *is_done).await;
+            return Ok(value_now());
         }
-        let known = lock(known);
-        known.get(&url)?.forward.at(clock::now()).value().cloned()
+        Ok(value)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod clock;
 mod core;
+mod doctor;
 mod forwards;
 mod gates;
 mod ids;
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
         Verb::Simulate(options) => told(simulate::simulate(&options, &global)),
         Verb::Lint(options) => told(offline::lint(&options, &global)),
         Verb::Restore(options) => offline::restore(&options),
-        Verb::Doctor(options) => offline::doctor(&options),
+        Verb::Doctor(options) => doctor::doctor(&options, &global),
         verb => return fleet_cli::run(&verb, &global),
     };
     done.unwrap_or_else(|error| {

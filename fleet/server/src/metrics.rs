@@ -4,13 +4,14 @@ use std::fmt::Write;
 
 use fleet_engine::rollout::{Rollout, State};
 
-use crate::core::Public;
+use crate::core::Board;
 
 /// Of the text format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All of them. No label has a text that a host chose.
-pub(crate) fn text(public: &Public, hosts: usize, lost: u64, is_good: bool) -> String {
+pub(crate) fn text(board: &Board) -> String {
+    let (public, hosts, is_good) = (board.public(), board.hosts().by_id.len(), board.is_good());
     let mut text = String::new();
     let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
         // A string takes whatever is written to it.
@@ -20,10 +21,19 @@ pub(crate) fn text(public: &Public, hosts: usize, lost: u64, is_good: bool) -> S
         }
     };
     let one = |value: f64| vec![(String::new(), value)];
-    let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(lost));
+    let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(board.lost()));
     add("teleport_fleet_store_available", "gauge", "1 while the store confirms what is answered", &one(flag(is_good)));
     add("teleport_fleet_hosts", "gauge", "Hosts that are known", &one(hosts));
     add("teleport_fleet_questions_lost_total", "counter", "Questions that the core was too busy to note", &one(lost));
+    let kept = board.kept().map(|(what, number)| (labels(&[("what", what)]), count(number)));
+    add("teleport_fleet_kept", "gauge", "What is remembered of those who ask; each is bounded", &kept);
+    let refused = one(count(board.strangers()));
+    add(
+        "teleport_fleet_strangers_refused_total",
+        "counter",
+        "Requests of the admin API without a known token",
+        &refused,
+    );
     let held = public.book.holds.all || !public.book.holds.groups.is_empty();
     add("teleport_fleet_held", "gauge", "1 while an operator's halt lasts", &one(flag(held)));
     let Some(rollout) = &public.book.rollout else {

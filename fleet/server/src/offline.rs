@@ -5,10 +5,9 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_cli::args::{Doctor, Format, Global, Lint, Restore};
+use fleet_cli::args::{Format, Global, Lint, Restore};
 use fleet_engine::lint::{self, Known};
 use fleet_engine::resource;
-use fleet_store::Level;
 use serde_json::json;
 use yaml::Node;
 
@@ -98,25 +97,6 @@ pub(crate) fn restore(options: &Restore) -> Result<ExitCode, String> {
          agents status`, then end the hold with `teleport-fleet autoupdate agents run --all`"
     );
     Ok(ExitCode::SUCCESS)
-}
-
-/// `doctor`: a look at the data, also beside a running server.
-pub(crate) fn doctor(options: &Doctor) -> Result<ExitCode, String> {
-    let dir = Settings::data(options.data.as_ref(), &options.config)?;
-    let findings = fleet_store::doctor(&dir);
-    for finding in &findings {
-        let word = match finding.level {
-            Level::Ok => "ok",
-            Level::Warning => "warning",
-            Level::Problem => "problem",
-        };
-        println!("{word:8} {}", finding.what);
-        if !finding.advice.is_empty() {
-            println!("{:8} {}", "", finding.advice);
-        }
-    }
-    let is_bad = findings.iter().any(|finding| finding.level == Level::Problem);
-    Ok(if is_bad { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
 fn shown(path: &Path) -> std::path::Display<'_> {

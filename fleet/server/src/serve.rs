@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::forwards::Forwards;
 use crate::gates;
 use crate::outbound::Outbound;
-use crate::routes::{self, App};
+use crate::routes::{self, App, Load};
 use crate::settings::Settings;
 use crate::tokens::Tokens;
 
@@ -68,8 +68,11 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         data: settings.data.clone(),
         install_script: install_script(settings)?,
         forwards: Forwards::new(outbound.clone()),
+        load: Load::new(),
         tokens,
     };
+    // Operators on this host have places of their own.
+    let at_socket = App { load: Load::new(), ..app.clone() };
     let until = || {
         let mut stopped = stopped.clone();
         async move {
@@ -82,9 +85,16 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     let few = || Limits { connections: FEW, ..Limits::default() };
     let listeners = [
         tokio::spawn(serve(main, limits(), routes::all(app.clone()), until())),
-        tokio::spawn(serve(local, few(), routes::all(app.clone()), until())),
+        tokio::spawn(serve(local, few(), routes::all(at_socket), until())),
         tokio::spawn(serve(metrics, few(), routes::metrics(app), until())),
     ];
+    if settings.edition.is_none() {
+        // A default would change the edition of hosts that have another one.
+        tracing::warn!(
+            "no edition is configured: a host keeps the edition that it has, and one without an agent cannot enable; set \
+             `edition` (oss, enterprise or enterprise-fips), or give hosts `enable --edition`"
+        );
+    }
     tell(&bound, settings.ready_file.as_deref())?;
     wait_for_the_end(tls.as_ref()).await?;
     tracing::info!("ending: requests under way are finished");

@@ -134,6 +134,17 @@ impl Settings {
             None => Ok(Written::read(config)?.data.unwrap_or_else(|| DATA.into())),
         }
     }
+
+    /// Where the admin socket is, for a verb that asks the server beside a look at its files.
+    ///
+    /// # Errors
+    /// The configuration cannot be read.
+    pub(crate) fn admin_socket(flag: Option<&Path>, config: &Path) -> Result<PathBuf, String> {
+        match flag {
+            Some(path) => Ok(path.to_owned()),
+            None => Ok(Written::read(config)?.admin_socket.unwrap_or_else(|| ADMIN_SOCKET.into())),
+        }
+    }
 }
 
 impl Written {

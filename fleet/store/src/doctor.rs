@@ -131,6 +131,10 @@ fn space(dir: &Path, database: u64) -> Finding {
         Ok(found) => found,
         Err(error) => return Finding::warning(format!("free space of {} is not known: {error}", dir.display()), ""),
     };
+    if found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
+        let what = format!("{} is on a file system that is mounted read-only", dir.display());
+        return Finding::problem(what, "mount it for writing: decisions cannot be kept");
+    }
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     let what = format!("{} MiB free in {}, the database has {} MiB", mebi(free), dir.display(), mebi(database));
     if free < LITTLE_SPACE {

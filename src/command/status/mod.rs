@@ -20,7 +20,7 @@ use crate::inspect;
 use crate::plan::decide::{self, Decision, Request};
 use crate::report::{Code, Result};
 use crate::run::network;
-use crate::run::wanted;
+use crate::run::wanted::{self, Purpose};
 use crate::store::manifest::Manifest;
 use crate::store::{VersionDir, publish};
 use protocol::Revision;
@@ -91,7 +91,7 @@ fn awaited(context: &Context) -> Option<String> {
 fn directive(context: &Context, updates: &Updates) -> Option<Directive> {
     updates.spec().proxy.as_ref()?;
     let asked = network::client(context, updates.spec())
-        .and_then(|client| wanted::directive(context, updates.spec(), &client, Some(PATIENCE)));
+        .and_then(|client| wanted::directive(context, updates.spec(), &client, Purpose::Show, Some(PATIENCE)));
     match asked {
         Ok(directive) => Some(directive),
         Err(error) => {

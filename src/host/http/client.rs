@@ -13,6 +13,7 @@ use super::redact::{redact, shown};
 use super::redirect::{self, MAX_REDIRECTS, same_origin};
 use super::request::{Answer, Request, SMALL_BODY, Stream};
 use super::retry::{Failure, retry_after};
+use super::said::said_by;
 use super::settings::HttpSettings;
 use super::{failure, trust};
 use crate::host::signal::Cancelled;
@@ -123,12 +124,11 @@ impl Client {
             let (response, uri) = self.call(ask, &url, is_at_home, end)?;
             let status = response.status().as_u16();
             if status == 429 || status >= 500 {
-                return Err(Failure {
-                    error: Error::new(Code::Network, format!("{} answered {status}", shown(&url)))
-                        .advise("try again later"),
-                    may_pass: true,
-                    retry_after: retry_after(response.headers()),
-                });
+                let retry_after = retry_after(response.headers());
+                let why =
+                    said_by(response.into_body().into_reader()).map_or_else(String::new, |why| format!(": {why}"));
+                let error = Error::new(Code::Network, format!("{} answered {status}{why}", shown(&url)));
+                return Err(Failure { error: error.advise("try again later"), may_pass: true, retry_after });
             }
             let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
             let Some(location) = location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)) else {

@@ -12,6 +12,7 @@ mod redirect;
 mod request;
 mod retry;
 mod route;
+mod said;
 mod settings;
 #[cfg(test)]
 pub(crate) mod test_server;
@@ -22,4 +23,5 @@ pub(crate) use pause::{interrupted, pause};
 pub(crate) use redact::{redact, shown};
 pub(crate) use request::{Request, Stream};
 pub(crate) use retry::Retry;
+pub(crate) use said::said;
 pub(crate) use settings::{Credentials, HttpSettings, Timeouts};

@@ -54,6 +54,10 @@ impl Reply {
         Self { status: 200, headers: Vec::new(), body: body.to_owned(), framing, is_silent: false, sends_header: true }
     }
 
+    pub(crate) fn with_status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
     pub(crate) fn status(status: u16) -> Self {
         Self { status, ..Self::ok(b"") }
     }

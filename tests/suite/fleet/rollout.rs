@@ -1,5 +1,7 @@
 //! Rollouts as hosts meet them.
 
+use serde_json::Value;
+
 use super::front::Front;
 use super::server::Fleet;
 use crate::support::tree;
@@ -48,6 +50,36 @@ fn a_host_that_reaches_only_the_path_of_todays_proxies_follows_as_well() {
     let expected = [both(query(dev.uuid(), "dev")), both(query(prod.uuid(), "prod"))].concat();
     assert_eq!(front.asked(), expected);
     fleet.until_state(&dev, "told");
+}
+
+#[test]
+fn whoever_only_looks_does_not_count_as_told() {
+    let fleet = Fleet::start(&["1.0.0", "2.0.0"]);
+    fleet.groups(&["dev"]);
+    fleet.wish("1.0.0", "2.0.0");
+    let (looks, acts) = (fleet.host(1, "dev"), fleet.host(2, "dev"));
+    fleet.until_state(&looks, "pending");
+    fleet.agents("start-update", "dev");
+    // It sees what it would be told.
+    let plan = looks.run(&["plan"]).ok().stdout;
+    assert!(plan.starts_with("1.0.0 (oss) -> 2.0.0 (oss)"), "{plan}");
+    let status: Value = serde_json::from_str(&looks.run(&["status", "--format", "json"]).ok().stdout).unwrap();
+    assert_eq!((&status["agent_version_desired"], &status["in_window"]), (&"2.0.0".into(), &true.into()), "{status}");
+    looks.run(&["status", "--err-if-should-update-now"]).fails(3, "");
+    // What was asked before is counted before.
+    assert_eq!(acts.update(), "2.0.0");
+    fleet.until_state(&acts, "told");
+    assert_eq!(fleet.known(looks.uuid())["state"], "let_go");
+    assert_eq!(looks.update(), "2.0.0");
+    fleet.until_state(&looks, "told");
+}
+
+#[test]
+fn a_server_without_a_rollout_says_so_in_the_updaters_line() {
+    let fleet = Fleet::start(&["1.0.0"]);
+    let error = fleet.refused_host(1, "dev");
+    assert!(error.contains("answered 404: there is no rollout, and none was done before"), "{error}");
+    assert!(!error.contains("Teleport proxy"), "{error}");
 }
 
 #[test]

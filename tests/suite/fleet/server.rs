@@ -177,6 +177,19 @@ impl Fleet {
     /// A host in `group` that has enabled, asking at `proxy`.
     #[track_caller]
     pub(super) fn host_at(&self, proxy: &str, number: u8, group: &str) -> Host {
+        let (host, ran) = self.enable(proxy, number, group);
+        ran.ok();
+        host
+    }
+
+    /// What a host says that cannot enable.
+    #[track_caller]
+    pub(super) fn refused_host(&self, number: u8, group: &str) -> String {
+        let (_, ran) = self.enable(&self.proxy(), number, group);
+        ran.fails(1, "error").stderr
+    }
+
+    fn enable(&self, proxy: &str, number: u8, group: &str) -> (Host, Ran) {
         let host = Host {
             root: self.dir.path().join(format!("host-{number}")),
             uuid: format!("11111111-0000-4000-8000-0000000000{number:02}"),
@@ -191,8 +204,8 @@ impl Fleet {
         let mut words = vec!["enable", "--proxy", proxy, "--group", group, "--ca-file", trusted.to_str().unwrap()];
         let base = self.cluster.base_url();
         words.extend(["--base-url", &base]);
-        host.run(&words).ok();
-        host
+        let ran = host.run(&words);
+        (host, ran)
     }
 
     /// A host in `group` that has enabled.

@@ -5,6 +5,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 /// What stands in a query as it is (RFC 3986, unreserved).
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// Says that nobody updates by the answer.
+const DRY_RUN: &str = "dry_run=true";
+
 /// What the asker says about itself; what is `None` is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
@@ -14,6 +17,9 @@ pub struct Question {
     pub group: Option<String>,
     /// The updater's own id.
     pub update_id: Option<String>,
+    /// Nobody updates by this answer: `status` and `plan` ask. The rollout server answers the same, and does not count the host
+    /// as told; proxies do not know the word.
+    pub dry_run: bool,
 }
 
 impl Question {
@@ -28,13 +34,18 @@ impl Question {
             query.push('=');
             query.extend(utf8_percent_encode(value, ESCAPED));
         }
+        if self.dry_run {
+            query.push(if query.is_empty() { '?' } else { '&' });
+            query.push_str(DRY_RUN);
+        }
         query
     }
 
     /// Reads a query, without its `?`. Of a name twice the first counts; other names are of no concern; `+` is a blank, as
     /// forms write it; what is not UTF-8 becomes U+FFFD.
     pub fn parse(query: &str) -> Self {
-        let mut question = Self::default();
+        let dry_run = query.split('&').any(|part| part == DRY_RUN);
+        let mut question = Self { dry_run, ..Self::default() };
         for (name, value) in query.split('&').filter_map(|part| part.split_once('=')) {
             let field = match name {
                 "host" => &mut question.host,
@@ -57,8 +68,11 @@ mod tests {
 
     #[test]
     fn the_query_is_encoded_and_what_is_not_known_is_left_out() {
-        let question = Question { host: Some("u-1".into()), group: Some("a b&c=ä".into()), update_id: None };
+        let question = Question { host: Some("u-1".into()), group: Some("a b&c=ä".into()), ..Question::default() };
         assert_eq!(question.query(), "?host=u-1&group=a%20b%26c%3D%C3%A4");
+        let look = Question { dry_run: true, ..question };
+        assert_eq!(look.query(), "?host=u-1&group=a%20b%26c%3D%C3%A4&dry_run=true");
+        assert_eq!(Question { dry_run: true, ..Question::default() }.query(), "?dry_run=true");
         assert_eq!(Question::default().query(), "");
     }
 
@@ -71,8 +85,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_asked_is_read_as_it_was_meant(host in ".*", group in proptest::option::of(".*")) {
-            let question = Question { host: Some(host), group, update_id: None };
+        fn what_is_asked_is_read_as_it_was_meant(host in ".*", group in proptest::option::of(".*"), dry_run: bool) {
+            let question = Question { host: Some(host), group, update_id: None, dry_run };
             prop_assert_eq!(Question::parse(question.query().trim_start_matches('?')), question);
         }
     }

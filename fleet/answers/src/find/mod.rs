@@ -92,16 +92,26 @@ pub struct Reports {
 /// The digests of an answer's archives by edition and architecture (`fleet_release.spec.digests`); empty: not known.
 pub type Digests = [((Edition, Arch), Digest)];
 
+/// A question as it came.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Who asks.
+    pub question: Question,
+    /// Nobody updates by the answer: it is the same, and nothing is noted of it.
+    pub is_dry_run: bool,
+}
+
 /// Who asks, by the query behind the path (without its `?`). Nothing in it is an error: an updater gets an answer whatever it
 /// sends. What is no UUID counts as no host, and as no updater's id.
-pub fn question(query: &str) -> Question {
-    let [host, group, update_id] = Query::lenient(query).firsts(["host", "group", "update_id"]);
+pub fn question(query: &str) -> Asked {
+    let [host, group, update_id, dry_run] = Query::lenient(query).firsts(["host", "group", "update_id", "dry_run"]);
     let id = |text: Option<Cow<'_, str>>| ids::uuid(&text?);
-    Question {
+    let question = Question {
         host: id(host),
         group: group.map(Cow::into_owned).unwrap_or_default(),
         update_id: id(update_id).unwrap_or(0),
-    }
+    };
+    Asked { question, is_dry_run: dry_run.is_some_and(|text| text == "true") }
 }
 
 /// The answer to a host, in the form of the path that it asked.

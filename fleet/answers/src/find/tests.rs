@@ -241,6 +241,29 @@ fn a_stale_answer_has_the_same_version_and_lets_nobody_go() {
     }
 }
 
+/// Who asks.
+fn question(query: &str) -> Question {
+    super::question(query).question
+}
+
+#[test]
+fn a_question_says_whether_nobody_updates_by_its_answer() {
+    for (query, is_dry_run) in [
+        ("", false),
+        ("dry_run=true", true),
+        ("host=x&group=a&dry_run=true&update_id=y", true),
+        ("dry_run=false&dry_run=true", false),
+        ("dry_run=1", false),
+        ("dry_run", false),
+        ("xdry_run=true", false),
+    ] {
+        assert_eq!(super::question(query).is_dry_run, is_dry_run, "{query}");
+    }
+    // As the updater writes it.
+    let asked = protocol::find::Question { dry_run: true, group: Some("a".to_owned()), ..Default::default() }.query();
+    assert!(super::question(asked.trim_start_matches('?')).is_dry_run, "{asked}");
+}
+
 #[test]
 fn whoever_asks_is_read_and_nothing_of_it_is_an_error() {
     let id = "4b9a8a2c-53b5-4e21-9bb7-2f7c1f4c6d10";

@@ -1,12 +1,15 @@
 //! All releases in order: made once when a release is written, and asked by everybody.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fleet_engine::resource::{Release, Resource};
 use fleet_engine::shelf::Shelf;
 use jiff::Timestamp;
 use protocol::{Arch, Digest, Edition, Version};
 
+use super::cache::{Cache, Key};
+use super::phase;
 use super::question::{Asked, Dialect, Fault, Wanted};
 use super::view::Graph;
 
@@ -14,6 +17,7 @@ use super::view::Graph;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Catalogue {
     releases: Vec<Release>,
+    cache: Cache,
 }
 
 impl Catalogue {
@@ -43,7 +47,7 @@ impl Catalogue {
                 }
             }
         }
-        Self { releases: by_version.into_values().collect() }
+        Self { releases: by_version.into_values().collect(), cache: Cache::default() }
     }
 
     /// The release of this version.
@@ -62,13 +66,44 @@ impl Catalogue {
     /// # Errors
     /// There is no such stream. For OpenShift's clients that is no error: they get an empty graph.
     pub fn graph(&self, asked: &Asked, now: Timestamp) -> Result<Graph, Fault> {
-        let is_in = |release: &Release| release.channels.contains(&asked.channel);
-        if asked.dialect == Dialect::CoreOs && !self.releases.iter().any(is_in) {
+        if asked.dialect == Dialect::CoreOs && !self.has(&asked.channel) {
             return Err(Fault::InvalidParams(format!("stream {:?} is unknown", asked.channel)));
         }
-        let is_wanted = |release: &Release| is_in(release) && is_built_for(release, asked.arch);
-        Ok(Graph::new(&self.releases, is_wanted, asked, now))
+        Ok(Graph::new(&self.releases, |release| is_wanted(release, asked), asked, now))
     }
+
+    /// The same as JSON, written once for all who see the same.
+    ///
+    /// # Errors
+    /// As [`Catalogue::graph`]. Inside: it cannot be written.
+    pub fn written(&self, asked: &Asked, now: Timestamp) -> Result<serde_json::Result<Arc<[u8]>>, Fault> {
+        // Names that nobody wrote are not kept.
+        if !self.has(&asked.channel) {
+            return Ok(serde_json::to_vec(&self.graph(asked, now)?).map(Into::into));
+        }
+        let write = || serde_json::to_vec(&Graph::new(&self.releases, |release| is_wanted(release, asked), asked, now));
+        let is_hidden = |release: &Release| {
+            is_wanted(release, asked)
+                && release.rollout.as_ref().is_some_and(|phased| phase::is_hidden(asked, &release.version, phased, now))
+        };
+        let hidden = self.releases.iter().enumerate().filter(|(_, release)| is_hidden(release));
+        let key = Key::new(asked, hidden.map(|(at, _)| at).collect());
+        Ok(self.cache.get(key, write))
+    }
+
+    fn has(&self, channel: &str) -> bool {
+        self.releases.iter().any(|release| release.channels.iter().any(|known| known == channel))
+    }
+
+    /// How many written graphs are kept.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.cache.len()
+    }
+}
+
+fn is_wanted(release: &Release, asked: &Asked) -> bool {
+    release.channels.contains(&asked.channel) && is_built_for(release, asked.arch)
 }
 
 /// Whether there is an archive for the architecture. A release that names no digests does not say what it is built for.

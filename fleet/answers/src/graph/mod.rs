@@ -1,6 +1,7 @@
 //! `GET /v1/graph` and `GET /api/upgrades_info/v1/graph`: which versions lead to which (seed 004's Cincinnati, and Fedora
 //! CoreOS's dialect of it), from the `fleet_release` resources (FLEET.md §9, §12; ROLLOUTS §5.4).
 
+mod cache;
 mod catalogue;
 mod phase;
 mod question;
@@ -23,8 +24,8 @@ pub fn reply(catalogue: &Catalogue, query: &str, accept: Option<&str>, now: Time
     let dialect = Dialect::of(query);
     let graph = question::accepts_json(accept, dialect)
         .and_then(|()| Asked::read(query))
-        .and_then(|asked| catalogue.graph(&asked, now));
-    match graph.map(|graph| serde_json::to_vec(&graph)) {
+        .and_then(|asked| catalogue.written(&asked, now));
+    match graph {
         Ok(Ok(body)) => Reply::ok(JSON, body),
         Ok(Err(error)) => Reply::error(500, "internal", &error.to_string()),
         Err(fault) => refused(dialect, &fault),

@@ -48,5 +48,7 @@ pub fn wariness(asked: &Asked, version: &Version) -> f64 {
 
 /// Whether a node does not see the release yet. One that declares 0 sees every release.
 pub(super) fn is_hidden(asked: &Asked, version: &Version, phased: &Phased, now: Timestamp) -> bool {
-    wariness(asked, version) > throttle(phased, now)
+    let throttle = throttle(phased, now);
+    // No wariness is greater, and most releases have been seen by all for long.
+    throttle < 1.0 && wariness(asked, version) > throttle
 }

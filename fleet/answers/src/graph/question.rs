@@ -13,7 +13,7 @@ const CORE_OS: [&str; 9] =
     ["stream", "basearch", "rollout_wariness", "node_uuid", "os_version", "os_checksum", "group", "platform", "oci"];
 
 /// Whose client asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// OpenShift's: `channel`, `arch`, `version`, `id`.
     OpenShift,
@@ -47,7 +47,7 @@ pub struct Asked {
 }
 
 /// Which architecture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// Any: it is not said.
     Any,

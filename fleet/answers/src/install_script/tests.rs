@@ -20,7 +20,7 @@ const TOOLS: [&str; 7] = ["sh", "sed", "mktemp", "rm", "sha256sum", "cat", "cp"]
 fn script(packages: Option<&str>, query: &str) -> String {
     let reply = InstallScript::new("fleet.example.com:8443", packages).unwrap().reply(query);
     assert_eq!((reply.status, reply.content_type), (200, SHELL));
-    String::from_utf8(reply.body).unwrap()
+    String::from_utf8(reply.body.to_vec()).unwrap()
 }
 
 #[test]
@@ -298,7 +298,7 @@ proptest! {
     fn no_query_puts_anything_else_into_the_script(query in "(group=)?([a-z0-9%'\"$;&=+._-]{0,40}|.{0,20})") {
         let reply = InstallScript::new("a.b", None).unwrap().reply(&query);
         if reply.status == 200 {
-            let text = String::from_utf8(reply.body).unwrap();
+            let text = String::from_utf8(reply.body.to_vec()).unwrap();
             let line = text.lines().find(|line| line.starts_with("    group=")).unwrap();
             let group = line.strip_prefix("    group='").and_then(|rest| rest.strip_suffix('\'')).unwrap();
             prop_assert!(group.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)));

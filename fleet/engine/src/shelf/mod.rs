@@ -18,6 +18,9 @@ use crate::resource::{
     AgentReport, Dialect, Kind, Release, Resource, Versions, Wanted, default_group, read_json, ruling,
 };
 
+/// Most releases of a channel. Each may lead to every later one: so many make 31,125 edges, and an answer below the MiB that
+/// updaters read (ROLLOUTS §5.4).
+pub const MOST_IN_CHANNEL: usize = 250;
 /// How old another server's counts may be (Managed Updates v2).
 const COUNTS_VALID: SignedDuration = SignedDuration::from_mins(1);
 
@@ -132,6 +135,7 @@ impl Shelf {
         next.settle(is_version.then(|| self.wanted()), fleet, &mut settled)?;
         next.one_release_a_version()?;
         next.known_groups(&written, &settled)?;
+        next.room_in_channels(&written)?;
         (*self, *book) = (next, settled);
         Ok(())
     }

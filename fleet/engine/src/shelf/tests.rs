@@ -144,3 +144,26 @@ fn hosts_that_are_kept_from_updates_and_unknown_versions_keep_no_target() {
     fleet.decide(1, None, Timestamp::UNIX_EPOCH, |flags| flags.held = false);
     shelf.put_all_for(read(TARGET).unwrap(), &mut book, &fleet).unwrap();
 }
+
+#[test]
+fn a_channel_has_at_most_so_many_releases() {
+    let many = |from: usize, to: usize, channel: &str| -> String {
+        let of = |number| {
+            release(&format!("r{number}"), &json!({ "version": format!("1.0.{number}"), "channels": [channel] }))
+        };
+        (from..to).map(of).collect::<Vec<_>>().join("\n---\n")
+    };
+    let full = many(0, MOST_IN_CHANNEL, "stable");
+    let message = refused(&[&full], &many(900, 901, "stable")).unwrap();
+    assert!(message.contains("\"stable\" would have 251 releases, at most 250"), "{message}");
+    assert_eq!(refused(&[&full], &many(0, 1, "stable")), None, "one that is there already");
+    assert_eq!(refused(&[&full], &many(900, 901, "beta")), None);
+    assert!(refused(&[], &many(0, MOST_IN_CHANNEL + 1, "stable")).is_some());
+    // A store that has more than that is taken, and whatever is no release can be written.
+    let mut shelf = Shelf::default();
+    shelf.put_back(read(&many(0, MOST_IN_CHANNEL + 5, "stable")).unwrap());
+    let mut book = Book::default();
+    shelf.put_all(read(TARGET).unwrap(), &mut book).unwrap();
+    shelf.remove("fleet_release/r3", &mut book).unwrap();
+    assert!(shelf.put_all(read(&many(900, 901, "stable")).unwrap(), &mut book).is_err());
+}

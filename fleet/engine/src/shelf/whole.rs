@@ -1,8 +1,8 @@
 //! What holds for all resources together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Refused, Shelf};
+use super::{MOST_IN_CHANNEL, Refused, Shelf};
 use crate::book::Book;
 use crate::policy::{Group, Policy};
 use crate::resource::{Kind, Resource, Source};
@@ -22,6 +22,34 @@ impl Shelf {
             }
         }
         Ok(())
+    }
+
+    /// The channels of the releases that are `written` have at most [`MOST_IN_CHANNEL`] releases each: the graph of a channel grows
+    /// with their square. Channels that had more already take no further one.
+    pub(super) fn room_in_channels(&self, written: &[(Kind, String)]) -> Result<(), Refused> {
+        let of = |resource: &'_ Resource| match resource {
+            Resource::Release(object) => object.model.channels.clone(),
+            _ => Vec::new(),
+        };
+        let touched: BTreeSet<String> =
+            written.iter().filter_map(|(kind, name)| self.get(*kind, name)).flat_map(of).collect();
+        if touched.is_empty() {
+            return Ok(());
+        }
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for resource in self.all() {
+            let Resource::Release(object) = resource else { continue };
+            for channel in object.model.channels.iter().filter(|channel| touched.contains(*channel)) {
+                *counts.entry(channel).or_default() += 1;
+            }
+        }
+        match counts.into_iter().find(|(_, count)| *count > MOST_IN_CHANNEL) {
+            None => Ok(()),
+            Some((channel, count)) => Err(Refused::Conflict(format!(
+                "spec.channels: {channel:?} would have {count} releases, at most {MOST_IN_CHANNEL}: remove old ones with \
+                 `rm fleet_release/NAME`, or take them out of the channel"
+            ))),
+        }
     }
 
     /// A `fleet_channel` that is `written` names a group of the policy or of the rollout.

@@ -46,7 +46,7 @@ pub(crate) struct Public {
     /// What is said of the cluster.
     pub(crate) cluster: Cluster,
     /// The releases.
-    pub(crate) catalogue: Catalogue,
+    pub(crate) catalogue: Arc<Catalogue>,
 }
 
 /// What every host is told.
@@ -63,6 +63,8 @@ pub(crate) struct Board {
     start: Instant,
     heard: SyncSender<Heard>,
     lost: AtomicU64,
+    strangers: AtomicU64,
+    names: AtomicU64,
 }
 
 /// The answers of one decision.
@@ -102,9 +104,14 @@ pub(crate) struct Slot {
 }
 
 impl Public {
-    fn of(book: Book, shelf: Shelf, cluster: &Cluster) -> Self {
+    fn of(book: Book, shelf: Shelf, cluster: &Cluster, before: Option<&Self>) -> Self {
         let cluster = Cluster { tools: Tools::of(&shelf), ..cluster.clone() };
-        Self { cluster, catalogue: Catalogue::of(&shelf), book, shelf }
+        // Most decisions write no resource: what was written of the graphs stays.
+        let catalogue = match before.filter(|before| before.shelf == shelf) {
+            Some(before) => Arc::clone(&before.catalogue),
+            None => Arc::new(Catalogue::of(&shelf)),
+        };
+        Self { cluster, catalogue, book, shelf }
     }
 }
 
@@ -146,7 +153,7 @@ impl Board {
     /// A board that says nothing yet. What the core should know goes to `heard`.
     pub(crate) fn new(heard: SyncSender<Heard>, cluster: Cluster) -> Self {
         Self {
-            public: ArcSwap::from_pointee(Public::of(Book::default(), Shelf::default(), &cluster)),
+            public: ArcSwap::from_pointee(Public::of(Book::default(), Shelf::default(), &cluster, None)),
             cluster,
             table: ArcSwapOption::empty(),
             hosts: ArcSwap::default(),
@@ -155,11 +162,23 @@ impl Board {
             start: Instant::now(),
             heard,
             lost: AtomicU64::new(0),
+            strangers: AtomicU64::new(0),
+            names: AtomicU64::new(0),
         }
     }
 
-    /// Answers `question`; `None` where no rollout ever named a version.
+    /// Answers `question`, and has the core note it; `None` where no rollout ever named a version.
     pub(crate) fn ask(&self, question: &Question, now: Timestamp) -> Option<Told> {
+        self.answer(question, Some(now))
+    }
+
+    /// What [`Board::ask`] would answer; nobody counts as heard of or as told by it.
+    pub(crate) fn look(&self, question: &Question) -> Option<Told> {
+        self.answer(question, None)
+    }
+
+    /// `now`: the question is noted.
+    fn answer(&self, question: &Question, now: Option<Timestamp>) -> Option<Told> {
         let mut table = self.table.load_full()?;
         let hosts = self.hosts.load();
         let declared = name_of(&question.group);
@@ -192,8 +211,10 @@ impl Board {
         };
         let is_stale = !self.is_good();
         let told = Told { table, index, is_stale };
-        let update = told.decided().filter(|answer| answer.update && !is_stale);
-        self.tell(known, question, update.map(|answer| (answer.rollout, answer.attempt)), now);
+        if let Some(now) = now {
+            let update = told.decided().filter(|answer| answer.update && !is_stale);
+            self.tell(known, question, update.map(|answer| (answer.rollout, answer.attempt)), now);
+        }
         Some(told)
     }
 
@@ -219,6 +240,33 @@ impl Board {
         self.lost.load(Ordering::Relaxed)
     }
 
+    /// Somebody who is not known was refused.
+    pub(crate) fn refuse_stranger(&self) {
+        self.strangers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many names of groups and versions are kept.
+    pub(crate) fn set_names(&self, count: usize) {
+        self.names.store(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// What is kept of those who ask, and how many of each.
+    pub(crate) fn kept(&self) -> [(&'static str, u64); 4] {
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let hosts = self.hosts();
+        [
+            ("hosts", count(hosts.by_id.len())),
+            ("update_ids", count(hosts.by_update_id.len())),
+            ("names", self.names.load(Ordering::Relaxed)),
+            ("answers", count(self.table().map_or(0, |table| table.answers.len()))),
+        ]
+    }
+
+    /// How often that was so since the start.
+    pub(crate) fn strangers(&self) -> u64 {
+        self.strangers.load(Ordering::Relaxed)
+    }
+
     /// What is answered from now on; `None`: that there is no rollout.
     pub(crate) fn publish(&self, table: Option<Table>) {
         self.table.store(table.map(Arc::new));
@@ -231,7 +279,8 @@ impl Board {
 
     /// Other resources, or another rollout, are answered from from now on.
     pub(crate) fn set_public(&self, book: Book, shelf: Shelf) {
-        self.public.store(Arc::new(Public::of(book, shelf, &self.cluster)));
+        let before = self.public.load_full();
+        self.public.store(Arc::new(Public::of(book, shelf, &self.cluster, Some(&before))));
     }
 
     /// When the store last confirmed what is answered.

@@ -18,6 +18,9 @@ use super::{Actor, Keeper, changes, effects};
 use crate::gates::Waiting;
 use crate::tokens;
 
+/// Longest subject of a refusal, characters: four names of resources.
+const LONGEST_SUBJECT: usize = 1024;
+
 /// A request that changes something.
 pub(super) struct Request {
     id: String,
@@ -211,11 +214,12 @@ impl Keeper {
     }
 
     /// Puts a refusal on record, and gives it back.
-    pub(super) fn refuse(&mut self, actor: &Actor, action: &str, subject: &str, wrong: Wrong, is_dry: bool) -> Wrong {
+    pub(crate) fn refuse(&mut self, actor: &Actor, action: &str, subject: &str, wrong: Wrong, is_dry: bool) -> Wrong {
         if !is_dry {
+            let subject = shown(subject);
             let detail = json!({ "code": wrong.code, "message": wrong.message });
             let mut draft = Draft::new(self.book.clone());
-            draft.records.push(entry(actor, action, subject, false, detail, self.now()));
+            draft.records.push(entry(actor, action, &subject, false, detail, self.now()));
             if let Err(error) = self.commit(draft) {
                 return error;
             }
@@ -243,6 +247,15 @@ fn entry(actor: &Actor, action: &str, subject: &str, done: bool, detail: Value, 
         before: String::new(),
         after: String::new(),
     }
+}
+
+/// A subject that a request names: text of a caller, of which a record keeps a line.
+fn shown(subject: &str) -> String {
+    let mut shown: String = subject.chars().take(LONGEST_SUBJECT).collect();
+    if shown.len() < subject.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// What a command is called, and what it is about.

@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::broadcast;
 
 use super::board::{Board, Heard};
+use super::strangers::Strangers;
 use super::{changes, publish};
 use crate::tokens::Tokens;
 
@@ -54,6 +55,7 @@ pub(crate) struct Keeper {
     board: Arc<Board>,
     generation: u32,
     events: broadcast::Sender<Entry>,
+    strangers: Strangers,
     times: Times,
 }
 
@@ -122,6 +124,7 @@ impl Keeper {
             board,
             generation: 0,
             events,
+            strangers: Strangers::new(),
             times,
         };
         keeper.take(loaded);
@@ -284,7 +287,14 @@ impl Keeper {
         let mut draft = Draft::new(self.book.clone());
         draft.book.step(&mut self.fleet, now);
         draft.records = changes::of(&self.book, &draft.book, now);
+        let refused = self.board.strangers();
+        let strangers = self.strangers.record(refused, now, false);
+        let is_noted = strangers.is_some();
+        draft.records.extend(strangers);
         let done = self.commit(draft);
+        if is_noted && done.is_ok() {
+            self.strangers.note(refused);
+        }
         self.times.last_step_took = began.elapsed();
         self.times.step = Instant::now() + STEP_EVERY;
         done
@@ -311,9 +321,7 @@ impl Keeper {
             let by_update_id = || self.fleet.by_update_id(question.update_id).filter(is_so).map(|host| host.id);
             let id = question.host.or_else(by_update_id).unwrap_or(question.update_id);
             question.host = Some(id);
-            let names = &self.fleet.names;
-            let may_keep = |group: &&str| names.len() < MOST_NAMES || names.find(group).is_some();
-            let group = Some(question.group.as_str()).filter(|group| !group.is_empty()).filter(may_keep);
+            let group = Some(question.group.as_str()).filter(|group| !group.is_empty() && self.may_keep(group));
             self.fleet.question(id, group, question.update_id, self.book.rollout.as_ref(), at);
             // An answer of a rollout that is over is no mark in the next one.
             let told = told.map(|(rollout, _)| rollout);
@@ -325,6 +333,7 @@ impl Keeper {
         if met.is_empty() {
             return;
         }
+        self.board.set_names(self.fleet.names.len());
         self.times.flush.get_or_insert(Instant::now() + FLUSH_EVERY);
         if self.fleet.hosts().len() > known {
             self.forget_surplus();
@@ -333,6 +342,18 @@ impl Keeper {
         if self.fleet.hosts().len() > known {
             self.step_soon();
         }
+    }
+
+    /// Whether the group's name that a host declares is kept. Of names that nobody wrote there are only so many; a group of ours is
+    /// one though strangers have used them up.
+    fn may_keep(&self, group: &str) -> bool {
+        let is_ours = || {
+            let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
+            let policy = self.book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
+            let mut names = rollout.chain(policy.map(|group| &group.name)).chain(&self.book.holds.groups);
+            names.any(|name| name == group)
+        };
+        self.fleet.names.len() < MOST_NAMES || self.fleet.names.find(group).is_some() || is_ours()
     }
 
     /// Of hosts that only ask there are at most as many as there are enrolled ones, and 100,000: whoever asked longest ago goes,
@@ -422,11 +443,15 @@ impl Keeper {
         }
     }
 
-    /// What hosts said last is kept.
+    /// What hosts said last is kept, and how many strangers were refused.
     pub(super) fn end(&mut self) {
-        if !self.is_down {
-            let _ = self.flush();
+        if self.is_down {
+            return;
         }
+        let mut draft = Draft::new(self.book.clone());
+        draft.records.extend(self.strangers.record(self.board.strangers(), self.now(), true));
+        // An error was logged.
+        let _ = if draft.records.is_empty() { self.flush() } else { self.commit(draft) };
     }
 }
 

@@ -7,6 +7,7 @@ mod effects;
 mod keeper;
 mod look;
 mod publish;
+mod strangers;
 mod tokens;
 mod write;
 
@@ -21,7 +22,7 @@ use fleet_answers::find::Cluster;
 use fleet_api::{Code, Entry, Role, Wrong};
 use tokio::sync::{broadcast, oneshot};
 
-pub(crate) use board::{Board, Public};
+pub(crate) use board::Board;
 pub(crate) use keeper::Keeper;
 
 pub(crate) use write::MAX_TEXT;

@@ -12,6 +12,9 @@ use jiff::Timestamp;
 
 use super::board::{Board, Hosts, Slot, Table, name_of};
 
+/// Update ids that no host has any more, beyond as many as there are hosts twice.
+const MOST_LEFT_BEHIND: usize = 1024;
+
 /// Answers, each kept once.
 #[derive(Default)]
 struct Answers {
@@ -75,7 +78,7 @@ pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, no
     book.verdicts(fleet, now, |host, answer| words.push((host.id, answers.keep(answer))));
     let before = board.table().map(|table| Arc::new(Table { before: None, ..Table::clone(&table) }));
     board.publish(Some(Table { generation, answers: answers.list, unknown, elsewhere, before }));
-    meet(board, fleet.hosts().iter());
+    meet(board, fleet, fleet.hosts().iter());
     let hosts = board.hosts();
     for host in fleet.hosts() {
         know(&hosts, book, fleet, host);
@@ -97,7 +100,7 @@ pub(super) fn some(board: &Board, book: &Book, fleet: &Fleet, ids: &[HostId], no
     if answers.list.len() > table.answers.len() {
         board.publish(Some(Table { answers: answers.list, ..Table::clone(&table) }));
     }
-    meet(board, hosts.iter().copied());
+    meet(board, fleet, hosts.iter().copied());
     let slots = board.hosts();
     for host in hosts {
         know(&slots, book, fleet, host);
@@ -119,8 +122,8 @@ pub(super) fn forget(board: &Board, gone: &[HostId]) {
     board.set_hosts(next);
 }
 
-/// Gives slots to hosts that have none.
-fn meet<'a>(board: &Board, hosts: impl Iterator<Item = &'a Host>) {
+/// Gives slots to those of the `hosts` of a `fleet` that have none.
+fn meet<'a>(board: &Board, fleet: &Fleet, hosts: impl Iterator<Item = &'a Host>) {
     let known = board.hosts();
     let missing: Vec<&Host> = hosts
         .filter(|host| {
@@ -136,6 +139,15 @@ fn meet<'a>(board: &Board, hosts: impl Iterator<Item = &'a Host>) {
         let slot = next.by_id.entry(host.id).or_default();
         if host.update_id != 0 {
             next.by_update_id.entry(host.update_id).or_insert_with(|| Arc::clone(slot));
+        }
+    }
+    // A host may change its update id with each question: those that none has any more go.
+    if next.by_update_id.len() > 2 * next.by_id.len() + MOST_LEFT_BEHIND {
+        next.by_update_id.clear();
+        for host in fleet.hosts().iter().filter(|host| host.update_id != 0) {
+            if let Some(slot) = next.by_id.get(&host.id) {
+                next.by_update_id.insert(host.update_id, Arc::clone(slot));
+            }
         }
     }
     board.set_hosts(next);

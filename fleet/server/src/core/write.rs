@@ -7,11 +7,14 @@ use fleet_engine::policy::Policy;
 use fleet_engine::resource::{self, Kind, Resource};
 use fleet_engine::shelf::{self, Shelf};
 use jiff::Timestamp;
+use yaml::Node;
 
 use super::decide::Request;
 use super::keeper::Draft;
 use super::{Actor, Keeper, effects};
 
+/// Documents of a text that cannot be read which a record of its refusal names; it has a line for them.
+const MOST_CALLED: usize = 32;
 /// Most bytes of a text of resources.
 pub(crate) const MAX_TEXT: usize = 1 << 20;
 
@@ -44,13 +47,12 @@ impl Keeper {
     pub(crate) fn write(&mut self, actor: &Actor, write: &Write) -> Result<Written, Wrong> {
         let action = if write.how == How::Update { "update" } else { "create" };
         self.once(&write.id, write, |keeper, request| {
-            let done = keeper.draft_of(write).and_then(|resources| {
-                let subjects = resources.iter().map(subject).collect::<Vec<_>>();
-                let written = resources.clone();
-                let draft = keeper.with(resources)?;
-                Ok((subjects.join(", "), draft, written))
+            let (subject, resources) = read(&write.text);
+            let done = resources.and_then(|resources| {
+                let written = keeper.may_all(resources, write.how)?;
+                Ok((keeper.with(written.clone())?, written))
             });
-            keeper.settle(actor, action, request, write.dry_run, done)
+            keeper.settle(actor, action, &subject, request, write.dry_run, done)
         })
     }
 
@@ -67,16 +69,16 @@ impl Keeper {
         dry_run: bool,
     ) -> Result<Written, Wrong> {
         self.once(id, &(kind, name, dry_run), |keeper, request| {
+            let known = Kind::named(kind).and_then(Kind::only_name).filter(|_| name.is_empty());
+            let subject = format!("{kind}/{}", known.unwrap_or(name));
             let done = keeper.without(kind, name);
-            keeper.settle(actor, "delete", request, dry_run, done)
+            keeper.settle(actor, "delete", &subject, request, dry_run, done)
         })
     }
 
-    /// The resources of a text, each with a new revision, as far as they may be written.
-    fn draft_of(&self, write: &Write) -> Result<Vec<Resource>, Wrong> {
-        let resources =
-            resource::read(&write.text).map_err(|faults| Wrong::new(Code::BadResource, faults.to_string()))?;
-        resources.into_iter().map(|resource| self.may_write(resource, write.how)).collect()
+    /// These resources, each with a new revision, as far as they may be written.
+    fn may_all(&self, resources: Vec<Resource>, how: How) -> Result<Vec<Resource>, Wrong> {
+        resources.into_iter().map(|resource| self.may_write(resource, how)).collect()
     }
 
     fn may_write(&self, mut resource: Resource, how: How) -> Result<Resource, Wrong> {
@@ -134,7 +136,7 @@ impl Keeper {
             was_there: true,
             takes: Takes::NextStep,
         };
-        Ok((format!("{kind}/{name}"), (draft, vec![changed]), Vec::new()))
+        Ok(((draft, vec![changed]), Vec::new()))
     }
 
     fn changed(&self, resource: &Resource) -> Changed {
@@ -158,13 +160,14 @@ impl Keeper {
         &mut self,
         actor: &Actor,
         action: &str,
+        subject: &str,
         request: &Request,
         is_dry_run: bool,
         drafted: Result<Drafted, Wrong>,
     ) -> Result<Written, Wrong> {
-        let (subject, (mut draft, mut changed), resources) = match drafted {
+        let ((mut draft, mut changed), resources) = match drafted {
             Ok(drafted) => drafted,
-            Err(wrong) => return Err(self.refuse(actor, action, "", wrong, is_dry_run)),
+            Err(wrong) => return Err(self.refuse(actor, action, subject, wrong, is_dry_run)),
         };
         let now = self.now();
         if draft.book.target != self.book.target {
@@ -191,7 +194,7 @@ impl Keeper {
             self.take_back();
             return Ok(written);
         }
-        self.record(&mut draft, actor, action, &subject);
+        self.record(&mut draft, actor, action, subject);
         if let Some(record) = draft.records.first_mut() {
             record.after = written.changed.iter().map(|change| change.revision.as_str()).collect::<Vec<_>>().join(", ");
             let name = |change: &Changed| (Kind::named(&change.kind), change.name.clone());
@@ -229,8 +232,8 @@ impl Keeper {
     }
 }
 
-/// What a change is about, the change, and the resources that it writes.
-type Drafted = (String, (Draft, Vec<Changed>), Vec<Resource>);
+/// A change, and the resources that it writes.
+type Drafted = ((Draft, Vec<Changed>), Vec<Resource>);
 
 /// When a change acts. Only the configurations and the version are about rollouts; everything else is answered from at once.
 fn takes(change: &Changed, before: &Book, after: &Book) -> Takes {
@@ -288,8 +291,32 @@ fn kept(resource: &Resource) -> Kept {
     }
 }
 
-fn subject(resource: &Resource) -> String {
-    format!("{}/{}", resource.kind(), resource.metadata().name)
+/// The resources of a text, and what they are called. Those that cannot be read are called as the text calls them.
+fn read(text: &str) -> (String, Result<Vec<Resource>, Wrong>) {
+    match resource::read(text) {
+        Ok(resources) => {
+            let name = |resource: &Resource| format!("{}/{}", resource.kind(), resource.metadata().name);
+            (resources.iter().map(name).collect::<Vec<_>>().join(", "), Ok(resources))
+        }
+        Err(faults) => {
+            let named = as_called(text);
+            let subject = if named.is_empty() { "a text without a kind".to_owned() } else { named.join(", ") };
+            (subject, Err(Wrong::new(Code::BadResource, faults.to_string())))
+        }
+    }
+}
+
+/// Kind and name of each document of a text, as far as they are written.
+fn as_called(text: &str) -> Vec<String> {
+    let roots = Node::parse_all(text).unwrap_or_default();
+    let documents = roots.iter().flat_map(|root| root.items().unwrap_or(std::slice::from_ref(root)));
+    let called = documents.take(MOST_CALLED).filter_map(|document| {
+        let kind = document.get("kind").and_then(Node::as_str)?;
+        let only = Kind::named(kind).and_then(Kind::only_name);
+        let name = document.at(&["metadata", "name"]).and_then(Node::as_str).or(only).unwrap_or_default();
+        Some(format!("{kind}/{name}"))
+    });
+    called.collect()
 }
 
 fn named(kind: &str) -> Result<Kind, Wrong> {

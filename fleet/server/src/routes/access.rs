@@ -22,7 +22,7 @@ impl FromRequestParts<App> for Viewer {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        who(parts, app, Role::Viewer).map(|_| Self)
+        who(parts, app, Role::Viewer).await.map(|_| Self)
     }
 }
 
@@ -30,7 +30,7 @@ impl FromRequestParts<App> for Operator {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        who(parts, app, Role::Operator).map(Self)
+        who(parts, app, Role::Operator).await.map(Self)
     }
 }
 
@@ -38,13 +38,16 @@ impl FromRequestParts<App> for Admin {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        who(parts, app, Role::Admin).map(Self)
+        who(parts, app, Role::Admin).await.map(Self)
     }
 }
 
-/// Who asks, if he has at least this role.
-fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
-    let unknown = |message: &str| Failure::from(Wrong::new(Code::Unauthenticated, message));
+/// Who asks, if he has at least this role. That he has not is on record; strangers are counted.
+async fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
+    let unknown = |message: &str| {
+        app.core.board().refuse_stranger();
+        Failure::from(Wrong::new(Code::Unauthenticated, message))
+    };
     let Some(Caller { peer }) = parts.extensions.get::<Caller>() else {
         return Err(unknown("the caller is not known"));
     };
@@ -57,16 +60,41 @@ fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
         Peer::Tcp(address) => address,
     };
     let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = header.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
-    let Some(token) = token else {
+    let Some(token) = header.and_then(bearer) else {
         return Err(unknown("this needs a token: `Authorization: Bearer …`, or `--token-file` on the command line"));
     };
     let Some(known) = app.tokens.find(token, crate::clock::now()) else {
         return Err(unknown("the token is not known, or has expired"));
     };
+    let actor = Actor { who: format!("token {}", known.name), from: address.ip().to_string(), role: known.role };
     if known.role < needed {
         let message = format!("token {} is a {}'s; this needs the role {needed}", known.name, known.role);
-        return Err(Failure::from(Wrong::new(Code::Forbidden, message)));
+        let wrong = Wrong::new(Code::Forbidden, message);
+        let (subject, refused) = (format!("{} {}", parts.method, parts.uri.path()), wrong.clone());
+        // It is refused also where the store cannot be written, which its own failure says.
+        let _ = app.core.run(move |keeper| Ok(keeper.refuse(&actor, "request", &subject, refused, false))).await;
+        return Err(Failure::from(wrong));
     }
-    Ok(Actor { who: format!("token {}", known.name), from: address.ip().to_string(), role: known.role })
+    Ok(actor)
+}
+
+/// The token of an `Authorization`; the scheme is written in any case (RFC 9110 §11.1).
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.trim_start().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_is_written_in_any_case_and_no_other_is_taken() {
+        for header in ["Bearer t", "bearer t", "BEARER t", "bEaReR   t "] {
+            assert_eq!(bearer(header), Some("t"), "{header:?}");
+        }
+        for header in ["", "t", "Bearer", "Bearert", "Basic t", "Bearers t", "\u{0412}earer t"] {
+            assert_eq!(bearer(header), None, "{header:?}");
+        }
+    }
 }

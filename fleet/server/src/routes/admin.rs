@@ -3,7 +3,7 @@
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -70,7 +70,14 @@ impl From<Wrong> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Json(Refused { error: self.0 })).into_response()
+        let is_stranger = self.0.code == Code::Unauthenticated;
+        let mut response = (status, Json(Refused { error: self.0 })).into_response();
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if is_stranger {
+            // RFC 9110 §11.6.1.
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
     }
 }
 
@@ -109,7 +116,8 @@ impl FromRequest<App> for Whole {
             Err(BodyError::TooLarge(_)) => {
                 Err(Failure(Wrong::new(Code::TooLarge, format!("the body is larger than {MAX_BODY} bytes"))))
             }
-            Err(error) => Err(bad(error)),
+            Err(error @ BodyError::TooSlow) => Err(Failure(Wrong::new(Code::TooSlow, error.to_string()))),
+            Err(error @ BodyError::Broken(_)) => Err(bad(error)),
         }
     }
 }

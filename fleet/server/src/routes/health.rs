@@ -1,10 +1,13 @@
 //! For whoever watches the server.
 
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
+use fleet_api::{Code, Wrong};
+
 use super::App;
+use super::admin::Failure;
 use crate::metrics;
 
 /// The server answers.
@@ -15,15 +18,16 @@ pub(super) async fn alive() -> &'static str {
 /// The server decides: its store has confirmed what it answers within half a minute.
 pub(super) async fn ready(State(app): State<App>) -> Response {
     if app.core.board().is_good() {
-        return "ready\n".into_response();
+        let is_held = app.core.board().public().book.holds.all;
+        return if is_held { "ready; everything is held until `run --all`\n" } else { "ready\n" }.into_response();
     }
     let since = app.core.board().confirmed();
-    (StatusCode::SERVICE_UNAVAILABLE, format!("store_unavailable since {since}\n")).into_response()
+    let message = format!("the store has not confirmed what is answered since {since}: nobody new is let go");
+    Failure::from(Wrong::new(Code::StoreUnavailable, message)).into_response()
 }
 
 /// Numbers, as Prometheus reads them.
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    let board = app.core.board();
-    let text = metrics::text(&board.public(), board.hosts().by_id.len(), board.lost(), board.is_good());
+    let text = metrics::text(app.core.board());
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }

@@ -3,10 +3,12 @@
 mod access;
 mod admin;
 mod health;
+mod load;
 mod public;
 mod tokens;
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::{Request, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -17,6 +19,11 @@ use crate::core::Core;
 use crate::forwards::Forwards;
 use crate::tokens::Tokens;
 
+use fleet_api::{Code, Wrong};
+
+use admin::Failure;
+use load::Kind;
+pub(crate) use load::{Load, Overloaded};
 use public::Sent;
 
 /// What the routes work with.
@@ -30,6 +37,8 @@ pub(crate) struct App {
     pub(crate) install_script: Option<std::sync::Arc<InstallScript>>,
     /// Other servers' channels.
     pub(crate) forwards: Forwards,
+    /// What the listener has in work.
+    pub(crate) load: Load,
     /// The server is ending.
     pub(crate) ending: tokio::sync::watch::Receiver<bool>,
     /// Who may use the admin API from elsewhere.
@@ -45,8 +54,8 @@ pub(crate) fn all(app: App) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .fallback(async || Sent(not_found()))
-        .method_not_allowed_fallback(async || Sent(Reply::error(405, "bad_request", "this path has other methods")))
-        .layer(axum::middleware::from_fn(note))
+        .method_not_allowed_fallback(other_methods)
+        .layer(axum::middleware::from_fn_with_state(app.load.clone(), note))
         .with_state(app)
 }
 
@@ -57,17 +66,32 @@ pub(crate) fn metrics(app: App) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .fallback(async || Sent(not_found()))
+        .method_not_allowed_fallback(other_methods)
         .with_state(app)
+}
+
+async fn other_methods() -> Failure {
+    Failure::from(Wrong::new(Code::MethodNotAllowed, "this path has other methods: see the header Allow"))
 }
 
 fn not_found() -> Reply {
     Reply::error(404, "not_found", "there is nothing at this path")
 }
 
-/// Gives each request an id, which its answer and its line in the log have. Of hosts' questions there are too many for the log.
-async fn note(mut request: Request<axum::body::Body>, next: axum::middleware::Next) -> Response {
+/// Gives each request its place, or refuses it; those of the admin API also an id, which answer and log have. Of hosts' questions
+/// there are too many for the log.
+async fn note(
+    State(load): State<Load>,
+    mut request: Request<axum::body::Body>,
+    next: axum::middleware::Next,
+) -> Response {
     const ID: &str = "x-request-id";
-    if !request.uri().path().starts_with("/v1/fleet/") {
+    let kind = Kind::of(request.uri().path());
+    let _place = match load.enter(kind) {
+        Ok(place) => place,
+        Err(overloaded) => return overloaded.into_response(),
+    };
+    if kind != Kind::Admin {
         return next.run(request).await;
     }
     let id = uuid::Uuid::new_v4().to_string();

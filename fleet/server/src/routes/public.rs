@@ -1,20 +1,21 @@
 //! What anybody may ask: find, channels, schedules, graphs, the install script (FLEET.md §4).
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{OriginalUri, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use fleet_answers::channel::{self, Origin, Style, Verb};
-use fleet_answers::find::{self, Form};
+use fleet_answers::find::{self, Asked, Form};
 use fleet_answers::graph::{self, Catalogue};
-use fleet_answers::{Reply, schedule};
+use fleet_answers::{Body, Reply, schedule};
 use fleet_engine::answer::{Answer, Question};
 use fleet_engine::names::Names;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Channel, Kind, Resource};
 
-use super::App;
+use super::{App, Overloaded};
 use crate::clock;
 
 /// Where proxies have their channels.
@@ -43,6 +44,10 @@ impl IntoResponse for Sent {
     fn into_response(self) -> Response {
         let Reply { status, content_type, headers, body } = self.0;
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = match body {
+            Body::Own(bytes) => Bytes::from(bytes),
+            Body::Shared(bytes) => Bytes::from_owner(bytes),
+        };
         let mut response = (status, [("content-type", content_type)], body).into_response();
         for (name, value) in headers {
             let value = axum::http::HeaderValue::from_static(value);
@@ -65,9 +70,9 @@ async fn ping(State(app): State<App>, query: RawQuery) -> Sent {
 }
 
 fn answer(app: &App, form: Form, RawQuery(query): RawQuery) -> Sent {
-    let question = find::question(query.as_deref().unwrap_or_default());
+    let Asked { question, is_dry_run } = find::question(query.as_deref().unwrap_or_default());
     let board = app.core.board();
-    let told = board.ask(&question, clock::now());
+    let told = if is_dry_run { board.look(&question) } else { board.ask(&question, clock::now()) };
     let Some(answer) = told.as_ref().and_then(|told| told.answer(board.confirmed())) else {
         return Sent(find::no_rollout());
     };
@@ -97,8 +102,8 @@ async fn maintenance_schedule(State(app): State<App>, RawQuery(query): RawQuery)
 async fn update_graph(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Sent {
     let accept = headers.get(header::ACCEPT).map(|value| value.to_str().unwrap_or_default());
     let public = app.core.board().public();
-    let nothing = Catalogue::new([]);
-    let catalogue = if app.is_stopped() { &nothing } else { &public.catalogue };
+    let nothing = Catalogue::default();
+    let catalogue = if app.is_stopped() { &nothing } else { &*public.catalogue };
     Sent(graph::reply(catalogue, &query.unwrap_or_default(), accept, clock::now()))
 }
 
@@ -121,16 +126,16 @@ fn is_stopped(answer: &Answer) -> bool {
     )
 }
 
-async fn v1_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Sent {
+async fn v1_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<Sent, Overloaded> {
     of_channel(&app, Style::V1, uri.path().strip_prefix(V1)).await
 }
 
-async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Sent {
+async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<Sent, Overloaded> {
     of_channel(&app, Style::Webapi, uri.path().strip_prefix(WEBAPI_CHANNELS)).await
 }
 
-async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Sent {
-    let Some((name, verb)) = path.and_then(channel::path) else { return Sent(super::not_found()) };
+async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent, Overloaded> {
+    let Some((name, verb)) = path.and_then(channel::path) else { return Ok(Sent(super::not_found())) };
     let public = app.core.board().public();
     let defined = |name: &str| -> Option<&Channel> {
         match public.shelf.get(Kind::Channel, name)? {
@@ -142,19 +147,21 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Sent {
     let is_answering = app.core.board().table().is_some();
     let (origin, is_critical) = channel::origin(&name, defined, is_answering);
     if app.is_stopped() && !matches!(origin, Origin::Unknown) {
-        return Sent(match verb {
+        return Ok(Sent(match verb {
             Verb::Version => channel::version(style, None, servers),
             Verb::Critical => channel::critical(false),
-        });
+        }));
     }
-    Sent(match (origin, verb) {
+    Ok(Sent(match (origin, verb) {
         (Origin::Static(version), Verb::Version) => channel::version(style, Some(version), servers),
         (Origin::Static(_), Verb::Critical) => channel::critical(is_critical),
-        (Origin::Forward(url), Verb::Version) => match app.forwards.version(url).await {
+        (Origin::Forward(url), Verb::Version) => match app.forwards.version(url, &app.load).await? {
             Some(version) => channel::version(style, version.as_ref(), servers),
             None => channel::unreachable(&name),
         },
-        (Origin::Forward(url), Verb::Critical) => channel::critical(is_critical || app.forwards.is_critical(url).await),
+        (Origin::Forward(url), Verb::Critical) => {
+            channel::critical(is_critical || app.forwards.is_critical(url, &app.load).await?)
+        }
         (Origin::Group(group), verb) => {
             let question = Question { group: group.to_owned(), ..Question::default() };
             let told = app.core.board().ask(&question, clock::now());
@@ -162,10 +169,10 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Sent {
             let answer = answer.as_deref();
             // These clients update by the version alone, in windows of their own.
             if verb == Verb::Version && answer.is_some_and(is_stopped) {
-                return Sent(channel::version(style, None, servers));
+                return Ok(Sent(channel::version(style, None, servers)));
             }
             channel::group(style, verb, answer, is_critical, servers)
         }
         (Origin::Unknown, _) => channel::unknown(&name),
-    })
+    }))
 }

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Server, dir, groups, refused, request, version};
 
+const HOST: &str = "11111111-2222-4333-8444-555555555555";
+
 /// Every route of the admin API.
 const ROUTES: [(&str, &str); 20] = [
     ("GET", "/v1/fleet/resources/autoupdate_config"),
@@ -96,6 +98,83 @@ fn who_decided_what_is_on_record_refusals_too() {
         assert!(entry["who"].as_str().unwrap().starts_with("uid "), "{entry}");
         assert_eq!(entry["from"], "admin socket");
     }
+}
+
+/// The records that the audit has, the oldest first.
+fn records(server: &Server) -> Vec<Value> {
+    server.ok(&["audit", "--format", "json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn each_refusal_names_what_it_was_about() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&groups(&["dev"]));
+    let config = "autoupdate_config/autoupdate-config";
+    let release = "kind: fleet_release\nversion: v1\nmetadata: {name: r}\nspec: {version: x}\n";
+    let several = format!(
+        "{release}---\nkind: autoupdate_version\nspec: 1\n---\nkind: strange\nmetadata: {{name: \"a\\u001bb\"}}\n"
+    );
+    let long = format!("kind: fleet_channel\nmetadata: {{name: {}}}\n", "n".repeat(5000));
+    for (words, text, action, subject) in [
+        (&["create", "-f", "-"][..], groups(&["dev"]), "create", config),
+        (
+            &["update", "-f", "-"],
+            version("1.0.0", "1.1.0", "regular"),
+            "update",
+            "autoupdate_version/autoupdate-version",
+        ),
+        (&["update", "-f", "-"], groups(&["dev"]).replace("config}", "config, revision: x}"), "update", config),
+        (&["create", "-f", "-"], release.to_owned(), "create", "fleet_release/r"),
+        (
+            &["create", "-f", "-"],
+            several,
+            "create",
+            "fleet_release/r, autoupdate_version/autoupdate-version, strange/a\u{1b}b",
+        ),
+        (&["create", "-f", "-"], "a: b\n".to_owned(), "create", "a text without a kind"),
+        (&["create", "-f", "-"], "\t{".to_owned(), "create", "a text without a kind"),
+        (&["rm", "fleet_release/none"], String::new(), "delete", "fleet_release/none"),
+        (&["rm", "autoupdate_version"], String::new(), "delete", "autoupdate_version/autoupdate-version"),
+        (&["autoupdate", "agents", "halt", "nobody"], String::new(), "halt", "group nobody"),
+        (&["host", HOST, "hold"], String::new(), "hold", "host 11111111-2222-4333-8444-555555555555"),
+        (&["tokens", "rm", "none"], String::new(), "token_removed", "token none"),
+    ] {
+        refused(&server.cli_with(words, &text));
+        let last = records(&server).pop().unwrap();
+        let found = (last["action"].as_str().unwrap(), last["subject"].as_str().unwrap(), &last["done"]);
+        assert_eq!(found, (action, subject, &json!(false)), "{words:?}");
+    }
+    refused(&server.cli_with(&["create", "-f", "-"], &long));
+    let last = records(&server).pop().unwrap();
+    let subject = last["subject"].as_str().unwrap();
+    assert!(subject.starts_with("fleet_channel/nnn") && subject.chars().count() <= 1025, "{subject}");
+    assert!(records(&server).iter().all(|record| record["subject"] != ""));
+}
+
+#[test]
+fn who_may_not_is_on_record_and_strangers_are_counted() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let viewer = token(&server, "viewer", "viewer");
+    // The scheme is written in any case.
+    let header = format!("authorization: bearer {viewer}\r\n");
+    assert_eq!(request(server.addr, "GET", "/v1/fleet/counts", &header, "").0, 200);
+    assert_eq!(request(server.addr, "POST", "/v1/fleet/commands", &header, "{}").0, 403);
+    let last = records(&server).pop().unwrap();
+    let found = [&last["who"], &last["action"], &last["subject"], &last["from"], &last["detail"]["code"]];
+    assert_eq!(found, ["token viewer", "request", "POST /v1/fleet/commands", "127.0.0.1", "forbidden"], "{last}");
+    let before = records(&server).len();
+    for header in ["", "authorization: Bearer tfleet_x\r\n", "authorization: Basic eDp5\r\n"] {
+        assert_eq!(request(server.addr, "POST", "/v1/fleet/commands", header, "{}").0, 401);
+    }
+    let metrics = request(server.metrics, "GET", "/metrics", "", "").1;
+    assert!(metrics.contains("\nteleport_fleet_strangers_refused_total 3\n"), "{metrics}");
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(dir.path());
+    let counted: u64 = records(&server)[before..].iter().filter_map(|record| record["detail"]["count"].as_u64()).sum();
+    assert_eq!(counted, 3, "{:?}", records(&server));
+    server.ok(&["audit", "verify"]);
 }
 
 #[test]

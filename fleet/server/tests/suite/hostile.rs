@@ -681,44 +681,13 @@ fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
         assert!(Instant::now() < end, "the store is gone for a minute, and hosts are told to update");
         std::thread::sleep(Duration::from_millis(200));
     }
-}
-
-#[test]
-fn hosts_that_only_ask_are_at_most_a_hundred_thousand() {
-    const MOST: u32 = 100_000;
-    let dir = dir();
-    let server = started(dir.path());
-    let mut stream = TcpStream::connect(server.addr).unwrap();
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    const BATCH: u32 = 50;
-    for batch in 0..(MOST + 2000) / BATCH {
-        let ask = |number| format!("GET /v1/webapi/find?host={}&group=dev HTTP/1.1\r\nhost: x\r\n\r\n", host(number));
-        let questions: String = (batch * BATCH..(batch + 1) * BATCH).map(|number| ask(number + 1)).collect();
-        stream.write_all(questions.as_bytes()).unwrap();
-        for _ in 0..BATCH {
-            let mut length = 0;
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line).unwrap();
-                if let Some(text) = line.strip_prefix("content-length: ") {
-                    length = text.trim().parse().unwrap();
-                }
-                if line == "\r\n" {
-                    break;
-                }
-            }
-            reader.read_exact(&mut vec![0; length]).unwrap();
-        }
-    }
-    let known = || -> u32 {
-        let text = request(server.metrics, "GET", "/metrics", "", "").1;
-        let line = text.lines().find(|line| line.starts_with("teleport_fleet_hosts ")).unwrap();
-        line.split(' ').nth(1).unwrap().parse().unwrap()
-    };
-    // What is over is taken away two in a hundred at a time.
-    server.until("all were heard of", || known() >= MOST - MOST / 50);
-    let (_, page) = admin(dir.path(), "GET", "/v1/fleet/rollout", "").unwrap();
-    assert!(known() <= MOST, "{} hosts are known: {page}", known());
+    let (status, body) = server.get("/readyz");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &body["error"]["code"]), (503, &json!("store_unavailable")), "{body}");
+    let gone = dir.path().join("gone");
+    let doctor = server.cli(&["doctor", "--data", gone.to_str().unwrap()]);
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    assert!(!doctor.status.success() && said.contains("is not ready: the store has not confirmed"), "{said}");
 }
 
 #[test]

@@ -60,6 +60,17 @@ fn a_second_server_on_the_same_data_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
+fn without_an_edition_the_log_says_what_that_means() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    assert!(server.log().contains("no edition is configured"), "{}", server.log());
+    drop(server);
+    std::fs::remove_file(dir.path().join("log")).unwrap();
+    let server = Server::with(dir.path(), &["--plain", "--edition", "oss"]);
+    assert!(!server.log().contains("no edition"), "{}", server.log());
+}
+
+#[test]
 fn the_ready_file_and_the_first_line_have_the_bound_addresses() {
     let dir = dir();
     let ready = dir.path().join("ready");

@@ -1,3 +1,5 @@
+mod bytes;
+
 use std::collections::BTreeSet;
 
 use fleet_engine::resource::{Phased, Release};

@@ -1,0 +1,85 @@
+//! `doctor`: a look at the data and at the server that runs on it.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use fleet_cli::args::{Doctor, Global};
+use fleet_store::{Finding, Level};
+
+use crate::settings::Settings;
+
+/// What a problem ends with.
+const REFUSED: u8 = 1;
+/// For the server's answer, which needs no disk.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most bytes of it.
+const MAX_ANSWER: u64 = 4096;
+
+/// Looks at the data, also beside a running server, and asks that server whether it decides (`/readyz`).
+pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, String> {
+    let dir = Settings::data(options.data.as_ref(), &options.config)?;
+    let socket = Settings::admin_socket(global.admin_socket.as_deref(), &options.config)?;
+    let mut findings = fleet_store::doctor(&dir);
+    findings.push(server(&socket));
+    for finding in &findings {
+        let word = match finding.level {
+            Level::Ok => "ok",
+            Level::Warning => "warning",
+            Level::Problem => "problem",
+        };
+        println!("{word:8} {}", finding.what);
+        if !finding.advice.is_empty() {
+            println!("{:8} {}", "", finding.advice);
+        }
+    }
+    let is_bad = findings.iter().any(|finding| finding.level == Level::Problem);
+    Ok(if is_bad { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// What the server behind `socket` says of itself.
+fn server(socket: &Path) -> Finding {
+    let shown = socket.display();
+    let finding = |level, what: String, advice: &str| Finding { level, what, advice: advice.to_owned() };
+    match ask(socket) {
+        Ok(answer) if status(&answer) == Some(200) => finding(Level::Ok, "the server is ready".to_owned(), ""),
+        Ok(answer) => {
+            let what = format!("the server at {shown} is not ready: {}", said(&answer));
+            finding(Level::Problem, what, "nobody new is let go until it is: see its log")
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => finding(
+            Level::Warning,
+            format!("no server runs at {shown}"),
+            "start it, or name its socket with --admin-socket",
+        ),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let advice = "run as root or as a member of the group teleport-fleet";
+            finding(Level::Warning, format!("the server at {shown} may not be asked whether it is ready"), advice)
+        }
+        Err(error) => finding(Level::Problem, format!("the server at {shown} does not answer: {error}"), "see its log"),
+    }
+}
+
+fn ask(socket: &Path) -> io::Result<String> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn status(answer: &str) -> Option<u16> {
+    answer.split(' ').nth(1)?.parse().ok()
+}
+
+/// The message of an error, else the first line.
+fn said(answer: &str) -> String {
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let message = serde_json::from_str(body).ok().map(|fleet_api::Refused { error }| error.message);
+    let line = message.as_deref().or(answer.lines().next()).unwrap_or_default();
+    line.replace(char::is_control, "\u{fffd}")
+}

@@ -1,0 +1,230 @@
+//! Every refusal has one shape, whichever route it is of and whatever is wrong.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+use crate::support::{SOON, Server, dir, groups, version};
+
+/// Every route of the server.
+const API: &str = include_str!("../../../../docs/fleet-api.json");
+const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
+/// More than any body may have.
+const HUGE: usize = 3 << 20;
+
+/// Status, head in lower case, and body of an answer.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn of(addr: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Self {
+        let mut stream = TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{headers}");
+        write!(stream, "{head}content-length: {length}\r\n\r\n").unwrap();
+        // It may answer before it has read everything.
+        stream.write_all(body.as_bytes()).ok();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{method} {path}: {answer:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    /// The code of a refusal, which has the one shape.
+    #[track_caller]
+    fn code(&self, what: &str) -> String {
+        let body: Value = serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{what}: {:?}", self.body));
+        assert!(self.head.contains("content-type: application/json"), "{what}: {}", self.head);
+        assert!(self.head.contains("cache-control: no-store"), "{what}: {}", self.head);
+        assert_eq!(body.as_object().unwrap().len(), 1, "{what}: {body}");
+        let error = body["error"].as_object().unwrap_or_else(|| panic!("{what}: {body}"));
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{what}: {body}");
+        error["code"].as_str().unwrap_or_else(|| panic!("{what}: {body}")).to_owned()
+    }
+}
+
+/// Each path of the document with the methods that it has.
+fn paths() -> Vec<(String, BTreeSet<String>)> {
+    let api: Value = serde_json::from_str(API).unwrap();
+    let of = |(path, methods): (&String, &Value)| {
+        let methods = methods.as_object().unwrap().keys().map(|method| method.to_uppercase()).collect();
+        (path.clone(), methods)
+    };
+    api["paths"].as_object().unwrap().iter().map(of).collect()
+}
+
+/// A path with `name` wherever it takes a name.
+fn with(path: &str, name: &str) -> String {
+    ["{kind}", "{name}", "{id}", "{channel}"].iter().fold(path.to_owned(), |path, place| path.replace(place, name))
+}
+
+fn started(server: &Server) -> String {
+    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    let told = server.ok(&["tokens", "create", "t", "--role", "admin"]);
+    let secret = told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+    format!("authorization: Bearer {secret}\r\n")
+}
+
+#[test]
+fn every_route_refuses_the_methods_that_it_has_not_and_names_those_that_it_has() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let token = started(&server);
+    let mut asked = 0;
+    for (path, methods) in paths() {
+        let addr = if path == "/metrics" { server.metrics } else { server.addr };
+        for method in METHODS.into_iter().filter(|method| !methods.contains(*method)) {
+            let answer = Answer::of(addr, method, &with(&path, "dev"), &token, "");
+            let what = format!("{method} {path}");
+            assert_eq!((answer.status, answer.code(&what).as_str()), (405, "method_not_allowed"), "{what}");
+            let allow = answer.head.lines().find_map(|line| line.strip_prefix("allow: ")).unwrap_or_default();
+            let allow: BTreeSet<String> = allow.split(',').map(|method| method.trim().to_uppercase()).collect();
+            assert!(methods.is_subset(&allow) && !allow.contains(method), "{what}: {allow:?}");
+            asked += 1;
+        }
+    }
+    assert!(asked > 100, "only {asked} were asked");
+}
+
+#[test]
+fn every_body_that_is_too_large_or_no_json_is_refused() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let token = started(&server);
+    let huge = "x".repeat(HUGE);
+    let posts = paths().into_iter().filter(|(_, methods)| methods.contains("POST"));
+    let id = "00000000-0000-4000-8000-000000000001";
+    let mut asked = 0;
+    for (path, _) in posts {
+        let path = with(&path, id);
+        for (body, status, code) in [
+            (huge.as_str(), 413, "too_large"),
+            ("{", 400, "bad_request"),
+            ("\u{0}", 400, "bad_request"),
+            ("[]", 400, "bad_request"),
+        ] {
+            let answer = Answer::of(server.addr, "POST", &path, &token, body);
+            assert_eq!((answer.status, answer.code(&path).as_str()), (status, code), "{path}: {}", answer.body);
+        }
+        // Who he is comes before what he sends.
+        let answer = Answer::of(server.addr, "POST", &path, "", &huge);
+        assert_eq!((answer.status, answer.code(&path).as_str()), (401, "unauthenticated"), "{path}");
+        assert!(answer.head.contains("www-authenticate: bearer"), "{path}: {}", answer.head);
+        asked += 1;
+    }
+    assert_eq!(asked, 4);
+}
+
+#[test]
+fn names_that_are_none_are_refused_on_every_route_that_takes_one() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let token = started(&server);
+    let mut asked = 0;
+    for (path, methods) in paths().into_iter().filter(|(path, _)| path.contains('{')) {
+        for name in ["%ff", "%zz", "%", "%00", "..", "%2e%2e%2f%2e%2e%2fetc", "%E2%80%AE", "a%0d%0ab", &"x".repeat(600)]
+        {
+            for method in methods.iter() {
+                let path = format!("{}?id=00000000-0000-4000-8000-000000000009", with(&path, name));
+                let body = if method == "POST" { "{}" } else { "" };
+                let answer = Answer::of(server.addr, method, &path, &token, body);
+                let what = format!("{method} {path}");
+                // A group that nobody has is answered as none.
+                let is_group = path.contains("/version?") || path.contains("/critical?");
+                assert!(is_group || (400..500).contains(&answer.status), "{what}: {} {}", answer.status, answer.body);
+                if answer.status >= 400 {
+                    answer.code(&what);
+                }
+                let is_printable = |char: char| char == '\n' || !char.is_control();
+                assert!(answer.body.chars().all(is_printable), "{what}: {:?}", answer.body);
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 80, "only {asked} were asked");
+}
+
+#[test]
+fn questions_that_contradict_themselves_are_refused() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let token = started(&server);
+    for path in [
+        "/v1/fleet/hosts?limit=1&limit=2",
+        "/v1/fleet/hosts?limt=1",
+        "/v1/fleet/hosts?limit=%zz",
+        "/v1/fleet/hosts?limit=4294967296",
+        "/v1/fleet/hosts?after=x",
+        "/v1/fleet/hosts?state=well",
+        "/v1/fleet/rollouts?before=-1",
+        "/v1/fleet/audit?after=1&after=2",
+        "/v1/fleet/audit/verify?head=a&head=b",
+        "/v1/fleet/events?follow=perhaps",
+        "/v1/maintenance-schedule?kind=systemd_timer&kind=kube_controller",
+        "/v1/maintenance-schedule?kind=cron",
+        "/v1/maintenance-schedule?kind=systemd_timer&group=%ff",
+    ] {
+        let answer = Answer::of(server.addr, "GET", path, &token, "");
+        assert_eq!((answer.status, answer.code(path).as_str()), (400, "bad_request"), "{path}: {}", answer.body);
+    }
+    // Cincinnati's own shape.
+    let answer = Answer::of(server.addr, "GET", "/v1/graph?channel=a&channel=b", "", "");
+    let body: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!((answer.status, &body["kind"]), (400, &"invalid_params".into()), "{body}");
+    // A host is answered whatever it asks.
+    for query in ["host=%ff&host=x", "group=a&group=b", "dry_run=maybe", "%", "&&&", "update_id=%zz"] {
+        let answer = Answer::of(server.addr, "GET", &format!("/v1/webapi/find?{query}"), "", "");
+        assert_eq!(answer.status, 200, "{query}");
+    }
+}
+
+#[test]
+fn a_body_that_does_not_come_is_waited_for_half_a_minute() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let token = started(&server);
+    let mut stream = TcpStream::connect(server.addr).unwrap();
+    stream.set_read_timeout(Some(3 * SOON)).unwrap();
+    write!(stream, "POST /v1/fleet/commands HTTP/1.1\r\nhost: x\r\n{token}content-length: 100\r\n\r\n{{").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("\"too_slow\""), "{answer}");
+}
+
+#[test]
+fn nothing_is_smuggled_behind_a_request_whose_end_is_doubtful() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let hidden = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let length = hidden.len();
+    for head in [
+        "content-length: 4\r\ntransfer-encoding: chunked".to_owned(),
+        format!("transfer-encoding: chunked\r\ncontent-length: {}", length + 5),
+        format!("content-length: {length}\r\ncontent-length: 0"),
+        "content-length: +0".to_owned(),
+        "content-length : 0".to_owned(),
+        "a: b\r\n content-length: 0".to_owned(),
+        "transfer-encoding: xchunked".to_owned(),
+        "transfer-encoding: chunked, identity".to_owned(),
+    ] {
+        for method in ["GET", "POST"] {
+            let mut stream = TcpStream::connect(server.addr).unwrap();
+            stream.set_read_timeout(Some(SOON)).unwrap();
+            let request = format!("{method} /v1/fleet/commands HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n0\r\n\r\n{hidden}");
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            // It closes: else this waits until it times out, and fails.
+            stream.read_to_string(&mut answer).unwrap();
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{method} {head:?}: {answer}");
+            assert!(answer.starts_with("HTTP/1.1 4"), "{method} {head:?}: {answer}");
+        }
+    }
+}
