@@ -26,6 +26,9 @@ const EVERY: &str = "10m";
 /// Most made-up hosts of one script.
 const MOST_HOSTS: usize = 2_000_000;
 
+/// Longest time between two lines: the engine steps at each of its minutes, and a mistyped year would take hours.
+const LONGEST: SignedDuration = SignedDuration::from_hours(366 * 24);
+
 /// Runs the script `text`, and gives each line of the answer to `out` as it comes. The same text and seed give the same bytes.
 ///
 /// # Errors
@@ -37,10 +40,24 @@ pub fn run<E>(text: &str, seed: u64, mut out: impl FnMut(&str) -> Result<(), E>)
             continue;
         }
         if let Some(said) = world.line(line, number + 1) {
-            out(&said.to_string())?;
+            out(&shown(&said))?;
         }
     }
     Ok(())
+}
+
+/// One line. JSON escapes the control characters of ASCII; a terminal obeys others as well, and a script's texts may have them.
+fn shown(said: &Value) -> String {
+    let mut line = String::new();
+    for char in said.to_string().chars() {
+        if char.is_control() {
+            // All of them have four digits at most.
+            line.push_str(&format!("\\u{:04x}", u32::from(char)));
+        } else {
+            line.push(char);
+        }
+    }
+    line
 }
 
 struct World {
@@ -85,6 +102,10 @@ impl World {
         };
         if self.now.is_some_and(|now| at < now) {
             let message = format!("line {number}: {at} is before the line above it");
+            return Some(Refused { code: "bad_line", message }.show(self.now));
+        }
+        if self.now.is_some_and(|now| at.duration_since(now) > LONGEST) {
+            let message = format!("line {number}: {at} is more than a year after the line above it");
             return Some(Refused { code: "bad_line", message }.show(self.now));
         }
         self.advance(at);
@@ -191,7 +212,8 @@ impl World {
     fn count(&mut self, counts: &[line::Count], now: Timestamp) {
         let mut by_group = Counted::new();
         for count in counts {
-            *by_group.entry(count.group.clone()).or_default().entry(count.version.clone()).or_default() += count.count;
+            *by_group.entry(count.group.clone()).or_default().entry(count.version.clone()).or_default() +=
+                u64::from(count.count);
         }
         self.fleet.set_counts(by_group, now);
     }
