@@ -24,6 +24,9 @@ const HEADER: usize = 100;
 /// Where the header has the application's id.
 const APPLICATION_ID_AT: usize = 68;
 
+/// Characters of a UUID.
+const UUID: usize = 36;
+
 /// A file, whatever its name: device and inode.
 pub(crate) type FileId = (u64, u64);
 /// User and group.
@@ -124,22 +127,33 @@ impl Place {
         Ok(Some(found))
     }
 
-    /// Removes what an interrupted creation or restore left: an unfinished database, and a second name of the present one.
+    /// Removes what an interrupted creation, restore or download left: an unfinished database, a second name of the present one,
+    /// and copies that nobody reads any more.
     pub(crate) fn clean(&self, database: Option<&Metadata>) -> Result<()> {
         remove_database(&self.unfinished())?;
-        if database.is_none_or(|found| found.nlink() < 2) {
-            return Ok(());
-        }
-        let own = database.map(id);
+        let own = database.filter(|found| found.nlink() > 1).map(id);
         let list = self.dir.read_dir().map_err(|error| Error::io("cannot list", &self.dir, &error))?;
         for file in list.flatten() {
-            let is_replaced = file.file_name().to_string_lossy().starts_with("fleet.db.replaced-");
-            if is_replaced && metadata(&file.path())?.as_ref().map(id) == own {
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            let is_replaced = own.is_some() && name.starts_with("fleet.db.replaced-");
+            if is_copy(&name) || (is_replaced && metadata(&file.path())?.as_ref().map(id) == own) {
                 remove(&file.path())?;
             }
         }
         Ok(())
     }
+}
+
+/// Whether the server calls a copy so that is downloaded, or one in the making: `.backup-UUID`, `..backup-UUID.partial-PID`.
+fn is_copy(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix('.') else { return false };
+    let rest = rest.strip_prefix('.').unwrap_or(rest);
+    let Some((uuid, end)) = rest.strip_prefix("backup-").and_then(|rest| rest.split_at_checked(UUID)) else {
+        return false;
+    };
+    let is_uuid = uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    is_uuid && (end.is_empty() || end.starts_with(".partial-") || SIDECARS.contains(&end))
 }
 
 /// A path with something behind its last name.

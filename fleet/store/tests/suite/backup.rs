@@ -113,3 +113,22 @@ fn a_backup_of_a_store_that_nobody_serves_leaves_its_data_ready() {
     assert_eq!(restore(&to, &other.data(), false).unwrap().rollout, 1);
     assert!(Store::open(&other.data()).is_ok());
 }
+
+/// A server that is killed during a download leaves its copy; another file is somebody's.
+#[test]
+fn copies_that_nobody_reads_any_more_go_with_the_next_start_and_other_files_stay() {
+    let bed = Bed::new();
+    drop(bed.open());
+    let uuid = "6c1f2a4e-4b0d-4d0e-9a53-0a7d0d1a1ae1";
+    let gone =
+        [format!(".backup-{uuid}"), format!("..backup-{uuid}.partial-7"), format!("..backup-{uuid}.partial-7-wal")];
+    let stay =
+        [format!("backup-{uuid}"), ".backup-monday".to_owned(), format!(".backup-{uuid}.gz"), ".other".to_owned()];
+    for name in gone.iter().chain(&stay) {
+        std::fs::write(bed.data().join(name), "x").unwrap();
+    }
+    drop(bed.open());
+    let names = names(&bed.data());
+    assert!(gone.iter().all(|name| !names.contains(name)), "{names:?}");
+    assert!(stay.iter().all(|name| names.contains(name)), "{names:?}");
+}
