@@ -254,6 +254,13 @@ impl Board {
         self.hosts.store(Arc::new(hosts));
     }
 
+    /// The core does not know any more what it heard last: the next question of each host tells it.
+    pub(crate) fn tell_again(&self) {
+        for slot in self.hosts.load().by_id.values() {
+            slot.heard.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Tells the core who asked: each host once a minute, and whenever it is another question or another answer than the last.
     fn tell(&self, slot: Option<&Arc<Slot>>, question: &Question, told: Option<(u64, u32)>, now: Timestamp) {
         if question.host.is_none() && question.update_id == 0 {

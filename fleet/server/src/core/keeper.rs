@@ -270,6 +270,7 @@ impl Keeper {
                 }
                 // What is answered is what the store has, before anything else happens. Good it is with the next write.
                 self.publish(self.now());
+                self.board.tell_again();
                 self.is_down = false;
                 self.times.step = Instant::now();
             }
