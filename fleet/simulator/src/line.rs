@@ -62,7 +62,8 @@ pub(crate) struct Last {
 pub(crate) struct Count {
     pub group: String,
     pub version: String,
-    pub count: u64,
+    /// Not more than a report may say: sums of them have room.
+    pub count: u32,
 }
 
 #[derive(Deserialize)]

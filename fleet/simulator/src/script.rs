@@ -191,7 +191,8 @@ impl World {
     fn count(&mut self, counts: &[line::Count], now: Timestamp) {
         let mut by_group = Counted::new();
         for count in counts {
-            *by_group.entry(count.group.clone()).or_default().entry(count.version.clone()).or_default() += count.count;
+            *by_group.entry(count.group.clone()).or_default().entry(count.version.clone()).or_default() +=
+                u64::from(count.count);
         }
         self.fleet.set_counts(by_group, now);
     }
