@@ -16,6 +16,7 @@ mod crash;
 mod doctor;
 mod figures;
 mod golden;
+mod model;
 mod restore;
 mod support;
 mod trouble;
