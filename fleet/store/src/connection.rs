@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Error, Result};
@@ -28,7 +29,14 @@ pub(crate) fn open(path: &Path) -> Result<Connection> {
             path.display()
         )));
     }
+    read_log(&connection).map_err(|error| Error::sql(path, &error))?;
     Ok(connection)
+}
+
+/// Has SQLite read the log; from now on it may bring it into the database at the end, and remove it.
+fn read_log(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map(drop)
 }
 
 /// Opens a database that is there, for reading.
@@ -48,6 +56,8 @@ fn with_flags(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let open = || {
         let connection = Connection::open_with_flags(path, flags)?;
+        // Of a log that it could not read SQLite believes at the end that nothing is in it, and removes it.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.busy_timeout(LOCK_WAIT)?;
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
