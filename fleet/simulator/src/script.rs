@@ -37,10 +37,24 @@ pub fn run<E>(text: &str, seed: u64, mut out: impl FnMut(&str) -> Result<(), E>)
             continue;
         }
         if let Some(said) = world.line(line, number + 1) {
-            out(&said.to_string())?;
+            out(&shown(&said))?;
         }
     }
     Ok(())
+}
+
+/// One line. JSON escapes the control characters of ASCII; a terminal obeys others as well, and a script's texts may have them.
+fn shown(said: &Value) -> String {
+    let mut line = String::new();
+    for char in said.to_string().chars() {
+        if char.is_control() {
+            // All of them have four digits at most.
+            line.push_str(&format!("\\u{:04x}", u32::from(char)));
+        } else {
+            line.push(char);
+        }
+    }
+    line
 }
 
 struct World {
