@@ -14,7 +14,7 @@ CARGO_FLAGS := --locked --target $(NATIVE)
 RELEASE := --locked --release --package teleport-update
 include build/static.mk
 SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench)
-.PHONY: $(SETUPS) setup help build static demo test e2e e2e-vm crash model mutants planted native bench fleet-bench fuzz package lint docs clean-beds
+.PHONY: $(SETUPS) setup help build static demo test e2e e2e-vm crash fleet-crash model mutants planted native bench fleet-bench fuzz package lint docs clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -58,6 +58,11 @@ crash: setup-build setup-beds ## Crash suites, whole: each system call killed, e
 	cargo build $(RELEASE) --target $(NATIVE)
 	cargo build $(CARGO_FLAGS) --package test-crash --package toy-agent
 	$(DEBUG)/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
+
+# A third of an hour; FLEET_CRASH='--decision halt-all' for some. `make test` has a slice.
+fleet-crash: setup-build ## The rollout server, killed and failed at each system call of each of its decisions; a table of each
+	cargo build $(CARGO_FLAGS) --package test-crash --package teleport-fleet --bins
+	$(DEBUG)/test-fleet-crash $(FLEET_CRASH) $(DEBUG)/teleport-fleet
 
 # Random lives: of the pure rules (a second for about 150), and of images under the real program (some seconds each).
 model: setup-build ## Model tests, whole: MODEL_CASES lives of the pure rules, MODEL_SEEDS of the real program

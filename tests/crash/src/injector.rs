@@ -16,7 +16,7 @@ use libc::{c_int, pid_t};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::ptrace::{self, Stopped};
-use crate::syscalls::{CHANGES, Kind, Known, LOOKS, OLD_CHANGES, OLD_LOOKS, Subject};
+use crate::syscalls::{CHANGES, Kind, Known, LOOKS, OLD_CHANGES, OLD_LOOKS, SENDS, Subject};
 
 /// Longest time a command may take, seconds: one that hangs is killed and reported.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -28,6 +28,8 @@ const SAMPLE: usize = 160;
 pub enum Scope {
     /// Those that change something or make it durable.
     Changes,
+    /// The same, and those that send through a socket: what a server does and answers.
+    Answers,
     /// Those that only look.
     Looks,
 }
@@ -93,15 +95,78 @@ pub struct Traced {
 ///
 /// # Panics
 /// If it cannot be started or traced.
-pub fn run(command: &mut Command, scope: Scope, mut decide: impl FnMut(&Call) -> Action) -> Traced {
+pub fn run(command: &mut Command, scope: Scope, decide: impl FnMut(&Call) -> Action) -> Traced {
+    follow(command, scope, |_| {}, decide)
+}
+
+/// A command that runs in the background, under a thread of its own. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    pid: pid_t,
+    thread: Option<std::thread::JoinHandle<Traced>>,
+}
+
+impl Running {
+    /// Starts `command` and asks `decide`, from another thread, at each call that counts.
+    ///
+    /// # Panics
+    /// If it cannot be started or traced.
+    pub fn start(mut command: Command, scope: Scope, decide: impl FnMut(&Call) -> Action + Send + 'static) -> Self {
+        let (started, pid) = mpsc::channel();
+        // Only the thread that started a process may trace it.
+        let thread = std::thread::spawn(move || {
+            follow(&mut command, scope, |pid| started.send(pid).unwrap_or_default(), decide)
+        });
+        Self { pid: pid.recv().unwrap(), thread: Some(thread) }
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(std::thread::JoinHandle::is_finished)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: c_int) {
+        // Its number may be another process's by now.
+        if !self.has_ended() {
+            ptrace::kill(self.pid, signal);
+        }
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// If the tracer did.
+    pub fn end(mut self) -> Traced {
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.signal(libc::SIGKILL);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn follow(
+    command: &mut Command,
+    scope: Scope,
+    started: impl FnOnce(pid_t),
+    mut decide: impl FnMut(&Call) -> Action,
+) -> Traced {
     let known: HashMap<i64, &Known> = known(scope).into_iter().map(|known| (known.number, known)).collect();
     let filter = ptrace::filter(&self::known(scope));
     let (mut stdout, mut stderr) = (memory(), memory());
     command.stdin(Stdio::null());
     command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
     let main = ptrace::spawn(command, filter).unwrap();
+    started(main);
     let watch = Watchdog::over(main);
-    let mut run = Run { main, memory: File::open(format!("/proc/{main}/mem")).unwrap(), own: HashMap::new() };
+    let memory = File::open(format!("/proc/{main}/mem")).unwrap();
+    let mut run = Run { main, scope, memory, own: HashMap::new() };
     run.own.insert(main, true);
     let mut calls: Vec<Call> = Vec::new();
     let mut status = None;
@@ -143,6 +208,7 @@ pub fn run(command: &mut Command, scope: Scope, mut decide: impl FnMut(&Call) ->
 fn known(scope: Scope) -> Vec<&'static Known> {
     match scope {
         Scope::Changes => CHANGES.iter().chain(OLD_CHANGES).collect(),
+        Scope::Answers => CHANGES.iter().chain(OLD_CHANGES).chain(SENDS).collect(),
         Scope::Looks => LOOKS.iter().chain(OLD_LOOKS).collect(),
     }
 }
@@ -162,6 +228,7 @@ fn text(file: &mut File) -> String {
 /// A traced process.
 struct Run {
     main: pid_t,
+    scope: Scope,
     memory: File,
     /// By thread, whether it is one of the command's own process.
     own: HashMap<pid_t, bool>,
@@ -173,9 +240,10 @@ impl Run {
         *self.own.entry(pid).or_insert_with(|| std::fs::exists(format!("/proc/{main}/task/{pid}")).unwrap_or(false))
     }
 
-    /// `None` for what does not count: writes to sockets, pipes and our own captured output.
+    /// `None` for what does not count: writes to pipes and our own captured output, and to sockets where those do not count.
     fn describe(&self, number: usize, known: &Known, stopped: &Stopped) -> Option<Call> {
         let argument = |index: usize| stopped.arguments[index];
+        let mut kind = known.kind;
         let subject = match known.subject {
             Subject::Path(path) => self.path_at(libc::AT_FDCWD as u64, argument(path)),
             Subject::At(dir, path) => self.path_at(argument(dir), argument(path)),
@@ -189,21 +257,23 @@ impl Run {
             }
             Subject::Fd(fd) => {
                 let path = self.descriptor(argument(fd));
-                if matches!(known.kind, Kind::Write | Kind::Read) && !is_file(&path) {
+                if self.scope == Scope::Answers && path.starts_with("socket:") {
+                    kind = Kind::Send;
+                } else if matches!(known.kind, Kind::Write | Kind::Read) && !is_file(&path) {
                     return None;
                 }
                 path
             }
             Subject::Nothing => String::new(),
         };
-        let data = match (known.kind, known.name) {
+        let data = match (kind, known.name) {
             (Kind::Write, "write" | "pwrite64") => {
                 let length = usize::try_from(argument(2)).unwrap_or(0).min(SAMPLE);
                 String::from_utf8_lossy(&self.bytes(argument(1), length)).into_owned()
             }
             _ => String::new(),
         };
-        Some(Call { number, name: known.name, kind: known.kind, subject, data })
+        Some(Call { number, name: known.name, kind, subject, data })
     }
 
     fn path_at(&self, dir: u64, path: u64) -> String {

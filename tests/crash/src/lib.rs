@@ -12,6 +12,7 @@
 )]
 
 pub mod database;
+pub mod fleet;
 pub mod flow;
 pub mod flows;
 pub mod host;

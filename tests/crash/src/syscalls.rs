@@ -15,6 +15,8 @@ pub enum Kind {
     Sync,
     /// Writes into a regular file.
     Write,
+    /// Sends bytes through a socket.
+    Send,
     /// Opens a file, and may make or empty it.
     Create,
     /// Changes a file's size or reserves room for it.
@@ -36,13 +38,14 @@ pub enum Kind {
 impl Kind {
     /// What it can fail with on a host that is in trouble.
     pub fn errors(self) -> &'static [c_int] {
-        use libc::{EACCES, EDQUOT, EINTR, EIO, EMFILE, ENOLCK, ENOSPC, EOPNOTSUPP, EROFS, EXDEV};
+        use libc::{EACCES, EDQUOT, EINTR, EIO, EMFILE, ENOLCK, ENOSPC, EOPNOTSUPP, EPIPE, EROFS, EXDEV};
         match self {
             Self::Name => &[EIO, ENOSPC, EACCES, EXDEV, EROFS, EDQUOT],
             Self::Make => &[EIO, ENOSPC, EACCES, EROFS, EDQUOT],
             Self::Remove => &[EIO, EACCES, EROFS],
             Self::Sync => &[EIO, ENOSPC, EDQUOT, EINTR],
             Self::Write => &[EIO, ENOSPC, EDQUOT, EINTR],
+            Self::Send => &[EPIPE, EIO],
             Self::Create => &[EIO, ENOSPC, EACCES, EMFILE, EROFS, EDQUOT, EINTR],
             Self::Resize => &[EIO, ENOSPC, EDQUOT, EINTR, EOPNOTSUPP],
             Self::Attribute => &[EIO, EACCES, EROFS],
@@ -179,6 +182,12 @@ pub(crate) const OLD_CHANGES: &[Known] = &[
 /// None here.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) const OLD_CHANGES: &[Known] = &[];
+
+/// Calls by which a server answers; `write` and `writev` are among [`CHANGES`].
+pub(crate) const SENDS: &[Known] = &[
+    known(libc::SYS_sendto, "sendto", Kind::Send, Subject::Fd(0)),
+    known(libc::SYS_sendmsg, "sendmsg", Kind::Send, Subject::Fd(0)),
+];
 
 /// Calls that only look, on files: sockets are read by other ones.
 pub(crate) const LOOKS: &[Known] = &[

@@ -4,6 +4,7 @@
 
 mod admin;
 mod answers;
+mod crash;
 mod docs;
 mod durable;
 mod effects;
