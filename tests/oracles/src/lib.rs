@@ -15,6 +15,7 @@ mod backup;
 mod config;
 mod entries;
 mod find;
+mod fleet;
 mod journal;
 mod manifest;
 mod names;
@@ -28,6 +29,9 @@ pub use archive::{archive, entries, tar};
 pub use backup::backup_yaml;
 pub use config::{go_updater_yaml, teleport_yaml, updates_yaml};
 pub use find::find;
+pub use fleet::{
+    fleet_admin, fleet_counts, fleet_graph, fleet_labels, fleet_query, fleet_request, fleet_resources, fleet_script,
+};
 pub use journal::{journal, journal_records};
 pub use manifest::manifest;
 pub use names::archive_path;
@@ -51,6 +55,14 @@ pub const TARGETS: &[Target] = &[
     ("digest", digest),
     ("entries", entries),
     ("find", find),
+    ("fleet_admin", fleet_admin),
+    ("fleet_counts", fleet_counts),
+    ("fleet_graph", fleet_graph),
+    ("fleet_labels", fleet_labels),
+    ("fleet_query", fleet_query),
+    ("fleet_request", fleet_request),
+    ("fleet_resources", fleet_resources),
+    ("fleet_script", fleet_script),
     ("go_updater_yaml", go_updater_yaml),
     ("journal", journal),
     ("journal_records", journal_records),

@@ -46,7 +46,7 @@ pub type Seeds = Vec<(String, Vec<u8>)>;
 
 /// The seeds of every target.
 pub fn all() -> Vec<(&'static str, Seeds)> {
-    let mut all = long_and_short();
+    let mut all = [long_and_short(), crate::fleet::seeds::all()].concat();
     for (_, seeds) in &mut all {
         seeds.retain(|(_, bytes)| bytes.len() <= MAX_LEN);
     }
@@ -177,7 +177,7 @@ fn texts(marks: &[&str]) -> Seeds {
         .collect()
 }
 
-fn numbered(texts: &[&str]) -> Seeds {
+pub(crate) fn numbered(texts: &[&str]) -> Seeds {
     texts.iter().enumerate().map(|(number, text)| (number.to_string(), (*text).into())).collect()
 }
 
