@@ -26,6 +26,9 @@ const EVERY: &str = "10m";
 /// Most made-up hosts of one script.
 const MOST_HOSTS: usize = 2_000_000;
 
+/// Longest time between two lines: the engine steps at each of its minutes, and a mistyped year would take hours.
+const LONGEST: SignedDuration = SignedDuration::from_hours(366 * 24);
+
 /// Runs the script `text`, and gives each line of the answer to `out` as it comes. The same text and seed give the same bytes.
 ///
 /// # Errors
@@ -99,6 +102,10 @@ impl World {
         };
         if self.now.is_some_and(|now| at < now) {
             let message = format!("line {number}: {at} is before the line above it");
+            return Some(Refused { code: "bad_line", message }.show(self.now));
+        }
+        if self.now.is_some_and(|now| at.duration_since(now) > LONGEST) {
+            let message = format!("line {number}: {at} is more than a year after the line above it");
             return Some(Refused { code: "bad_line", message }.show(self.now));
         }
         self.advance(at);

@@ -1,6 +1,7 @@
 //! The engine as `simulate --script` shows it: each case of the seeds' tables, and what holds for all configurations.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
+mod lines;
 mod properties;
 mod rfd0169;
 mod support;

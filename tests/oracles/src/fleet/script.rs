@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Longest script that is run, seconds from its first line to its last, and most hosts that it makes up: what a script asks
+/// Longest script that is run, seconds from its first time to its last, and most hosts that it makes up: what a script asks
 /// for is done, so what is tried is bounded here.
 const BOUNDS: (i64, u64) = (2 * 86_400, 200);
 /// What a line may say.
@@ -42,13 +42,13 @@ fn run(text: &str) -> Vec<String> {
 
 fn is_small(text: &str) -> bool {
     let (longest, most) = BOUNDS;
-    let mut first: Option<i64> = None;
+    let (mut first, mut last) = (i64::MAX, i64::MIN);
     let mut made_up = 0_u64;
     for line in text.lines() {
         let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
         if let Some(at) = line["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()) {
-            let begin = *first.get_or_insert(at.as_second());
-            if at.as_second() - begin > longest {
+            (first, last) = (first.min(at.as_second()), last.max(at.as_second()));
+            if last - first > longest {
                 return false;
             }
         }
