@@ -13,8 +13,10 @@ use super::{World, assert_line, now};
 
 /// Longest answer, bytes: a schedule of a month.
 const LONGEST: usize = 64 << 10;
-/// What a path begins with, and what answers it.
-const PATHS: [(&str, fn(&World, &str, &str) -> Reply); 7] = [
+/// Answers by the header `accept` and the query; of a channel, by what is behind the path.
+type Route = fn(&World, &str, &str) -> Reply;
+/// What a path is, or begins with, and what answers it.
+const PATHS: [(&str, Route); 7] = [
     ("/v1/webapi/find", |world, _, query| find_reply(world, Form::Flat, query)),
     ("/webapi/find", |world, _, query| find_reply(world, Form::Nested, query)),
     ("/webapi/ping", |world, _, query| find_reply(world, Form::Ping, query)),
