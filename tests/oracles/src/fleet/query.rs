@@ -10,8 +10,10 @@ const NAMES: [&str; 5] = ["host", "group", "update_id", "channel", "kind"];
 /// Any text as the query of a host.
 pub fn fleet_query(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let question = find::question(text);
+    let asked = find::question(text);
     let again = find::question(text);
+    assert_eq!(again.is_dry_run, asked.is_dry_run);
+    let (question, again) = (asked.question, again.question);
     assert_eq!((again.host, &again.group, again.update_id), (question.host, &question.group, question.update_id));
     assert!(question.group.len() <= LONGEST_VALUE);
     for id in question.host.into_iter().chain((question.update_id != 0).then_some(question.update_id)) {
@@ -39,7 +41,7 @@ pub fn fleet_query(bytes: &[u8]) {
 fn asked_again(text: &str) {
     let query = Query::lenient(text);
     let value = |name| query.first(name).map(std::borrow::Cow::into_owned);
-    let asked = protocol::find::Question { host: value("host"), group: value("group"), update_id: value("update_id") };
+    let asked = protocol::find::Question { host: value("host"), group: value("group"), update_id: value("update_id"), dry_run: false };
     let written = asked.query();
     let read = Query::lenient(written.trim_start_matches('?'));
     for (name, meant) in [("host", asked.host), ("group", asked.group), ("update_id", asked.update_id)] {
