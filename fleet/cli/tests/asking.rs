@@ -120,7 +120,8 @@ fn at(url: &str, more: &[&str]) -> Done {
 
 #[test]
 fn a_server_at_an_address_gets_the_token_of_the_file() {
-    let (server, url) = Server::at_an_address([Reply::refused(404, "no_rollout", ""), Reply::refused(404, "not_found", "")]);
+    let (server, url) =
+        Server::at_an_address([Reply::refused(404, "no_rollout", ""), Reply::refused(404, "not_found", "")]);
     let file = server.directory.path().join("token");
     fs::write(&file, "secret-token\n").unwrap();
     let done = at(&url, &["--token-file", file.to_str().unwrap()]);

@@ -183,7 +183,11 @@ fn several_files_are_one_change_and_advice_names_its_file() {
     let before = text[..text.find("kind: b").unwrap()].matches('\n').count();
     // Those with `-f` come first.
     let (name, line) = (second, 9 - before);
-    assert!(done.out.contains(&format!("advice: {name}: line {line}: spec.x: is unwise: do better [unwise]\n")), "{}", done.out);
+    assert!(
+        done.out.contains(&format!("advice: {name}: line {line}: spec.x: is unwise: do better [unwise]\n")),
+        "{}",
+        done.out
+    );
     assert_eq!(Node::parse_all(&text).unwrap().len(), 2);
 }
 

@@ -290,7 +290,11 @@ impl View<'_> {
         let goes_back = group.state == State::RolledBack;
         let cause = match (host, state) {
             (Some(host), Some(HostState::Updated)) if host.version == look.wanted => {
-                if goes_back { Cause::WentBack } else { Cause::Updated }
+                if goes_back {
+                    Cause::WentBack
+                } else {
+                    Cause::Updated
+                }
             }
             (Some(host), Some(HostState::Excluded)) if host.flags.pinned => Cause::Pinned,
             (_, Some(HostState::Excluded)) => Cause::HostDisabled,

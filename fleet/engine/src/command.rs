@@ -401,7 +401,8 @@ impl GroupStatus {
     fn is_approved(&self) -> Result<(), Refusal> {
         let Some(role) = self.unapproved().filter(|_| !self.has_begun()) else { return Ok(()) };
         let name = &self.policy.name;
-        let message = format!("group {name} needs the approval of the role {role} first: `teleport-fleet approve {name}`");
+        let message =
+            format!("group {name} needs the approval of the role {role} first: `teleport-fleet approve {name}`");
         refuse(RefusalCode::Conflict, message)
     }
 

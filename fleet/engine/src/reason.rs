@@ -201,10 +201,9 @@ impl Why {
             | HaltRule::StoreLost
             | HaltRule::ReleaseBlocked
             | HaltRule::GateStopped => true,
-            HaltRule::FailedThreshold
-            | HaltRule::TimeoutThreshold
-            | HaltRule::CanaryFailed
-            | HaltRule::SoakFailed => false,
+            HaltRule::FailedThreshold | HaltRule::TimeoutThreshold | HaltRule::CanaryFailed | HaltRule::SoakFailed => {
+                false
+            }
         }
     }
 

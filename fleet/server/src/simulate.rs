@@ -178,7 +178,8 @@ fn made(words: &[String]) -> Result<Option<Hosts>, Fault> {
 
 fn of_files(options: &Simulate) -> Result<Vec<Resource>, Fault> {
     let mut resources = Vec::new();
-    fleet_cli::args::read_once(options.files.iter().chain(&options.named)).map_err(|fault| Fault::Usage(fault.to_owned()))?;
+    fleet_cli::args::read_once(options.files.iter().chain(&options.named))
+        .map_err(|fault| Fault::Usage(fault.to_owned()))?;
     for file in options.files.iter().chain(&options.named) {
         let faults = |faults: resource::Faults| {
             let shown: Vec<String> = faults.list().iter().map(|fault| format!("{}: {fault}", file.display())).collect();

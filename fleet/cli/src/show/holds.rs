@@ -23,8 +23,11 @@ pub(crate) fn text(out: &mut dyn Write, holds: &Holds, is_shown: impl Fn(&str) -
             Cause::StoreLost => "the server, as its store lost decisions",
         };
         let released: Vec<_> = holds.released.iter().map(|name| clean(name)).collect();
-        let but =
-            if released.is_empty() { String::new() } else { format!(", except {} of this rollout", released.join(", ")) };
+        let but = if released.is_empty() {
+            String::new()
+        } else {
+            format!(", except {} of this rollout", released.join(", "))
+        };
         lines.push(format!(
             "everything is held by {by}{but}, rollouts to come too; to end that: {}",
             end(Vec::new(), true)

@@ -283,8 +283,9 @@ mod tests {
             assert!(!sentence.is_empty(), "{json}");
             for value in json.as_object().unwrap().values().filter(|value| value.is_u64()) {
                 let is_said = sentence.contains(&value.to_string());
-                let is_of_the_operator =
-                    ["by an operator", "said stop", "by a restore", "by the server"].iter().any(|by| sentence.contains(by));
+                let is_of_the_operator = ["by an operator", "said stop", "by a restore", "by the server"]
+                    .iter()
+                    .any(|by| sentence.contains(by));
                 assert!(is_said || is_of_the_operator, "{json}: {sentence}");
             }
             assert!(seen.insert(sentence), "{json}");

@@ -20,12 +20,7 @@ const NONE: &str = "No active agent rollout (autoupdate_agent_rollout).";
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(
-    out: &mut dyn Write,
-    rollout: Option<&Rollout>,
-    held: &Holds,
-    look: &Look,
-) -> Result<(), Failure> {
+pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, held: &Holds, look: &Look) -> Result<(), Failure> {
     let Some(rollout) = rollout else {
         writeln!(out, "{NONE}")?;
         return holds::text(out, held, |_| false);
@@ -109,8 +104,7 @@ fn waiting(out: &mut dyn Write, rollout: &Rollout, look: &Look) -> Result<(), Fa
     let lines = rollout.status.groups.iter().filter_map(|group| {
         let reason = group.reason();
         let name = &group.name;
-        (!reason.is_moving())
-            .then(|| format!("{}: {}", clean(name), reason.line(Subject::Group(name), &look.zone)))
+        (!reason.is_moving()).then(|| format!("{}: {}", clean(name), reason.line(Subject::Group(name), &look.zone)))
     });
     for (index, line) in lines.enumerate() {
         if index == 0 {

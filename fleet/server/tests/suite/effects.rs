@@ -49,7 +49,8 @@ fn several_files_are_one_change_all_or_nothing() {
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let (policy, bad) = (file("p.yaml", &groups(&["dev"])), file("bad.yaml", "kind: autoupdate_version\nspec: {agents: 3}\n"));
+    let (policy, bad) =
+        (file("p.yaml", &groups(&["dev"])), file("bad.yaml", "kind: autoupdate_version\nspec: {agents: 3}\n"));
     let refused = server.cli(&["create", "-f", &policy, "-f", &bad]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains(&format!("{bad}: line 2")), "{said}");
@@ -86,7 +87,8 @@ fn a_hold_is_seen_without_a_rollout_and_after_a_restore_as_that() {
     let backup = dir.path().join("backup.db");
     server.ok(&["backup", backup.to_str().unwrap()]);
     assert_eq!(server.stop(), Some(0));
-    let mut restore = crate::support::program(&["restore", backup.to_str().unwrap(), "--config", "/dev/null", "--force"]);
+    let mut restore =
+        crate::support::program(&["restore", backup.to_str().unwrap(), "--config", "/dev/null", "--force"]);
     done(&restore.arg("--data").arg(dir.path().join("data")).output().unwrap());
     let server = Server::start(dir.path());
     let status = server.ok(&["autoupdate", "agents", "status"]);

@@ -41,7 +41,12 @@ pub fn fleet_query(bytes: &[u8]) {
 fn asked_again(text: &str) {
     let query = Query::lenient(text);
     let value = |name| query.first(name).map(std::borrow::Cow::into_owned);
-    let asked = protocol::find::Question { host: value("host"), group: value("group"), update_id: value("update_id"), dry_run: false };
+    let asked = protocol::find::Question {
+        host: value("host"),
+        group: value("group"),
+        update_id: value("update_id"),
+        dry_run: false,
+    };
     let written = asked.query();
     let read = Query::lenient(written.trim_start_matches('?'));
     for (name, meant) in [("host", asked.host), ("group", asked.group), ("update_id", asked.update_id)] {

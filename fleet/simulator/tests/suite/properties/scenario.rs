@@ -162,7 +162,8 @@ pub(super) fn scenario() -> impl Strategy<Value = Scenario> {
 
 /// The same with everything that keeps a group: approvals, freezes, hours, blocked releases.
 pub(super) fn gated() -> impl Strategy<Value = Scenario> {
-    let gate = (prop::bool::weighted(0.3), prop::bool::weighted(0.3), prop_oneof![3 => Just(None), 1 => Just(Some(1_u8))]);
+    let gate =
+        (prop::bool::weighted(0.3), prop::bool::weighted(0.3), prop_oneof![3 => Just(None), 1 => Just(Some(1_u8))]);
     let more = prop_oneof![
         2 => any::<Index>().prop_map(|group| Op::Approve { group }),
         1 => any::<bool>().prop_map(|is_blocked| Op::Block { is_blocked }),
@@ -418,7 +419,10 @@ pub(super) fn render(scenario: &Scenario) -> Rendered {
                     spec["blocked"] = json!({ "reason": "breaks" });
                 }
                 let metadata = json!({ "name": "r" });
-                (json!({ "put": { "kind": "fleet_release", "version": "v1", "metadata": metadata, "spec": spec } }), Kind::Act)
+                (
+                    json!({ "put": { "kind": "fleet_release", "version": "v1", "metadata": metadata, "spec": spec } }),
+                    Kind::Act,
+                )
             }
             Op::Cap { group, cap } => {
                 caps[group.index(count)] = *cap;
