@@ -473,6 +473,12 @@ impl World {
         if pending.booted || (expected.failed && expected.starts_at_boot) {
             expected.running = seen.running;
             expected.failed = seen.failed;
+            // Whom a boot has started the undo leaves running, or starts again.
+            if pending.booted && expected.systemd && expected.starts_at_boot && pending.undone.is_some() {
+                let mut started = expected.clone();
+                started.boot();
+                prop_assert_eq!(seen.running, started.running, "the undo of a run after a boot");
+            }
             // It may have been started, and then migrated its database.
             let mut started = expected.clone();
             started.start();

@@ -74,7 +74,7 @@ impl Host {
         match step {
             Step::RecordAgent { running } => {
                 self.loaded = self.files.get(Path::new(UNIT_FILE)).cloned();
-                if !boot && *running && self.process.is_none() {
+                if !boot && (*running || journal.has_started()) && self.process.is_none() {
                     self.tick()?;
                     self.start();
                 }
@@ -83,8 +83,10 @@ impl Host {
             Step::LinkAgent { place, evidence } => {
                 let plan = journal.opening()?.plan.clone();
                 let ours = plan.service != ServiceAction::None || plan.database == Database::Restore;
-                if ours || self.process.is_none() {
-                    self.process = None;
+                let Node::Link(new) = &place.now else { panic!("{place:?}") };
+                let runs_old = self.process.is_some() && self.process != Self::dir_of(new);
+                if ours || !runs_old {
+                    self.stop_for_undo(journal, boot)?;
                     let links_to_new = self.files.get(&place.path).map(|entry| node_of(Some(entry), ""));
                     if links_to_new.as_ref() == Some(&place.now) || !journal.has(&Record::DatabaseBack) {
                         self.database_back(Some(evidence), journal)?;
@@ -93,7 +95,7 @@ impl Host {
                 self.put(place, &place.was)?;
             }
             Step::Restore { .. } => {
-                self.process = None;
+                self.stop_for_undo(journal, boot)?;
                 if !journal.has(&Record::DatabaseBack) {
                     self.database_back(None, journal)?;
                 }
@@ -102,6 +104,22 @@ impl Host {
             _ => {}
         }
         self.tick()
+    }
+
+    /// Stops the agent; one that was started since the run is brought back.
+    fn stop_for_undo(&mut self, journal: &mut Journal, boot: bool) -> Act {
+        let switch = &journal.opening()?.plan.switch;
+        let step = switch.iter().position(|step| matches!(step, Step::RecordAgent { running: false }));
+        let is_started = self.process.is_some() || (self.failed && self.enabled());
+        if let Some(step) = step
+            && is_started
+            && !boot
+            && !journal.has_started()
+        {
+            self.append(journal, Record::Done { step, note: Note { started: true, ..Note::default() } })?;
+        }
+        self.process = None;
+        Ok(())
     }
 
     fn fetch(&mut self, rev: Rev, dir: &VersionDir) -> Act {

@@ -129,6 +129,16 @@ fn what_long_runs_have_found_is_what_the_specification_says() {
         let ops: Vec<Op> = damaged.iter().chain(then).cloned().collect();
         live((systemd, false, true, natures), &ops).unwrap();
     }
+    // The agent did not run before the run; the boot, whose recovery was killed, has started the new version.
+    let later = Rev { at: 1, enterprise: false };
+    let booted = [
+        Op::Service(Service::Stop),
+        Op::Publish(later),
+        Op::Run(Command::Update, Some(72)),
+        Op::Reboot(Some(0)),
+        Op::Publish(later),
+    ];
+    live((true, false, true, healthy()), &booted).unwrap();
 }
 
 #[test]

@@ -21,7 +21,8 @@ fn host(id: &str) -> Value {
 fn explained() -> Value {
     json!({
         "known": host(ID), "host": ID, "group": "prod", "state": "failed", "version": "1.2.3", "update": false,
-        "why": { "code": "failed_here", "error": "health_failed", "since": "2025-01-15T02:00:00Z", "who": "operator" },
+        "why": { "code": "failed_here", "error": "health_failed", "since": "2025-01-15T02:00:00Z",
+                 "who": "operator", "advice": { "agent": "update_now" } },
         "until": null,
     })
 }

@@ -200,6 +200,11 @@ impl Journal {
         })
     }
 
+    /// Whether the undo stops an agent that was started since the run.
+    pub fn has_started(&self) -> bool {
+        self.records.iter().any(|record| matches!(record, Record::Done { note: Note { started: true, .. }, .. }))
+    }
+
     /// What the last undo was about to put in the place of the live database, and that one.
     pub fn swap(&self) -> Option<(StatData, Option<StatData>)> {
         self.records.iter().rev().find_map(|record| match record {

@@ -96,6 +96,9 @@ pub struct Note {
     /// The live database then, of which the evidence was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goes: Option<StatData>,
+    /// The agent was started since the run, and its undo is about to stop it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub started: bool,
 }
 
 /// One record. Steps are named by their place in the plan's switch (or after) list.

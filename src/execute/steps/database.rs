@@ -151,7 +151,7 @@ pub(in crate::execute) fn bring_back_snapshot(
         // Whoever waits for it is not kept from ending.
         site.downtime.take();
     }
-    stop_for_undo(site)?;
+    stop_for_undo(site, journal)?;
     let ready = match journal.snapshot() {
         Some(SnapshotId::Linked) => make_ready(site, journal)?,
         _ => early,

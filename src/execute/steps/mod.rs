@@ -74,7 +74,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
 /// Undoes `step`, which was begun and perhaps done.
 pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Result<()> {
     match step {
-        Step::RecordAgent { running } => service::bring_back(site, *running),
+        Step::RecordAgent { running } => service::bring_back(site, *running || journal.has_started()),
         Step::Place(place) => files::take_back(place),
         // Of an upgrade whose agent still runs the old version: a restore has stopped it.
         Step::LinkAgent { place, .. } if service::was_left_alone(site, journal, place)? => {
@@ -89,11 +89,11 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
             if files::look(&place.path)? == place.now || !journal.has(&Record::DatabaseBack) {
                 database::bring_back_snapshot(site, evidence, Some(place), journal)?;
             } else {
-                service::stop_for_undo(site)?;
+                service::stop_for_undo(site, journal)?;
             }
             files::take_back(place)
         }
-        Step::Restore { .. } if journal.has(&Record::DatabaseBack) => service::stop_for_undo(site),
+        Step::Restore { .. } if journal.has(&Record::DatabaseBack) => service::stop_for_undo(site, journal),
         Step::Restore { dir } => database::bring_back_snapshot(site, dir, None, journal),
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::PrepareSnapshot { dir } => directory::sweep(&site.version_dir(dir)),
@@ -142,7 +142,7 @@ pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
     let shares = |snapshot: PathBuf| database::shares_file(&snapshot, &site.database());
     let snapshot = database::snapshot_dir(site, journal);
     let is_only_copy = snapshot.and_then(|snapshot| snapshot.map_or(Ok(false), shares)).unwrap_or(true);
-    if !site.boot && ran && !(is_new && is_only_copy) {
+    if !site.boot && (ran || journal.has_started()) && !(is_new && is_only_copy) {
         // The first error is the one to tell.
         let _ = service::bring_back(site, true);
     }

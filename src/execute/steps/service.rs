@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::super::Site;
-use super::super::journal::Journal;
+use super::super::journal::{Journal, Note, Record};
 use crate::host::process::FileId;
 use crate::host::systemctl::Systemctl;
 use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step};
@@ -25,12 +25,30 @@ pub(in crate::execute) fn stop(site: &Site<'_>) -> Result<()> {
 
 /// Before the database is put back nothing may have it open. At boot nothing has been started yet; it is proven all
 /// the same.
-pub(in crate::execute) fn stop_for_undo(site: &Site<'_>) -> Result<()> {
+pub(in crate::execute) fn stop_for_undo(site: &Site<'_>, journal: &mut Journal) -> Result<()> {
+    note_started(site, journal)?;
     let service = if site.boot { &Service::None } else { &site.service };
     service.stop(&site.stop_proof(), site.database_timeout)
 }
 
-/// The agent as it was before the run.
+/// An agent that did not run before the run, and that a boot or an operator has started since, is stopped by the undo: it is
+/// written down first, so that it is brought back.
+fn note_started(site: &Site<'_>, journal: &mut Journal) -> Result<()> {
+    let switch = &journal.opening()?.plan.switch;
+    let Some(step) = switch.iter().position(|step| matches!(step, Step::RecordAgent { running: false })) else {
+        return Ok(());
+    };
+    if site.boot || matches!(site.service, Service::None) || journal.has_started() {
+        return Ok(());
+    }
+    let agent = site.service.state(&site.stop_proof())?;
+    if agent.running || (agent.enabled && agent.failed) {
+        journal.append(Record::Done { step, note: Note { started: true, ..Note::default() } })?;
+    }
+    Ok(())
+}
+
+/// The agent as it was before the run, or when its undo stopped it.
 pub(in crate::execute) fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
     // What had the database open in the downtime was stopped before it was put back.
     site.downtime.take();

@@ -160,6 +160,37 @@ fn an_undo_stops_the_agent_first_and_starts_no_second_one_where_it_goes_on() {
     assert_eq!(rows(&bed.db()), ["one"]);
 }
 
+/// It did not run before the run; then somebody has started it, and what the links lead to is the new version.
+#[test]
+fn an_agent_that_was_started_since_the_run_is_stopped_by_the_undo_and_brought_back() {
+    for is_killed in [false, true] {
+        let bed = Bed::new();
+        let service = Recorder::of(&bed);
+        write_rows(&bed.db(), &["one"]);
+        let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
+        let switch = vec![Step::RecordAgent { running: false }, snapshot, bed.switch()];
+        let steps = Plan { service: ServiceAction::None, ..plan(switch) };
+        let journal = bed.kill(&steps, || write_rows(&bed.db(), &["new"]));
+        let agent = service.agent(&bed, "2.0.0");
+        // Its end is the undo's second try: what the first one has seen stands in the journal.
+        recovery::run(&service.site(&bed), journal, &mut |_| panic!("undone")).unwrap_err();
+        assert_eq!(service.called(), ["stop"]);
+        drop(agent);
+        if is_killed {
+            let boot = Site { boot: true, ..service.site(&bed) };
+            assert_eq!(recovery::run(&boot, bed.reopen().unwrap(), &mut |_| {}).unwrap(), Recovered::Undone);
+            assert_eq!(service.called(), [""; 0], "a boot starts it by itself");
+        } else {
+            let recovered = recovery::run(&service.site(&bed), bed.reopen().unwrap(), &mut |_| {});
+            assert_eq!(
+                (recovered.unwrap(), service.called()),
+                (Recovered::Undone, vec!["stop".to_owned(), "start".to_owned()])
+            );
+        }
+        assert_eq!(rows(&bed.db()), ["one"]);
+    }
+}
+
 #[test]
 fn only_a_reload_remembers_the_process_that_it_is_judged_by() {
     let bed = Bed::new();

@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(
             line(why),
             "group staging is not done, since 2025-01-15 02:00:00 UTC; until 2025-01-16 02:00:00 UTC at the earliest; \
-             to start it now: teleport-fleet autoupdate agents start-update prod"
+             to start now: teleport-fleet autoupdate agents start-update prod"
         );
     }
 

@@ -137,7 +137,7 @@ fn each_refusal_names_what_it_was_about() {
         (&["rm", "fleet_release/none"], String::new(), "delete", "fleet_release/none"),
         (&["rm", "autoupdate_version"], String::new(), "delete", "autoupdate_version/autoupdate-version"),
         (&["autoupdate", "agents", "halt", "nobody"], String::new(), "halt", "group nobody"),
-        (&["host", HOST, "hold"], String::new(), "hold", "host 11111111-2222-4333-8444-555555555555"),
+        (&["host", HOST, "assign", "x"], String::new(), "assign", "host 11111111-2222-4333-8444-555555555555"),
         (&["tokens", "rm", "none"], String::new(), "token_removed", "token none"),
     ] {
         refused(&server.cli_with(words, &text));
@@ -241,8 +241,12 @@ fn a_host_that_is_held_is_told_nothing_and_one_that_was_assigned_moves() {
     assert_eq!(server.json(&find)["agent_auto_update"], true);
     let line = refused(&server.cli(&["host", other, "assign", "nobody"]));
     assert!(line.contains("nobody") && line.contains("dev, prod"), "{line}");
-    let line = refused(&server.cli(&["host", "31111111-2222-4333-8444-555555555555", "hold"]));
-    assert!(line.contains("31111111"), "{line}");
+    // One that was never heard of is held before it comes.
+    let later = "31111111-2222-4333-8444-555555555555";
+    server.ok(&["host", later, "hold"]);
+    assert_eq!(server.json(&format!("/v1/webapi/find?group=dev&host={later}"))["agent_auto_update"], false);
+    let line = refused(&server.cli(&["host", "not-a-uuid", "hold"]));
+    assert!(line.contains("not-a-uuid"), "{line}");
 }
 
 #[test]

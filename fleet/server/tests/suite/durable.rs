@@ -37,7 +37,7 @@ fn a_hold_survives_kill_9_a_new_target_and_a_restart_and_run_ends_it() {
     assert_eq!(server.json("/webapi/find")["auto_update"]["agent_version"], "1.2.0");
     assert_eq!(server.json("/webapi/find")["auto_update"]["agent_auto_update"], true);
     let past = server.ok(&["rollouts"]);
-    let row: Vec<_> = past.lines().nth(2).unwrap().split_whitespace().collect();
+    let row: Vec<_> = past.lines().nth(3).unwrap().split_whitespace().collect();
     assert_eq!((&row[..4], &row[6..]), (&["1", "1.0.0", "1.1.0", "regular"][..], &["halted", "dev", "halted"][..]));
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fleet_api::Role;
-use fleet_engine::book::Book;
+use fleet_engine::book::{Book, Cause};
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Rollout;
@@ -168,6 +168,7 @@ impl Account {
         let mut new = backup.clone();
         let mut book = backup.book.clone().unwrap_or_default();
         book.holds.all = true;
+        book.holds.cause = Cause::Restore;
         book.holds.released.clear();
         book.holds.groups.extend(self.book.iter().flat_map(|book| book.holds.groups.clone()));
         new.book = Some(book);
