@@ -24,6 +24,10 @@ use fleet_cli::args::{Cli, Verb};
 
 use settings::Settings;
 
+/// musl's own takes a lock for each piece of memory; questions of hosts take many small ones.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let Cli { global, verb } = Cli::parse();
     let done = match verb {

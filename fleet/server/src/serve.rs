@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::forwards::Forwards;
 use crate::gates;
 use crate::outbound::Outbound;
-use crate::routes::{self, App, Load};
+use crate::routes::{self, App, Load, Means};
 use crate::settings::Settings;
 use crate::tokens::Tokens;
 
@@ -62,7 +62,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     let bound = format!("{} {}", address(&main)?, address(&metrics)?);
     let outbound = Outbound::new();
     let (stop, stopped) = watch::channel(false);
-    let app = App {
+    let means = Means {
         ending: stopped.clone(),
         core,
         data: settings.data.clone(),
@@ -72,7 +72,8 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         tokens,
     };
     // Operators on this host have places of their own.
-    let at_socket = App { load: Load::new(), ..app.clone() };
+    let at_socket = App::new(Means { load: Load::new(), ..means.clone() });
+    let app = App::new(means);
     let until = || {
         let mut stopped = stopped.clone();
         async move {

@@ -7,6 +7,9 @@ mod load;
 mod public;
 mod tokens;
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::State;
 use axum::http::{Request, header};
@@ -26,15 +29,19 @@ use load::Kind;
 pub(crate) use load::{Load, Overloaded};
 use public::Sent;
 
-/// What the routes work with.
+/// What the routes work with. One pointer, since each request has several copies of it.
 #[derive(Clone)]
-pub(crate) struct App {
+pub(crate) struct App(Arc<Means>);
+
+/// See [`App`].
+#[derive(Clone)]
+pub(crate) struct Means {
     /// Decides.
     pub(crate) core: Core,
     /// Where the data is.
     pub(crate) data: std::path::PathBuf,
     /// The script for new hosts; `None`: the server's own address is not known.
-    pub(crate) install_script: Option<std::sync::Arc<InstallScript>>,
+    pub(crate) install_script: Option<Arc<InstallScript>>,
     /// Other servers' channels.
     pub(crate) forwards: Forwards,
     /// What the listener has in work.
@@ -43,6 +50,21 @@ pub(crate) struct App {
     pub(crate) ending: tokio::sync::watch::Receiver<bool>,
     /// Who may use the admin API from elsewhere.
     pub(crate) tokens: Tokens,
+}
+
+impl App {
+    /// Shares them.
+    pub(crate) fn new(means: Means) -> Self {
+        Self(Arc::new(means))
+    }
+}
+
+impl Deref for App {
+    type Target = Means;
+
+    fn deref(&self) -> &Means {
+        &self.0
+    }
 }
 
 /// Everything.
