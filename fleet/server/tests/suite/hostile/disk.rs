@@ -1,0 +1,231 @@
+//! A disk that fails, is full, or has lost what was written.
+//!
+//! Faults are injected by `strace`, the state of the data is changed by `sqlite3`, a full disk is a small tmpfs: where this machine
+//! does not have one of them, or does not allow it, the test says so and ends.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{
+    ID, admin, assert_audit_is_whole, command, find, halt_all, has, host, places, records, started, states, until_in,
+};
+use crate::support::{SOON, Server, dir, refused, request, signal, version};
+
+/// System calls of a running server that fail. Kills are the injector's (`crash.rs`).
+struct Fault(Child);
+
+impl Fault {
+    /// `None` where this machine does not allow it.
+    fn inject(pid: u32, inject: &str) -> Option<Self> {
+        if !has("strace") {
+            return None;
+        }
+        let mut child = Command::new("strace")
+            .args(["-f", "-o", "/dev/null", "-e", "trace=pwrite64,fsync,fdatasync,ftruncate", "-e"])
+            .arg(format!("inject={inject}"))
+            .args(["-p", &pid.to_string()])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        if line.contains("attached") {
+            return Some(Self(child));
+        }
+        eprintln!("not tested: strace cannot attach: {line}");
+        child.kill().ok();
+        child.wait().ok();
+        None
+    }
+
+    /// From now on everything works again.
+    fn end(self) {
+        drop(self);
+    }
+
+    /// Whether it has ended, within this time.
+    fn ends_by_itself(&mut self, within: Duration) -> bool {
+        let end = Instant::now() + within;
+        loop {
+            let has_ended = self.0.try_wait().is_ok_and(|status| status.is_some());
+            if has_ended || Instant::now() >= end {
+                return has_ended;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Fault {
+    fn drop(&mut self) {
+        // Killed, it would leave its tracee stopped; one whose tracee dies while INT reaches it may wait for ever.
+        if !self.ends_by_itself(Duration::ZERO) {
+            signal(self.0.id(), "INT");
+        }
+        if !self.ends_by_itself(SOON) {
+            self.0.kill().ok();
+        }
+        self.0.wait().ok();
+    }
+}
+
+#[test]
+fn a_halt_whose_sync_fails_is_refused_and_the_same_request_makes_it() {
+    let dir = dir();
+    let server = started(dir.path());
+    let Some(fault) = Fault::inject(server.pid(), "fsync:error=EIO:when=1") else { return };
+    let (status, refused) = command(dir.path(), ID, &halt_all()).unwrap();
+    fault.end();
+    assert_eq!((status, &refused["error"]["code"]), (503, &json!("store_unavailable")));
+    let was_made = states(dir.path()).iter().all(|state| state == "halted");
+    assert_eq!(records(dir.path(), "halt"), usize::from(was_made), "not half");
+    assert_eq!(command(dir.path(), ID, &halt_all()).unwrap().0, 200);
+    assert!(states(dir.path()).iter().all(|state| state == "halted"));
+    assert_eq!(records(dir.path(), "halt"), 1);
+    assert_audit_is_whole(dir.path());
+    drop(server);
+}
+
+#[test]
+fn a_halt_that_is_durable_is_answered_also_after_a_fault_of_the_store() {
+    let dir = dir();
+    let server = started(dir.path());
+    // The sync of the halt, and the one that would empty the log: it is in the log, and whole.
+    let Some(fault) = Fault::inject(server.pid(), "fsync:error=EIO:when=1..2") else { return };
+    assert_eq!(command(dir.path(), ID, &halt_all()).unwrap().0, 503);
+    fault.end();
+    server.until("the store answers", || command(dir.path(), ID, &halt_all()).is_some_and(|(status, _)| status == 200));
+    assert!(states(dir.path()).iter().all(|state| state == "halted"));
+    assert!(!find(&server, "group=dev").1, "the operator was told that it is halted");
+}
+
+#[test]
+fn hosts_are_in_their_groups_also_after_a_fault_of_the_store() {
+    let dir = dir();
+    let server = started(dir.path());
+    let question = format!("host={}&group=dev", host(1));
+    find(&server, &question);
+    until_in(&server, dir.path(), &host(1), "dev");
+    // A decision takes along what hosts said before it.
+    server.create(&version("1.0.0", "1.1.0", "regular"));
+    let Some(fault) = Fault::inject(server.pid(), "fsync:error=EIO:when=1") else { return };
+    let body = json!({ "id": ID, "how": "create", "text": version("1.0.0", "1.1.0", "regular") }).to_string();
+    admin(dir.path(), "POST", "/v1/fleet/resources", &body);
+    fault.end();
+    server.until("the store answers", || admin(dir.path(), "GET", "/v1/fleet/rollout", "").is_some());
+    assert_eq!(places(dir.path()).get(&host(1)).map(String::as_str), Some("dev"));
+}
+
+/// A mount that ends with the test.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    /// `None` where this process may not mount.
+    fn mount(path: &Path) -> Option<Self> {
+        std::fs::create_dir(path).unwrap();
+        let made = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=2m,mode=0700", "tmpfs"])
+            .arg(path)
+            .stderr(Stdio::null())
+            .status();
+        if made.is_ok_and(|status| status.success()) {
+            return Some(Self(path.to_owned()));
+        }
+        eprintln!("not tested: this process may not mount a tmpfs");
+        None
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(&self.0).status().ok();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
+    let dir = dir();
+    let Some(_mount) = Tmpfs::mount(&dir.path().join("data")) else { return };
+    let server = started(dir.path());
+    let fill = dir.path().join("data/fill");
+    let mut file = std::fs::File::create(&fill).unwrap();
+    while file.write_all(&[0; 4096]).is_ok() {}
+    // The log has room for some changes that were made before.
+    let end = Instant::now() + SOON;
+    let line = loop {
+        let output = server.cli(&["autoupdate", "agents", "halt", "prod"]);
+        if !output.status.success() {
+            break refused(&output);
+        }
+        server.ok(&["autoupdate", "agents", "run", "prod"]);
+        assert!(Instant::now() < end, "the disk is not full");
+    };
+    assert!(line.contains("space") || line.contains("store does not answer"), "{line}");
+    assert_eq!(line.trim_end().lines().count(), 1, "{line}");
+    // Whoever asks is answered meanwhile.
+    find(&server, "group=dev");
+    drop(file);
+    std::fs::remove_file(&fill).unwrap();
+    server
+        .until("decisions are made again", || server.cli(&["autoupdate", "agents", "halt", "--all"]).status.success());
+    assert!(!find(&server, "group=dev").1);
+    assert_audit_is_whole(dir.path());
+}
+
+/// Runs SQL on the data beside the server; false where there is no `sqlite3`.
+fn sql(dir: &Path, sql: &str) -> bool {
+    if !has("sqlite3") {
+        return false;
+    }
+    let mut command = Command::new("sqlite3");
+    let output = command.args(["-cmd", ".timeout 5000"]).arg(dir.join("data/fleet.db")).arg(sql).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    true
+}
+
+#[test]
+fn a_store_that_lost_decisions_holds_everything() {
+    let dir = dir();
+    let server = started(dir.path());
+    if !sql(dir.path(), "CREATE TABLE before AS SELECT * FROM book") {
+        return;
+    }
+    server.ok(&["autoupdate", "agents", "halt", "--all"]);
+    // As a disk that lost its last writes, under a server that goes on.
+    sql(dir.path(), "UPDATE book SET (revision, json) = (SELECT revision, json FROM before)");
+    server.until("it noticed", || server.log().contains("another process wrote it"));
+    server.until("it goes on", || request(server.addr, "GET", "/readyz", "", "").0 == 200);
+    // A step publishes what was read.
+    server.cli_with(&["create", "--force", "-f", "-"], &version("1.0.0", "1.1.0", "regular"));
+    assert!(!find(&server, "group=dev").1, "nobody is let go before an operator says so");
+}
+
+#[test]
+fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
+    let dir = dir();
+    let server = started(dir.path());
+    assert_eq!(server.stop(), Some(0));
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(30);
+    if !sql(dir.path(), &format!("UPDATE book SET json = json_set(json, '$.last_step', '{later}')")) {
+        return;
+    }
+    let server = Server::start(dir.path());
+    std::fs::rename(dir.path().join("data"), dir.path().join("gone")).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while find(&server, "group=dev").1 {
+        assert!(Instant::now() < end, "the store is gone for a minute, and hosts are told to update");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let (status, body) = server.get("/readyz");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &body["error"]["code"]), (503, &json!("store_unavailable")), "{body}");
+    let gone = dir.path().join("gone");
+    let doctor = server.cli(&["doctor", "--data", gone.to_str().unwrap()]);
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    assert!(!doctor.status.success() && said.contains("is not ready: the store has not confirmed"), "{said}");
+}

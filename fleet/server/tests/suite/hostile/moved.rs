@@ -1,0 +1,75 @@
+//! Hosts stay where they were told, and held, whatever comes between.
+
+use std::path::Path;
+
+use super::{admin, find, host, places, started, until_known};
+use crate::support::{Server, dir, groups, version};
+
+/// A configuration whose groups let half of their hosts go at a time.
+fn capped() -> String {
+    groups(&["dev", "prod"]).replace("start_hour:", "max_in_flight: 50%, start_hour:")
+}
+
+/// A server with four hosts in a capped group, one of which was told and calls itself another group's since: that host.
+fn moved(dir: &Path) -> (Server, String) {
+    let server = Server::start(dir);
+    server.create(&format!("{}---\n{}", capped(), version("1.0.0", "1.1.0", "regular")));
+    for number in 1..=4 {
+        find(&server, &format!("host={}&group=dev", host(number)));
+    }
+    until_known(&server, dir, 4);
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    let told = || (1..=4).map(host).find(|host| find(&server, &format!("host={host}&group=dev")).1);
+    server.until("one is let go", || told().is_some());
+    let told = told().unwrap();
+    let state = || admin(dir, "GET", &format!("/v1/fleet/hosts/{told}"), "").unwrap().1["state"].clone();
+    server.until("it is marked", || state() == "told");
+    let known = || admin(dir, "GET", &format!("/v1/fleet/hosts/{told}"), "").unwrap().1["known"].clone();
+    find(&server, &format!("host={told}&group=prod"));
+    server.until("it says that it moved", || known()["declared_group"] == "prod");
+    assert_eq!(places(dir)[&told], "dev", "it was told: it stays for this rollout");
+    (server, told)
+}
+
+#[test]
+fn a_restart_moves_no_host_that_was_told() {
+    let dir = dir();
+    let (server, told) = moved(dir.path());
+    // What a host said is durable within a second; at an end in order all of it is.
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(dir.path());
+    assert_eq!(places(dir.path())[&told], "dev");
+    drop(server);
+}
+
+#[test]
+fn a_dry_run_moves_no_host_that_was_told() {
+    let dir = dir();
+    let (server, told) = moved(dir.path());
+    let target = version("1.0.0", "1.2.0", "regular");
+    crate::support::done(&server.cli_with(&["create", "--force", "--dry-run", "-f", "-"], &target));
+    assert_eq!(places(dir.path())[&told], "dev");
+}
+
+#[test]
+fn a_host_that_was_held_is_held_after_a_restore() {
+    let dir = dir();
+    let server = started(dir.path());
+    let question = format!("host={}&group=dev", host(1));
+    find(&server, &question);
+    until_known(&server, dir.path(), 1);
+    // A decision takes along what hosts said before it.
+    server.create(&version("1.0.0", "1.1.0", "regular"));
+    let backup = dir.path().join("backup.db");
+    server.ok(&["backup", backup.to_str().unwrap()]);
+    server.ok(&["host", &host(1), "hold"]);
+    assert_eq!(server.stop(), Some(0));
+    let restore = |words: &[&str]| {
+        let mut command = crate::support::program(&["restore", backup.to_str().unwrap(), "--config", "/dev/null"]);
+        command.arg("--data").arg(dir.path().join("data")).args(words).output().unwrap()
+    };
+    crate::support::done(&restore(&["--force"]));
+    let server = Server::start(dir.path());
+    server.ok(&["autoupdate", "agents", "run", "--all"]);
+    assert!(!find(&server, &question).1, "nobody released it");
+}

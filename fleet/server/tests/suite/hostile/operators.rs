@@ -1,0 +1,159 @@
+//! Operators at once, twice, and in a hurry.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{ID, admin, command, find, halt_all, host, records, started, states, until_known};
+use crate::support::{dir, refused, version};
+
+const ID_IN_CAPITALS: &str = "6C1F2A4E-4B0D-4D0E-9A53-0A7D0D1A1AE1";
+
+#[test]
+fn of_many_writers_with_the_same_revision_one_writes() {
+    let dir = dir();
+    let server = started(dir.path());
+    let (_, kept) = admin(dir.path(), "GET", "/v1/fleet/resources/autoupdate_config", "").unwrap();
+    let text = kept[0]["yaml"].as_str().unwrap().to_owned();
+    assert!(text.contains("revision"), "{text}");
+    let write = |number: u32| {
+        let body = json!({ "id": host(number), "how": "update", "text": text }).to_string();
+        admin(dir.path(), "POST", "/v1/fleet/resources", &body).unwrap()
+    };
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (1..=24).map(|number| scope.spawn(move || write(number))).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    assert_eq!(answers.iter().filter(|(status, _)| *status == 200).count(), 1, "{answers:?}");
+    let is_stale = |answer: &&(u16, Value)| answer.1["error"]["code"] == "stale_revision";
+    assert_eq!(answers.iter().filter(is_stale).count(), 23, "{answers:?}");
+    drop(server);
+}
+
+#[test]
+fn one_request_that_is_sent_by_many_at_once_acts_once() {
+    let dir = dir();
+    let server = started(dir.path());
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let senders: Vec<_> = (0..16).map(|_| scope.spawn(|| command(dir.path(), ID, &halt_all()).unwrap())).collect();
+        senders.into_iter().map(|sender| sender.join().unwrap()).collect()
+    });
+    assert!(answers.iter().all(|answer| *answer == answers[0] && answer.0 == 200), "{answers:?}");
+    assert_eq!(records(dir.path(), "halt"), 1);
+    drop(server);
+}
+
+#[test]
+fn a_dry_run_of_each_kind_writes_nothing() {
+    let dir = dir();
+    let server = started(dir.path());
+    let revision =
+        || admin(dir.path(), "GET", "/v1/fleet/resources/autoupdate_version", "").unwrap().1[0]["revision"].clone();
+    let head = || admin(dir.path(), "GET", "/v1/fleet/audit/verify", "").unwrap().1;
+    let before = (revision(), head(), states(dir.path()), find(&server, "group=dev"));
+    for words in [
+        &["create", "--force", "--dry-run", "-f", "-"][..],
+        &["update", "--dry-run", "-f", "-"],
+        &["rm", "autoupdate_version", "--dry-run"],
+        &["autoupdate", "agents", "start-update", "prod", "--dry-run"],
+        &["autoupdate", "agents", "mark-done", "dev", "--dry-run"],
+        &["autoupdate", "agents", "rollback", "--dry-run"],
+        &["autoupdate", "agents", "halt", "--all", "--dry-run"],
+    ] {
+        crate::support::done(&server.cli_with(words, &version("1.0.0", "1.2.0", "regular")));
+        // Refused ones too.
+        server.cli_with(&["create", "--dry-run", "-f", "-"], "kind: [");
+        assert_eq!((revision(), head(), states(dir.path()), find(&server, "group=dev")), before, "{words:?}");
+    }
+}
+
+#[test]
+fn a_held_host_is_never_told_also_while_decisions_are_published() {
+    let dir = dir();
+    let server = started(dir.path());
+    let question = format!("host={}&group=dev", host(1));
+    find(&server, &question);
+    until_known(&server, dir.path(), 1);
+    server.ok(&["host", &host(1), "hold"]);
+    assert!(!find(&server, &question).1);
+    let end = Instant::now() + Duration::from_secs(60);
+    let (addr, is_told) = (server.addr, std::sync::atomic::AtomicBool::new(false));
+    let is_over = || Instant::now() > end || is_told.load(std::sync::atomic::Ordering::Relaxed);
+    let ask = || {
+        let mut stream = TcpStream::connect(addr).unwrap();
+        let questions = format!("GET /v1/webapi/find?{question} HTTP/1.1\r\nhost: x\r\n\r\n").repeat(100);
+        while !is_over() {
+            stream.write_all(questions.as_bytes()).unwrap();
+            let (mut answers, mut part) = (String::new(), [0; 16 << 10]);
+            while answers.matches("\"why\"").count() < 100 {
+                let length = stream.read(&mut part).unwrap();
+                answers.push_str(std::str::from_utf8(&part[..length]).unwrap());
+            }
+            if answers.contains("\"agent_auto_update\":true") {
+                is_told.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..3).for_each(|_| drop(scope.spawn(ask)));
+        let mut number = 10;
+        while !is_over() {
+            number += 1;
+            // A refused command is a decision on record: everything is published anew.
+            let start = json!({ "start": { "groups": ["none"], "force": false } });
+            assert_eq!(command(dir.path(), &host(number), &start).unwrap().0, 404);
+        }
+    });
+    assert!(!is_told.into_inner(), "an operator holds it, and it was told to update");
+}
+
+#[test]
+fn an_id_that_another_command_had_is_refused() {
+    let dir = dir();
+    let server = started(dir.path());
+    assert_eq!(command(dir.path(), ID, &json!({ "start": { "groups": ["prod"], "force": false } })).unwrap().0, 200);
+    let (status, answer) = command(dir.path(), ID, &halt_all()).unwrap();
+    assert!(status >= 400, "{answer}");
+    drop(server);
+}
+
+#[test]
+fn an_id_is_the_same_in_capitals() {
+    let dir = dir();
+    let server = started(dir.path());
+    for id in [ID, ID_IN_CAPITALS] {
+        assert_eq!(command(dir.path(), id, &halt_all()).unwrap().0, 200);
+    }
+    assert_eq!(records(dir.path(), "halt"), 1);
+    drop(server);
+}
+
+#[test]
+fn a_halted_group_is_not_told_by_a_version_with_another_schedule() {
+    let dir = dir();
+    let server = started(dir.path());
+    server.ok(&["autoupdate", "agents", "halt", "dev"]);
+    server.create(&version("1.0.0", "1.2.0", "immediate"));
+    assert!(!find(&server, "group=dev").1, "only `run` ends a halt");
+}
+
+#[test]
+fn nothing_is_started_while_the_mode_is_suspended() {
+    let dir = dir();
+    let server = started(dir.path());
+    server.create(&version("1.0.0", "1.1.0", "regular").replace("mode: enabled", "mode: suspended"));
+    refused(&server.cli(&["autoupdate", "agents", "start-update", "prod", "--force"]));
+    assert_eq!(states(dir.path()), ["active", "unstarted"]);
+}
+
+#[test]
+fn a_host_is_assigned_to_no_group_that_does_not_exist() {
+    let dir = dir();
+    let server = started(dir.path());
+    find(&server, &format!("host={}&group=prod", host(1)));
+    until_known(&server, dir.path(), 1);
+    let line = refused(&server.cli(&["host", &host(1), "assign", "porduction"]));
+    assert!(line.contains("porduction") && line.contains("prod"), "{line}");
+}
