@@ -167,6 +167,9 @@ pub struct Install {
     /// Additional CA certificates (PEM file)
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
+    /// Join token for the rollout server's first report of this host (file; copied, removed when it has served)
+    #[arg(long, value_name = "FILE")]
+    pub join_token_file: Option<PathBuf>,
     /// Require that every archive is signed with this public key (P-256, PEM file)
     #[arg(long, value_name = "FILE")]
     pub public_key: Option<PathBuf>,

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use protocol::find::{Directive, PATHS, Question};
+use protocol::report::{QUESTION_HEADER, Rollout};
 
 use super::ProxyAddr;
 use crate::host::http::{Client, Request, said};
@@ -12,28 +13,34 @@ use crate::report::{Code, Error, Result};
 /// How much of a body that is no JSON an error shows, characters.
 const EXCERPT: usize = 60;
 
-/// Asks the cluster at `proxy` which version its agents should run.
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// What it says.
+    pub directive: Directive,
+    /// What a rollout server adds to it.
+    pub fleet: Option<Rollout>,
+}
+
+/// Where `proxy` is asked: `https://HOST:PORT`.
+pub(crate) fn origin(proxy: &ProxyAddr) -> String {
+    format!("https://{}:{}", bracketed(proxy), proxy.port())
+}
+
+/// Asks the cluster at `origin` which version its agents should run.
 ///
-/// `deadline` bounds everything, retries included; `None` leaves the client's own limits.
+/// `signature` is shown to that origin alone. `deadline` bounds everything, retries included; `None` leaves the client's own
+/// limits.
 /// Errors: [`Code::Network`] when there is no answer, [`Code::ClusterAnswer`] or [`Code::EditionUnknown`] when it is
 /// no usable one, [`Code::Interrupted`].
 pub(crate) fn find(
     client: &Client,
-    proxy: &ProxyAddr,
-    question: &Question,
-    deadline: Option<Duration>,
-    cancelled: Cancelled<'_>,
-) -> Result<Directive> {
-    ask_at(client, &format!("https://{}:{}", bracketed(proxy), proxy.port()), question, deadline, cancelled)
-}
-
-fn ask_at(
-    client: &Client,
     origin: &str,
     question: &Question,
+    signature: Option<&str>,
     deadline: Option<Duration>,
     cancelled: Cancelled<'_>,
-) -> Result<Directive> {
+) -> Result<Found> {
     let end = deadline.map(|deadline| Instant::now() + deadline);
     let query = question.query();
     let mut refused = Vec::new();
@@ -41,14 +48,19 @@ fn ask_at(
     for path in PATHS {
         let url = format!("{origin}{path}");
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let answer = client.ask(&Request::get(format!("{url}{query}")).within(left), cancelled)?;
+        let signature = signature.map(|signature| (QUESTION_HEADER, signature.to_owned()));
+        let request = Request { signature, ..Request::get(format!("{url}{query}")).within(left) };
+        let answer = client.ask(&request, cancelled)?;
         let told = |what: &str| format!("{url} answered {}{what}", answer.status);
         let why = said(&answer.body).map(|why| format!(": {why}"));
         has_said |= why.is_some();
         let why = why.unwrap_or_default();
         match answer.status {
             200 => match Directive::parse(&answer.body) {
-                Ok(read) => return read.map_err(|error| Error::from(error).during(format!("{url} (200)"))),
+                Ok(read) => {
+                    let directive = read.map_err(|error| Error::from(error).during(format!("{url} (200)")))?;
+                    return Ok(Found { directive, fleet: Rollout::parse(&answer.body) });
+                }
                 Err(_) => refused.push(told(&format!(", but the body is not JSON: {:?}", excerpt(&answer.body)))),
             },
             404 | 405 => refused.push(told(&why)),
@@ -91,7 +103,8 @@ mod tests {
             update_id: Some("i".into()),
             dry_run: false,
         };
-        ask_at(&Client::new(&settings).unwrap(), &server.url(""), &question, None, &|| false)
+        let client = Client::new(&settings).unwrap();
+        find(&client, &server.url(""), &question, None, None, &|| false).map(|found| found.directive)
     }
 
     #[test]

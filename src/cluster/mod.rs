@@ -3,5 +3,5 @@
 pub(crate) mod find;
 pub(crate) mod proxy_addr;
 
-pub(crate) use find::find;
+pub(crate) use find::{Found, find, origin};
 pub use proxy_addr::ProxyAddr;

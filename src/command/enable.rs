@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use crate::cli::Install;
 use crate::cluster::ProxyAddr;
+use crate::config::credentials::MODE;
+use crate::config::fleet_host::FleetHost;
 use crate::config::{Credentials, GoUpdater, Spec, Updates};
 use crate::context::Context;
-use crate::host::{Layout, lock, machine};
+use crate::host::{Layout, durable, lock, machine};
 use crate::inspect::{self, Depth};
 use crate::plan::Over;
 use crate::release::PublicKey;
@@ -47,7 +49,9 @@ pub(crate) enum Kind {
 /// Errors: `overtaken` where another command, or a hand, came later and said otherwise.
 pub(crate) fn install(context: &mut Context, args: &Install, kind: Kind) -> Result<u8> {
     let mut first = None;
-    change::rounds(context, |context, fetched| {
+    let token = args.join_token_file.as_deref().map(join_token).transpose()?;
+    context.talk.token.replace(token.clone());
+    let status = change::rounds(context, |context, fetched| {
         let updates = inspect::open(context)?;
         let known = match &first {
             Some(known) => known,
@@ -59,7 +63,19 @@ pub(crate) fn install(context: &mut Context, args: &Install, kind: Kind) -> Resu
             return Err(Error::new(Code::Overtaken, what).advise("run the command again if you still want it"));
         }
         once(context, args, kind, &updates, known, fetched)
-    })
+    })?;
+    // What was taken on the way is not kept.
+    if let Some(token) = context.talk.token.borrow().as_deref().filter(|_| !context.talk.is_elsewhere.get()) {
+        durable::write(&FleetHost::token_file(&context.layout.versions), token.as_bytes(), MODE)?;
+    }
+    Ok(status)
+}
+
+/// The join token in `file`. Errors: `usage`.
+fn join_token(file: &std::path::Path) -> Result<String> {
+    let usage = |error: Error| Error { code: Code::Usage, ..error.during("--join-token-file") };
+    let missing = || Error::new(Code::Usage, format!("--join-token-file: {} does not exist", file.display()));
+    FleetHost::token(file).map_err(usage)?.ok_or_else(missing)
 }
 
 /// One decision, from `updates`, and what comes of it; `first`: what stood there when the command began.

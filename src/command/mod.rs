@@ -17,7 +17,7 @@ use crate::cli::{Cli, Command};
 use crate::context::Context;
 use crate::host::trust;
 use crate::report::Result;
-use crate::run::{recovery, reexec, scope, writes};
+use crate::run::{fleet, recovery, reexec, scope, writes};
 
 /// Runs the command line. Returns the exit status.
 pub fn run(cli: &Cli, context: &mut Context) -> Result<u8> {
@@ -56,6 +56,12 @@ pub fn run(cli: &Cli, context: &mut Context) -> Result<u8> {
         let _lock = context.lock(if waits_shortly { "update" } else { "recover" })?;
         recovery::pending(context, false)?;
     }
+    let ran = carry_out(cli, context);
+    fleet::finish(context, &cli.command);
+    ran
+}
+
+fn carry_out(cli: &Cli, context: &mut Context) -> Result<u8> {
     match &cli.command {
         Command::Enable(args) => enable::run(context, args),
         Command::Disable => disable::run(context),

@@ -11,6 +11,7 @@ use crate::plan::{Database, Over, Plan, ServiceAction, Step};
 use crate::release;
 use crate::report::{Code, Error, Result, megabytes};
 use crate::run::change::{self, Planned, RunRequest};
+use crate::run::fleet;
 use crate::run::network;
 use crate::run::recovery;
 use crate::run::wanted::{Purpose, Wanted};
@@ -32,6 +33,9 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     }
     let client = network::client(context, spec)?;
     let wanted = Wanted::ask(context, &updates, &client, Purpose::Show)?;
+    if let Some(why) = fleet::outdated(context) {
+        return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
+    }
     let request = RunRequest {
         command: "update",
         target: wanted.revision,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use protocol::handover::PROTOCOL;
 
 use crate::cli::Update;
-use crate::config::Updates;
+use crate::config::{Status, Updates};
 use crate::context::Context;
 use crate::host::http;
 use crate::inspect;
@@ -18,6 +18,7 @@ use crate::plan::facts::{is_linked, is_updater_name, lacks};
 use crate::report::Result;
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
+use crate::run::fleet;
 use crate::run::identity;
 use crate::run::network;
 use crate::run::recovery;
@@ -68,6 +69,11 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
             return Err(error.recorded());
         }
     };
+    if let Some(why) = fleet::outdated(context) {
+        context.report.info(&why);
+        return Ok(Some(0));
+    }
+    let updates = with_new_attempt(context, updates, &target)?;
     if is_current(context, &updates, &target) {
         context.report.info(&format!("{target} is active, nothing to do"));
         return Ok(Some(0));
@@ -83,7 +89,18 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
     } else {
         (target, updates)
     };
-    let basis = Some(Basis::of(context, &updates)?);
+    go(context, args, &updates, target, open, fetched)
+}
+
+fn go(
+    context: &mut Context,
+    args: &Update,
+    updates: &Updates,
+    target: Revision,
+    open: bool,
+    fetched: &mut Fetched,
+) -> Result<Option<u8>> {
+    let basis = Some(Basis::of(context, updates)?);
     apply(
         context,
         &RunRequest {
@@ -125,6 +142,28 @@ fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
             written => written?,
         }
     }
+    Ok(updates)
+}
+
+/// A server that begins a new attempt has the target tried again that failed here before.
+fn with_new_attempt(context: &mut Context, updates: Updates, target: &Revision) -> Result<Updates> {
+    let is_held = |status: &Status| {
+        let mut held = status.refused.iter().chain(&status.delayed).map(|refusal| &refusal.revision);
+        held.any(|revision| revision == target)
+    };
+    if !is_held(updates.status()) || !fleet::is_new_attempt(context) {
+        return Ok(updates);
+    }
+    let _lock = context.lock("update")?;
+    recovery::pending(context, false)?;
+    let mut updates = inspect::open(context)?;
+    let mut status = updates.status().clone();
+    status.refused.retain(|refusal| refusal.revision != *target);
+    status.delayed.retain(|delay| delay.revision != *target);
+    status.attempts.retain(|attempt| attempt.revision != *target);
+    updates.set_status(&status);
+    updates.write()?;
+    context.report.info(&format!("the rollout server has begun a new attempt: {target} is tried again"));
     Ok(updates)
 }
 
@@ -214,6 +253,10 @@ fn wait_for_turn(
         return Ok(None);
     }
     let wanted = ask(context, &updates)?;
+    if let Some(why) = fleet::outdated(context) {
+        context.report.info(&why);
+        return Ok(None);
+    }
     if !wanted.in_window {
         context.report.info("the cluster's update window closed while this host was waiting");
     }

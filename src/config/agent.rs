@@ -1,5 +1,6 @@
 //! The few things the updater reads from the agent's `teleport.yaml`; it never writes there (SPEC §1, §5).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::report::Result;
@@ -12,6 +13,8 @@ pub struct AgentConfig {
     pub data_dir: Option<PathBuf>,
     /// `teleport.proxy_server`, else `teleport.auth_server`, else the first of `teleport.auth_servers`; as written.
     pub proxy: Option<String>,
+    /// The static labels of the agent: `teleport.labels`, and over them `ssh_service.labels`. What is no label is left out.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl AgentConfig {
@@ -29,7 +32,10 @@ impl AgentConfig {
                 None => teleport.at("auth_servers")?.texts()?.into_iter().find(|server| !server.is_empty()),
             },
         };
-        Ok(Some(Self { data_dir: text("data_dir")?.map(PathBuf::from), proxy }))
+        let mut labels = teleport.at("labels")?.texts_by_name().unwrap_or_default();
+        let of_ssh = View::new(file, &root).at("ssh_service").and_then(|ssh| ssh.at("labels")?.texts_by_name());
+        labels.extend(of_ssh.unwrap_or_default());
+        Ok(Some(Self { data_dir: text("data_dir")?.map(PathBuf::from), proxy, labels }))
     }
 }
 
@@ -58,6 +64,10 @@ mod tests {
         ] {
             assert_eq!(read(content).unwrap().unwrap().proxy.as_deref(), proxy, "{content}");
         }
+        let labels = "teleport:\n  labels: {a: 1, b: x}\nssh_service:\n  labels:\n    b: y\n";
+        let expected = [("a", "1"), ("b", "y")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(read(labels).unwrap().unwrap().labels, expected.into());
+        assert!(read("ssh_service: text\n").unwrap().unwrap().labels.is_empty());
         let config = read("teleport:\n  data_dir: /data\n").unwrap().unwrap();
         assert_eq!(config.data_dir.as_deref(), Some(Path::new("/data")));
     }

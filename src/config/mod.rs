@@ -1,8 +1,9 @@
-//! `updates.yaml`, `.credentials` and `teleport.yaml`: what a file may say, as validated settings (SPEC §2).
+//! `updates.yaml`, `.credentials`, `.fleet-host` and `teleport.yaml`: what a file may say, as validated settings (SPEC §2).
 //! Nothing here decides what to do with a setting.
 
 pub(crate) mod agent;
 pub(crate) mod credentials;
+pub(crate) mod fleet_host;
 pub(crate) mod go_updater;
 mod spec;
 pub(crate) mod status;

@@ -1,5 +1,6 @@
 //! `spec` of `updates.yaml`: the settings of an installation (SPEC §2).
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::service::{Commands, HealthSettings};
 use crate::yaml::Node;
 use crate::yaml::scalar::duration_text;
 use crate::yaml::view::View;
+use protocol::report::{MAX_LABEL, MAX_LABELS};
 use protocol::{Edition, Revision, Version};
 
 /// Versions kept by default, count: the current one and the last working one (RFD 0169 enable 15).
@@ -82,6 +84,8 @@ pub struct Spec {
     pub no_proxy: Option<String>,
     /// Commands that run the agent where systemd does not.
     pub service: Option<Commands>,
+    /// What a rollout server is told of this host, besides what the agent's own labels say.
+    pub labels: BTreeMap<String, String>,
     /// This host's id towards the cluster, a UUID made on the first run.
     pub update_id: Option<String>,
     /// Which host that id was made for: the text of a [`crate::host::fingerprint::HostFingerprint`].
@@ -128,6 +132,7 @@ impl Default for Spec {
             http_proxy: None,
             no_proxy: None,
             service: None,
+            labels: BTreeMap::new(),
             update_id: None,
             update_id_host: None,
         }
@@ -140,7 +145,7 @@ macro_rules! each_setting {
         $merge! {
             proxy, enabled, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
             min_version, ca, public_key, insecure, watch, health, version_wait, network, backup_max_age,
-            database_timeout, path, data_dir, https_proxy, http_proxy, no_proxy, service, update_id, update_id_host
+            database_timeout, path, data_dir, https_proxy, http_proxy, no_proxy, service, labels, update_id, update_id_host
         }
     };
 }
@@ -245,6 +250,7 @@ impl Spec {
             http_proxy: text("http_proxy")?,
             no_proxy: text("no_proxy")?,
             service: Commands::from_view(&view.at("service")?)?,
+            labels: labels(&view.at("labels")?)?,
             update_id: text("update_id")?,
             update_id_host: text("update_id_host")?,
         })
@@ -254,6 +260,7 @@ impl Spec {
         let text = |value: &Option<String>| value.as_deref().map(Node::text);
         let version = |value: &Option<Version>| value.as_ref().map(|version| Node::text(version.to_string()));
         let components = self.components.iter().map(Node::text).collect::<Vec<_>>();
+        let labels = self.labels.iter().map(|(name, value)| (name.as_str(), Some(Node::text(value))));
         Node::mapping([
             ("proxy", text(&self.proxy)),
             ("enabled", Some(Node::plain(self.enabled))),
@@ -280,10 +287,23 @@ impl Spec {
             ("http_proxy", text(&self.http_proxy)),
             ("no_proxy", text(&self.no_proxy)),
             ("service", self.service.as_ref().map(Commands::to_node)),
+            ("labels", (!self.labels.is_empty()).then(|| Node::mapping(labels))),
             ("update_id", text(&self.update_id)),
             ("update_id_host", text(&self.update_id_host)),
         ])
     }
+}
+
+/// At most as many labels, and as long ones, as a report may have.
+fn labels(view: &View<'_>) -> Result<BTreeMap<String, String>> {
+    let labels = view.texts_by_name()?;
+    let is_long = |(name, value): (&String, &String)| name.is_empty() || name.len().max(value.len()) > MAX_LABEL;
+    if labels.len() > MAX_LABELS || labels.iter().any(is_long) {
+        return Err(
+            view.wrong(&format!("at most {MAX_LABELS} labels, whose names and values have at most {MAX_LABEL} bytes"))
+        );
+    }
+    Ok(labels)
 }
 
 impl HealthSettings {

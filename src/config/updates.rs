@@ -213,6 +213,9 @@ mod tests {
             (format!("{HEAD}spec:\n  proxy: [a]\n"), 4),
             (format!("{HEAD}spec:\n  service:\n    start: a\n"), 5),
             (format!("{HEAD}status:\n  refused: x\n"), 4),
+            (format!("{HEAD}spec:\n  labels: text\n"), 4),
+            (format!("{HEAD}spec:\n  labels: {{a: [b]}}\n"), 4),
+            (format!("{HEAD}spec:\n  labels: {{a: {}}}\n", "x".repeat(257)), 4),
             (format!("{HEAD}spec:\n  a: [\n"), 5),
         ] {
             let (_dir, read) = updates(&content);
@@ -296,6 +299,7 @@ mod tests {
                 reload: Some("r".to_owned()),
                 pid_file: "/run/teleport.pid".into(),
             }),
+            labels: [("env".to_owned(), "yes".to_owned()), ("a.b/c".to_owned(), "1.10".to_owned())].into(),
             update_id: Some("2c652f3c-ae11-5e5a-ba40-73cba91149cd".to_owned()),
             update_id_host: Some("machine:0123456789abcdef".to_owned()),
         };

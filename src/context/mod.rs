@@ -1,6 +1,7 @@
 //! What every command works with: environment, paths, voice, signals, the settings' data directory, the lock.
 
 pub(crate) mod awaited;
+pub(crate) mod heard;
 
 use crate::config::Status;
 use crate::execute::recovery;
@@ -49,6 +50,8 @@ pub struct Context {
     pub credentials: Option<Credentials>,
     /// `spec.data_dir` of `updates.yaml` when it was last opened.
     pub data_dir: Option<PathBuf>,
+    /// What a rollout server said to this run, and this run to it.
+    pub(crate) talk: heard::Talk,
 }
 
 impl Context {
@@ -72,6 +75,7 @@ impl Context {
             settings_disagree: false,
             credentials: None,
             data_dir: None,
+            talk: heard::Talk::default(),
         })
     }
 

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use protocol::Digest;
 
+use crate::config::fleet_host::FleetHost;
 use crate::database::{self, evidence};
 use crate::host::{Host, durable, machine};
 use crate::plan::{Direction, Plan, Step, TAKEN_OVER};
@@ -299,7 +300,8 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
 fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let versions = &site.layout.versions;
     if plan.direction == Direction::Uninstall {
-        for file in [&site.layout.config_file(), &versions.join(CREDENTIALS)] {
+        let of_fleet = [FleetHost::file(versions), FleetHost::token_file(versions)];
+        for file in [&site.layout.config_file(), &versions.join(CREDENTIALS)].into_iter().chain(&of_fleet) {
             durable::remove_file(file)?;
         }
         durable::remove_tree(&versions.join(TAKEN_OVER))?;

@@ -13,7 +13,8 @@ use super::{durable, machine, path};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Our own names in the versions directory beside the versions: what they say is believed (SPEC §1).
-const RECORDS: [&str; 5] = ["updates.yaml", ".credentials", ".journal", ".lock", ".unmanaged"];
+const RECORDS: [&str; 7] =
+    ["updates.yaml", ".credentials", ".fleet-host", "join-token", ".journal", ".lock", ".unmanaged"];
 /// The snapshot of a version's database, in the version's directory (SPEC §1).
 const SNAPSHOT: &str = "backup";
 

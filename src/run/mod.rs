@@ -2,6 +2,7 @@
 
 pub(crate) mod change;
 pub(crate) mod environment;
+pub(crate) mod fleet;
 pub(crate) mod identity;
 pub(crate) mod network;
 pub(crate) mod record;

@@ -31,6 +31,7 @@ pub(crate) fn leave(context: &Context) -> Result<Option<u8>> {
         context.report.notice(&format!("{said} separate session (see the result with {RESULT})"));
         session::go_apart(&argv, &context.signals)?
     };
+    context.talk.is_elsewhere.set(true);
     Ok(Some(match ended {
         Some(status) => status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
         // The agent was stopped and this session ends with it; how the run ends, `status` tells.

@@ -6,13 +6,14 @@ use std::time::Duration;
 use protocol::find::{Directive, Question};
 use protocol::{Edition, Revision};
 
-use crate::cluster::{self, ProxyAddr};
+use crate::cluster::{self, Found, ProxyAddr};
 use crate::config::{Spec, Updates};
 use crate::context::Context;
+use crate::context::heard::Heard;
 use crate::host::http::Client;
 use crate::inspect;
 use crate::report::{Code, Error, Result};
-use crate::run::identity;
+use crate::run::{fleet, identity};
 
 /// What becomes of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,18 @@ pub(crate) fn directive(
     let update_id = identity::shown(context, spec, host_uuid.as_deref());
     let dry_run = purpose == Purpose::Show;
     let question = Question { host: host_uuid, group: spec.group.clone(), update_id, dry_run };
-    cluster::find(client, &proxy, &question, deadline, &|| context.signals.cancelled())
+    let origin = cluster::origin(&proxy);
+    // Only a question by which this host acts is signed.
+    let host = question.host.as_deref().filter(|_| !dry_run);
+    let signature = host.and_then(|host| fleet::signature(context, &origin, host));
+    let signature = signature.as_deref();
+    let found = cluster::find(client, &origin, &question, signature, deadline, &|| context.signals.cancelled());
+    context.talk.is_deaf.set(found.is_err());
+    let Found { directive, fleet } = found?;
+    let (version, acts, client) = (directive.version.clone(), purpose == Purpose::Act, client.clone());
+    let result = fleet.and_then(|_| fleet::last_result(context));
+    *context.talk.heard.borrow_mut() = Some(Heard { origin, fleet, version, acts, result, client });
+    Ok(directive)
 }
 
 /// The proxy address, or the error that says how to give one.

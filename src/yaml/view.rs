@@ -1,5 +1,6 @@
 //! Typed reading of a document: each value or an error that names file, line and key.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -145,6 +146,15 @@ impl<'a> View<'a> {
             return Ok(vec![text.to_owned()]);
         }
         self.items()?.iter().map(|item| item.needed("a text", item.text()?)).collect()
+    }
+
+    /// The texts of a mapping by their names; none if there is no mapping.
+    pub(crate) fn texts_by_name(&self) -> Result<BTreeMap<String, String>> {
+        let Some(node) = self.node else { return Ok(BTreeMap::new()) };
+        let pairs = node.pairs().ok_or_else(|| self.wrong("a mapping"))?;
+        let text = |node: &Node| node.as_str().map(str::to_owned);
+        let pairs = pairs.iter().map(|(name, value)| Some((text(name)?, text(value)?)));
+        pairs.collect::<Option<_>>().ok_or_else(|| self.wrong("a mapping of texts to texts"))
     }
 
     fn read<T>(&self, wanted: &str, convert: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {

@@ -1,5 +1,5 @@
 //! What updaters and rollout servers say to each other: versions, editions, names of archives, the find question and both
-//! dialects of its answer. No I/O, no clock, no error codes of a program.
+//! dialects of its answer, hosts' reports. No I/O, no clock, no error codes of a program.
 //!
 //! `SPEC §n` in comments is section n of `docs/specification.md`.
 
@@ -9,6 +9,7 @@ pub mod edition;
 pub mod error;
 pub mod find;
 pub mod handover;
+pub mod report;
 pub mod revision;
 mod text;
 pub mod turn;

@@ -1,5 +1,7 @@
 //! Merged mappings (`<<`) spelled out.
 
+use std::collections::BTreeSet;
+
 use super::document::{Node, Value};
 
 impl Node {
@@ -33,11 +35,11 @@ fn flat(pairs: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
             _ => own.push((key, value)),
         }
     }
-    for (key, value) in others {
-        if own.iter().all(|(known, _)| known.as_str() != key.as_str()) {
-            own.push((key, value));
-        }
+    if others.is_empty() {
+        return own;
     }
+    let mut names: BTreeSet<Option<String>> = own.iter().map(|(key, _)| key.as_str().map(str::to_owned)).collect();
+    own.extend(others.into_iter().filter(|(key, _)| names.insert(key.as_str().map(str::to_owned))));
     own
 }
 

@@ -1,6 +1,6 @@
 //! From YAML events to the tree, within budgets: a hostile file costs an error, not the memory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
@@ -95,6 +95,8 @@ struct Open {
     node: Node,
     anchor: usize,
     key: Option<Node>,
+    /// The keys of a mapping so far: to look through all of them for each new one would take minutes for a large one.
+    names: BTreeSet<String>,
 }
 
 struct Builder<'a> {
@@ -158,7 +160,7 @@ impl Builder<'_> {
         }
         self.spend(Size { nodes: 1, text: 0, depth: 1 }, span)?;
         let node = self.node(value, tag, line, span)?;
-        self.open.push(Open { node, anchor, key: None });
+        self.open.push(Open { node, anchor, key: None, names: BTreeSet::new() });
         Ok(())
     }
 
@@ -186,11 +188,11 @@ impl Builder<'_> {
         match (&mut above.node.value, above.key.take()) {
             (Value::Sequence(items), _) => items.push(node),
             (Value::Mapping(pairs), Some(key)) => pairs.push((key, node)),
-            (Value::Mapping(pairs), None) => {
+            (Value::Mapping(_), None) => {
                 let Some(name) = node.as_str() else {
                     return Err(fault(span, "a key must be a string"));
                 };
-                if pairs.iter().any(|(key, _)| key.as_str() == Some(name)) {
+                if !above.names.insert(name.to_owned()) {
                     return Err(fault(span, &format!("duplicate key {name:?}")));
                 }
                 above.key = Some(node);

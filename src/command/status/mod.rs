@@ -15,14 +15,13 @@ use crate::config::status::Status;
 use crate::context::Context;
 use crate::context::awaited;
 use crate::host::lock;
-use crate::host::process::Process;
 use crate::inspect;
 use crate::plan::decide::{self, Decision, Request};
 use crate::report::{Code, Result};
+use crate::run::fleet;
 use crate::run::network;
 use crate::run::wanted::{self, Purpose};
-use crate::store::manifest::Manifest;
-use crate::store::{VersionDir, publish};
+use crate::store::publish;
 use protocol::Revision;
 use protocol::find::Directive;
 use report::{Held, StatusReport};
@@ -57,6 +56,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
             kept_databases: None,
             recovery_pending: None,
             update_in_progress: None,
+            report: None,
             ..status
         };
     }
@@ -135,7 +135,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     let desired = directive.and_then(|directive| wanted::revision(directive, active.as_ref(), None).ok());
     let edition = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.edition.as_str());
     let desired_version = desired.as_ref().map(|desired| &desired.version);
-    let running = running(context, updates);
+    let running = inspect::running(context, updates);
     let run = lock::run_of(&context.lock_path()).ok();
     StatusReport {
         agent_version_installed: spec.active_version.as_ref().map(ToString::to_string),
@@ -162,11 +162,12 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         kept_databases: Some(status.kept_databases.iter().map(Into::into).collect()),
         agent_running: running.as_ref().map(|(running, _)| *running),
         agent_version_running: running.and_then(|(_, version)| version),
-        agent_version_linked: linked(context),
+        agent_version_linked: inspect::linked(context),
         agent_replaced_by: active.as_ref().and_then(|_| inspect::replaced(context)),
         watch_until: status.watch.as_ref().map(|watch| watch.until.to_string()),
         recovery_pending: Some(context.is_interrupted()),
         update_in_progress: run.map(|run| run.is_some() || is_downloading(context)),
+        report: fleet::shown(context),
         lock_awaited_since: awaited::since(context).map(|since| since.to_string()),
         updater_version: env!("CARGO_PKG_VERSION"),
         updater_path: context.host.exe.clone(),
@@ -186,35 +187,6 @@ fn held(status: &Status, active: Option<&Revision>, now: Timestamp) -> Vec<Held>
         found.extend(held.filter(|held| !found.contains(held)));
     }
     found
-}
-
-/// Whether the agent runs, and which version its process is of; `None` where that cannot be seen.
-fn running(context: &Context, updates: &Updates) -> Option<(bool, Option<String>)> {
-    if context.layout.is_image() {
-        return None;
-    }
-    let state = context.service(updates).ok()?.state(&context.stop_proof().ok()?).ok()?;
-    let exe = state
-        .main_pid
-        .and_then(|pid| Process::by_pid(pid).ok()??.behind_emulator().ok())
-        .and_then(|process| process.exe);
-    let version = exe.and_then(|exe| {
-        let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;
-        version_in(context, &VersionDir::named(dir.as_os_str().to_str()?))
-    });
-    Some((state.running, version))
-}
-
-/// The version that the `teleport` link leads to.
-fn linked(context: &Context) -> Option<String> {
-    let target = std::fs::read_link(context.layout.link_dir.join("teleport")).ok()?;
-    let rest = target.strip_prefix(context.layout.inside(&context.layout.versions)).ok()?;
-    version_in(context, &VersionDir::named(rest.components().next()?.as_os_str().to_str()?))
-}
-
-fn version_in(context: &Context, dir: &VersionDir) -> Option<String> {
-    let manifest = Manifest::read(&context.layout.versions.join(dir));
-    Some(manifest.map_or_else(|_| dir.parts().0.to_owned(), |manifest| manifest.version.to_string()))
 }
 
 /// YAML of a value whose strings are all quoted as JSON does, which is YAML too.

@@ -39,6 +39,7 @@ pub(super) struct StatusReport {
     pub watch_until: Option<String>,
     pub recovery_pending: Option<bool>,
     pub update_in_progress: Option<bool>,
+    pub report: Option<String>,
     pub lock_awaited_since: Option<String>,
     pub updater_version: &'static str,
     pub updater_path: std::path::PathBuf,
@@ -177,6 +178,7 @@ impl StatusReport {
             ("Group", self.group.clone().unwrap_or_else(unknown)),
             ("Window open", window.map_or_else(unknown, str::to_owned)),
             ("Last update", self.agent_update_time_last.clone().unwrap_or_else(unknown)),
+            ("Report", self.report.clone().unwrap_or_else(unknown)),
         ]
     }
 

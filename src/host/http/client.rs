@@ -1,17 +1,18 @@
 //! Asks servers: each try in a thread of its own, with its redirects.
 
+use std::fmt;
 use std::io::Read;
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use ureq::Agent;
 use ureq::http::{Uri, header};
+use ureq::{Agent, RequestBuilder};
 
 use super::agents::Agents;
 use super::pause::{SLICE, interrupted};
 use super::redact::{redact, shown};
 use super::redirect::{self, MAX_REDIRECTS, same_origin};
-use super::request::{Answer, Request, SMALL_BODY, Stream};
+use super::request::{Answer, Receipt, Request, SHORT_BODY, SMALL_BODY, Stream};
 use super::retry::{Failure, retry_after};
 use super::said::said_by;
 use super::settings::HttpSettings;
@@ -23,6 +24,12 @@ use crate::report::{Code, Error, Result};
 #[derive(Clone)]
 pub(crate) struct Client {
     agents: Arc<Agents>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Client")
+    }
 }
 
 impl Client {
@@ -45,21 +52,21 @@ impl Client {
     pub(crate) fn ask(&self, ask: &Request, cancelled: Cancelled<'_>) -> Result<Answer> {
         let ask = ask.clone().within(ask.deadline.or(Some(self.agents.settings.timeouts.question)));
         self.with_retries(&ask, cancelled, |stream, url| {
-            let mut body = Vec::new();
-            stream.body.take(SMALL_BODY + 1).read_to_end(&mut body).map_err(|error| {
-                Failure::passing(Error::new(
-                    Code::Network,
-                    format!("cannot read the answer of {}: {}", shown(url), redact(&error.to_string())),
-                ))
-            })?;
-            if body.len() as u64 > SMALL_BODY {
-                return Err(Failure::lasting(Error::new(
-                    Code::Network,
-                    format!("{} answered with more than {SMALL_BODY} bytes", shown(url)),
-                )));
-            }
-            Ok(Answer { status: stream.status, body })
+            Ok(Answer { status: stream.status, body: whole(stream.body, SMALL_BODY, url)? })
         })
+    }
+
+    /// Sends once, to that address alone, and reads the whole answer, of whatever status, at most [`SHORT_BODY`] bytes. All of it
+    /// is over by the request's deadline.
+    ///
+    /// Errors: [`Code::Network`] when there is no answer or it is too large; [`Code::Interrupted`].
+    pub(crate) fn send(&self, post: &Request, cancelled: Cancelled<'_>) -> Result<Receipt> {
+        let longest = post.deadline.unwrap_or(self.agents.settings.timeouts.question);
+        self.attempt(post, Some(Instant::now() + longest), cancelled, |stream, url| {
+            let Stream { status, headers, body } = stream;
+            Ok(Receipt { status, retry_after: retry_after(&headers), body: whole(body, SHORT_BODY, url)? })
+        })
+        .map_err(|failure| failure.error)
     }
 
     /// Asks and gives the answer as soon as its header is there. Errors: as [`Client::ask`].
@@ -123,6 +130,10 @@ impl Client {
         for _ in 0..=MAX_REDIRECTS {
             let (response, uri) = self.call(ask, &url, is_at_home, end)?;
             let status = response.status().as_u16();
+            if ask.json.is_some() {
+                let (parts, body) = response.into_parts();
+                return Ok(Stream { status, headers: parts.headers, body: Box::new(body.into_reader()) });
+            }
             if status == 429 || status >= 500 {
                 let retry_after = retry_after(response.headers());
                 let why =
@@ -167,20 +178,23 @@ impl Client {
         let way = proxy
             .as_ref()
             .map_or_else(String::new, |proxy| format!(" through the HTTP proxy {}:{}", proxy.host(), proxy.port()));
-        let send = |agent: &Agent| {
-            let request = if ask.head { agent.head(url) } else { agent.get(url) };
-            let mut request = request.header(header::ACCEPT_ENCODING, "identity");
-            for (name, value) in &ask.headers {
-                request = request.header(*name, value);
+        let credentials = settings.credentials.as_ref();
+        let mut headers = ask.headers.clone();
+        headers.push(("accept-encoding", "identity".to_owned()));
+        headers.extend(ask.signature.clone().filter(|_| is_at_home));
+        if let Some(known) = credentials.filter(|known| is_at_home && ask.json.is_none() && known.fit(&uri)) {
+            headers.push(("authorization", known.header.clone()));
+        }
+        let left = || end.map(|end| end.saturating_duration_since(Instant::now()));
+        let send = |agent: &Agent| match &ask.json {
+            Some(json) => {
+                let request = with(agent.post(url), &headers).header(header::CONTENT_TYPE, "application/json");
+                request.config().proxy(proxy.clone()).timeout_global(left()).build().send(&json[..])
             }
-            if let Some(credentials) = &settings.credentials
-                && is_at_home
-                && credentials.fit(&uri)
-            {
-                request = request.header(header::AUTHORIZATION, &credentials.header);
+            None => {
+                let request = with(if ask.head { agent.head(url) } else { agent.get(url) }, &headers);
+                request.config().proxy(proxy.clone()).timeout_global(left()).build().call()
             }
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            request.config().proxy(proxy.clone()).timeout_global(left).build().call()
         };
         let mut answer = send(&self.agents.agent().map_err(Failure::lasting)?);
         if let Err(error) = &answer
@@ -192,6 +206,26 @@ impl Client {
         let response = answer.map_err(|error| failure::of(error, url, &way))?;
         Ok((response, uri))
     }
+}
+
+fn with<B>(request: RequestBuilder<B>, headers: &[(&'static str, String)]) -> RequestBuilder<B> {
+    headers.iter().fold(request, |request, (name, value)| request.header(*name, value))
+}
+
+/// The body of the answer of `url`, of at most `most` bytes.
+fn whole(body: impl Read, most: u64, url: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    body.take(most + 1).read_to_end(&mut bytes).map_err(|error| {
+        Failure::passing(Error::new(
+            Code::Network,
+            format!("cannot read the answer of {}: {}", shown(url), redact(&error.to_string())),
+        ))
+    })?;
+    if bytes.len() as u64 > most {
+        let what = format!("{} answered with more than {most} bytes", shown(url));
+        return Err(Failure::lasting(Error::new(Code::Network, what)));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ mod trust;
 pub(crate) use client::Client;
 pub(crate) use pause::{interrupted, pause};
 pub(crate) use redact::{redact, shown};
-pub(crate) use request::{Request, Stream};
+pub(crate) use request::{Receipt, Request, Stream};
 pub(crate) use retry::Retry;
 pub(crate) use said::said;
 pub(crate) use settings::{Credentials, HttpSettings, Timeouts};

@@ -8,7 +8,10 @@ use ureq::http::{HeaderMap, header};
 /// Most bytes of a small answer (SPEC §3): a find answer has a few hundred.
 pub(crate) const SMALL_BODY: u64 = 1 << 20;
 
-/// A request without a body.
+/// Most bytes of an answer to what was sent: a code, a sentence and two numbers.
+pub(crate) const SHORT_BODY: u64 = 64 << 10;
+
+/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     /// The whole URL, query included.
@@ -17,6 +20,10 @@ pub(crate) struct Request {
     pub head: bool,
     /// Further header fields.
     pub headers: Vec<(&'static str, String)>,
+    /// A header field for the origin of `url` alone: left out once a redirect has led to another one.
+    pub signature: Option<(&'static str, String)>,
+    /// JSON to be sent by POST, in place of GET: to this address alone, whatever it answers.
+    pub json: Option<Vec<u8>>,
     /// Longest time for everything, tries and waits and small bodies included.
     pub deadline: Option<Duration>,
 }
@@ -24,12 +31,17 @@ pub(crate) struct Request {
 impl Request {
     /// A plain GET.
     pub(crate) fn get(url: impl Into<String>) -> Self {
-        Self { url: url.into(), head: false, headers: Vec::new(), deadline: None }
+        Self { url: url.into(), head: false, headers: Vec::new(), signature: None, json: None, deadline: None }
     }
 
     /// A plain HEAD.
     pub(crate) fn head(url: impl Into<String>) -> Self {
         Self { head: true, ..Self::get(url) }
+    }
+
+    /// A POST of JSON.
+    pub(crate) fn post(url: impl Into<String>, json: Vec<u8>) -> Self {
+        Self { json: Some(json), ..Self::get(url) }
     }
 
     /// With a longest time for everything.
@@ -46,6 +58,17 @@ pub(crate) struct Answer {
     /// HTTP status.
     pub status: u16,
     /// At most [`SMALL_BODY`] bytes.
+    pub body: Vec<u8>,
+}
+
+/// A whole answer to what was sent, whatever its status.
+#[derive(Debug)]
+pub(crate) struct Receipt {
+    /// HTTP status.
+    pub status: u16,
+    /// `Retry-After`.
+    pub retry_after: Option<Duration>,
+    /// At most [`SHORT_BODY`] bytes.
     pub body: Vec<u8>,
 }
 

@@ -17,6 +17,7 @@ use crate::inspect::{self};
 use crate::plan::Plan;
 use crate::plan::facts::Facts;
 use crate::report::{Code, Error, Result};
+use crate::run::fleet;
 use crate::run::record;
 use crate::run::recovery;
 use crate::run::scope;
@@ -79,6 +80,9 @@ pub(crate) fn apply(context: &mut Context, request: &RunRequest<'_>, fetched: &m
         match outcome? {
             Pass::Done(watched) => {
                 *fetched = None;
+                if watched.is_some() {
+                    fleet::switched(context);
+                }
                 return Ok(Ended::Done(watched));
             }
             Pass::Anew => return Ok(Ended::Anew),
@@ -128,6 +132,7 @@ fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetc
     };
     preflight(context)?;
     refuse_masked(context, &updates, &plan)?;
+    fleet::started(context, request, &plan);
     if !plan.prepare.is_empty() {
         match prepared(context, request, updates, staged, plan, facts, &spec)? {
             Prepared::Ready(now) => (updates, plan, facts) = *now,

@@ -1,6 +1,6 @@
 //! The cluster: find and a CDN behind TLS on loopback, a thread for each connection.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io::{self, BufReader};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -126,6 +126,13 @@ impl Cluster {
     /// What find answers, byte for byte; `None`: the directive again.
     pub fn set_find_body(&self, body: Option<&[u8]>) {
         self.shared.state().find_body = body.map(<[u8]>::to_vec);
+    }
+
+    /// What `path` answers, besides what it does anyway: each of `answers` (status, body) once, the last one for ever. None: what
+    /// it answered before is forgotten.
+    pub fn set_page(&self, path: &str, answers: &[(u16, &str)]) {
+        let answers = answers.iter().map(|(status, body)| (*status, (*body).to_owned())).collect();
+        self.shared.state().pages.insert(path.to_owned(), answers);
     }
 
     /// Whose words find uses; at first RFD 0169's.
@@ -295,6 +302,7 @@ pub(crate) struct State {
     previous: Option<Find>,
     groups: HashMap<String, Find>,
     find_body: Option<Vec<u8>>,
+    pages: HashMap<String, VecDeque<(u16, String)>>,
     pub dialect: Dialect,
     find_path: FindPath,
     elsewhere: Elsewhere,
@@ -311,6 +319,7 @@ impl Default for State {
             previous: None,
             groups: HashMap::new(),
             find_body: None,
+            pages: HashMap::new(),
             dialect: Dialect::Rfd,
             find_path: FindPath::V1,
             elsewhere: Elsewhere::NotFound,
@@ -447,8 +456,15 @@ impl Shared {
                 }
                 _ => cdn::serve(&self.cdn, request, lies),
             },
-            _ => Reply::text(404, "no such page\n"),
+            path => self.page(path).unwrap_or_else(|| Reply::text(404, "no such page\n")),
         }
+    }
+
+    fn page(&self, path: &str) -> Option<Reply> {
+        let mut state = self.state();
+        let answers = state.pages.get_mut(path)?;
+        let (status, body) = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() }?;
+        Some(Reply::new(status, "application/json", body))
     }
 
     fn find(&self, request: &Request, stale: bool) -> Reply {

@@ -15,7 +15,7 @@ use crate::strings::assert_version;
 use crate::tree::is_line;
 
 /// What `spec` and the mappings in it know; everything else there is somebody else's.
-const SPEC: [&str; 27] = [
+const SPEC: [&str; 28] = [
     "proxy",
     "enabled",
     "active_version",
@@ -41,6 +41,7 @@ const SPEC: [&str; 27] = [
     "no_proxy",
     "service",
     "update_id",
+    "labels",
     "update_id_host",
     "data_dir",
 ];

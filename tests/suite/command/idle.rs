@@ -15,7 +15,7 @@ use test_crash::live::suite;
 const CERTIFICATES: &str = "/etc/ssl/certs";
 const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// What a run reads, and no more.
-const READ: [&str; 13] = [
+const READ: [&str; 14] = [
     "/proc/self/status",
     "/etc/hosts",
     "/etc/machine-id",
@@ -24,6 +24,7 @@ const READ: [&str; 13] = [
     "/usr/local/bin",
     "/var/lib/teleport/host_uuid",
     "/var/lib/teleport/versions/.credentials",
+    "/var/lib/teleport/versions/.fleet-host",
     "/var/lib/teleport/versions/.journal",
     "/var/lib/teleport/versions/1.0.0/manifest.json",
     "/var/lib/teleport/versions/1.0.0/sha256",

@@ -1,11 +1,10 @@
 //! `status` (SPEC §9), and everything else that a person reads: help, plan, error lines, completion, the manual page.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{self, Image, Ran, Rig, updater};
+use crate::support::{self, Image, Ran, Rig, look, updater};
 use serde_json::{Value, json};
 use snapbox::{Data, assert_data_eq};
 use test_cluster::Misbehaviour;
@@ -366,12 +365,5 @@ fn the_manual_page_renders_without_a_warning() {
     for word in [".TH teleport-update 8", "EXIT STATUS", "TELEPORT_UPDATE_GROUP", ".SS uninstall"] {
         assert!(page.contains(word), "{word}");
     }
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), page).unwrap();
-    let Ok(groff) = Command::new("groff").args(["-man", "-Tascii", "-ww", "-z"]).arg(file.path()).output() else {
-        eprintln!("skipped: no groff");
-        return;
-    };
-    assert_eq!(String::from_utf8_lossy(&groff.stderr), "");
-    assert!(groff.status.success() && Path::new(file.path()).exists());
+    look::renders(&page);
 }

@@ -1,6 +1,10 @@
-//! Real updaters that ask a real rollout server (`teleport-fleet`) which version to run, and get the archives elsewhere.
+//! Real updaters that ask a real rollout server (`teleport-fleet`) which version to run, and get the archives elsewhere; and
+//! what updaters report to a server that the test plays.
 
+mod attempts;
 mod front;
 mod packaged;
+mod reporting;
+mod reports;
 mod rollout;
 mod server;

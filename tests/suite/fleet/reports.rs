@@ -1,0 +1,294 @@
+//! When a host reports, and what the server's answers do to it.
+
+use std::os::unix::fs::PermissionsExt;
+
+use protocol::report::{JOIN_HEADER, Outcome, PATH, SIGNATURE_HEADER};
+use serde_json::json;
+use test_cluster::misbehaviour::Misbehaviour;
+use test_crash::live::flows::settings;
+
+use super::reporting::{EPOCH, HOST, KEY, Reporting, last, outcomes, signed};
+use crate::support::Image;
+
+/// An interval that no test outlasts, seconds.
+const LONG: u32 = 86_400;
+
+#[test]
+fn a_server_that_does_not_ask_gets_nothing() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.publish(2, "healthy");
+    for fleet in [json!(null), json!({"rollout": 1, "attempt": 1}), json!({"report": "yes"})] {
+        host.answer("1.0.0", &fleet);
+        host.run("update", 0);
+    }
+    host.answer("2.0.0", &json!(null));
+    host.run("update", 0);
+    let enable = host.scene.enable();
+    host.run(&enable, 0);
+    let requests = host.scene.cluster.requests();
+    assert!(requests.iter().all(|request| request.method != "POST"), "{requests:#?}");
+    assert!(requests.iter().all(|request| request.headers.iter().all(|(name, _)| !name.starts_with("teleport-fleet"))));
+    let kept = std::fs::read_to_string(host.cell.path(KEY)).unwrap_or_else(|_| "{}".into());
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    assert!(kept["seed"].is_null(), "{kept}");
+    assert_eq!(host.status()["report"], "not asked for");
+}
+
+#[test]
+fn an_update_reports_each_step_once_and_then_only_after_the_interval() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("1.0.0", 4, 1, LONG);
+    host.run("update", 0);
+    let first = host.reports();
+    assert_eq!(first.len(), 1, "{first:#?}");
+    let report = &first[0];
+    assert_eq!((report.host.as_str(), report.epoch), (HOST, EPOCH));
+    assert_eq!((report.versions.installed.as_str(), report.versions.running.as_str()), ("1.0.0", "1.0.0"));
+    assert_eq!(report.versions.desired, "1.0.0");
+    assert!(report.enabled && !report.pinned && !report.recovery_pending);
+    assert_eq!((report.edition.as_str(), report.arch.as_str()), ("oss", protocol::Arch::NATIVE.as_str()));
+    assert!(report.updater.starts_with("teleport-update ") && !report.kernel.is_empty(), "{report:#?}");
+    let mode = std::fs::metadata(host.cell.path(KEY)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o600);
+    assert!(host.status()["report"].as_str().unwrap().starts_with("taken 2"));
+    // Nothing is new.
+    host.scene.cluster.forget_requests();
+    host.run("update", 0);
+    assert_eq!(host.scene.cluster.requests().len(), 1);
+    host.posts();
+    host.publish(2, "healthy");
+    host.tell("2.0.0", 5, 2, LONG);
+    host.run("update", 0);
+    let reports = host.reports();
+    let expected = [Outcome::Started, Outcome::Switched, Outcome::Updated].map(Some);
+    assert_eq!(outcomes(&reports), expected, "{reports:#?}");
+    for report in &reports {
+        let change = report.last.clone().unwrap();
+        assert_eq!((change.from.as_str(), change.to.as_str()), ("1.0.0", "2.0.0"));
+        assert_eq!((change.rollout, change.attempt), (Some(5), Some(2)));
+        assert!(report.sequence > first[0].sequence);
+    }
+    assert_eq!(reports[0].versions.running, "1.0.0");
+    assert_eq!((reports[2].versions.running.as_str(), reports[2].versions.previous.as_str()), ("2.0.0", "1.0.0"));
+    host.run("update", 0);
+    assert_eq!(host.posts().len(), 0);
+    // The interval is over.
+    host.tell("2.0.0", 5, 2, 0);
+    host.run("update", 0);
+    assert_eq!(outcomes(&host.reports()), [Some(Outcome::Updated)]);
+}
+
+#[test]
+fn a_failure_is_reported_with_its_code_and_its_line() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.publish(2, "exit-at-once");
+    host.tell("2.0.0", 5, 1, LONG);
+    host.run("update", 1);
+    let reports = host.reports();
+    assert_eq!(outcomes(&reports), [Some(Outcome::Started), Some(Outcome::RolledBack)], "{reports:#?}");
+    let failed = last(&reports);
+    assert_eq!((failed.from.as_str(), failed.to.as_str(), failed.code.as_str()), ("1.0.0", "2.0.0", "unhealthy"));
+    assert!(!failed.error.is_empty() && !failed.error.contains('\n'), "{failed:#?}");
+    assert_eq!(reports[1].versions.running, "1.0.0");
+    // It waits: nothing new. In another rollout this is told once.
+    host.run("update", 0);
+    assert_eq!(host.posts().len(), 0);
+}
+
+#[test]
+fn an_archive_that_does_not_come_is_a_failure_without_its_address() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("3.0.0", 5, 1, LONG);
+    host.run("update", 1);
+    let reports = host.reports();
+    assert_eq!(outcomes(&reports), [Some(Outcome::Started), Some(Outcome::Failed)], "{reports:#?}");
+    let failed = last(&reports);
+    assert!(!failed.error.contains("localhost") && !failed.error.contains("://"), "{failed:#?}");
+}
+
+#[test]
+fn what_a_hostile_server_does_with_a_report_changes_nothing() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.publish(2, "healthy");
+    host.publish(3, "healthy");
+    let elsewhere = format!("{}/elsewhere", host.scene.cluster.base_url());
+    let hostile = [
+        ("redirect", Misbehaviour::Redirect(elsewhere)),
+        ("garbage", Misbehaviour::WrongType),
+        ("huge", Misbehaviour::HugeBody(100 << 20)),
+        ("error", Misbehaviour::Status(500, None)),
+        ("cut", Misbehaviour::CloseBeforeResponse),
+        ("headers", Misbehaviour::HugeHeaders(10 << 20)),
+    ];
+    for (round, (name, how)) in hostile.into_iter().enumerate() {
+        let target = if round % 2 == 0 { "2.0.0" } else { "3.0.0" };
+        host.scene.cluster.misbehave(PATH, how);
+        host.tell(target, 10 + round as u64, 1, LONG);
+        let ran = host.run("update --now", 0);
+        host.scene.cluster.behave();
+        assert_eq!(host.status()["agent_version_installed"], target, "{name}");
+        let requests = host.scene.cluster.requests();
+        assert!(requests.iter().all(|request| !request.path.contains("elsewhere")), "{requests:#?}");
+        let said = ran.said.matches("did not take this host's report").count();
+        assert!(said == usize::from(name != "garbage"), "{name}: {}", ran.said);
+        host.posts();
+    }
+}
+
+#[test]
+fn a_server_that_stalls_holds_up_no_update_and_is_asked_again_by_the_next_run() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.publish(2, "healthy");
+    host.tell("2.0.0", 5, 1, LONG);
+    host.scene.cluster.misbehave(PATH, Misbehaviour::Stall { after_bytes: 0 });
+    let begun = std::time::Instant::now();
+    let ran = host.run("update", 0);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{ran:#?}");
+    assert_eq!(ran.said.matches("did not take this host's report").count(), 1, "{ran:#?}");
+    assert!(host.status()["report"].as_str().unwrap().starts_with("refused: "));
+    host.scene.cluster.behave();
+    host.posts();
+    host.run("update", 0);
+    assert_eq!(outcomes(&host.reports()), [Some(Outcome::Updated)]);
+}
+
+#[test]
+fn a_host_goes_on_from_the_number_and_the_epoch_that_the_server_has() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("1.0.0", 1, 1, LONG);
+    let high = 9_000_000_000_000_000_u64;
+    let old = format!(r#"{{"error":{{"code":"other_epoch","message":"m"}},"epoch":8,"sequence":{high}}}"#);
+    host.scene.cluster.set_page(PATH, &[(409, &old), (200, "{}")]);
+    host.run("update", 0);
+    let reports = host.reports();
+    assert_eq!(reports.len(), 2, "{reports:#?}");
+    assert_eq!((reports[0].epoch, reports[1].epoch, reports[1].sequence), (EPOCH, 8, high + 1));
+    assert!(host.status()["report"].as_str().unwrap().starts_with("taken "));
+    // A server that never agrees is asked twice, not for ever.
+    host.scene.cluster.set_page(PATH, &[(409, &old)]);
+    host.tell("1.0.0", 1, 1, 0);
+    let ran = host.run("update", 0);
+    assert_eq!(host.posts().len(), 2, "{ran:#?}");
+}
+
+#[test]
+fn refusals_are_shown_and_asked_again_when_it_is_time() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("1.0.0", 1, 1, LONG);
+    let conflict = r#"{"error":{"code":"key_conflict","message":"another key is known for this host"}}"#;
+    host.scene.cluster.set_page(PATH, &[(409, conflict)]);
+    let ran = host.run("update", 0);
+    assert!(ran.said.contains("key_conflict"), "{ran:#?}");
+    assert_eq!(host.status()["report"], "refused: key_conflict: another key is known for this host");
+    // Not before the next interval.
+    host.posts();
+    host.run("update", 0);
+    assert_eq!(host.posts().len(), 0);
+    host.tell("1.0.0", 1, 1, 0);
+    std::fs::remove_file(host.cell.path(KEY)).unwrap();
+    host.scene.cluster.set_page(PATH, &[(202, "{}")]);
+    let ran = host.run("update", 0);
+    assert!(ran.said.contains("approves of this host"), "{ran:#?}");
+    assert_eq!(host.status()["report"], "waits for approval");
+    host.posts();
+    // Another one is tried by each run, but where the server wants a rest.
+    host.scene.cluster.misbehave(PATH, Misbehaviour::Status(429, Some(3600)));
+    host.run("update", 0);
+    host.run("update", 0);
+    assert_eq!(host.posts().len(), 1);
+}
+
+#[test]
+fn a_clone_makes_a_key_of_its_own() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("1.0.0", 1, 1, LONG);
+    host.run("update", 0);
+    let key =
+        |host: &Reporting| host.posts()[0].header(SIGNATURE_HEADER).unwrap().split(' ').nth(1).unwrap().to_owned();
+    let first = key(&host);
+    std::fs::write(host.cell.path("/etc/machine-id"), "fedcba9876543210fedcba9876543210\n").unwrap();
+    host.run("update", 0);
+    let second = key(&host);
+    assert_ne!(first, second);
+    let recorded = |host: &Reporting| host.key()["host"].as_str().unwrap().to_owned();
+    assert!(recorded(&host).contains("machine:"), "{}", recorded(&host));
+}
+
+#[test]
+fn an_image_has_no_key_and_an_uninstalled_host_none_any_more() {
+    let image = Image::new("1.0.0");
+    let body = json!({"agent_version": "1.0.0", "server_edition": "oss", "agent_auto_update": true,
+        "fleet": {"rollout": 1, "attempt": 1, "report": {"epoch": EPOCH, "interval_seconds": 1}}});
+    image.cluster.set_find_body(Some(body.to_string().as_bytes()));
+    image.enable(&[]).ok();
+    image.run(&["update"]).ok();
+    assert!(image.cluster.requests_to(PATH).is_empty() && !image.versions().join(".fleet-host").exists());
+
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("1.0.0", 1, 1, 0);
+    for line in ["status", "plan", "verify"] {
+        host.run(line, 0);
+    }
+    assert_eq!(host.posts().len(), 0);
+    let enable = host.scene.enable();
+    host.run(&enable, 0);
+    assert_eq!(host.reports().len(), 1);
+    host.run("uninstall --force", 0);
+    assert!(!host.cell.path(KEY).exists());
+    assert_eq!(host.posts().len(), 0);
+}
+
+#[test]
+fn a_join_token_goes_along_until_a_report_was_taken() {
+    let Some(host) = Reporting::on_one() else { return };
+    let kept = host.cell.path("/var/lib/teleport/versions/join-token");
+    host.tell("1.0.0", 1, 1, 0);
+    host.scene
+        .cluster
+        .set_page(PATH, &[(403, r#"{"error":{"code":"join_token_needed","message":"a token is needed"}}"#)]);
+    let enable = host.scene.enable();
+    host.run(&format!("{enable} --join-token-file /root/none"), 2);
+    assert_eq!(host.posts().len(), 0);
+    std::fs::write(host.cell.path("/root/token"), "s3cret-token\n").unwrap();
+    let ran = host.run(&format!("{enable} --join-token-file /root/token"), 0);
+    assert!(!ran.said.contains("s3cret"), "{ran:#?}");
+    let mode = std::fs::metadata(&kept).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o600);
+    host.scene.cluster.set_page(PATH, &[(200, "{}")]);
+    host.run("update", 0);
+    let posts = host.posts();
+    assert_eq!(posts.len(), 2);
+    for post in &posts {
+        assert_eq!(post.header(JOIN_HEADER), Some("s3cret-token"));
+        assert!(!String::from_utf8_lossy(&post.body).contains("s3cret"));
+    }
+    assert!(!kept.exists());
+    host.run("update", 0);
+    assert_eq!(host.posts()[0].header(JOIN_HEADER), None);
+}
+
+#[test]
+fn labels_come_from_the_settings_and_from_the_agents_configuration() {
+    let labels = "  labels: {env: prod, tier: \"1\"}\n";
+    let Some(host) = Reporting::with(&(settings("1500ms", "0s") + labels)) else { return };
+    let agent = "teleport:\n  data_dir: /var/lib/teleport\n  labels: {env: theirs}\nssh_service:\n  labels: {rack: r7}\n  \
+                 commands: [{name: up, command: [uptime], period: 1m}]\n";
+    std::fs::write(host.cell.path("/etc/teleport.yaml"), agent).unwrap();
+    host.tell("1.0.0", 1, 1, LONG);
+    host.run("update", 0);
+    let expected =
+        [("env", "prod"), ("rack", "r7"), ("tier", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(host.reports()[0].labels, expected.into());
+}
+
+#[test]
+fn a_host_that_never_joined_reports_with_the_first_run_after_it_has() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("1.0.0", 1, 1, LONG);
+    std::fs::remove_file(host.cell.path("/var/lib/teleport/host_uuid")).unwrap();
+    host.run("update", 0);
+    assert_eq!(host.posts().len(), 0);
+    std::fs::write(host.cell.path("/var/lib/teleport/host_uuid"), HOST).unwrap();
+    host.run("update", 0);
+    assert_eq!(signed(&host.posts()[0]).host, HOST);
+}
