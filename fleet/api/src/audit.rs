@@ -16,7 +16,8 @@ pub struct Entry {
     /// From where: `admin socket`, an address, or empty.
     pub from: String,
     /// What: `create`, `update`, `delete`, `start`, `mark_done`, `rollback`, `halt`, `run`, `approve`, `gate`, `hold`,
-    /// `release`, `assign`, `rollout_started`, `group_started`, `group_done`, `group_halted`, `rollout_removed`, `restore`.
+    /// `release`, `assign`, `rollout_started`, `group_started`, `group_done`, `group_halted`, `rollout_removed`, `restore`,
+    /// `login`, `logout`.
     pub action: String,
     /// On what: `autoupdate_version/autoupdate-version`, `group prod`, `host UUID`.
     pub subject: String,

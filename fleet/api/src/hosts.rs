@@ -19,6 +19,9 @@ pub struct HostsQuery {
     /// On which the present target failed.
     #[serde(default)]
     pub failed: bool,
+    /// Of which a key waits for an operator.
+    #[serde(default)]
+    pub waiting: bool,
     /// Behind this UUID.
     pub after: Option<String>,
     /// How many; at most 1,000, and 100 where it is absent.
@@ -67,6 +70,27 @@ pub struct Host {
     pub last_target: String,
     /// The code of its error; empty: none.
     pub error_code: String,
+    /// It reports with a key that is believed.
+    #[serde(default)]
+    pub enrolled: bool,
+    /// The key that waits for an operator, in hex; empty: none.
+    #[serde(default)]
+    pub waiting_key: String,
+}
+
+/// What a host said last, and its changes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct History {
+    /// How it enrolled: `open`, `token NAME`, `accepted by WHO`; empty: it did not.
+    pub enrolled: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// When its last report came.
+    pub reported: Option<Timestamp>,
+    /// Its last report, as `protocol::report::Report` is written; `None`: there is none.
+    pub report: Option<serde_json::Value>,
+    /// Its last changes, the newest first; each with `reported`.
+    pub changes: Vec<serde_json::Value>,
 }
 
 /// What a host would be told now, and why.
@@ -74,6 +98,9 @@ pub struct Host {
 pub struct Explained {
     /// What is known of it; `None`: it was never heard of.
     pub known: Option<Host>,
+    /// What it reported; `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
     /// As `fleet_answers::show::explain` writes it: `host`, `group`, `state`, `version`, `update`, `why`, `until`.
     #[serde(flatten)]
     pub answer: serde_json::Value,
@@ -99,4 +126,7 @@ pub enum Decision {
     Release,
     /// It belongs to this group, whatever it declares; `None`: to its own again.
     Assign(Option<String>),
+    /// The key that waits is its key, and what it reports counts from now on; with `Some`, only if it begins with these hex
+    /// digits.
+    Accept(Option<String>),
 }

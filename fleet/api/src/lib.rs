@@ -12,8 +12,8 @@ mod tokens;
 
 pub use audit::{Entry, Head, Page as AuditPage, Verified};
 pub use fleet_engine::book::{Cause, Holds};
-pub use hosts::{Decided, Decision, Explained, Host, Hosts, HostsQuery};
+pub use hosts::{Decided, Decision, Explained, History, Host, Hosts, HostsQuery};
 pub use refused::{Code, Refused, Wrong};
 pub use resources::{Changed, Effects, How, Kept, Takes, Unwise, Write, Written};
 pub use rollout::{Act, Acted, CountOf, Counts, Omission};
-pub use tokens::{MadeToken, NewToken, Role, Token};
+pub use tokens::{JoinToken, MadeToken, NewJoinToken, NewToken, Role, Token};

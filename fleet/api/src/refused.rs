@@ -38,6 +38,22 @@ pub enum Code {
     Conflict,
     /// It was changed since it was read: read it again.
     StaleRevision,
+    /// A report is of another epoch: the answer has the one to go on in.
+    OtherEpoch,
+    /// A report's number is not above the last one: the answer has that.
+    OldSequence,
+    /// A host's report has another key than before, or than one that waits.
+    KeyConflict,
+    /// A new host needs a join token.
+    JoinTokenNeeded,
+    /// The join token is not known, has expired or is used up.
+    JoinTokenRefused,
+    /// A report's signature is missing, or wrong.
+    BadSignature,
+    /// A host reports too often: the header `Retry-After` says when to come again.
+    TooOften,
+    /// This server takes no reports.
+    NotWanted,
     /// The caller is not known.
     Unauthenticated,
     /// The caller may not do this.
@@ -61,13 +77,19 @@ impl Code {
     pub fn status(self) -> u16 {
         match self {
             Self::BadRequest | Self::BadResource => 400,
-            Self::Unauthenticated => 401,
-            Self::Forbidden => 403,
-            Self::NoRollout | Self::NotFound => 404,
+            Self::Unauthenticated | Self::BadSignature => 401,
+            Self::Forbidden | Self::JoinTokenNeeded | Self::JoinTokenRefused => 403,
+            Self::NoRollout | Self::NotFound | Self::NotWanted => 404,
             Self::MethodNotAllowed => 405,
             Self::TooSlow => 408,
-            Self::AlreadyExists | Self::Conflict | Self::StaleRevision => 409,
+            Self::AlreadyExists
+            | Self::Conflict
+            | Self::StaleRevision
+            | Self::OtherEpoch
+            | Self::OldSequence
+            | Self::KeyConflict => 409,
             Self::TooLarge => 413,
+            Self::TooOften => 429,
             Self::Internal => 500,
             Self::Overloaded | Self::StoreUnavailable => 503,
         }

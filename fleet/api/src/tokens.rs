@@ -1,6 +1,7 @@
 //! `GET /v1/fleet/tokens`: a list of [`Token`]. `POST /v1/fleet/tokens` with [`NewToken`]: [`MadeToken`]. `DELETE
 //! /v1/fleet/tokens/NAME?id=UUID`: `{}`. All of them need the role admin.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -65,12 +66,48 @@ pub struct NewToken {
     pub expires: Option<Timestamp>,
 }
 
+/// A join token, without its secret: hosts enrol with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinToken {
+    /// Its name.
+    pub name: String,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it ends; `None`: never.
+    pub expires: Option<Timestamp>,
+    /// How many hosts may still enrol with it; `None`: any number.
+    pub uses: Option<u64>,
+    /// The group of hosts that enrol with it, whatever they declare; `None`: their own.
+    pub group: Option<String>,
+    /// Labels of theirs, whatever they say of these.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A join token to make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewJoinToken {
+    /// A UUID.
+    pub id: String,
+    /// Its name: letters, digits, `.`, `_` and `-`; unique.
+    pub name: String,
+    /// When it ends; `None`: never.
+    pub expires: Option<Timestamp>,
+    /// How many hosts may enrol with it; `None`: any number.
+    pub uses: Option<u64>,
+    /// See [`JoinToken::group`].
+    pub group: Option<String>,
+    /// See [`JoinToken::labels`].
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
 /// A token that was made. It is shown this once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MadeToken {
+pub struct MadeToken<T = Token> {
     /// What is kept of it.
     #[serde(flatten)]
-    pub token: Token,
+    pub token: T,
     /// Its secret.
     pub secret: String,
 }

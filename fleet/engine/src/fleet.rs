@@ -31,6 +31,9 @@ const MOST_LEFT_BEHIND: usize = 1024;
 pub struct Fleet {
     /// How often hosts report, seconds.
     pub interval: u32,
+    /// Hosts enrol by token or approval, so that nobody can invent one: then failures that they report may send others back
+    /// (`on_halt: rollback`, FLEET.md §3).
+    pub is_proven: bool,
     /// Texts of hosts.
     pub names: Names,
     hosts: Vec<Host>,
@@ -62,6 +65,7 @@ impl Default for Fleet {
     fn default() -> Self {
         Self {
             interval: REPORT_INTERVAL,
+            is_proven: true,
             names: Names::default(),
             hosts: Vec::new(),
             by_id: Index::default(),

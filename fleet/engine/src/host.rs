@@ -1,5 +1,6 @@
 //! One host, as far as it is known.
 
+pub use protocol::report::Outcome;
 use serde::{Deserialize, Serialize};
 
 use crate::label_set::Labels;
@@ -32,48 +33,6 @@ pub fn uuid(id: HostId) -> String {
     let hex = format!("{id:032x}");
     let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
-}
-
-/// What became of a host's last change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It has begun.
-    Started,
-    /// The links and the agent are changed; the watch goes on.
-    Switched,
-    /// The agent was healthy until the end of the watch.
-    Updated,
-    /// It was undone.
-    RolledBack,
-    /// It did not come about.
-    Failed,
-    /// This version failed here before, and is not tried.
-    Refused,
-}
-
-impl Outcome {
-    /// Its name in a report.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Switched => "switched",
-            Self::Updated => "updated",
-            Self::RolledBack => "rolled_back",
-            Self::Failed => "failed",
-            Self::Refused => "refused",
-        }
-    }
-
-    /// Whether it says that the version is not good here.
-    pub fn is_failure(self) -> bool {
-        matches!(self, Self::RolledBack | Self::Failed | Self::Refused)
-    }
-
-    /// Whether the change goes on.
-    pub fn is_under_way(self) -> bool {
-        matches!(self, Self::Started | Self::Switched)
-    }
 }
 
 /// Faults of the way and not of the version: whoever has them is tried again (FLEET.md §3).

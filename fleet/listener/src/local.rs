@@ -79,7 +79,8 @@ fn lock_briefly(directory: &File) {
 
 #[expect(clippy::disallowed_methods, reason = "a socket's file is made anew at each start: it need not be durable")]
 fn restrict(path: &Path, mode: u32, group: Option<u32>) -> io::Result<()> {
-    if group.is_some() {
+    // What has it already is not given it: a unit may forbid every chown.
+    if group.is_some_and(|group| std::fs::symlink_metadata(path).is_ok_and(|found| found.gid() != group)) {
         std::os::unix::fs::lchown(path, None, group)?;
     }
     std::fs::set_permissions(path, Permissions::from_mode(mode))

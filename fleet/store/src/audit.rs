@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fleet_api::{Entry, Head, Verified};
-use rusqlite::{Connection, Row, Transaction};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use crate::chain::{Link, START};
 use crate::commit::signed;
@@ -79,12 +79,51 @@ pub(crate) fn page(connection: &Connection, path: &Path, after: u64, limit: u32)
             .query_map((after, limit.min(MOST)), entry)?
             .collect::<rusqlite::Result<Vec<Entry>>>()
     };
-    read().map_err(|error| match error {
+    read().map_err(|error| unread(path, &error))
+}
+
+/// The newest records before number `before`, the newest first; where a subject is named, those about it among the newest
+/// [`MOST`].
+pub(crate) fn latest(
+    connection: &Connection,
+    path: &Path,
+    before: Option<u64>,
+    subject: Option<&str>,
+    limit: u32,
+) -> Result<Vec<Entry>> {
+    let before = before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
+    let limit = limit.min(MOST);
+    let read = || {
+        match subject {
+        None => connection
+            .prepare(&format!("SELECT {COLUMNS} FROM audit WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"))?
+            .query_map((before, limit), entry)?
+            .collect::<rusqlite::Result<Vec<Entry>>>(),
+        Some(subject) => connection
+            .prepare(&format!(
+                "SELECT {COLUMNS} FROM audit WHERE seq < ?1 AND seq > (SELECT head_seq FROM store) - ?2 AND subject = ?3 \
+                 ORDER BY seq DESC LIMIT ?4"
+            ))?
+            .query_map((before, MOST, subject, limit), entry)?
+            .collect(),
+    }
+    };
+    read().map_err(|error| unread(path, &error))
+}
+
+/// The newest record of an action.
+pub(crate) fn newest(connection: &Connection, path: &Path, action: &str) -> Result<Option<Entry>> {
+    let sql = format!("SELECT {COLUMNS} FROM audit WHERE action = ?1 ORDER BY seq DESC LIMIT 1");
+    connection.query_row(&sql, [action], entry).optional().map_err(|error| unread(path, &error))
+}
+
+fn unread(path: &Path, error: &rusqlite::Error) -> Error {
+    match error {
         rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::IntegralValueOutOfRange(..) => {
             unreadable(path, "an audit record", &error.to_string())
         }
-        error => Error::sql(path, &error),
-    })
+        error => Error::sql(path, error),
+    }
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {

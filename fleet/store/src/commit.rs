@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use crate::error::{Error, Result};
 use crate::state::{Change, Committed, ResourceChange, StoredToken};
-use crate::{audit, load};
+use crate::{audit, enrolment, load};
 
 /// How long the outcome of a request is kept, seconds: a week; whoever asks again later is not a retry.
 const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
@@ -51,6 +51,7 @@ fn apply(transaction: &Transaction<'_>, path: &Path, change: &Change<'_>) -> Res
     put_resources(transaction, &change.resources).map_err(sql)?;
     put_tokens(transaction, &change.tokens).map_err(sql)?;
     put_hosts(transaction, path, &change.hosts)?;
+    enrolment::put(transaction, path, &change.enrolments)?;
     forget_hosts(transaction, &change.forgotten).map_err(sql)?;
     let arrivals = signed(path, change.arrivals)?;
     transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).map_err(sql)?;
@@ -142,7 +143,8 @@ pub(crate) fn put_hosts(transaction: &Transaction<'_>, path: &Path, hosts: &[Hos
 
 fn forget_hosts(transaction: &Transaction<'_>, hosts: &[HostId]) -> rusqlite::Result<()> {
     let mut delete = transaction.prepare("DELETE FROM host WHERE id = ?1")?;
-    hosts.iter().try_for_each(|id| delete.execute([id.to_be_bytes()]).map(drop))
+    hosts.iter().try_for_each(|id| delete.execute([id.to_be_bytes()]).map(drop))?;
+    enrolment::forget(transaction, hosts)
 }
 
 fn put_outcome(transaction: &Transaction<'_>, id: &str, outcome: &str) -> rusqlite::Result<()> {

@@ -9,10 +9,12 @@ mod chain;
 mod commit;
 mod connection;
 mod doctor;
+mod enrolment;
 mod error;
 mod files;
 mod load;
 mod lock;
+mod place_in_log;
 mod reader;
 mod restore;
 mod schema;
@@ -21,7 +23,11 @@ mod store;
 
 pub use backup::backup;
 pub use doctor::{Finding, Level, doctor};
+pub use enrolment::{
+    Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, History, JoinToken, Progress, StoredReport,
+};
 pub use error::{Error, Result};
+pub use place_in_log::{Noted, PlaceInLog};
 pub use reader::Reader;
 pub use restore::{Restored, restore};
 pub use state::{Change, Committed, Record, ResourceChange, State, StoredResource, StoredToken};

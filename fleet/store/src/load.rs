@@ -8,6 +8,7 @@ use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Rollout;
 use rusqlite::{Connection, Row};
 
+use crate::enrolment;
 use crate::error::{Error, Result};
 use crate::state::{State, StoredResource, StoredToken};
 
@@ -32,9 +33,13 @@ pub(crate) fn load<T>(
         .map_err(sql)?;
     let arrivals = unsigned(path, arrivals)?;
     let (resources, tokens) = (resources(connection, path)?, tokens(connection, path)?);
+    let enrolments = enrolment::load(connection, path)?;
     let taken = hosts(connection, path, |hosts| take(hosts, arrivals))?;
     let revision = unsigned(path, revision)?;
-    Ok((State { book, revision, resources, tokens, hosts: Vec::new(), arrivals, epoch, is_restored_held }, taken))
+    Ok((
+        State { book, revision, resources, tokens, enrolments, hosts: Vec::new(), arrivals, epoch, is_restored_held },
+        taken,
+    ))
 }
 
 /// The book's revision.

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use fleet_engine::host::HostId;
 use fleet_engine::rollout::Rollout;
 use rusqlite::Connection;
 
+use crate::enrolment::{self, History};
 use crate::error::Result;
 use crate::files::Place;
 use crate::{audit, connection, load, schema};
@@ -32,9 +34,30 @@ impl Reader {
         audit::page(&self.connection, &self.database, after, limit)
     }
 
+    /// The newest records before number `before`, the newest first; of those about `subject` alone, where one is named: among the
+    /// newest 10,000 of all.
+    pub fn latest(&self, before: Option<u64>, subject: Option<&str>, limit: u32) -> Result<Vec<fleet_api::Entry>> {
+        audit::latest(&self.connection, &self.database, before, subject, limit)
+    }
+
+    /// The newest record, as the store remembers it.
+    pub fn head(&self) -> Result<fleet_api::Head> {
+        audit::head(&self.connection, &self.database)
+    }
+
+    /// The newest record of an action such as `restore`; `None`: there is none.
+    pub fn newest(&self, action: &str) -> Result<Option<fleet_api::Entry>> {
+        audit::newest(&self.connection, &self.database, action)
+    }
+
     /// As [`crate::Store::verify`].
     pub fn verify(&self, head: Option<&str>) -> Result<fleet_api::Verified> {
         audit::verify(&self.connection, &self.database, head)
+    }
+
+    /// What a host reported last, and its last 50 changes.
+    pub fn history(&self, host: HostId) -> Result<History> {
+        enrolment::history(&self.connection, &self.database, host)
     }
 
     /// As [`crate::Store::rollouts`].

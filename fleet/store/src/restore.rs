@@ -271,7 +271,7 @@ fn hold(new: &mut Connection, path: &Path, book: Option<Book>, old: &Old, record
         transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).map_err(sql)?;
     }
     // One that was removed since would be good again.
-    transaction.execute("DELETE FROM token", []).map_err(sql)?;
+    transaction.execute_batch("DELETE FROM token; DELETE FROM join_token;").map_err(sql)?;
     audit::append(&transaction, path, &[record])?;
     transaction.commit().map_err(sql)?;
     Ok(revision)

@@ -7,6 +7,8 @@ use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use jiff::Timestamp;
 
+use crate::enrolment::{EnrolmentChanges, Enrolments};
+
 /// Everything that is kept, but for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
@@ -18,6 +20,8 @@ pub struct State {
     pub resources: Vec<StoredResource>,
     /// Tokens, by name.
     pub tokens: Vec<StoredToken>,
+    /// Keys of hosts, and who may enrol.
+    pub enrolments: Enrolments,
     /// Hosts, in the order of their rows; empty from [`crate::Store::load_with`].
     pub hosts: Vec<HostRecord>,
     /// What `Fleet::arrivals` was.
@@ -72,6 +76,8 @@ pub struct Change<'a> {
     pub tokens: Vec<(String, Option<StoredToken>)>,
     /// Hosts that are new or changed.
     pub hosts: Vec<HostRecord>,
+    /// What changes of hosts' keys and reports.
+    pub enrolments: EnrolmentChanges,
     /// Hosts that are no more.
     pub forgotten: Vec<HostId>,
     /// What `Fleet::arrivals` is; a lower number than before is not kept.

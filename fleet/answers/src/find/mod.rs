@@ -14,6 +14,7 @@ use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::shelf::Shelf;
 use jiff::Timestamp;
 use protocol::find::MAX_JITTER_SECONDS;
+use protocol::report::Wanted;
 use protocol::{Arch, Digest, Edition, Version};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -52,7 +53,7 @@ pub struct Cluster {
     /// What clients such as `tsh` update to.
     pub tools: Tools,
     /// Where hosts are asked for reports.
-    pub reports: Option<Reports>,
+    pub reports: Option<Wanted>,
 }
 
 /// What clients such as `tsh` update to (`spec.tools` of `autoupdate_version` and `autoupdate_config`).
@@ -78,15 +79,6 @@ impl Tools {
         };
         Self { version, auto_update }
     }
-}
-
-/// `fleet.report`: reports are wanted (FLEET.md §5).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reports {
-    /// The epoch in which they are numbered.
-    pub epoch: u64,
-    /// How often, seconds.
-    pub interval_seconds: u32,
 }
 
 /// The digests of an answer's archives by edition and architecture (`fleet_release.spec.digests`); empty: not known.
@@ -228,7 +220,7 @@ impl<'a> Nested<'a> {
 #[derive(Serialize)]
 struct Ours<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    report: Option<&'a Reports>,
+    report: Option<&'a Wanted>,
     rollout: u64,
     attempt: u32,
     why: Code,

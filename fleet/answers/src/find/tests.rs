@@ -43,7 +43,7 @@ fn full() -> Cluster {
         min_client_version: Some("16.0.0".parse().unwrap()),
         edition: Some(Edition::EnterpriseFips),
         tools: Tools { version: Some("17.4.0".parse().unwrap()), auto_update: Some(true) },
-        reports: Some(Reports { epoch: 3, interval_seconds: 900 }),
+        reports: Some(Wanted { epoch: 3, interval_seconds: 900 }),
     }
 }
 

@@ -40,6 +40,7 @@ pub use maintenance::{Maintenance, Window, default_group};
 pub use release::{Phased, Release};
 pub use report::{AgentReport, Count, Omitted};
 pub use ruling::ruling;
+pub use url::check as check_url;
 pub use version::{Versions, Wanted};
 
 use fault::Found;

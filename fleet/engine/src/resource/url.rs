@@ -7,7 +7,7 @@ const LONGEST: usize = 2048;
 
 /// Checks an absolute URL: https, or http where the host is a loopback address; no user, no password (`get` would show
 /// them), no fragment. The error says what is wrong with it.
-pub(super) fn check(text: &str) -> Result<(), &'static str> {
+pub fn check(text: &str) -> Result<(), &'static str> {
     if text.len() > LONGEST {
         return Err("it is longer than 2048 bytes");
     }

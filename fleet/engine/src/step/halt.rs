@@ -33,7 +33,7 @@ impl Rollout {
                 | HaltRule::Restored
                 | HaltRule::StoreLost => false,
             };
-            if by_reports && group.policy.proof.on_halt == OnHalt::Rollback {
+            if by_reports && fleet.is_proven && group.policy.proof.on_halt == OnHalt::Rollback {
                 group.roll_back(rule.name(), false, now);
             } else {
                 group.stop(Halt { rule, count, of, error, at: now, from: group.state });
@@ -55,7 +55,9 @@ impl Rollout {
         let look = Look::new(self, group, fleet, now);
         let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
         let mut codes: BTreeMap<&str, u64> = BTreeMap::new();
-        for host in fleet.hosts().iter().filter(|host| host.place == place && look.state(host) == HostState::Failed) {
+        // Who does not count says nothing of why it stopped: anybody may report what he likes.
+        let has_failed = |host: &&Host| look.is_counted(host) && look.state(host) == HostState::Failed;
+        for host in fleet.hosts().iter().filter(|host| host.place == place).filter(has_failed) {
             let code = host.failure.map_or("", |failure| fleet.names.text(failure.code));
             *codes.entry(code).or_default() += 1;
         }

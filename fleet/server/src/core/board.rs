@@ -19,6 +19,7 @@ use fleet_engine::book::Book;
 use fleet_engine::host::HostId;
 use fleet_engine::shelf::Shelf;
 use jiff::Timestamp;
+use protocol::report::{Key, SignedQuestion, Wanted};
 
 /// How long an answer is good after the store last confirmed it, milliseconds (FLEET.md §4).
 const GOOD_FOR: u64 = 30_000;
@@ -33,8 +34,11 @@ pub(crate) struct Heard {
     pub(crate) question: Question,
     /// When.
     pub(crate) at: Timestamp,
-    /// It was told to update: in which rollout, and in which attempt of its group.
+    /// It was told to update: in which rollout, and in which attempt of its group. Of a host that enrolled only where its question
+    /// is signed by its key.
     pub(crate) told: Option<(u64, u32)>,
+    /// Key, epoch and number of the signature.
+    pub(crate) signed: Option<(Key, u64, u64)>,
 }
 
 /// What the answers rest on that are not a host's own.
@@ -53,6 +57,8 @@ pub(crate) struct Public {
 pub(crate) struct Board {
     /// What is said of the cluster, as the configuration has it.
     cluster: Cluster,
+    /// Reports are wanted.
+    wanted: ArcSwapOption<Wanted>,
     public: ArcSwap<Public>,
     table: ArcSwapOption<Table>,
     hosts: ArcSwap<Hosts>,
@@ -101,6 +107,8 @@ pub(crate) struct Slot {
     declared: AtomicU64,
     /// It reports, an operator assigned it, or it was told to update: what a question says of its group does not count.
     is_bound: AtomicBool,
+    /// The first bytes of its key; 0: it has none.
+    key: AtomicU64,
 }
 
 impl Public {
@@ -120,6 +128,11 @@ impl Slot {
     pub(crate) fn know(&self, declared: u64, is_bound: bool) {
         self.declared.store(declared, Ordering::Relaxed);
         self.is_bound.store(is_bound, Ordering::Relaxed);
+    }
+
+    /// The key that the host's reports and questions are signed with.
+    pub(crate) fn set_key(&self, key: Key) {
+        self.key.store(first(key), Ordering::Relaxed);
     }
 
     pub(crate) fn set(&self, generation: u32, answer: usize) {
@@ -155,6 +168,7 @@ impl Board {
         Self {
             public: ArcSwap::from_pointee(Public::of(Book::default(), Shelf::default(), &cluster, None)),
             cluster,
+            wanted: ArcSwapOption::empty(),
             table: ArcSwapOption::empty(),
             hosts: ArcSwap::default(),
             confirmed: AtomicI64::new(0),
@@ -168,17 +182,17 @@ impl Board {
     }
 
     /// Answers `question`, and has the core note it; `None` where no rollout ever named a version.
-    pub(crate) fn ask(&self, question: &Question, now: Timestamp) -> Option<Told> {
-        self.answer(question, Some(now))
+    pub(crate) fn ask(&self, question: &Question, signed: Option<&SignedQuestion>, now: Timestamp) -> Option<Told> {
+        self.answer(question, signed, Some(now))
     }
 
     /// What [`Board::ask`] would answer; nobody counts as heard of or as told by it.
     pub(crate) fn look(&self, question: &Question) -> Option<Told> {
-        self.answer(question, None)
+        self.answer(question, None, None)
     }
 
     /// `now`: the question is noted.
-    fn answer(&self, question: &Question, now: Option<Timestamp>) -> Option<Told> {
+    fn answer(&self, question: &Question, signed: Option<&SignedQuestion>, now: Option<Timestamp>) -> Option<Told> {
         let mut table = self.table.load_full()?;
         let hosts = self.hosts.load();
         let declared = name_of(&question.group);
@@ -213,7 +227,13 @@ impl Board {
         let told = Told { table, index, is_stale };
         if let Some(now) = now {
             let update = told.decided().filter(|answer| answer.update && !is_stale);
-            self.tell(known, question, update.map(|answer| (answer.rollout, answer.attempt)), now);
+            let update = update.map(|answer| (answer.rollout, answer.attempt));
+            let key = known.map_or(0, |slot| slot.key.load(Ordering::Relaxed));
+            // Who asks in the name of a host that enrolled is answered the same, and marks nobody as told.
+            let signed = signed.filter(|signed| update.is_some() && key != 0 && is_by(question, signed, key));
+            let update = update.filter(|_| key == 0 || signed.is_some());
+            let signed = signed.map(|signed| (signed.key, signed.epoch, signed.number));
+            self.tell(known, Heard { question: question.clone(), at: now, told: update, signed });
         }
         Some(told)
     }
@@ -280,7 +300,19 @@ impl Board {
     /// Other resources, or another rollout, are answered from from now on.
     pub(crate) fn set_public(&self, book: Book, shelf: Shelf) {
         let before = self.public.load_full();
-        self.public.store(Arc::new(Public::of(book, shelf, &self.cluster, Some(&before))));
+        let reports = self.wanted.load().as_deref().copied();
+        let cluster = Cluster { reports, ..self.cluster.clone() };
+        self.public.store(Arc::new(Public::of(book, shelf, &cluster, Some(&before))));
+    }
+
+    /// Reports are wanted from now on, which the next [`Board::set_public`] says.
+    pub(crate) fn want(&self, wanted: Wanted) {
+        self.wanted.store(Some(Arc::new(wanted)));
+    }
+
+    /// Whether reports are wanted.
+    pub(crate) fn is_wanting(&self) -> bool {
+        self.wanted.load().is_some()
     }
 
     /// When the store last confirmed what is answered.
@@ -311,13 +343,14 @@ impl Board {
     }
 
     /// Tells the core who asked: each host once a minute, and whenever it is another question or another answer than the last.
-    fn tell(&self, slot: Option<&Arc<Slot>>, question: &Question, told: Option<(u64, u32)>, now: Timestamp) {
+    fn tell(&self, slot: Option<&Arc<Slot>>, heard: Heard) {
+        let Heard { question, at: now, told, .. } = &heard;
         if question.host.is_none() && question.update_id == 0 {
             return;
         }
         if let Some(slot) = slot {
             let second = u32::try_from(now.as_second()).unwrap_or(0);
-            let asked = fingerprint(question, told);
+            let asked = fingerprint(question, *told);
             let is_same = slot.asked.swap(asked, Ordering::Relaxed) == asked;
             let is_recent = second.saturating_sub(slot.heard.load(Ordering::Relaxed)) < TELL_EVERY;
             if is_same && is_recent {
@@ -325,7 +358,7 @@ impl Board {
             }
             slot.heard.store(second, Ordering::Relaxed);
         }
-        if self.heard.try_send(Heard { question: question.clone(), at: now, told }).is_err() {
+        if self.heard.try_send(heard).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
             if let Some(slot) = slot {
                 // Its next question tells.
@@ -383,6 +416,16 @@ impl Slot {
         let index = if lets_go(other) { index } else { other };
         (table, index)
     }
+}
+
+/// Whether a question is signed, by the key that begins so.
+fn is_by(question: &Question, signed: &SignedQuestion, key: u64) -> bool {
+    first(signed.key) == key && question.host.is_some_and(|host| crate::report::is_signed_question(host, signed))
+}
+
+/// What slots know of a key; never 0.
+fn first(key: Key) -> u64 {
+    u64::from_be_bytes(key.0.first_chunk().copied().unwrap_or_default()).max(1)
 }
 
 /// A group's name as slots compare it.

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 /// Who steps.
 const ENGINE: &str = "engine";
 
-/// The records of what is different in `after`.
-pub(super) fn of(before: &Book, after: &Book, at: jiff::Timestamp) -> Vec<Record> {
-    let record = |action: &str, subject: String, detail: Value| Record {
+/// A record of what the engine did, or found.
+pub(super) fn record(at: jiff::Timestamp, action: &str, subject: String, detail: Value) -> Record {
+    Record {
         at,
         who: ENGINE.to_owned(),
         from: String::new(),
@@ -20,7 +20,12 @@ pub(super) fn of(before: &Book, after: &Book, at: jiff::Timestamp) -> Vec<Record
         detail,
         before: String::new(),
         after: String::new(),
-    };
+    }
+}
+
+/// The records of what is different in `after`.
+pub(super) fn of(before: &Book, after: &Book, at: jiff::Timestamp) -> Vec<Record> {
+    let record = |action: &str, subject: String, detail: Value| record(at, action, subject, detail);
     let mut records = Vec::new();
     let (old, new) = (before.rollout.as_ref(), after.rollout.as_ref());
     let is_same = matches!((old, new), (Some(old), Some(new)) if old.id == new.id);

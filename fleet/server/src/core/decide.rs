@@ -120,6 +120,7 @@ impl Keeper {
             Decision::Hold => "hold",
             Decision::Release => "release",
             Decision::Assign(_) => "assign",
+            Decision::Accept(_) => "accept",
         };
         let subject = format!("host {}", fleet_answers::ids::text(host));
         self.once(&decided.id, &(host, &decided.decision), |keeper, request| {
@@ -130,6 +131,11 @@ impl Keeper {
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
             let rollout = keeper.book.rollout.clone();
+            if let Decision::Accept(key) = &decided.decision
+                && let Err(wrong) = keeper.accept(actor, host, key.as_deref())
+            {
+                return Err(keeper.refuse(actor, action, &subject, wrong, false));
+            }
             let may_be_new = matches!(decided.decision, Decision::Hold | Decision::Assign(Some(_)));
             if may_be_new && !keeper.fleet.expect(host, rollout.as_ref()) {
                 let message = "too many hosts were decided on that never came: release some of them first";
@@ -140,6 +146,7 @@ impl Keeper {
                 Decision::Hold => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = true),
                 Decision::Release => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = false),
                 Decision::Assign(group) => keeper.fleet.assign(host, group.as_deref(), rollout.as_ref(), now),
+                Decision::Accept(_) => true,
             };
             if !known {
                 let wrong = Wrong::new(Code::NotFound, format!("no {subject} was heard of"));
@@ -159,7 +166,7 @@ impl Keeper {
     }
 
     /// Whether a group is called so, in the rollout or in the policy for the next one.
-    fn is_group(&self, name: &str) -> Result<(), Wrong> {
+    pub(super) fn is_group(&self, name: &str) -> Result<(), Wrong> {
         let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy);
         let policy = self.book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
         let names: BTreeSet<&str> = rollout.chain(policy).map(|group| group.name.as_str()).collect();
@@ -210,6 +217,16 @@ impl Keeper {
     pub(super) fn finish(&mut self, mut draft: Draft, request: &Request, answer: &impl Serialize) -> Result<(), Wrong> {
         let answer = serde_json::to_string(answer).map_err(|error| Wrong::new(Code::Internal, error.to_string()))?;
         draft.request = Some((request.id.clone(), format!("{} {answer}", request.digest)));
+        self.commit(draft)
+    }
+
+    /// Puts on record what `actor` did to nothing that the engine knows of.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub(crate) fn note(&mut self, actor: &Actor, action: &str, subject: &str) -> Result<(), Wrong> {
+        let mut draft = Draft::new(self.book.clone());
+        draft.records.push(entry(actor, action, subject, true, json!({}), self.now()));
         self.commit(draft)
     }
 

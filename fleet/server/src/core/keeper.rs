@@ -10,13 +10,16 @@ use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
 use fleet_engine::shelf::Shelf;
-use fleet_store::{Change, Record, ResourceChange, State, Store, StoredToken};
+use fleet_store::{Change, EnrolmentChanges, Record, ResourceChange, State, Store, StoredReport, StoredToken};
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::broadcast;
+use protocol::report::{MAX_NUMBER, Wanted};
+use tokio::sync::{broadcast, oneshot};
 
 use super::board::{Board, Heard};
+use super::enrolments::Members;
 use super::strangers::Strangers;
 use super::{changes, publish};
+use crate::settings::Enrolment;
 use crate::tokens::Tokens;
 
 /// Between two steps where nothing happens (FLEET.md §3).
@@ -52,11 +55,30 @@ pub(crate) struct Keeper {
     forgotten: Vec<HostId>,
     revision: u64,
     pub(super) tokens: Tokens,
-    board: Arc<Board>,
+    /// Whose reports are believed.
+    pub(super) members: Members,
+    /// Seconds between two reports of a host; 0: none are wanted.
+    interval: u32,
+    /// What hosts reported, and the store has not.
+    reports: Vec<StoredReport>,
+    /// Who waits until it has.
+    waiters: Vec<oneshot::Sender<Result<(), Wrong>>>,
+    /// Slots of the board may not have their hosts' keys.
+    pub(super) is_unkeyed: bool,
+    pub(super) board: Arc<Board>,
     generation: u32,
     events: broadcast::Sender<Entry>,
     strangers: Strangers,
     times: Times,
+}
+
+/// Which hosts are asked for reports, and whose are believed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reporting {
+    /// How new hosts enrol.
+    pub(crate) enrolment: Enrolment,
+    /// Seconds between two reports of a host that has nothing new to say; 0: none are wanted.
+    pub(crate) interval: u32,
 }
 
 /// What the store has.
@@ -107,6 +129,7 @@ impl Keeper {
         board: Arc<Board>,
         tokens: Tokens,
         events: broadcast::Sender<Entry>,
+        reporting: Reporting,
     ) -> Result<Self, String> {
         let mut store = Store::open(dir).map_err(|error| error.to_string())?;
         let loaded = Loaded::from(&mut store).map_err(|error| error.to_string())?;
@@ -121,6 +144,11 @@ impl Keeper {
             forgotten: Vec::new(),
             revision: 0,
             tokens,
+            members: Members::new(reporting.enrolment),
+            interval: reporting.interval,
+            reports: Vec::new(),
+            waiters: Vec::new(),
+            is_unkeyed: true,
             board,
             generation: 0,
             events,
@@ -158,6 +186,15 @@ impl Keeper {
         self.tokens.set(state.tokens);
         self.forgotten.clear();
         (self.shelf, self.fleet, self.revision) = (shelf, fleet, state.revision);
+        let epoch = epoch(&state.epoch);
+        self.is_unkeyed = true;
+        self.reports.clear();
+        if self.interval > 0 {
+            self.fleet.interval = self.interval;
+            self.board.want(Wanted { epoch, interval_seconds: self.interval });
+        }
+        self.fleet.is_proven = self.members.is_proven();
+        self.members.set(state.enrolments, epoch);
     }
 
     /// The present time: never before the last step's.
@@ -187,6 +224,7 @@ impl Keeper {
             resources,
             tokens: tokens.clone(),
             hosts,
+            enrolments: self.enrolment_changes(),
             forgotten: self.forgotten.clone(),
             arrivals: self.fleet.arrivals(),
             records,
@@ -211,7 +249,7 @@ impl Keeper {
             self.shelf = shelf;
         }
         self.tokens.change(tokens);
-        self.forgotten.clear();
+        self.is_kept();
         self.times.prove = Instant::now() + PROVE_EVERY;
         self.times.flush = None;
         self.publish(now);
@@ -237,6 +275,39 @@ impl Keeper {
         // 0 is a word that was never set.
         self.generation = self.generation.wrapping_add(1).max(1);
         publish::all(&self.board, &self.book, &self.fleet, self.generation, now);
+        if self.is_unkeyed && self.board.table().is_some() {
+            publish::keys(&self.board, self.members.keys());
+            self.is_unkeyed = false;
+        }
+    }
+
+    fn enrolment_changes(&self) -> EnrolmentChanges {
+        EnrolmentChanges { reports: self.reports.clone(), ..self.members.changes() }
+    }
+
+    /// The store has what hosts said, and who waits for that is told.
+    fn is_kept(&mut self) {
+        self.forgotten.clear();
+        self.reports.clear();
+        self.members.kept();
+        // Who does not wait any more has left.
+        self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Ok(()))));
+    }
+
+    /// What a host reported goes to the store with the next write.
+    pub(super) fn reported(&mut self, report: StoredReport) {
+        self.reports.push(report);
+        if self.board.table().is_none() {
+            self.is_unkeyed = true;
+        }
+    }
+
+    /// Says when all that is known is durable.
+    pub(super) fn when_durable(&mut self) -> oneshot::Receiver<Result<(), Wrong>> {
+        let (waiter, kept) = oneshot::channel();
+        self.waiters.push(waiter);
+        self.times.flush.get_or_insert(Instant::now() + FLUSH_EVERY);
+        kept
     }
 
     /// The store has what is answered. Where the clock is behind the newest decision, windows and waits mean nothing: the answers
@@ -255,6 +326,7 @@ impl Keeper {
     fn recover(&mut self) {
         self.times.retry = Instant::now() + RETRY_EVERY;
         self.is_down = true;
+        self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Err(unavailable()))));
         match self.store.reopen().and_then(|()| Loaded::from(&mut self.store)) {
             Ok(loaded) => {
                 let known = self.revision;
@@ -302,7 +374,7 @@ impl Keeper {
     }
 
     /// A step is due soon, because hosts did something.
-    fn step_soon(&mut self) {
+    pub(super) fn step_soon(&mut self) {
         let soon = Instant::now() + STEP_SOON.max(self.times.last_step_took * STEP_SHARE);
         self.times.step = self.times.step.min(soon);
     }
@@ -312,7 +384,7 @@ impl Keeper {
         let mut met = Vec::new();
         let known = self.fleet.hosts().len();
         for heard in questions {
-            let Heard { mut question, at, told } = heard;
+            let Heard { mut question, at, told, signed } = heard;
             // An updater of today names itself by its update id alone.
             let is_so = |host: &&Host| {
                 host.id == question.update_id
@@ -325,7 +397,7 @@ impl Keeper {
             let group = Some(question.group.as_str()).filter(|group| !group.is_empty() && self.may_keep(group));
             self.fleet.question(id, group, question.update_id, self.book.rollout.as_ref(), at);
             // An answer of a rollout that is over is no mark in the next one.
-            let told = told.map(|(rollout, _)| rollout);
+            let told = told.map(|(rollout, _)| rollout).filter(|_| self.members.takes_question(id, signed));
             if let Some(rollout) = self.book.rollout.as_ref().filter(|rollout| told == Some(rollout.number)) {
                 self.fleet.tell(id, rollout, at);
             }
@@ -347,7 +419,7 @@ impl Keeper {
 
     /// Whether the group's name that a host declares is kept. Of names that nobody wrote there are only so many; a group of ours is
     /// one though strangers have used them up.
-    fn may_keep(&self, group: &str) -> bool {
+    pub(super) fn may_keep(&self, group: &str) -> bool {
         let is_ours = || {
             let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
             let policy = self.book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
@@ -382,6 +454,7 @@ impl Keeper {
         });
         tracing::warn!(count = gone.len(), "more hosts ask than can be remembered: the oldest are forgotten");
         publish::forget(&self.board, &gone);
+        self.members.forget(&gone);
         self.forgotten.extend(gone);
     }
 
@@ -392,6 +465,7 @@ impl Keeper {
         }
         let gone = self.fleet.forget(|host| host.id == id);
         publish::forget(&self.board, &gone);
+        self.members.forget(&gone);
         self.forgotten.extend(gone);
     }
 
@@ -424,6 +498,7 @@ impl Keeper {
             // A decision where there is nothing else to write.
             book: changed.is_empty().then_some(&self.book),
             hosts: changed.iter().filter_map(|id| self.fleet.record(*id)).collect(),
+            enrolments: self.enrolment_changes(),
             forgotten: self.forgotten.clone(),
             arrivals: self.fleet.arrivals(),
             ..Change::default()
@@ -431,7 +506,7 @@ impl Keeper {
         match self.store.commit(&change) {
             Ok(committed) => {
                 self.revision = committed.revision;
-                self.forgotten.clear();
+                self.is_kept();
                 self.confirm();
                 (self.times.flush, self.times.prove) = (None, Instant::now() + PROVE_EVERY);
                 Ok(())
@@ -454,6 +529,12 @@ impl Keeper {
         // An error was logged.
         let _ = if draft.records.is_empty() { self.flush() } else { self.commit(draft) };
     }
+}
+
+/// The number of an epoch, of the UUID that the store has: as many of its bits as a whole number of JSON.
+fn epoch(uuid: &str) -> u64 {
+    let bits = uuid::Uuid::parse_str(uuid).map_or(0, |uuid| uuid.as_u64_pair().1);
+    bits & MAX_NUMBER
 }
 
 fn unavailable() -> Wrong {

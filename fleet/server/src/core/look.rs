@@ -48,6 +48,56 @@ impl Keeper {
         Some(shown)
     }
 
+    /// The resources of these kinds.
+    pub(crate) fn resources(&self, kinds: &[Kind]) -> Vec<Resource> {
+        self.shelf.all().filter(|resource| kinds.contains(&resource.kind())).cloned().collect()
+    }
+
+    /// All hosts, if there are at most so many.
+    pub(crate) fn inventory(&self, most: usize) -> Option<Vec<Shown>> {
+        let now = self.now();
+        let hosts = self.fleet.hosts();
+        (hosts.len() <= most).then(|| hosts.iter().map(|host| self.shown(host, now)).collect())
+    }
+
+    /// The number of the present rollout, or of the last one.
+    pub(crate) fn number(&self) -> u64 {
+        self.book.number
+    }
+
+    /// How many hosts are known.
+    pub(crate) fn known(&self) -> u64 {
+        u64::try_from(self.fleet.hosts().len()).unwrap_or(u64::MAX)
+    }
+
+    /// The groups of the rollout, and of the policy for the next one.
+    pub(crate) fn group_names(&self) -> Vec<String> {
+        let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
+        let policy = self.book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
+        let mut names: Vec<String> = Vec::new();
+        for name in rollout.chain(policy.map(|group| &group.name)) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
+    /// The hosts of `group` on which the target failed or took too long, by error code, the commonest first.
+    pub(crate) fn failures(&self, group: &str) -> Vec<(String, u64)> {
+        let now = self.now();
+        let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
+        for host in self.fleet.hosts() {
+            if self.group(host) == group && matches!(self.state(host, now), "failed" | "timed_out") {
+                *counted.entry(host.last.map_or("", |last| self.fleet.names.text(last.code))).or_default() += 1;
+            }
+        }
+        let mut counted: Vec<(String, u64)> =
+            counted.into_iter().map(|(code, count)| (code.to_owned(), count)).collect();
+        counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counted
+    }
+
     pub(super) fn rollout_as_kept(&self) -> Option<Kept> {
         let mut json = show::rollout(&self.book, &self.shelf, &self.fleet, self.now())?;
         let revision = self.revision().to_string();
@@ -76,7 +126,7 @@ impl Keeper {
         let state = known.map_or("unknown", |host| self.state(host, now));
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
         let answer = show::explain(&ids::text(id), state, &answer, advice.as_ref());
-        Ok(Explained { known: known.map(|host| self.shown(host, now)), answer })
+        Ok(Explained { known: known.map(|host| self.shown(host, now)), history: None, answer })
     }
 
     /// Hosts, by UUID.
@@ -110,6 +160,7 @@ impl Keeper {
         query.version.as_deref().is_none_or(|version| self.fleet.names.text(host.version) == version)
             && query.group.as_deref().is_none_or(|group| self.group(host) == group)
             && query.state.as_deref().is_none_or(|state| self.state(host, now) == state)
+            && (!query.waiting || self.members.waits(host.id).is_some())
             && (!query.failed || self.state(host, now) == "failed")
     }
 
@@ -144,6 +195,8 @@ impl Keeper {
             last_outcome: host.last.map_or("", |last| last.outcome.name()).to_owned(),
             last_target: host.last.map_or_else(String::new, |last| text(last.to)),
             error_code: host.last.map_or_else(String::new, |last| text(last.code)),
+            enrolled: host.enrolled.is_some(),
+            waiting_key: self.members.waits(host.id).map_or_else(String::new, |key| key.to_string()),
         }
     }
 

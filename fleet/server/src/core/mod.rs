@@ -4,9 +4,11 @@ mod board;
 mod changes;
 mod decide;
 mod effects;
+mod enrolments;
 mod keeper;
 mod look;
 mod publish;
+mod reports;
 mod strangers;
 mod tokens;
 mod write;
@@ -23,7 +25,8 @@ use fleet_api::{Code, Entry, Role, Wrong};
 use tokio::sync::{broadcast, oneshot};
 
 pub(crate) use board::Board;
-pub(crate) use keeper::Keeper;
+pub(crate) use keeper::{Keeper, Reporting};
+pub(crate) use reports::Came;
 
 pub(crate) use write::MAX_TEXT;
 
@@ -63,11 +66,16 @@ impl Core {
     ///
     /// # Errors
     /// The data cannot be opened: one line.
-    pub(crate) fn start(dir: &Path, tokens: Tokens, cluster: Cluster) -> Result<(Self, JoinHandle<()>), String> {
+    pub(crate) fn start(
+        dir: &Path,
+        tokens: Tokens,
+        cluster: Cluster,
+        reporting: Reporting,
+    ) -> Result<(Self, JoinHandle<()>), String> {
         let (heard, questions) = sync_channel(QUESTIONS);
         let (events, _) = broadcast::channel(EVENTS);
         let board = Arc::new(Board::new(heard, cluster));
-        let mut keeper = Keeper::open(dir, Arc::clone(&board), tokens, events.clone())?;
+        let mut keeper = Keeper::open(dir, Arc::clone(&board), tokens, events.clone(), reporting)?;
         let (jobs, received) = mpsc::channel();
         let run = move || {
             // Half of a decision may be in memory: the next start reads what the store has.

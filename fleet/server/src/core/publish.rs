@@ -9,6 +9,7 @@ use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::reason::Why;
 use jiff::Timestamp;
+use protocol::report::Key;
 
 use super::board::{Board, Hosts, Slot, Table, name_of};
 
@@ -108,6 +109,16 @@ pub(super) fn some(board: &Board, book: &Book, fleet: &Fleet, ids: &[HostId], no
     for (id, answer) in words {
         if let Some(slot) = slots.by_id.get(&id) {
             slot.set(table.generation, answer);
+        }
+    }
+}
+
+/// Notes the keys of hosts.
+pub(super) fn keys(board: &Board, keys: impl IntoIterator<Item = (HostId, Key)>) {
+    let hosts = board.hosts();
+    for (host, key) in keys {
+        if let Some(slot) = hosts.by_id.get(&host) {
+            slot.set_key(key);
         }
     }
 }

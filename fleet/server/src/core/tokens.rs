@@ -40,11 +40,7 @@ impl Keeper {
     }
 
     fn may_make(&self, new: &NewToken) -> Result<(), Wrong> {
-        let is_good = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '_' | '-');
-        if new.name.is_empty() || new.name.len() > MAX_NAME || !new.name.chars().all(is_good) {
-            let message = format!("a token's name has 1 to {MAX_NAME} letters, digits, `.`, `_` or `-`");
-            return Err(Wrong::new(Code::BadRequest, message));
-        }
+        check_name(&new.name)?;
         if new.expires.is_some_and(|expires| expires <= self.now()) {
             return Err(Wrong::new(Code::BadRequest, "the token would have expired already"));
         }
@@ -72,6 +68,16 @@ impl Keeper {
             keeper.finish(draft, request, &())
         })
     }
+}
+
+/// What a token may be called.
+pub(super) fn check_name(name: &str) -> Result<(), Wrong> {
+    let is_good = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '_' | '-');
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_good) {
+        let message = format!("a token's name has 1 to {MAX_NAME} letters, digits, `.`, `_` or `-`");
+        return Err(Wrong::new(Code::BadRequest, message));
+    }
+    Ok(())
 }
 
 fn shown(token: &StoredToken) -> Token {

@@ -9,15 +9,17 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use fleet_answers::ids;
 use fleet_api::{
-    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Kept, Refused, Verified, Write,
-    Written, Wrong,
+    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, History, Hosts, HostsQuery, Kept, Refused,
+    Verified, Write, Written, Wrong,
 };
 use fleet_engine::book::Holds;
 use fleet_engine::host::HostId;
 use fleet_listener::BodyError;
 use fleet_store::Reader;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -59,7 +61,14 @@ pub(super) fn routes() -> Router<App> {
 }
 
 /// An error as the API gives it.
-pub(super) struct Failure(Wrong);
+pub(crate) struct Failure(Wrong);
+
+impl Failure {
+    /// What went wrong.
+    pub(crate) fn wrong(self) -> Wrong {
+        self.0
+    }
+}
 
 impl From<Wrong> for Failure {
     fn from(wrong: Wrong) -> Self {
@@ -111,15 +120,17 @@ impl FromRequest<App> for Whole {
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, Failure> {
-        match fleet_listener::read_body(request.into_body(), MAX_BODY).await {
-            Ok(body) => Ok(Self(body)),
-            Err(BodyError::TooLarge(_)) => {
-                Err(Failure(Wrong::new(Code::TooLarge, format!("the body is larger than {MAX_BODY} bytes"))))
-            }
-            Err(error @ BodyError::TooSlow) => Err(Failure(Wrong::new(Code::TooSlow, error.to_string()))),
-            Err(error @ BodyError::Broken(_)) => Err(bad(error)),
-        }
+        whole(request.into_body(), MAX_BODY).await.map(Self).map_err(Failure)
     }
+}
+
+/// A whole body, of at most so many bytes.
+pub(super) async fn whole(body: Body, most: usize) -> Result<Bytes, Wrong> {
+    fleet_listener::read_body(body, most).await.map_err(|error| match error {
+        BodyError::TooLarge(_) => Wrong::new(Code::TooLarge, format!("the body is larger than {most} bytes")),
+        BodyError::TooSlow => Wrong::new(Code::TooSlow, error.to_string()),
+        BodyError::Broken(_) => Wrong::new(Code::BadRequest, error.to_string()),
+    })
 }
 
 fn bad(message: impl std::fmt::Display) -> Failure {
@@ -231,7 +242,35 @@ async fn hosts(_: Viewer, State(app): State<App>, Asked(query): Asked<HostsQuery
 
 async fn explain(_: Viewer, State(app): State<App>, At(id): At<String>) -> Answer<Explained> {
     let id = host(&id)?;
-    Ok(Json(app.core.run(move |keeper| keeper.explain(id)).await?))
+    let explained = app.core.run(move |keeper| keeper.explain(id)).await?;
+    Ok(Json(with_history(&app, id, explained).await?))
+}
+
+/// Adds what the host reported.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained) -> Result<Explained, Failure> {
+    explained.history = Some(history(past(app, move |reader| reader.history(id)).await?));
+    Ok(explained)
+}
+
+fn history(kept: fleet_store::History) -> History {
+    let json = |text: String| serde_json::from_str::<Value>(&text).unwrap_or_default();
+    let (since, enrolled) = kept.enrolled.unzip();
+    let (reported, report) = kept.report.unzip();
+    let change = |(at, text): (Timestamp, String)| {
+        let mut change = json(text);
+        change["reported"] = at.to_string().into();
+        change
+    };
+    History {
+        enrolled: enrolled.unwrap_or_default(),
+        since,
+        reported,
+        report: report.map(json),
+        changes: kept.changes.into_iter().map(change).collect(),
+    }
 }
 
 async fn decide(
@@ -241,7 +280,8 @@ async fn decide(
     Whole(body): Whole,
 ) -> Answer<Explained> {
     let (id, decided): (_, Decided) = (host(&id)?, read_json(&body)?);
-    Ok(Json(app.core.run(move |keeper| keeper.decide(&actor, id, &decided)).await?))
+    let explained = app.core.run(move |keeper| keeper.decide(&actor, id, &decided)).await?;
+    Ok(Json(with_history(&app, id, explained).await?))
 }
 
 #[derive(Deserialize)]
@@ -274,7 +314,7 @@ async fn verify(_: Viewer, State(app): State<App>, Asked(known): Asked<Known>) -
 }
 
 /// Reads the past beside the core: a walk through a long log keeps no decision waiting.
-async fn past<T: Send + 'static>(
+pub(crate) async fn past<T: Send + 'static>(
     app: &App,
     read: impl FnOnce(&Reader) -> fleet_store::Result<T> + Send + 'static,
 ) -> Result<T, Failure> {

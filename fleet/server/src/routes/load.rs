@@ -3,6 +3,7 @@
 //! A request is in work until its answer is made, not until its client has read it: a client that does not read takes no place
 //! from others, and is closed by the listener.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -16,8 +17,13 @@ use super::admin::Failure;
 const PUBLIC: usize = 1024;
 /// Of those, who may wait for another server (a forwarded channel, at most five seconds): it must not use up the others' places.
 const WAITING: usize = 256;
+/// Hosts' reports: each is answered when it is durable, at most a second later, and has up to 16 KiB.
+const REPORTS: usize = 4096;
 /// The admin API, over one listener. Its answers wait for the core and the disk.
 const ADMIN: usize = 256;
+/// Pages, over one listener; those wait for the core and the disk too. Forms of strangers wait for their bodies here, and take no
+/// place of the admin API.
+const PAGES: usize = 256;
 /// Seconds after which who was refused may come again: from the first, less than the sum (FLEET.md §5).
 const AFTER: (u32, u32) = (5, 26);
 /// Steps through all of [`AFTER`], neighbours far apart: it has no divisor in common with their number.
@@ -30,7 +36,9 @@ pub(crate) struct Load(Arc<Places>);
 struct Places {
     public: Bounded,
     waiting: Bounded,
+    reports: Bounded,
     admin: Bounded,
+    pages: Bounded,
     refused: AtomicU32,
 }
 
@@ -46,6 +54,10 @@ pub(super) enum Kind {
     Health,
     /// The admin API.
     Admin,
+    /// A host's report.
+    Report,
+    /// The dashboard.
+    Page,
     /// Everything else.
     Public,
 }
@@ -68,22 +80,50 @@ impl Kind {
     pub(super) fn of(path: &str) -> Self {
         match path {
             "/healthz" | "/readyz" => Self::Health,
+            protocol::report::PATH => Self::Report,
             path if path.starts_with("/v1/fleet/") => Self::Admin,
+            // Most of all requests: hosts ask.
+            path if path.starts_with("/v1/") || path.starts_with("/webapi/") => Self::Public,
+            path if crate::pages::is_page(path) => Self::Page,
             _ => Self::Public,
         }
+    }
+
+    /// It is on record in the log, with an id that its answer has.
+    pub(super) fn is_of_operators(self) -> bool {
+        matches!(self, Self::Admin | Self::Page)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Health => "health",
+            Self::Admin => "admin API",
+            Self::Report => "reports",
+            Self::Page => "dashboard",
+            Self::Public => "public",
+        })
     }
 }
 
 impl Load {
     /// Nothing is in work yet.
     pub(crate) fn new() -> Self {
-        Self::of(PUBLIC, WAITING, ADMIN)
+        Self::of(PUBLIC, WAITING, ADMIN, PAGES)
     }
 
-    fn of(public: usize, waiting: usize, admin: usize) -> Self {
+    fn of(public: usize, waiting: usize, admin: usize, pages: usize) -> Self {
         let bounded = |most| Bounded { taken: AtomicUsize::new(0), most };
         let refused = AtomicU32::new(0);
-        Self(Arc::new(Places { public: bounded(public), waiting: bounded(waiting), admin: bounded(admin), refused }))
+        Self(Arc::new(Places {
+            public: bounded(public),
+            waiting: bounded(waiting),
+            reports: bounded(REPORTS),
+            admin: bounded(admin),
+            pages: bounded(pages),
+            refused,
+        }))
     }
 
     /// A place for a request; inside `None`: it needs none.
@@ -91,6 +131,8 @@ impl Load {
         match kind {
             Kind::Health => Ok(None),
             Kind::Admin => self.take(|places| &places.admin).map(Some),
+            Kind::Report => self.take(|places| &places.reports).map(Some),
+            Kind::Page => self.take(|places| &places.pages).map(Some),
             Kind::Public => self.take(|places| &places.public).map(Some),
         }
     }
@@ -136,7 +178,7 @@ mod tests {
 
     #[test]
     fn beyond_its_bound_a_kind_is_refused_and_the_others_are_served() {
-        let load = Load::of(2, 1, 1);
+        let load = Load::of(2, 1, 1, 1);
         let first = load.enter(Kind::Public).unwrap();
         let second = load.enter(Kind::Public).unwrap();
         let waiting = load.wait().unwrap();
@@ -146,16 +188,18 @@ mod tests {
         assert!(load.enter(Kind::Health).unwrap().is_none());
         let admin = load.enter(Kind::Admin).unwrap();
         assert!(load.enter(Kind::Admin).is_err());
+        let page = load.enter(Kind::Page).unwrap();
+        assert!(load.enter(Kind::Page).is_err());
         drop(first);
         let third = load.enter(Kind::Public).unwrap();
         assert!(load.enter(Kind::Public).is_err());
-        drop((second, third, waiting, admin));
+        drop((second, third, waiting, admin, page));
         assert!(load.wait().is_ok() && load.enter(Kind::Admin).is_ok() && load.enter(Kind::Public).is_ok());
     }
 
     #[test]
     fn who_is_refused_comes_again_within_5_to_30_seconds_spread_evenly() {
-        let load = Load::of(0, 0, 0);
+        let load = Load::of(0, 0, 0, 0);
         let after: Vec<u32> = (0..26).map(|_| load.wait().err().unwrap().after).collect();
         assert_eq!(after.iter().copied().collect::<BTreeSet<_>>(), (5..=30).collect());
         assert!(after.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 5), "{after:?}");
@@ -169,7 +213,12 @@ mod tests {
             ("/v1/fleet/commands", Kind::Admin),
             ("/v1/fleet", Kind::Public),
             ("/v1/webapi/find", Kind::Public),
-            ("/", Kind::Public),
+            ("/v1/webapi/agents/report", Kind::Report),
+            ("/", Kind::Page),
+            ("/login", Kind::Page),
+            ("/hosts/x", Kind::Page),
+            ("/style.css", Kind::Public),
+            ("/scripts/install.sh", Kind::Public),
         ] {
             assert_eq!(Kind::of(path), kind, "{path}");
         }

@@ -5,6 +5,7 @@ mod admin;
 mod health;
 mod load;
 mod public;
+mod report;
 mod tokens;
 
 use std::ops::Deref;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{Request, header};
+use axum::http::{HeaderMap, Request, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use fleet_answers::Reply;
@@ -20,9 +21,13 @@ use fleet_answers::install_script::InstallScript;
 
 use crate::core::Core;
 use crate::forwards::Forwards;
+use crate::notify::Meters;
+use crate::pages::{self, Dashboard};
 use crate::tokens::Tokens;
 
 use fleet_api::{Code, Wrong};
+
+pub(crate) use admin::{past, with_history};
 
 use admin::Failure;
 use load::Kind;
@@ -48,8 +53,12 @@ pub(crate) struct Means {
     pub(crate) load: Load,
     /// The server is ending.
     pub(crate) ending: tokio::sync::watch::Receiver<bool>,
+    /// How far receivers of notifications were told.
+    pub(crate) meters: Meters,
     /// Who may use the admin API from elsewhere.
     pub(crate) tokens: Tokens,
+    /// For people with a browser.
+    pub(crate) dashboard: Dashboard,
 }
 
 impl App {
@@ -71,11 +80,13 @@ impl Deref for App {
 pub(crate) fn all(app: App) -> Router {
     Router::new()
         .merge(public::routes())
+        .merge(report::routes())
         .merge(admin::routes())
         .merge(tokens::routes())
+        .merge(pages::routes())
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .fallback(async || Sent(not_found()))
+        .fallback(nothing)
         .method_not_allowed_fallback(other_methods)
         .layer(axum::middleware::from_fn_with_state(app.load.clone(), note))
         .with_state(app)
@@ -90,6 +101,11 @@ pub(crate) fn metrics(app: App) -> Router {
         .fallback(async || Sent(not_found()))
         .method_not_allowed_fallback(other_methods)
         .with_state(app)
+}
+
+/// A page for browsers, JSON for others.
+async fn nothing(State(app): State<App>, headers: HeaderMap) -> Response {
+    pages::not_found(&app, &headers).unwrap_or_else(|| Sent(not_found()).into_response())
 }
 
 async fn other_methods() -> Failure {
@@ -113,14 +129,17 @@ async fn note(
         Ok(place) => place,
         Err(overloaded) => return overloaded.into_response(),
     };
-    if kind != Kind::Admin {
+    if !kind.is_of_operators() {
         return next.run(request).await;
     }
     let id = uuid::Uuid::new_v4().to_string();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    request.headers_mut().remove(header::COOKIE);
+    if kind == Kind::Admin {
+        // A browser adds it to whatever it sends: it is good for pages and their forms alone.
+        request.headers_mut().remove(header::COOKIE);
+    }
     let mut response = next.run(request).await;
-    tracing::info!(request = id, %method, path, status = response.status().as_u16(), "admin API");
+    tracing::info!(request = id, %method, path, status = response.status().as_u16(), "{kind}");
     if let Ok(id) = id.parse() {
         response.headers_mut().insert(ID, id);
     }

@@ -1,8 +1,11 @@
 //! What anybody may ask: find, channels, schedules, graphs, the install script (FLEET.md §4).
 
+use std::convert::Infallible;
+
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{OriginalUri, RawQuery, State};
+use axum::extract::{FromRequestParts, OriginalUri, RawQuery, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -14,6 +17,7 @@ use fleet_engine::answer::{Answer, Question};
 use fleet_engine::names::Names;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Channel, Kind, Resource};
+use protocol::report::{QUESTION_HEADER, SignedQuestion};
 
 use super::{App, Overloaded};
 use crate::clock;
@@ -57,22 +61,34 @@ impl IntoResponse for Sent {
     }
 }
 
-async fn flat(State(app): State<App>, query: RawQuery) -> Sent {
-    answer(&app, Form::Flat, query)
+async fn flat(State(app): State<App>, query: RawQuery, signed: Signed) -> Sent {
+    answer(&app, Form::Flat, query, &signed)
 }
 
-async fn nested(State(app): State<App>, query: RawQuery) -> Sent {
-    answer(&app, Form::Nested, query)
+async fn nested(State(app): State<App>, query: RawQuery, signed: Signed) -> Sent {
+    answer(&app, Form::Nested, query, &signed)
 }
 
-async fn ping(State(app): State<App>, query: RawQuery) -> Sent {
-    answer(&app, Form::Ping, query)
+async fn ping(State(app): State<App>, query: RawQuery, signed: Signed) -> Sent {
+    answer(&app, Form::Ping, query, &signed)
 }
 
-fn answer(app: &App, form: Form, RawQuery(query): RawQuery) -> Sent {
+/// How a host that enrolled signs its question; what is no signature counts as none.
+struct Signed(Option<SignedQuestion>);
+
+impl FromRequestParts<App> for Signed {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        let value = parts.headers.get(QUESTION_HEADER).and_then(|value| value.to_str().ok());
+        Ok(Self(value.and_then(|value| value.parse().ok())))
+    }
+}
+
+fn answer(app: &App, form: Form, RawQuery(query): RawQuery, Signed(signed): &Signed) -> Sent {
     let Asked { question, is_dry_run } = find::question(query.as_deref().unwrap_or_default());
     let board = app.core.board();
-    let told = if is_dry_run { board.look(&question) } else { board.ask(&question, clock::now()) };
+    let told = if is_dry_run { board.look(&question) } else { board.ask(&question, signed.as_ref(), clock::now()) };
     let Some(answer) = told.as_ref().and_then(|told| told.answer(board.confirmed())) else {
         return Sent(find::no_rollout());
     };
@@ -164,7 +180,7 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
         }
         (Origin::Group(group), verb) => {
             let question = Question { group: group.to_owned(), ..Question::default() };
-            let told = app.core.board().ask(&question, clock::now());
+            let told = app.core.board().ask(&question, None, clock::now());
             let answer = told.as_ref().and_then(|told| told.answer(app.core.board().confirmed()));
             let answer = answer.as_deref();
             // These clients update by the version alone, in windows of their own.

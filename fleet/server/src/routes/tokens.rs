@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
-use fleet_api::{MadeToken, NewToken, Token};
+use fleet_api::{JoinToken, MadeToken, NewJoinToken, NewToken, Token};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +16,8 @@ pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/v1/fleet/tokens", get(list).post(make))
         .route("/v1/fleet/tokens/{name}", axum::routing::delete(remove))
+        .route("/v1/fleet/join-tokens", get(list_join).post(make_join))
+        .route("/v1/fleet/join-tokens/{name}", axum::routing::delete(remove_join))
 }
 
 async fn list(_: Admin, State(app): State<App>) -> Answer<Vec<Token>> {
@@ -40,5 +42,24 @@ async fn remove(
     Asked(Removal { id }): Asked<Removal>,
 ) -> Answer<Value> {
     app.core.run(move |keeper| keeper.remove_token(&actor, &id, &name)).await?;
+    Ok(Json(json!({})))
+}
+
+async fn list_join(_: Admin, State(app): State<App>) -> Answer<Vec<JoinToken>> {
+    Ok(Json(app.core.run(|keeper| Ok(keeper.join_tokens())).await?))
+}
+
+async fn make_join(Admin(actor): Admin, State(app): State<App>, Whole(body): Whole) -> Answer<MadeToken<JoinToken>> {
+    let new: NewJoinToken = read_json(&body)?;
+    Ok(Json(app.core.run(move |keeper| keeper.make_join_token(&actor, &new)).await?))
+}
+
+async fn remove_join(
+    Admin(actor): Admin,
+    State(app): State<App>,
+    At(name): At<String>,
+    Asked(Removal { id }): Asked<Removal>,
+) -> Answer<Value> {
+    app.core.run(move |keeper| keeper.remove_join_token(&actor, &id, &name)).await?;
     Ok(Json(json!({})))
 }

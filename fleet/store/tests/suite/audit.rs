@@ -155,6 +155,25 @@ fn bed_of_nothing() -> fleet_api::Verified {
 }
 
 #[test]
+fn the_newest_records_come_first_before_a_number_and_about_a_subject() {
+    let bed = Bed::new();
+    let mut store = bed.open();
+    write_records(&mut store, &["a", "b", "a", "c"]);
+    let reader = store.reader().unwrap();
+    let numbers = |before, subject, limit| {
+        let records = reader.latest(before, subject, limit).unwrap();
+        records.iter().map(|record| record.seq).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(None, None, 10), [4, 3, 2, 1]);
+    assert_eq!(numbers(Some(3), None, 10), [2, 1]);
+    assert_eq!(numbers(None, None, 2), [4, 3]);
+    assert_eq!(numbers(None, Some("a"), 10), [3, 1]);
+    assert_eq!(numbers(Some(3), Some("a"), 10), [1]);
+    assert_eq!(numbers(None, Some("a' OR 1=1 --"), 10), [0; 0]);
+    assert_eq!(numbers(Some(u64::MAX), None, 1), [4]);
+}
+
+#[test]
 fn a_cut_that_also_forged_the_remembered_head_is_found_by_the_head_kept_elsewhere() {
     let bed = Bed::new();
     let head = log(&bed);

@@ -17,6 +17,7 @@ mod doctor;
 mod figures;
 mod golden;
 mod model;
+mod place_in_log;
 mod restore;
 mod support;
 mod trouble;

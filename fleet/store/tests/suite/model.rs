@@ -9,7 +9,7 @@ use fleet_engine::book::{Book, Cause};
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Rollout;
-use fleet_store::{Change, Error, Store, StoredResource, StoredToken, restore};
+use fleet_store::{Change, EnrolmentChanges, Error, Store, StoredResource, StoredToken, restore};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tempfile::TempDir;
@@ -296,6 +296,7 @@ impl Life {
             written
         };
         let change = Change {
+            enrolments: EnrolmentChanges::default(),
             expected: account.revision.saturating_add_signed(decision.off_by),
             book: book.as_ref(),
             resources: decision.resources.iter().map(resource).collect(),
@@ -360,7 +361,12 @@ impl Life {
         self.account = account;
         if self.account.revision < known {
             assert!(self.store().revision().unwrap() < known, "a lower revision than one that was seen is noticed");
-            let change = Change { expected: known, records: vec![record("lost")], ..Change::default() };
+            let change = Change {
+                enrolments: EnrolmentChanges::default(),
+                expected: known,
+                records: vec![record("lost")],
+                ..Change::default()
+            };
             assert!(matches!(self.store().commit(&change), Err(Error::Mismatch(_))));
         }
     }

@@ -1,5 +1,7 @@
 //! A real server on loopback, and what asks it.
 
+pub(crate) mod visitor;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -12,7 +14,19 @@ use tempfile::TempDir;
 /// The program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_teleport-fleet");
 /// For what happens soon, on a loaded machine.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// Every page of the dashboard that looks.
+pub(crate) const PAGES: [&str; 8] = [
+    "/",
+    "/groups/dev",
+    "/hosts",
+    "/hosts/11111111-2222-4333-8444-555555555555",
+    "/versions",
+    "/audit",
+    "/simulate",
+    "/hosts?group=dev&state=pending&version=",
+];
 
 /// A running server. It is killed at the end.
 pub(crate) struct Server {
@@ -44,9 +58,15 @@ impl Server {
 
     /// With further words on its command line.
     pub(crate) fn with(dir: &Path, words: &[&str]) -> Self {
+        Self::with_env(dir, words, &[])
+    }
+
+    /// With variables as well.
+    pub(crate) fn with_env(dir: &Path, words: &[&str], variables: &[(&str, &str)]) -> Self {
         let log = std::fs::File::options().create(true).append(true).open(dir.join("log")).unwrap();
         let listen: &[&str] = if words.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
         let mut child = program(&["serve", "--metrics", "127.0.0.1:0"])
+            .envs(variables.iter().copied())
             .args(listen)
             .args(words)
             .arg("--config")
@@ -190,6 +210,12 @@ fn text(bytes: &[u8]) -> String {
 
 /// One HTTP request on a connection of its own: status and body. `headers` are lines, each with its line end.
 pub(crate) fn request(addr: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+    let (status, _, body) = exchange(addr, method, path, headers, body);
+    (status, body)
+}
+
+/// The same, with the lines of the answer's head.
+pub(crate) fn exchange(addr: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
     let head = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{headers}");
@@ -201,7 +227,7 @@ pub(crate) fn request(addr: SocketAddr, method: &str, path: &str, headers: &str,
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-    (status, if is_chunked { unchunked(body) } else { body.to_owned() })
+    (status, head.to_owned(), if is_chunked { unchunked(body) } else { body.to_owned() })
 }
 
 fn unchunked(mut body: &str) -> String {

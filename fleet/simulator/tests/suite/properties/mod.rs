@@ -107,6 +107,8 @@ proptest! {
         // By rollout, group and start: most members that can be counted; by rollout and group: how many were in flight.
         let mut counted: BTreeMap<(u64, usize, String), u64> = BTreeMap::new();
         let mut before: BTreeMap<(u64, usize), u64> = BTreeMap::new();
+        // Members at the look before: the steps of full minutes, until the line acts, were made with them.
+        let mut earlier: BTreeMap<(u64, usize), u64> = BTreeMap::new();
         let mut told_caps = told.iter().filter_map(|line| match &line.kind {
             Kind::Caps(caps) => Some((line, caps.clone())),
             _ => None,
@@ -124,12 +126,13 @@ proptest! {
                 let state = group["state"].as_str().unwrap();
                 let start = (key.0, key.1, group["start_time"].to_string());
                 let (cap, is_rated) = (caps[key.1], scenario.groups[key.1].rate.is_some());
+                let all = members(group) + number(group, "excluded");
+                let here = all.max(earlier.insert(key, all).unwrap_or(0));
                 if state != "unstarted" && !group["start_time"].is_null() {
-                    let here = members(group) + number(group, "excluded");
                     counted.entry(start.clone()).or_insert(here);
                 }
                 if cap < 100 || is_rated {
-                    let most = counted.get(&start).copied().unwrap_or(0).min(members(group));
+                    let most = counted.get(&start).copied().unwrap_or(0).min(here - number(group, "excluded"));
                     let allowed = if cap == 0 { 0 } else { (most * u64::from(cap)).div_ceil(100).max(1) };
                     let allowed = allowed.max(before.get(&key).copied().unwrap_or(0));
                     // Who is not counted may be in flight where there is no cap but a rate.

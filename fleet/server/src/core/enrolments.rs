@@ -1,0 +1,466 @@
+//! Which hosts' reports are believed: keys, join tokens, and who waits for an operator (FLEET.md §5). Nothing here reads a clock
+//! or the store.
+
+use std::collections::HashMap;
+
+use fleet_api::{Code, Wrong};
+use fleet_engine::host::HostId;
+use fleet_store::{Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, JoinToken, Progress};
+use jiff::{SignedDuration, Timestamp};
+use protocol::report::{GoOn, Key};
+
+use crate::settings::Enrolment;
+
+/// Between two reports of a key, seconds; and how many may come at once.
+const EVERY: i64 = 10;
+/// See [`EVERY`].
+const BURST: i64 = 6;
+/// Keys that wait for an operator: further ones are refused until he decides.
+const MOST_WAITING: usize = 10_000;
+/// A new host in this time waits for an operator, where so many others came before it: a tenth of the fleet, at least
+/// [`SURGE`].
+const SURGE_TIME: SignedDuration = SignedDuration::from_hours(1);
+/// See [`SURGE_TIME`].
+const SURGE: usize = 1000;
+
+/// What comes of a report's key and numbers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is taken.
+    Taken,
+    /// It is one of a host that waits for an operator.
+    Waits,
+    /// It is not; `GoOn`: with these numbers another one would be.
+    Refused(Wrong, Option<GoOn>),
+}
+
+/// What is asked of [`Members::judge`].
+pub(super) struct Shown<'a> {
+    /// Whose report.
+    pub(super) host: HostId,
+    /// The key that signed it.
+    pub(super) key: Key,
+    /// Its epoch.
+    pub(super) epoch: u64,
+    /// Its number.
+    pub(super) sequence: u64,
+    /// The digest of its join token.
+    pub(super) token: Option<&'a str>,
+}
+
+/// A host that enrolled.
+struct Member {
+    key: Key,
+    sequence: u64,
+    change: u64,
+    /// When its burst is full again, seconds since 1970.
+    full: i64,
+    fixed: Option<Box<Fixed>>,
+}
+
+/// All that enrolled, and all that wait.
+pub(super) struct Members {
+    mode: Enrolment,
+    epoch: u64,
+    members: HashMap<HostId, Member>,
+    waiting: HashMap<HostId, Candidate>,
+    joins: Vec<JoinToken>,
+    /// New hosts since then.
+    new: (Timestamp, usize),
+    changed: Changed,
+}
+
+/// What the store has not.
+#[derive(Default)]
+struct Changed {
+    new: Vec<Enrolled>,
+    members: Vec<HostId>,
+    waiting: Vec<HostId>,
+    joins: Vec<String>,
+    /// Conflicts and surges, for the audit log.
+    said: Vec<Said>,
+}
+
+/// What an operator should know of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// A second key for a host.
+    Conflict(HostId, Key),
+    /// Too many new hosts in an hour.
+    Surge(usize),
+}
+
+impl Members {
+    /// None, in an epoch of 0.
+    pub(super) fn new(mode: Enrolment) -> Self {
+        Self {
+            mode,
+            epoch: 0,
+            members: HashMap::new(),
+            waiting: HashMap::new(),
+            joins: Vec::new(),
+            new: (Timestamp::UNIX_EPOCH, 0),
+            changed: Changed::default(),
+        }
+    }
+
+    /// Those that the store has.
+    pub(super) fn set(&mut self, kept: Enrolments, epoch: u64) {
+        let member = |kept: Enrolled| {
+            let Enrolled { host, key, sequence, fixed, change, .. } = kept;
+            (host, Member { key, sequence, change, full: 0, fixed: fixed.map(Box::new) })
+        };
+        self.epoch = epoch;
+        self.members = kept.enrolled.into_iter().map(member).collect();
+        self.waiting = kept.candidates.into_iter().map(|candidate| (candidate.host, candidate)).collect();
+        self.joins = kept.joins;
+        self.changed = Changed::default();
+    }
+
+    /// Whether nobody can invent a host: each enrols with a token, or an operator accepts it.
+    pub(super) fn is_proven(&self) -> bool {
+        self.mode != Enrolment::Open
+    }
+
+    /// The keys of all that enrolled.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (HostId, Key)> + '_ {
+        self.members.iter().map(|(host, member)| (*host, member.key))
+    }
+
+    /// What a host's join token fixed.
+    pub(super) fn fixed(&self, host: HostId) -> Option<&Fixed> {
+        self.members.get(&host)?.fixed.as_deref()
+    }
+
+    /// The key of a host that waits for an operator.
+    pub(super) fn waits(&self, host: HostId) -> Option<Key> {
+        self.waiting.get(&host).map(|candidate| candidate.key)
+    }
+
+    /// Join tokens.
+    pub(super) fn joins(&self) -> &[JoinToken] {
+        &self.joins
+    }
+
+    /// Puts a join token there, or removes it.
+    pub(super) fn set_join(&mut self, name: &str, token: Option<JoinToken>) {
+        self.joins.retain(|known| known.name != name);
+        self.joins.extend(token);
+        self.changed.joins.push(name.to_owned());
+    }
+
+    /// Whether a change of a host's version is another one than it reported last. From then on it is not.
+    pub(super) fn is_new_change(&mut self, host: HostId, change: u64) -> bool {
+        let Some(member) = self.members.get_mut(&host).filter(|member| member.change != change) else { return false };
+        member.change = change;
+        self.changed.members.push(host);
+        true
+    }
+
+    /// Whether a question is this host's: by its key, of this epoch, and later than all that it said.
+    pub(super) fn takes_question(&mut self, host: HostId, asked: Option<(Key, u64, u64)>) -> bool {
+        // A host without a key cannot sign.
+        let Some(member) = self.members.get_mut(&host) else { return true };
+        let Some((key, epoch, number)) = asked else { return false };
+        if member.key != key || epoch != self.epoch || number <= member.sequence {
+            return false;
+        }
+        member.sequence = number;
+        self.changed.members.push(host);
+        true
+    }
+
+    /// What comes of a report, of a fleet of so many hosts.
+    pub(super) fn judge(&mut self, shown: &Shown<'_>, fleet: usize, now: Timestamp) -> Verdict {
+        match self.members.get(&shown.host) {
+            Some(member) if member.key == shown.key => self.of_member(shown, now),
+            Some(_) => self.of_second_key(shown, now),
+            None if shown.epoch != self.epoch => self.other_epoch(0),
+            None => self.of_stranger(shown, fleet, now),
+        }
+    }
+
+    fn of_member(&mut self, shown: &Shown<'_>, now: Timestamp) -> Verdict {
+        let epoch = self.epoch;
+        let Some(member) = self.members.get_mut(&shown.host) else { return Verdict::Waits };
+        let sequence = member.sequence;
+        if shown.epoch != epoch {
+            return self.other_epoch(sequence);
+        }
+        if shown.sequence <= sequence {
+            let message = format!("report {} is not later than {sequence}, which came before", shown.sequence);
+            return Verdict::Refused(Wrong::new(Code::OldSequence, message), Some(GoOn { epoch, sequence }));
+        }
+        // A bucket of BURST reports that fills by one in EVERY seconds.
+        let full = member.full.max(now.as_second()) + EVERY;
+        if full - now.as_second() > EVERY * BURST {
+            let message = format!("a host reports once in {EVERY} s, and at most {BURST} times at once");
+            return Verdict::Refused(Wrong::new(Code::TooOften, message), None);
+        }
+        (member.full, member.sequence) = (full, shown.sequence);
+        self.changed.members.push(shown.host);
+        Verdict::Taken
+    }
+
+    fn other_epoch(&self, sequence: u64) -> Verdict {
+        let go_on = GoOn { epoch: self.epoch, sequence };
+        Verdict::Refused(Wrong::new(Code::OtherEpoch, "the report is of another epoch"), Some(go_on))
+    }
+
+    /// The first key goes on until an operator decides.
+    fn of_second_key(&mut self, shown: &Shown<'_>, now: Timestamp) -> Verdict {
+        if self.wait(shown, now) {
+            self.changed.said.push(Said::Conflict(shown.host, shown.key));
+        }
+        let message = "this host reports with another key: an operator decides which is right (`teleport-fleet host UUID \
+                       accept`)";
+        Verdict::Refused(Wrong::new(Code::KeyConflict, message), None)
+    }
+
+    fn of_stranger(&mut self, shown: &Shown<'_>, fleet: usize, now: Timestamp) -> Verdict {
+        let refused = |code: Code, message: &str| Verdict::Refused(Wrong::new(code, message), None);
+        match (self.mode, shown.token) {
+            (_, Some(digest)) => match self.use_token(digest, now) {
+                Some((how, fixed)) => self.enrol(shown, how, fixed, now),
+                None => refused(Code::JoinTokenRefused, "the join token is not known, has expired or is used up"),
+            },
+            (Enrolment::Token, None) => refused(
+                Code::JoinTokenNeeded,
+                "a new host needs a join token here: `teleport-fleet tokens join create`",
+            ),
+            (Enrolment::Open, None) if !self.is_surge(fleet, now) => self.enrol(shown, "open".to_owned(), None, now),
+            (Enrolment::Open | Enrolment::Approve, None) => {
+                let is_new = self.wait(shown, now);
+                if is_new || self.waits(shown.host) == Some(shown.key) {
+                    Verdict::Waits
+                } else {
+                    refused(Code::KeyConflict, "another key of this host, or too many others, wait for an operator")
+                }
+            }
+        }
+    }
+
+    /// Counts a new host; whether it is one of too many.
+    fn is_surge(&mut self, fleet: usize, now: Timestamp) -> bool {
+        let (since, count) = self.new;
+        if now.duration_since(since) >= SURGE_TIME {
+            self.new = (now, 1);
+            return false;
+        }
+        let most = SURGE.max(fleet / 10);
+        if count == most {
+            self.changed.said.push(Said::Surge(most));
+        }
+        self.new.1 = count.saturating_add(1);
+        count >= most
+    }
+
+    /// What a token is called and fixes, where it is good; it has one use less then.
+    fn use_token(&mut self, digest: &str, now: Timestamp) -> Option<(String, Option<Fixed>)> {
+        let token = self.joins.iter_mut().find(|token| token.digest == digest)?;
+        if token.expires.is_some_and(|expires| now >= expires) || token.uses == Some(0) {
+            return None;
+        }
+        token.uses = token.uses.map(|uses| uses.saturating_sub(1));
+        self.changed.joins.push(token.name.clone());
+        Some((format!("token {}", token.name), token.fixed.clone()))
+    }
+
+    fn enrol(&mut self, shown: &Shown<'_>, how: String, fixed: Option<Fixed>, now: Timestamp) -> Verdict {
+        let (host, key, sequence) = (shown.host, shown.key, shown.sequence);
+        self.believe(Enrolled { host, key, sequence, how, since: now, fixed, change: 0 });
+        Verdict::Taken
+    }
+
+    fn believe(&mut self, new: Enrolled) {
+        let Enrolled { host, key, sequence, since, change, .. } = new;
+        let (full, fixed) = (since.as_second() + EVERY, new.fixed.clone().map(Box::new));
+        self.members.insert(host, Member { key, sequence, change, full, fixed });
+        self.changed.new.push(new);
+        if self.waiting.remove(&host).is_some() {
+            self.changed.waiting.push(host);
+        }
+    }
+
+    /// Has a key wait; false: it waited already, or there is no room.
+    fn wait(&mut self, shown: &Shown<'_>, now: Timestamp) -> bool {
+        if self.waiting.contains_key(&shown.host) || self.waiting.len() >= MOST_WAITING {
+            return false;
+        }
+        self.waiting.insert(shown.host, Candidate { host: shown.host, key: shown.key, since: now });
+        self.changed.waiting.push(shown.host);
+        true
+    }
+
+    /// An operator believes the key that waits, and with it what the host says from now on.
+    ///
+    /// # Errors
+    /// None waits, or another one than he named by the beginning of its hex digits.
+    pub(super) fn accept(&mut self, host: HostId, named: Option<&str>, who: &str, now: Timestamp) -> Result<(), Wrong> {
+        let none = || Wrong::new(Code::NotFound, "no key of this host waits for an operator");
+        let key = self.waiting.get(&host).ok_or_else(none)?.key;
+        let is_so = |named: &str| !named.is_empty() && key.to_string().starts_with(&named.to_ascii_lowercase());
+        if named.is_some_and(|named| !is_so(named)) {
+            return Err(Wrong::new(Code::Conflict, format!("another key waits: {key}; look at the host again")));
+        }
+        let fixed = self.fixed(host).cloned();
+        let how = format!("accepted by {who}");
+        self.believe(Enrolled { host, key, sequence: 0, how, since: now, fixed, change: 0 });
+        Ok(())
+    }
+
+    /// Forgets hosts.
+    pub(super) fn forget(&mut self, hosts: &[HostId]) {
+        for host in hosts {
+            self.members.remove(host);
+            self.waiting.remove(host);
+        }
+    }
+
+    /// What happened that an operator should know of, since this was asked last.
+    pub(super) fn said(&mut self) -> Vec<Said> {
+        std::mem::take(&mut self.changed.said)
+    }
+
+    /// What changed that a store keeps; it stays changed until [`Members::kept`].
+    pub(super) fn changes(&self) -> EnrolmentChanges {
+        let progress = |host: &HostId| {
+            let Member { sequence, change, .. } = self.members.get(host)?;
+            Some(Progress { host: *host, sequence: *sequence, change: *change })
+        };
+        let join = |name: &String| (name.clone(), self.joins.iter().find(|token| token.name == *name).cloned());
+        EnrolmentChanges {
+            enrolled: self.changed.new.clone(),
+            progress: unique(&self.changed.members).iter().filter_map(progress).collect(),
+            candidates: unique(&self.changed.waiting).iter().map(|id| (*id, self.waiting.get(id).cloned())).collect(),
+            reports: Vec::new(),
+            joins: unique(&self.changed.joins).iter().map(join).collect(),
+        }
+    }
+
+    /// The store has what changed.
+    pub(super) fn kept(&mut self) {
+        self.changed = Changed { said: std::mem::take(&mut self.changed.said), ..Changed::default() };
+    }
+}
+
+fn unique<T: Ord + Clone>(all: &[T]) -> Vec<T> {
+    let mut all = all.to_vec();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPOCH: u64 = 7;
+
+    fn members(mode: Enrolment) -> Members {
+        let mut members = Members::new(mode);
+        members.set(Enrolments::default(), EPOCH);
+        members
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + second).unwrap()
+    }
+
+    fn shown(host: HostId, key: u8, sequence: u64) -> Shown<'static> {
+        Shown { host, key: Key([key; 32]), epoch: EPOCH, sequence, token: None }
+    }
+
+    fn code(verdict: &Verdict) -> Option<Code> {
+        match verdict {
+            Verdict::Refused(wrong, _) => Some(wrong.code),
+            Verdict::Taken | Verdict::Waits => None,
+        }
+    }
+
+    #[test]
+    fn who_comes_behind_too_many_new_hosts_in_an_hour_waits_and_it_is_said_once() {
+        let mut members = members(Enrolment::Open);
+        for host in 1..=1000 {
+            assert_eq!(members.judge(&shown(host, 1, 1), 0, at(0)), Verdict::Taken, "{host}");
+        }
+        for host in 1001..=1003 {
+            assert_eq!(members.judge(&shown(host, 1, 1), 0, at(3599)), Verdict::Waits, "{host}");
+        }
+        assert_eq!(members.said(), [Said::Surge(1000)]);
+        assert_eq!(members.judge(&shown(2000, 1, 1), 0, at(3600)), Verdict::Taken, "an hour later");
+        // A tenth of a large fleet.
+        let mut members = self::members(Enrolment::Open);
+        for host in 1..=2000 {
+            assert_eq!(members.judge(&shown(host, 1, 1), 20_000, at(0)), Verdict::Taken, "{host}");
+        }
+        assert_eq!(members.judge(&shown(2001, 1, 1), 20_000, at(0)), Verdict::Waits);
+    }
+
+    #[test]
+    fn only_so_many_keys_wait_and_who_finds_no_room_is_told() {
+        let mut members = members(Enrolment::Approve);
+        let most = u128::try_from(MOST_WAITING).unwrap();
+        for host in 1..=most {
+            assert_eq!(members.judge(&shown(host, 1, 1), 0, at(0)), Verdict::Waits);
+        }
+        let refused = members.judge(&shown(most + 1, 1, 1), 0, at(0));
+        assert_eq!(code(&refused), Some(Code::KeyConflict));
+        members.accept(1, None, "somebody", at(1)).unwrap();
+        assert_eq!(members.judge(&shown(most + 1, 1, 1), 0, at(2)), Verdict::Waits, "there is room again");
+    }
+
+    #[test]
+    fn a_question_is_its_hosts_once() {
+        let mut members = members(Enrolment::Open);
+        assert!(members.takes_question(1, None), "a host without a key cannot sign");
+        members.judge(&shown(1, 1, 10), 0, at(0));
+        let key = Key([1; 32]);
+        assert!(!members.takes_question(1, None));
+        assert!(!members.takes_question(1, Some((Key([2; 32]), EPOCH, 11))));
+        assert!(!members.takes_question(1, Some((key, EPOCH + 1, 11))));
+        assert!(!members.takes_question(1, Some((key, EPOCH, 10))), "the number of a report");
+        assert!(members.takes_question(1, Some((key, EPOCH, 11))));
+        assert!(!members.takes_question(1, Some((key, EPOCH, 11))), "replayed");
+        assert_eq!(code(&members.judge(&shown(1, 1, 11), 0, at(60))), Some(Code::OldSequence));
+    }
+
+    #[test]
+    fn a_burst_is_followed_by_one_in_ten_seconds() {
+        let mut members = members(Enrolment::Open);
+        let mut number = 0;
+        let mut says = |second| {
+            number += 1;
+            code(&members.judge(&shown(1, 1, number), 0, at(second)))
+        };
+        assert_eq!((0..6).map(|_| says(0)).collect::<Vec<_>>(), [None; 6]);
+        assert_eq!((says(0), says(9)), (Some(Code::TooOften), Some(Code::TooOften)));
+        assert_eq!((says(10), says(10)), (None, Some(Code::TooOften)));
+        assert_eq!((0..7).filter_map(|_| says(1000)).count(), 1);
+    }
+
+    #[test]
+    fn a_refused_report_of_a_new_host_spends_no_use_of_its_token() {
+        let mut members = members(Enrolment::Token);
+        let token = JoinToken {
+            name: "t".to_owned(),
+            digest: "d".to_owned(),
+            created: at(0),
+            expires: Some(at(100)),
+            uses: Some(1),
+            fixed: None,
+        };
+        members.set_join("t", Some(token));
+        let with = |epoch, token| Shown { epoch, token: Some(token), ..shown(1, 1, 1) };
+        assert_eq!(code(&members.judge(&with(EPOCH + 1, "d"), 0, at(1))), Some(Code::OtherEpoch));
+        assert_eq!(code(&members.judge(&with(EPOCH, "x"), 0, at(1))), Some(Code::JoinTokenRefused));
+        assert_eq!(code(&members.judge(&with(EPOCH, "d"), 0, at(100))), Some(Code::JoinTokenRefused), "it has ended");
+        assert_eq!(members.joins()[0].uses, Some(1));
+        assert_eq!(members.judge(&with(EPOCH, "d"), 0, at(99)), Verdict::Taken);
+        assert_eq!(members.joins()[0].uses, Some(0));
+        let changes = members.changes();
+        assert_eq!((changes.enrolled.len(), changes.joins.len()), (1, 1));
+        members.kept();
+        assert_eq!(members.changes(), EnrolmentChanges::default());
+    }
+}

@@ -1,0 +1,231 @@
+//! Taking reports: judged, then known, then durable, then answered (FLEET.md §5).
+
+use fleet_api::{Code, JoinToken as ShownJoin, MadeToken, NewJoinToken, Role, Wrong};
+use fleet_engine::host::HostId;
+use fleet_store::{Fixed, JoinToken, StoredReport};
+use protocol::report::{Change, GoOn};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::enrolments::{Said, Shown, Verdict};
+use super::keeper::Draft;
+use super::{Actor, Keeper, changes, publish};
+use crate::report::Signed;
+use crate::tokens;
+
+/// What is told a host that reports, when what it said is durable.
+pub(crate) type Kept = oneshot::Receiver<Result<(), Wrong>>;
+
+/// What comes of a report.
+pub(crate) enum Came {
+    /// It is taken, once this says so.
+    Taken(Kept),
+    /// The host waits for an operator.
+    Waits(Kept),
+    /// It is not taken; with these numbers another one would be.
+    Refused(Wrong, Option<GoOn>),
+}
+
+impl Keeper {
+    /// Takes a report.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub(crate) fn report(&mut self, signed: &Signed) -> Result<Came, Wrong> {
+        self.store()?;
+        let now = self.now();
+        let Signed { host, key, report, token } = signed;
+        let shown =
+            Shown { host: *host, key: *key, epoch: report.epoch, sequence: report.sequence, token: token.as_deref() };
+        let verdict = self.members.judge(&shown, self.fleet.hosts().len(), now);
+        let came = match verdict {
+            Verdict::Refused(wrong, go_on) => Came::Refused(wrong, go_on),
+            Verdict::Waits => {
+                // It is shown among the hosts, as one that asks.
+                let group = Some(report.group.as_str()).filter(|group| self.may_keep(group));
+                let update_id = fleet_answers::ids::uuid(&report.update_id).unwrap_or(0);
+                self.fleet.question(*host, group, update_id, self.book.rollout.as_ref(), now);
+                Came::Waits(self.when_durable())
+            }
+            Verdict::Taken => {
+                self.take_report(signed, now);
+                Came::Taken(self.when_durable())
+            }
+        };
+        let said = self.members.said();
+        if !said.is_empty() {
+            self.put_on_record(&said)?;
+        }
+        Ok(came)
+    }
+
+    fn take_report(&mut self, signed: &Signed, now: jiff::Timestamp) {
+        let Signed { host, report, .. } = signed;
+        let is_new = self.fleet.host(*host).is_none_or(|known| known.enrolled.is_none());
+        let last = report.last.as_ref();
+        let is_changed = last.is_some_and(|change| self.members.is_new_change(*host, digest(change)));
+        let mut heard = signed.heard(is_changed && last.is_some_and(|change| self.is_news(*host, change)));
+        if !self.may_keep(&report.group) {
+            heard.group = None;
+        }
+        if let Some(Fixed { group, labels }) = self.members.fixed(*host) {
+            heard.group = group.clone().or(heard.group);
+            heard.labels.get_or_insert_default().extend(labels.clone());
+        }
+        self.fleet.report(&heard, self.book.rollout.as_ref(), now);
+        let kept = StoredReport {
+            host: *host,
+            at: now,
+            json: serde_json::to_string(report).unwrap_or_default(),
+            change: last.filter(|_| is_changed).and_then(|change| serde_json::to_string(change).ok()),
+        };
+        self.reported(kept);
+        self.board.set_names(self.fleet.names.len());
+        publish::some(&self.board, &self.book, &self.fleet, &[*host], now);
+        publish::keys(&self.board, [(*host, signed.key)]);
+        let has_ended = is_changed && last.is_some_and(|change| !change.outcome.is_under_way());
+        if is_new || has_ended {
+            self.step_soon();
+        }
+    }
+
+    /// Whether the engine is told of a change. A failure counts in the rollout and in the attempt in which it happened: one of
+    /// before, whose report comes late, says nothing of this one. Everything else says how the host is now.
+    fn is_news(&self, host: HostId, change: &Change) -> bool {
+        let Some(rollout) = self.book.rollout.as_ref().filter(|_| change.outcome.is_failure()) else { return true };
+        let group = self.fleet.host(host).and_then(|host| rollout.group(host.place));
+        let is_of_attempt = |attempt| group.is_none_or(|group| attempt >= group.attempt);
+        change.rollout.is_none_or(|number| number == rollout.number) && change.attempt.is_none_or(is_of_attempt)
+    }
+
+    /// Conflicts and surges are on record, whoever caused them.
+    fn put_on_record(&mut self, said: &[Said]) -> Result<(), Wrong> {
+        let mut draft = Draft::new(self.book.clone());
+        let at = self.now();
+        let record = |said: &Said| {
+            let (action, subject, detail) = match said {
+                Said::Conflict(host, key) => (
+                    "key_conflict",
+                    format!("host {}", fleet_answers::ids::text(*host)),
+                    json!({ "key": key.to_string() }),
+                ),
+                Said::Surge(most) => ("enrolment_surge", "new hosts".to_owned(), json!({ "an_hour": most })),
+            };
+            tracing::warn!(action, subject, "an operator should look at this");
+            changes::record(at, action, subject, detail)
+        };
+        draft.records = said.iter().map(record).collect();
+        self.commit(draft)
+    }
+
+    /// An operator believes the key that waits.
+    pub(super) fn accept(&mut self, actor: &Actor, host: HostId, key: Option<&str>) -> Result<(), Wrong> {
+        if actor.role < Role::Admin {
+            return Err(Wrong::new(
+                Code::Forbidden,
+                format!("whose key is right says the role admin; this is {}", actor.role),
+            ));
+        }
+        let now = self.now();
+        self.members.accept(host, key, &actor.who, now)?;
+        self.is_unkeyed = true;
+        Ok(())
+    }
+
+    /// The join tokens, without their secrets.
+    pub(crate) fn join_tokens(&self) -> Vec<ShownJoin> {
+        self.members.joins().iter().map(shown).collect()
+    }
+
+    /// Makes a join token. Its secret is in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// The name is taken or none, or what it fixes makes no sense.
+    pub(crate) fn make_join_token(&mut self, actor: &Actor, new: &NewJoinToken) -> Result<MadeToken<ShownJoin>, Wrong> {
+        let subject = format!("join token {}", new.name);
+        if let Err(wrong) = self.may_make_join(new) {
+            return Err(self.refuse(actor, "join_token_made", &subject, wrong, false));
+        }
+        let secret = tokens::new();
+        let fixed = Fixed { group: new.group.clone(), labels: new.labels.clone() };
+        let token = JoinToken {
+            name: new.name.clone(),
+            digest: tokens::digest(&secret),
+            created: self.now(),
+            expires: new.expires,
+            uses: new.uses,
+            fixed: (fixed != Fixed::default()).then_some(fixed),
+        };
+        let made = shown(&token);
+        self.members.set_join(&new.name, Some(token));
+        let mut draft = Draft::new(self.book.clone());
+        self.record(&mut draft, actor, "join_token_made", &subject);
+        if let Some(record) = draft.records.first_mut() {
+            record.detail =
+                json!({ "uses": new.uses, "expires": new.expires, "group": new.group, "labels": new.labels });
+        }
+        self.commit(draft)?;
+        Ok(MadeToken { token: made, secret })
+    }
+
+    fn may_make_join(&self, new: &NewJoinToken) -> Result<(), Wrong> {
+        super::tokens::check_name(&new.name)?;
+        let bad = |message: &str| Err(Wrong::new(Code::BadRequest, message));
+        if new.expires.is_some_and(|expires| expires <= self.now()) {
+            return bad("the token would have expired already");
+        }
+        if new.uses == Some(0) {
+            return bad("a join token has at least one use");
+        }
+        if new.labels.len() > protocol::report::MAX_LABELS {
+            return bad("a host has at most 64 labels");
+        }
+        if self.members.joins().iter().any(|token| token.name == new.name) {
+            let message = format!("there is a join token {} already: remove it first, or take another name", new.name);
+            return Err(Wrong::new(Code::AlreadyExists, message));
+        }
+        match &new.group {
+            Some(group) => self.is_group(group),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a join token: no host enrols with it any more; those that did stay.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub(crate) fn remove_join_token(&mut self, actor: &Actor, id: &str, name: &str) -> Result<(), Wrong> {
+        let subject = format!("join token {name}");
+        self.once(id, &("join token", name), |keeper, request| {
+            if !keeper.members.joins().iter().any(|token| token.name == name) {
+                let wrong = Wrong::new(Code::NotFound, format!("there is no {subject}"));
+                return Err(keeper.refuse(actor, "join_token_removed", &subject, wrong, false));
+            }
+            keeper.members.set_join(name, None);
+            let mut draft = Draft::new(keeper.book.clone());
+            keeper.record(&mut draft, actor, "join_token_removed", &subject);
+            keeper.finish(draft, request, &())
+        })
+    }
+}
+
+fn shown(token: &JoinToken) -> ShownJoin {
+    let fixed = token.fixed.clone().unwrap_or_default();
+    ShownJoin {
+        name: token.name.clone(),
+        created: token.created,
+        expires: token.expires,
+        uses: token.uses,
+        group: fixed.group,
+        labels: fixed.labels,
+    }
+}
+
+/// Tells a change from others: kept, so it must be the same in each release. 0 is none.
+fn digest(change: &Change) -> u64 {
+    let Change { to, at, rollout, attempt, outcome, code, .. } = change;
+    let text = format!("{to}\n{at}\n{rollout:?}\n{attempt:?}\n{}\n{code}", outcome.name());
+    let bytes = protocol::Digest::of(text.as_bytes()).0;
+    let first = bytes.first_chunk().copied().unwrap_or_default();
+    u64::from_be_bytes(first).max(1)
+}

@@ -1,0 +1,78 @@
+//! Hosts' reports (FLEET.md §5).
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use fleet_api::{Code, Refused, Wrong};
+use protocol::report::{GoOn, MAX_BODY};
+use serde::Serialize;
+use serde_json::json;
+
+use super::App;
+use super::admin::whole;
+use crate::core::Came;
+use crate::report::Signed;
+
+/// When a host that reports too often may come again, seconds.
+const TOO_OFTEN: u16 = 10;
+
+/// The route.
+pub(super) fn routes() -> Router<App> {
+    // `protocol::report::PATH`, as a text: a test reads all routes.
+    Router::new().route("/v1/webapi/agents/report", post(report))
+}
+
+/// A report that is not taken; with these numbers another one would be.
+struct NotTaken(Wrong, Option<GoOn>);
+
+impl From<Wrong> for NotTaken {
+    fn from(wrong: Wrong) -> Self {
+        Self(wrong, None)
+    }
+}
+
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    refused: Refused,
+    #[serde(flatten)]
+    go_on: Option<GoOn>,
+}
+
+impl IntoResponse for NotTaken {
+    fn into_response(self) -> Response {
+        let Self(error, go_on) = self;
+        let code = error.code;
+        let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(Told { refused: Refused { error }, go_on })).into_response();
+        if code == Code::TooOften {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(TOO_OFTEN));
+        }
+        no_store(response)
+    }
+}
+
+async fn report(State(app): State<App>, headers: HeaderMap, request: Request) -> Result<Response, NotTaken> {
+    if !app.core.board().is_wanting() {
+        return Err(Wrong::new(Code::NotWanted, "this server takes no reports").into());
+    }
+    let body = whole(request.into_body(), MAX_BODY).await?;
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let signed = Signed::read(header, &body)?;
+    let (status, kept) = match app.core.run(move |keeper| keeper.report(&signed)).await? {
+        Came::Taken(kept) => ((StatusCode::OK, "taken"), kept),
+        Came::Waits(kept) => ((StatusCode::ACCEPTED, "waiting"), kept),
+        Came::Refused(wrong, go_on) => return Err(NotTaken(wrong, go_on)),
+    };
+    let ended = || Err(Wrong::new(Code::StoreUnavailable, "the server is ending"));
+    kept.await.unwrap_or_else(|_| ended())?;
+    let (status, state) = status;
+    Ok(no_store((status, Json(json!({ "state": state }))).into_response()))
+}
+
+fn no_store(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,92 @@
+//! Who is believed: open, with a token, with an operator's word.
+
+use serde_json::{Value, json};
+
+use super::{Host, code, epoch, known, started};
+use crate::support::{dir, refused};
+
+#[test]
+fn a_second_key_waits_until_an_admin_accepts_it_and_then_the_first_is_the_second() {
+    let dir = dir();
+    let server = started(dir.path(), &["--plain"]);
+    let epoch = epoch(&server);
+    let (first, second) = (Host::new(1, "dev"), Host::with_key(1, "prod", 9));
+    assert_eq!(first.sends(server.addr, &first.says(epoch, "1.0.0", None)).0, 200);
+    assert_eq!(code(&second.sends(server.addr, &second.says(epoch, "1.1.0", None))), (409, "key_conflict"));
+    assert_eq!(first.sends(server.addr, &first.says(epoch, "1.0.0", None)).0, 200, "the first goes on");
+    assert_eq!(known(&server, &first)["known"]["version"], "1.0.0");
+    let audit = server.ok(&["audit"]);
+    assert!(audit.contains("key_conflict"), "{audit}");
+    assert!(server.ok(&["hosts", "--waiting"]).contains(&first.id));
+    // He names the key that he saw.
+    let wrong = refused(&server.cli(&["host", &first.id, "accept", "--key", "00ff"]));
+    assert!(wrong.contains(&second.key().to_string()), "{wrong}");
+    let begin = &second.key().to_string()[..12];
+    server.ok(&["host", &first.id, "accept", "--key", begin]);
+    assert_eq!(second.sends(server.addr, &second.says(epoch, "1.1.0", None)).0, 200);
+    assert_eq!(code(&first.sends(server.addr, &first.says(epoch, "1.0.0", None))), (409, "key_conflict"));
+    let shown = known(&server, &second);
+    assert_eq!((&shown["known"]["version"], &shown["known"]["group"]), (&json!("1.1.0"), &json!("prod")));
+    assert!(shown["history"]["enrolled"].as_str().unwrap().starts_with("accepted by "), "{shown}");
+}
+
+#[test]
+fn who_is_to_be_accepted_counts_from_then_on() {
+    let dir = dir();
+    let server = started(dir.path(), &["--plain", "--enrolment", "approve"]);
+    let (host, epoch) = (Host::new(1, "dev"), epoch(&server));
+    let says = || host.says(epoch, "1.0.0", None);
+    assert_eq!(host.sends(server.addr, &says()), (202, json!({ "state": "waiting" })));
+    assert_eq!(host.sends(server.addr, &says()).0, 202, "it still waits");
+    let shown = known(&server, &host);
+    assert_eq!((&shown["known"]["enrolled"], &shown["known"]["version"]), (&json!(false), &json!("")));
+    let other = Host::with_key(1, "dev", 9);
+    assert_eq!(code(&other.sends(server.addr, &other.says(epoch, "1.0.0", None))), (409, "key_conflict"));
+    server.kill();
+    let server = crate::support::Server::with(dir.path(), &["--plain", "--enrolment", "approve"]);
+    assert!(server.ok(&["hosts", "--waiting"]).contains(&host.id), "a kill forgets nobody who was answered");
+    server.ok(&["host", &host.id, "accept"]);
+    assert_eq!(host.sends(server.addr, &says()).0, 200);
+    assert_eq!(known(&server, &host)["known"]["enrolled"], true);
+    assert!(!server.ok(&["hosts", "--waiting"]).contains(&host.id));
+    let nobody = refused(&server.cli(&["host", &host.id, "accept"]));
+    assert!(nobody.contains("no key of this host waits"), "{nobody}");
+}
+
+#[test]
+fn a_join_token_lets_in_as_many_as_it_says_and_fixes_their_group() {
+    let dir = dir();
+    let words = ["--plain", "--enrolment", "token"];
+    let server = started(dir.path(), &words);
+    let epoch = epoch(&server);
+    let says = |host: &Host| host.says(epoch, "1.0.0", None);
+    let hosts: Vec<Host> = (1..=4).map(|number| Host::new(number, "dev")).collect();
+    assert_eq!(code(&hosts[0].sends(server.addr, &says(&hosts[0]))), (403, "join_token_needed"));
+    assert_eq!(code(&hosts[0].joins(server.addr, &says(&hosts[0]), "nonsense")), (403, "join_token_refused"));
+    let make = ["tokens", "join", "create", "rack", "--uses", "2", "--group", "prod", "--label", "env=rack"];
+    let secret = server.ok(&make).trim().to_owned();
+    assert!(refused(&server.cli(&make)).contains("already"));
+    for host in &hosts[..2] {
+        assert_eq!(host.joins(server.addr, &says(host), &secret).0, 200);
+    }
+    let shown = known(&server, &hosts[1])["known"].clone();
+    assert_eq!((&shown["group"], &shown["labels"]["env"]), (&json!("prod"), &json!("rack")));
+    assert_eq!(hosts[0].sends(server.addr, &says(&hosts[0])).0, 200, "it is in: it needs no token any more");
+    assert_eq!(known(&server, &hosts[0])["known"]["group"], "prod", "the token's group stays");
+    server.kill();
+    let server = crate::support::Server::with(dir.path(), &words);
+    let spent = hosts[2].joins(server.addr, &says(&hosts[2]), &secret);
+    assert_eq!(code(&spent), (403, "join_token_refused"), "its uses were counted before the kill");
+    let list: Value = serde_json::from_str(&server.ok(&["tokens", "join", "--format", "json"])).unwrap();
+    assert_eq!(list[0]["uses"], 0);
+    assert!(!list.to_string().contains(&secret));
+    server.ok(&["tokens", "join", "rm", "rack"]);
+    assert!(refused(&server.cli(&["tokens", "join", "rm", "rack"])).contains("no join token rack"));
+    let many = server.ok(&["tokens", "join", "create", "many"]).trim().to_owned();
+    for host in &hosts[2..] {
+        assert_eq!(host.joins(server.addr, &says(host), &many).0, 200);
+    }
+    assert_eq!(known(&server, &hosts[3])["history"]["enrolled"], "token many");
+    let nowhere = refused(&server.cli(&["tokens", "join", "create", "x", "--group", "nowhere"]));
+    assert!(nowhere.contains("no group \"nowhere\""), "{nowhere}");
+}

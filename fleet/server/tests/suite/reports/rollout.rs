@@ -1,0 +1,120 @@
+//! What reports move: who is updated, who failed, and when a group stops.
+
+use serde_json::{Value, json};
+
+use super::{Host, epoch, known, started};
+use crate::support::{Server, dir, groups, version};
+
+/// The group called so, as the rollout shows it.
+fn group(server: &Server, name: &str) -> Value {
+    let rollout: Value =
+        serde_json::from_str(&server.ok(&["get", "autoupdate_agent_rollout", "--format", "json"])).unwrap();
+    let groups = rollout["status"]["groups"].as_array().unwrap();
+    groups.iter().find(|group| group["name"] == name).unwrap().clone()
+}
+
+fn state(server: &Server, host: &Host) -> String {
+    known(server, host)["state"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_host_is_told_only_where_it_signed_its_question_and_the_answer_is_the_same() {
+    let dir = dir();
+    let server = started(dir.path(), &["--plain"]);
+    let (host, epoch) = (Host::new(1, "dev"), epoch(&server));
+    assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    let update = ("1.1.0".to_owned(), true);
+    server.until("its turn has come", || host.asks(&server, None) == update);
+    // Somebody else asks in its name: by no signature, by another key, by another epoch.
+    let forger = Host::with_key(1, "dev", 9);
+    assert_eq!(forger.asks(&server, Some(epoch)), update);
+    assert_eq!(host.asks(&server, Some(epoch + 1)), update);
+    assert_eq!(host.asks_with(&server, "teleport-fleet-question: nonsense\r\n"), update);
+    // What was heard before a report is known before it.
+    assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    assert_eq!(state(&server, &host), "let_go");
+    assert_eq!(host.asks(&server, Some(epoch)), update);
+    server.until("it was told", || state(&server, &host) == "told");
+    let done = host.says(epoch, "1.1.0", Some(("updated", "1.1.0", "")));
+    assert_eq!(host.sends(server.addr, &done).0, 200);
+    assert_eq!(state(&server, &host), "updated");
+}
+
+#[test]
+fn failures_halt_a_group_and_say_how_many_and_with_which_code() {
+    let dir = dir();
+    let server = Server::with(dir.path(), &["--plain"]);
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let epoch = epoch(&server);
+    let hosts: Vec<Host> = (1..=5).map(|number| Host::new(number, "dev")).collect();
+    for host in &hosts {
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    }
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    for host in &hosts {
+        server.until("its turn has come", || host.asks(&server, Some(epoch)).1);
+    }
+    server.until("all were told", || hosts.iter().all(|host| state(&server, host) == "told"));
+    // Invented hosts report the same failure: none of them was there when the group started, so none counts.
+    for number in 100..110 {
+        let invented = Host::new(number, "dev");
+        let lie = invented.says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", "lie")));
+        assert_eq!(invented.sends(server.addr, &lie).0, 200);
+    }
+    let failed = hosts[0].says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", "unhealthy")));
+    assert_eq!(hosts[0].sends(server.addr, &failed).0, 200);
+    // 10 % of five are exceeded by one.
+    server.until("the group halts", || group(&server, "dev")["state"] == "halted");
+    let halted = group(&server, "dev");
+    assert_eq!(halted["why"]["code"], "halted", "{halted}");
+    assert_eq!((&halted["why"]["rule"], &halted["why"]["count"]), (&json!("failed_threshold"), &json!(1)));
+    assert_eq!((&halted["why"]["of"], &halted["why"]["error"]), (&json!(5), &json!("unhealthy")), "{halted}");
+    let next = &hosts[1];
+    assert_eq!(group(&server, "prod")["state"], "unstarted");
+    assert_eq!(state(&server, next), "told");
+    let late = Host::new(50, "dev");
+    assert_eq!(late.asks(&server, None), ("1.0.0".to_owned(), false));
+}
+
+/// A report that was lost, or came too often, is sent again later: perhaps when somebody has said `run` in between.
+#[test]
+fn a_failure_of_an_earlier_attempt_that_comes_late_counts_in_no_later_one() {
+    let dir = dir();
+    let server = Server::with(dir.path(), &["--plain"]);
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let epoch = epoch(&server);
+    let hosts = [Host::new(1, "dev"), Host::new(2, "dev")];
+    for host in &hosts {
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    }
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    for host in &hosts {
+        server.until("its turn has come", || host.asks(&server, Some(epoch)).1);
+    }
+    server.until("both were told", || hosts.iter().all(|host| state(&server, host) == "told"));
+    server.ok(&["autoupdate", "agents", "halt", "dev"]);
+    server.ok(&["autoupdate", "agents", "run", "dev"]);
+    let rollout = server.json("/v1/webapi/find?group=dev")["fleet"]["rollout"].clone();
+    let attempt = group(&server, "dev")["attempt"].as_u64().unwrap();
+    assert_eq!(attempt, 2);
+    let failed = |host: &Host, attempt: u64| {
+        let mut report = host.says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", "unhealthy")));
+        (report["last"]["rollout"], report["last"]["attempt"]) = (rollout.clone(), attempt.into());
+        report["last"]["at"] = format!("attempt {attempt}").into();
+        assert_eq!(host.sends(server.addr, &report).0, 200);
+    };
+    // What comes in the second in which an attempt begins is of the one before, whatever it says.
+    let second = || jiff::Timestamp::now().as_second();
+    let begun = second();
+    server.until("the first second of the attempt is over", || second() > begun + 1);
+    failed(&hosts[0], 1);
+    assert_eq!(
+        (group(&server, "dev")["state"].clone(), state(&server, &hosts[0])),
+        (json!("active"), "told".to_owned())
+    );
+    // What the host is told now it says of now.
+    failed(&hosts[1], 2);
+    server.until("the group halts", || group(&server, "dev")["state"] == "halted");
+    assert_eq!((state(&server, &hosts[0]).as_str(), state(&server, &hosts[1]).as_str()), ("told", "failed"));
+    assert_eq!(group(&server, "dev")["why"]["count"], 1);
+}
