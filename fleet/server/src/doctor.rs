@@ -9,7 +9,8 @@ use std::time::Duration;
 use fleet_cli::args::{Doctor, Global};
 use fleet_store::{Finding, Level};
 
-use crate::settings::Settings;
+use crate::notify;
+use crate::settings::{Enrolment, Settings};
 
 /// What a problem ends with.
 const REFUSED: u8 = 1;
@@ -23,6 +24,8 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
     let dir = Settings::data(options.data.as_ref(), &options.config)?;
     let socket = Settings::admin_socket(global.admin_socket.as_deref(), &options.config)?;
     let mut findings = fleet_store::doctor(&dir);
+    findings.push(enrolment(Settings::enrolment(&options.config)?));
+    findings.extend(notify::doctor(&Settings::receivers(&options.config)?));
     findings.push(server(&socket));
     for finding in &findings {
         let word = match finding.level {
@@ -37,6 +40,20 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
     }
     let is_bad = findings.iter().any(|finding| finding.level == Level::Problem);
     Ok(if is_bad { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// Who is believed, as the configuration says.
+fn enrolment(how: Enrolment) -> Finding {
+    let finding = |level, what: &str, advice: &str| Finding { level, what: what.to_owned(), advice: advice.to_owned() };
+    match how {
+        Enrolment::Open => finding(
+            Level::Warning,
+            "enrolment is open: whoever reports first as a host is believed",
+            "set `enrolment: token` or `approve` where others than your hosts reach the server",
+        ),
+        Enrolment::Token => finding(Level::Ok, "new hosts enrol with a join token", ""),
+        Enrolment::Approve => finding(Level::Ok, "an admin accepts each new host", ""),
+    }
 }
 
 /// What the server behind `socket` says of itself.

@@ -2,15 +2,18 @@
 
 use std::fmt::Write;
 
+use fleet_answers::find;
+use fleet_engine::reason::Who;
 use fleet_engine::rollout::{Rollout, State};
 
 use crate::core::Board;
+use crate::notify::{Meters, Shown};
 
 /// Of the text format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All of them. No label has a text that a host chose.
-pub(crate) fn text(board: &Board) -> String {
+pub(crate) fn text(board: &Board, meters: &Meters) -> String {
     let (public, hosts, is_good) = (board.public(), board.hosts().by_id.len(), board.is_good());
     let mut text = String::new();
     let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
@@ -34,6 +37,26 @@ pub(crate) fn text(board: &Board) -> String {
         "Requests of the admin API without a known token",
         &refused,
     );
+    let now = crate::clock::now();
+    let told = |(result, count_of): (&str, fn(&Shown) -> u64)| -> Vec<(String, f64)> {
+        let of = |shown: Shown| (labels(&[("receiver", shown.name), ("result", result)]), count(count_of(&shown)));
+        meters.shown(now).map(of).collect()
+    };
+    let deliveries = [told(("delivered", |shown| shown.delivered)), told(("failed", |shown| shown.failed))].concat();
+    add(
+        "teleport_fleet_notifications_total",
+        "counter",
+        "Notifications that were delivered, and attempts that failed",
+        &deliveries,
+    );
+    let oldest = meters.shown(now).map(|shown| (labels(&[("receiver", shown.name)]), count(shown.oldest)));
+    let oldest: Vec<_> = oldest.collect();
+    add(
+        "teleport_fleet_notification_oldest_seconds",
+        "gauge",
+        "Age of the oldest notification that was not delivered; 0: none",
+        &oldest,
+    );
     let held = public.book.holds.all || !public.book.holds.groups.is_empty();
     add("teleport_fleet_held", "gauge", "1 while an operator's halt lasts", &one(flag(held)));
     let Some(rollout) = &public.book.rollout else {
@@ -42,6 +65,12 @@ pub(crate) fn text(board: &Board) -> String {
     };
     add("teleport_fleet_rollout", "gauge", "Number of the rollout; 0: none", &one(count(rollout.number)));
     add("teleport_fleet_group_state", "gauge", "1 for the state that a group has", &states(rollout));
+    add(
+        "teleport_fleet_group_waits_seconds",
+        "gauge",
+        "Since when a group that is not done waits for the same reason",
+        &waits(rollout, now),
+    );
     add("teleport_fleet_group_hosts", "gauge", "Hosts of a group by state", &tallies(rollout));
     text
 }
@@ -54,6 +83,22 @@ fn states(rollout: &Rollout) -> Vec<(String, f64)> {
         ALL.map(|state| (labels(state), flag(group.state == state)))
     };
     rollout.groups.iter().flat_map(of_group).collect()
+}
+
+/// Of groups that are not done.
+fn waits(rollout: &Rollout, now: jiff::Timestamp) -> Vec<(String, f64)> {
+    let groups = rollout.groups.iter().filter(|group| group.state != State::Done);
+    let of_group = |group: &fleet_engine::rollout::GroupStatus| {
+        let why = &group.reason.why;
+        let who = match why.who() {
+            Who::Operator => "operator",
+            Who::Time => "time",
+            Who::Hosts => "hosts",
+        };
+        let since = u64::try_from(now.duration_since(group.reason.since).as_secs()).unwrap_or(0);
+        (labels(&[("group", &group.policy.name), ("reason", find::code(why)), ("who", who)]), count(since))
+    };
+    groups.map(of_group).collect()
 }
 
 fn tallies(rollout: &Rollout) -> Vec<(String, f64)> {

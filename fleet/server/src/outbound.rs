@@ -46,6 +46,22 @@ impl Outbound {
         whole(most, move || agent.get(&url).call()).await
     }
 
+    /// Posts `body` to `url` with these headers, for a thread that may wait: the status of the answer, whose body is not read.
+    ///
+    /// # Errors
+    /// Why there is no answer within `timeout`: one line.
+    pub(crate) fn tell(
+        &self,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: String,
+        timeout: Duration,
+    ) -> Result<u16, String> {
+        let request = headers.iter().fold(self.agent.post(url), |request, (name, value)| request.header(*name, *value));
+        let request = request.config().timeout_global(Some(timeout)).http_status_as_error(false).build();
+        request.send(body).map(|answer| answer.status().as_u16()).map_err(|error| error.to_string())
+    }
+
     /// What `url` answers to a body of JSON within `timeout`, at most `most` bytes.
     ///
     /// # Errors

@@ -9,13 +9,16 @@ use std::sync::Arc;
 use fleet_answers::find::Cluster;
 use fleet_answers::install_script::InstallScript;
 use fleet_listener::{Limits, Local, Tcp, Tls, serve};
+use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::core::Core;
 use crate::forwards::Forwards;
 use crate::gates;
+use crate::notify;
 use crate::outbound::Outbound;
+use crate::pages::Dashboard;
 use crate::routes::{self, App, Load, Means};
 use crate::settings::Settings;
 use crate::tokens::Tokens;
@@ -42,7 +45,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
         edition: settings.edition,
         ..Cluster::default()
     };
-    let (core, thread) = Core::start(&settings.data, tokens.clone(), cluster)?;
+    let (core, thread) = Core::start(&settings.data, tokens.clone(), cluster, settings.reporting)?;
     let done = runtime.block_on(serve_until_told(settings, core, tokens));
     // Requests that still run hold the core: without them it ends, and keeps what hosts said last.
     drop(runtime);
@@ -62,6 +65,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     let bound = format!("{} {}", address(&main)?, address(&metrics)?);
     let outbound = Outbound::new();
     let (stop, stopped) = watch::channel(false);
+    let meters = notify::start(&settings.receivers, &settings.data, &core, &outbound)?;
     let means = Means {
         ending: stopped.clone(),
         core,
@@ -69,7 +73,9 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         install_script: install_script(settings)?,
         forwards: Forwards::new(outbound.clone()),
         load: Load::new(),
+        meters,
         tokens,
+        dashboard: Dashboard::new(settings.tls.is_some() || settings.is_behind_proxy, settings.public_addr.clone()),
     };
     // Operators on this host have places of their own.
     let at_socket = App::new(Means { load: Load::new(), ..means.clone() });
@@ -82,6 +88,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         }
     };
     let gates = tokio::spawn(gates::watch(app.core.clone(), outbound));
+    let heads = tokio::spawn(notify::log_heads(settings.data.clone()));
     let limits = Limits::default;
     let few = || Limits { connections: FEW, ..Limits::default() };
     let listeners = [
@@ -98,6 +105,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     }
     tell(&bound, settings.ready_file.as_deref())?;
     wait_for_the_end(tls.as_ref()).await?;
+    tell_systemd(&NotifyState::Stopping);
     tracing::info!("ending: requests under way are finished");
     // Nobody listens where all listeners have ended.
     let _ = stop.send(true);
@@ -105,6 +113,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         let _ = listener.await;
     }
     gates.abort();
+    heads.abort();
     Ok(())
 }
 
@@ -125,7 +134,7 @@ fn install_script(settings: &Settings) -> Result<Option<Arc<InstallScript>>, Str
     script.map(|script| Some(Arc::new(script))).map_err(|error| format!("public_addr or packages: {error}"))
 }
 
-/// The bound addresses, the metrics' second, for whoever started this with port 0.
+/// That this server listens: the bound addresses, the metrics' second, for whoever started it with port 0; and systemd.
 fn tell(bound: &str, ready_file: Option<&Path>) -> Result<(), String> {
     let mut out = std::io::stdout();
     let told = writeln!(out, "{bound}").and_then(|()| out.flush());
@@ -138,7 +147,15 @@ fn tell(bound: &str, ready_file: Option<&Path>) -> Result<(), String> {
         let written = std::fs::write(file, format!("{bound}\n"));
         written.map_err(|error| format!("cannot write the ready file {}: {error}", file.display()))?;
     }
+    tell_systemd(&NotifyState::Ready);
     Ok(())
+}
+
+/// Where `NOTIFY_SOCKET` says that systemd waits for it (`Type=notify`); elsewhere nothing.
+fn tell_systemd(state: &NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(std::slice::from_ref(state)) {
+        tracing::warn!(%error, "cannot tell systemd {state}");
+    }
 }
 
 /// Until SIGTERM or SIGINT; SIGHUP has the certificate read again.

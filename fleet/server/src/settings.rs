@@ -9,6 +9,9 @@ use fleet_cli::args::{ADMIN_SOCKET, CONFIG, Serve};
 use protocol::{Edition, Version};
 use yaml::Node;
 
+use crate::core::Reporting;
+use crate::notify::Receivers;
+
 /// Where the data is by default.
 const DATA: &str = "/var/lib/teleport-fleet";
 /// Most bytes of a configuration.
@@ -17,6 +20,23 @@ const MAX_FILE: u64 = 1 << 20;
 const LISTEN: (Ipv4Addr, u16) = (Ipv4Addr::UNSPECIFIED, 443);
 /// By default: only from this host.
 const METRICS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9443);
+
+/// How often hosts report by default, seconds; and the bounds of it.
+const REPORT_INTERVAL: u32 = 900;
+/// See [`REPORT_INTERVAL`]. 0 is none.
+const REPORT_INTERVALS: std::ops::RangeInclusive<u32> = 60..=86_400;
+
+/// How a host's key comes to be believed (FLEET.md §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Enrolment {
+    /// The first that is seen for a host is.
+    #[default]
+    Open,
+    /// It comes with a join token.
+    Token,
+    /// An operator accepts it.
+    Approve,
+}
 
 /// What the server runs with.
 #[derive(Debug, Clone)]
@@ -29,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) metrics: SocketAddr,
     /// Certificate chain and key; `None`: plain HTTP.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    /// A proxy in front of it speaks TLS with browsers and hosts.
+    pub(crate) is_behind_proxy: bool,
     /// What scripts and links name.
     pub(crate) public_addr: Option<String>,
     /// Where new hosts find the updater's packages.
@@ -43,6 +65,10 @@ pub(crate) struct Settings {
     pub(crate) cluster_name: String,
     /// What hosts are told to install.
     pub(crate) edition: Option<Edition>,
+    /// Whether hosts are asked for reports, and whose are believed.
+    pub(crate) reporting: Reporting,
+    /// Who is told what happens.
+    pub(crate) receivers: Receivers,
 }
 
 /// The configuration, as it is written.
@@ -62,10 +88,15 @@ struct Written {
     server_version: Option<Version>,
     cluster_name: Option<String>,
     edition: Option<Edition>,
+    enrolment: Option<Enrolment>,
+    report_interval_seconds: Option<u32>,
+    webhook_url: Option<String>,
+    webhook_secret_file: Option<PathBuf>,
+    notify_command: Option<String>,
 }
 
 /// Every key, for the error that names an unknown one.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 19] = [
     "data",
     "listen",
     "metrics",
@@ -80,7 +111,33 @@ const KEYS: [&str; 14] = [
     "server_version",
     "cluster_name",
     "edition",
+    "enrolment",
+    "report_interval_seconds",
+    "webhook_url",
+    "webhook_secret_file",
+    "notify_command",
 ];
+
+impl std::str::FromStr for Enrolment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "open" => Ok(Self::Open),
+            "token" => Ok(Self::Token),
+            "approve" => Ok(Self::Approve),
+            _ => Err(format!("{text:?} is not open, token or approve")),
+        }
+    }
+}
+
+fn report_interval(seconds: u32) -> Result<u32, String> {
+    if seconds == 0 || REPORT_INTERVALS.contains(&seconds) {
+        return Ok(seconds);
+    }
+    let (least, most) = (REPORT_INTERVALS.start(), REPORT_INTERVALS.end());
+    Err(format!("{seconds} is not 0 (no reports), or {least} to {most} seconds"))
+}
 
 impl Settings {
     /// Of the flags, and the configuration that they name.
@@ -91,6 +148,18 @@ impl Settings {
         let file = Written::read(&serve.config)?;
         let version = |text: &String| text.parse().map_err(|error| format!("--server-version: {error}"));
         let edition = |text: &String| text.parse().map_err(|error| format!("--edition: {error}"));
+        let enrolment = |text: &String| text.parse().map_err(|error| format!("--enrolment: {error}"));
+        let interval =
+            |seconds| report_interval(seconds).map_err(|error| format!("--report-interval-seconds: {error}"));
+        let reporting = Reporting {
+            enrolment: serve.enrolment.as_ref().map(enrolment).transpose()?.or(file.enrolment).unwrap_or_default(),
+            interval: serve
+                .report_interval_seconds
+                .map(interval)
+                .transpose()?
+                .or(file.report_interval_seconds)
+                .unwrap_or(REPORT_INTERVAL),
+        };
         let listen = serve.listen.or(file.listen).unwrap_or(LISTEN.into());
         let is_plain = serve.plain || file.plain == Some(true);
         let is_behind_proxy = serve.behind_proxy || file.behind_proxy == Some(true);
@@ -114,6 +183,7 @@ impl Settings {
             listen,
             metrics: serve.metrics.or(file.metrics).unwrap_or(METRICS.into()),
             tls,
+            is_behind_proxy,
             public_addr: serve.public_addr.clone().or(file.public_addr),
             packages: serve.packages.clone().or(file.packages),
             ready_file: serve.ready_file.clone().or(file.ready_file),
@@ -121,6 +191,12 @@ impl Settings {
             server_version: serve.server_version.as_ref().map(version).transpose()?.or(file.server_version),
             cluster_name: serve.cluster_name.clone().or(file.cluster_name).unwrap_or_default(),
             edition: serve.edition.as_ref().map(edition).transpose()?.or(file.edition),
+            reporting,
+            receivers: Receivers::of(
+                serve.webhook_url.clone().or(file.webhook_url),
+                serve.webhook_secret_file.clone().or(file.webhook_secret_file),
+                serve.notify_command.as_deref().or(file.notify_command.as_deref()),
+            )?,
         })
     }
 
@@ -133,6 +209,23 @@ impl Settings {
             Some(dir) => Ok(dir.clone()),
             None => Ok(Written::read(config)?.data.unwrap_or_else(|| DATA.into())),
         }
+    }
+
+    /// How new hosts enrol, for a verb that looks at the configuration alone.
+    ///
+    /// # Errors
+    /// The configuration cannot be read.
+    pub(crate) fn enrolment(config: &Path) -> Result<Enrolment, String> {
+        Ok(Written::read(config)?.enrolment.unwrap_or_default())
+    }
+
+    /// Who is told what happens, by the configuration alone.
+    ///
+    /// # Errors
+    /// The configuration cannot be read, or says what does not go together.
+    pub(crate) fn receivers(config: &Path) -> Result<Receivers, String> {
+        let file = Written::read(config)?;
+        Receivers::of(file.webhook_url, file.webhook_secret_file, file.notify_command.as_deref())
     }
 
     /// Where the admin socket is, for a verb that asks the server beside a look at its files.
@@ -203,6 +296,15 @@ impl Written {
                 self.server_version = Some(text.parse().map_err(|error| format!("{key}: {error}"))?);
             }
             "cluster_name" => self.cluster_name = Some(text),
+            "enrolment" => self.enrolment = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
+            "report_interval_seconds" => {
+                let seconds = text.parse().map_err(|_| format!("{key}: {text:?} is no number of seconds"))?;
+                self.report_interval_seconds =
+                    Some(report_interval(seconds).map_err(|error| format!("{key}: {error}"))?);
+            }
+            "webhook_url" => self.webhook_url = Some(text),
+            "webhook_secret_file" => self.webhook_secret_file = Some(text.into()),
+            "notify_command" => self.notify_command = Some(text),
             _ => self.edition = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
         }
         Ok(())
@@ -215,7 +317,7 @@ mod tests {
 
     #[test]
     fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
-        let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\n";
+        let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\nnotify_command: /c\n";
         let written = Written::parse(text).unwrap();
         assert_eq!(text.lines().count(), KEYS.len());
         assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));
@@ -226,6 +328,9 @@ mod tests {
             ("listen: 443\n", 1, "is no address"),
             ("plain: perhaps\n", 1, "is not true or false"),
             ("- data\n", 1, "mapping of keys"),
+            ("enrolment: closed\n", 1, "is not open, token or approve"),
+            ("report_interval_seconds: 59\n", 1, "60 to 86400"),
+            ("report_interval_seconds: soon\n", 1, "no number"),
         ] {
             let (found, message) = Written::parse(text).unwrap_err();
             assert_eq!(found, line, "{message}");

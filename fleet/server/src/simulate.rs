@@ -17,9 +17,9 @@ use yaml::Node;
 use crate::offline;
 
 /// Hosts that are made up where nobody says how many.
-const MADE_UP: u32 = 1000;
+pub(crate) const MADE_UP: u32 = 1000;
 /// Kinds that a simulation is about.
-const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Version];
+pub(crate) const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Version];
 /// What wrong usage ends with.
 const USAGE: u8 = 2;
 /// Bytes of a megabyte, as networks count.
@@ -211,7 +211,7 @@ fn of_server(global: &Global) -> Result<Vec<Resource>, Fault> {
 }
 
 fn hosts_of_server(global: &Global) -> Result<Hosts, Fault> {
-    let every = HostsFilter { group: None, state: None, failed: false, version: None };
+    let every = HostsFilter { group: None, state: None, failed: false, waiting: false, version: None };
     let text = ask(&Verb::Hosts(every), Format::Json, global).map_err(Fault::Failed)?;
     let known = inventory(&text, "the server's hosts")?;
     if known.is_empty() {
@@ -243,7 +243,12 @@ fn inventory(text: &str, name: &str) -> Result<Vec<Known>, Fault> {
     let wrong =
         |error| Fault::Failed(format!("{name}: {error}; expected what `teleport-fleet hosts --format json` writes"));
     let hosts: Vec<Host> = serde_json::from_str(text).map_err(wrong)?;
-    let known = |host: Host| Known {
+    Ok(hosts.into_iter().map(known).collect())
+}
+
+/// A host, as far as a simulation goes.
+pub(crate) fn known(host: Host) -> Known {
+    Known {
         host: host.host,
         group: host.declared_group,
         assigned: host.assigned_group,
@@ -251,6 +256,5 @@ fn inventory(text: &str, name: &str) -> Result<Vec<Known>, Fault> {
         pinned: host.pinned,
         disabled: host.disabled,
         held: host.held,
-    };
-    Ok(hosts.into_iter().map(known).collect())
+    }
 }

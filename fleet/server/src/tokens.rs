@@ -43,7 +43,11 @@ impl Tokens {
 
     /// The token that `text` is, if it is known and good at `now`.
     pub(crate) fn find(&self, text: &str, now: Timestamp) -> Option<StoredToken> {
-        let digest = digest(text);
+        self.with_digest(&digest(text), now)
+    }
+
+    /// The token with this digest, if it is known and good at `now`.
+    pub(crate) fn with_digest(&self, digest: &str, now: Timestamp) -> Option<StoredToken> {
         let known = self.0.load();
         let found = known.iter().find(|token| token.digest == digest)?;
         found.expires.is_none_or(|expires| now < expires).then(|| found.clone())
@@ -58,7 +62,11 @@ pub(crate) fn new() -> String {
 
 /// What is kept of a token. It has 244 random bits: there is nothing to guess, and no need for a slow hash.
 pub(crate) fn digest(text: &str) -> String {
-    let bytes = Sha256::digest(text.as_bytes());
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// In lower case.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut hex, byte| {
         use fmt::Write;
         // A string takes whatever is written to it.

@@ -30,6 +30,9 @@ pub struct HostsFilter {
     /// On which the present target failed
     #[arg(long)]
     pub failed: bool,
+    /// Of which a key waits for an operator: `host UUID accept`
+    #[arg(long)]
+    pub waiting: bool,
     /// That run this version
     #[arg(long, value_name = "VERSION")]
     pub version: Option<String>,
@@ -60,6 +63,12 @@ pub enum HostVerb {
     },
     /// Let it belong to the group that it declares again
     Unassign,
+    /// Believe the key that waits: what the host reports with it counts from now on
+    Accept {
+        /// Only if the key that waits begins so, in hex
+        #[arg(long, value_name = "HEX")]
+        key: Option<String>,
+    },
 }
 
 /// Options of `events`.

@@ -16,7 +16,7 @@ pub use autoupdate::{
 pub use hosts::{Approve, Audit, AuditVerb, Events, Explain, HostVerb, HostsFilter, OneHost, Rollouts};
 pub use resources::{Create, Edit, Files, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Lint, Restore, Serve, Simulate};
-pub use tokens::{NewToken, Tokens};
+pub use tokens::{Join, NewToken, Tokens};
 
 /// Where the server's admin socket is unless something else is said (FLEET.md §1).
 pub const ADMIN_SOCKET: &str = "/run/teleport-fleet/admin.sock";
@@ -181,4 +181,7 @@ pub enum Verb {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
 }

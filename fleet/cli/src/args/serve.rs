@@ -56,6 +56,22 @@ pub struct Serve {
     /// Edition that hosts are told: oss, enterprise or enterprise-fips [default: none is named]
     #[arg(long, value_name = "EDITION", env = "TELEPORT_FLEET_EDITION", hide_env_values = true)]
     pub edition: Option<String>,
+    /// How new hosts enrol: open (whoever reports first as a host is that host), token (with a join token) or approve (an
+    /// operator accepts each) [default: open]
+    #[arg(long, value_name = "HOW", env = "TELEPORT_FLEET_ENROLMENT", hide_env_values = true)]
+    pub enrolment: Option<String>,
+    /// How often a host reports that has nothing new to say; 0: hosts are not asked for reports [default: 900]
+    #[arg(long, value_name = "SECONDS", env = "TELEPORT_FLEET_REPORT_INTERVAL_SECONDS", hide_env_values = true)]
+    pub report_interval_seconds: Option<u32>,
+    /// Where notifications are posted: https, or http on this host
+    #[arg(long, value_name = "URL", env = "TELEPORT_FLEET_WEBHOOK_URL", hide_env_values = true)]
+    pub webhook_url: Option<String>,
+    /// The secret that signs them, mode 0600; it is read again for each
+    #[arg(long, value_name = "FILE", env = "TELEPORT_FLEET_WEBHOOK_SECRET_FILE", hide_env_values = true)]
+    pub webhook_secret_file: Option<PathBuf>,
+    /// Program, with arguments, that gets each notification on standard input
+    #[arg(long, value_name = "COMMAND", env = "TELEPORT_FLEET_NOTIFY_COMMAND", hide_env_values = true)]
+    pub notify_command: Option<String>,
 }
 
 /// Options of `lint`.

@@ -10,7 +10,8 @@ use jiff::Span;
 #[command(after_help = "Examples:\n  \
                   teleport-fleet tokens                                          # who may do what\n  \
                   teleport-fleet tokens create ci --role operator --expires-in 90d > token\n  \
-                  teleport-fleet tokens rm ci")]
+                  teleport-fleet tokens rm ci\n  \
+                  teleport-fleet tokens join create rack-7 --uses 40 --group prod > join-token   # 40 hosts enrol with it")]
 pub struct Tokens {
     /// What to do instead of listing them
     #[command(subcommand)]
@@ -36,6 +37,44 @@ pub enum NewToken {
         /// Its name
         name: String,
     },
+    /// Join tokens, with which hosts enrol; without a verb: list them
+    Join {
+        /// What to do instead of listing them
+        #[command(subcommand)]
+        verb: Option<Join>,
+    },
+}
+
+/// What `tokens join` does besides listing.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Join {
+    /// Make a join token; its secret is shown this once
+    Create {
+        /// Its name: letters, digits, `.`, `_` and `-`
+        name: String,
+        /// How many hosts may enrol with it [default: any number]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+        uses: Option<u64>,
+        /// The group of these hosts, whatever they declare
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+        /// A label of these hosts, whatever they say of it; may be given again
+        #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+        labels: Vec<(String, String)>,
+        /// After how long it ends, as in 90d or 12h [default: never]
+        #[arg(long, value_name = "DURATION", value_parser = positive)]
+        expires_in: Option<Span>,
+    },
+    /// Remove a join token: no host enrols with it any more; those that did stay
+    Rm {
+        /// Its name
+        name: String,
+    },
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| "expected KEY=VALUE".to_owned())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "clap hands it over")]

@@ -32,6 +32,7 @@ pub(super) fn one(host: &OneHost, client: &Client, screen: &mut Screen<'_, '_>) 
         HostVerb::Release => Decision::Release,
         HostVerb::Assign { group } => Decision::Assign(Some(group.clone())),
         HostVerb::Unassign => Decision::Assign(None),
+        HostVerb::Accept { key } => Decision::Accept(key.clone()),
     });
     let question = match decision {
         Some(decision) => Question::post(place(&host.host), &Decided { id: id(), decision })?,
@@ -88,6 +89,7 @@ fn page_of(filter: &HostsFilter, after: Option<String>) -> String {
         ("state", filter.state.clone()),
         ("version", filter.version.clone()),
         ("failed", filter.failed.then(|| "true".to_owned())),
+        ("waiting", filter.waiting.then(|| "true".to_owned())),
         ("after", after),
         ("limit", Some(PAGE.to_string())),
     ];

@@ -6,6 +6,7 @@ mod edit;
 mod flat;
 mod hosts;
 mod log;
+mod man;
 mod path;
 mod resources;
 mod rollouts;
@@ -73,6 +74,9 @@ fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Resul
         clap_complete::generate(*shell, &mut Cli::command(), "teleport-fleet", &mut Writer(screen.out()));
         return Ok(());
     }
+    if let Verb::Man = verb {
+        return Ok(man::render(&Cli::command(), screen.out())?);
+    }
     let client = || Client::new(global);
     match verb {
         Verb::Autoupdate(verb) => autoupdate(verb, &client()?, screen),
@@ -95,7 +99,8 @@ fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Resul
         | Verb::Simulate(_)
         | Verb::Restore(_)
         | Verb::Doctor(_)
-        | Verb::Completion { .. } => Err(Failure::new("bad_request", "the server program carries this out itself")),
+        | Verb::Completion { .. }
+        | Verb::Man => Err(Failure::new("bad_request", "the server program carries this out itself")),
     }
 }
 

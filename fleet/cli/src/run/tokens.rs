@@ -1,12 +1,13 @@
 //! `tokens`.
 
-use fleet_api::{MadeToken, Role, Token};
+use fleet_api::{JoinToken, MadeToken, NewJoinToken, Role, Token};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{id, path};
-use crate::args::{Format, NewToken, Tokens};
+use crate::args::{Format, Join, NewToken, Tokens};
 use crate::client::{Client, Question};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -15,6 +16,8 @@ use crate::show::{text, value};
 
 /// Where tokens are.
 const TOKENS: &str = "/v1/fleet/tokens";
+/// Where join tokens are.
+const JOIN_TOKENS: &str = "/v1/fleet/join-tokens";
 
 /// Carries it out.
 pub(super) fn run(tokens: &Tokens, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
@@ -22,12 +25,58 @@ pub(super) fn run(tokens: &Tokens, client: &Client, screen: &mut Screen<'_, '_>)
         None => list(client, screen),
         Some(NewToken::Create { name, role, expires_in }) => create(name, *role, *expires_in, client, screen),
         Some(NewToken::Rm { name }) => {
-            let place = format!("{TOKENS}/{}", path::encoded(name));
-            let _: Value = client.ask(&Question::delete(path::with_query(&place, [("id", Some(id()))])))?;
+            remove(TOKENS, name, client)?;
             writeln!(screen.out(), "removed token {}", text::clean(name))?;
             Ok(())
         }
+        Some(NewToken::Join { verb: None }) => list_join(client, screen),
+        Some(NewToken::Join { verb: Some(Join::Create { name, uses, group, labels, expires_in }) }) => {
+            let new = NewJoinToken {
+                id: id(),
+                name: name.clone(),
+                expires: end(*expires_in)?,
+                uses: *uses,
+                group: group.clone(),
+                labels: labels.iter().cloned().collect(),
+            };
+            let made: MadeToken<JoinToken> = client.ask(&Question::post(JOIN_TOKENS, &new)?)?;
+            tell(&made, &made.secret, &format!("made join token {}", text::clean(name)), screen)
+        }
+        Some(NewToken::Join { verb: Some(Join::Rm { name }) }) => {
+            remove(JOIN_TOKENS, name, client)?;
+            writeln!(screen.out(), "removed join token {}", text::clean(name))?;
+            Ok(())
+        }
     }
+}
+
+fn remove(place: &str, name: &str, client: &Client) -> Result<(), Failure> {
+    let place = format!("{place}/{}", path::encoded(name));
+    let _: Value = client.ask(&Question::delete(path::with_query(&place, [("id", Some(id()))])))?;
+    Ok(())
+}
+
+fn list_join(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let tokens: Vec<JoinToken> = client.ask(&Question::get(JOIN_TOKENS))?;
+    let format = screen.format();
+    if format != Format::Text {
+        let json = serde_json::to_value(&tokens).map_err(|error| Failure::local("cannot write JSON", error))?;
+        return value::write(screen.out(), format, &json);
+    }
+    let mut table = Table::new(["Name", "Uses Left", "Group", "Labels", "Created", "Expires"]);
+    for token in &tokens {
+        let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        table.row(vec![
+            Cell::new(&token.name),
+            Cell::new(&token.uses.map_or_else(|| "any number".to_owned(), |uses| uses.to_string())),
+            Cell::new(token.group.as_deref().unwrap_or_default()),
+            Cell::new(&labels.join(", ")),
+            Cell::new(&text::time(token.created)),
+            Cell::new(&token.expires.map_or_else(|| "never".to_owned(), text::time)),
+        ]);
+    }
+    table.write(screen.out(), false)?;
+    Ok(())
 }
 
 fn list(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
@@ -50,7 +99,6 @@ fn list(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The secret alone goes to standard output, so that it can be led into a file.
 fn create(
     name: &str,
     role: Role,
@@ -58,18 +106,26 @@ fn create(
     client: &Client,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
+    let new = fleet_api::NewToken { id: id(), name: name.to_owned(), role, expires: end(expires_in)? };
+    let made: MadeToken = client.ask(&Question::post(TOKENS, &new)?)?;
+    tell(&made, &made.secret, &format!("made token {} ({role})", text::clean(name)), screen)
+}
+
+fn end(after: Option<Span>) -> Result<Option<Timestamp>, Failure> {
     let too_far = |error| Failure::local("cannot say when it expires", error);
     let end = |span: Span| Timestamp::now().to_zoned(TimeZone::UTC).checked_add(span).map(|end| end.timestamp());
-    let expires = expires_in.map(end).transpose().map_err(too_far)?;
-    let new = fleet_api::NewToken { id: id(), name: name.to_owned(), role, expires };
-    let made: MadeToken = client.ask(&Question::post(TOKENS, &new)?)?;
+    after.map(end).transpose().map_err(too_far)
+}
+
+/// The secret alone goes to standard output, so that it can be led into a file.
+fn tell(made: &impl Serialize, secret: &str, what: &str, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match screen.format() {
         Format::Text => {
-            writeln!(screen.out(), "{}", text::clean(&made.secret))?;
-            writeln!(screen.console.err, "made token {} ({role}); its secret is shown this once", text::clean(name))?;
+            writeln!(screen.out(), "{}", text::clean(secret))?;
+            writeln!(screen.console.err, "{what}; its secret is shown this once")?;
         }
         format => {
-            let json = serde_json::to_value(&made).map_err(|error| Failure::local("cannot write JSON", error))?;
+            let json = serde_json::to_value(made).map_err(|error| Failure::local("cannot write JSON", error))?;
             value::write(screen.out(), format, &json)?;
         }
     }

@@ -4,11 +4,12 @@ use std::io::Write;
 
 use fleet_api::{Acted, Effects};
 use fleet_engine::command::Command;
+use fleet_words::effects;
 
 use super::reason::Subject;
 use super::rollout::Rollout;
+use super::status;
 use super::text::clean;
-use super::{status, written};
 use crate::console::Look;
 use crate::failure::Failure;
 
@@ -24,39 +25,19 @@ pub(crate) fn text(
     look: &Look,
 ) -> Result<(), Failure> {
     if is_dry {
-        writeln!(out, "Nothing was changed (--dry-run). Groups that would change: {}.", names(&acted.groups))?;
-        return effects(out, &acted.effects);
+        writeln!(out, "Nothing was changed (--dry-run). Groups that would change: {}.", effects::names(&acted.groups))?;
+        return touched(out, &acted.effects);
     }
-    writeln!(out, "{}", sentence(command, &names(&acted.groups)))?;
+    writeln!(out, "{}", effects::done(command, &acted.groups))?;
     writeln!(out, "New agent rollout status:\n")?;
     let rollout = acted.rollout.is_object().then(|| Rollout::read(&acted.rollout));
     status::text(out, rollout.as_ref(), &acted.holds, look)?;
-    effects(out, &acted.effects)
-}
-
-/// As Go prints a list: `[a b]`.
-fn names(groups: &[String]) -> String {
-    format!("[{}]", clean(&groups.join(" ")))
-}
-
-fn sentence(command: &Command, groups: &str) -> String {
-    match command {
-        Command::Start { .. } => format!("Successfully started updating agents groups: {groups}."),
-        Command::MarkDone { .. } => format!("Successfully marked agent groups as completed: {groups}."),
-        Command::Rollback { all_started: true, .. } => "Successfully rolled back already started groups.".to_owned(),
-        Command::Rollback { .. } => format!("Successfully rolled back the following agent groups: {groups}."),
-        Command::Halt { all: true, .. } => "Successfully halted all agent groups.".to_owned(),
-        Command::Halt { .. } => format!("Successfully halted agent groups: {groups}."),
-        Command::Run { all: true, .. } => "Successfully resumed all agent groups.".to_owned(),
-        Command::Run { .. } => format!("Successfully resumed agent groups: {groups}."),
-        Command::Approve { .. } => format!("Successfully approved agent groups: {groups}."),
-        Command::Gate { .. } => format!("Successfully answered for agent groups: {groups}."),
-    }
+    touched(out, &acted.effects)
 }
 
 /// Ours, below everything: how many hosts it touches.
-fn effects(out: &mut dyn Write, effects: &Effects) -> Result<(), Failure> {
-    writeln!(out, "\nOf the fleet: {}.", written::effects(effects))?;
+fn touched(out: &mut dyn Write, effects: &Effects) -> Result<(), Failure> {
+    writeln!(out, "\nOf the fleet: {}.", effects::effects(effects))?;
     Ok(())
 }
 
@@ -74,7 +55,7 @@ pub(crate) fn run(out: &mut dyn Write, group: &str, acted: &Acted, look: &Look) 
         }
         None => writeln!(out, "{}", executing(group))?,
     }
-    effects(out, &acted.effects)
+    touched(out, &acted.effects)
 }
 
 /// The sentence of RFD 0169's `autoupdate run`.

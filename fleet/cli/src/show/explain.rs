@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
-use fleet_api::{Explained, Host};
+use fleet_api::{Explained, History, Host};
 use serde_json::Value;
 
 use super::reason::{Reason, Subject};
+use super::reported;
 use super::text::{clean, time, time_to_come};
 use crate::console::Look;
 use crate::failure::Failure;
@@ -66,6 +67,28 @@ pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Look) ->
     let seen = host.last_seen.map_or_else(|| "never".to_owned(), |seen| format!("{} UTC", time(seen)));
     writeln!(out, "Last seen: {seen}")?;
     writeln!(out, "Last change: {}", last_change(host))?;
+    if !host.waiting_key.is_empty() {
+        let what = if host.enrolled { "a second key waits" } else { "its key waits" };
+        writeln!(out, "Key: {what} for an operator: {}", clean(&host.waiting_key))?;
+        writeln!(out, "     if it is right: teleport-fleet host {} accept", clean(&host.host))?;
+    }
+    match &explained.history {
+        Some(history) => reported(out, history),
+        None => Ok(()),
+    }
+}
+
+/// What it reported.
+fn reported(out: &mut dyn Write, history: &History) -> Result<(), Failure> {
+    for (name, value) in reported::facts(history) {
+        writeln!(out, "{name}: {}", clean(&value))?;
+    }
+    if !history.changes.is_empty() {
+        writeln!(out, "Changes:")?;
+    }
+    for change in &history.changes {
+        writeln!(out, "  {}", clean(&reported::change(change)))?;
+    }
     Ok(())
 }
 

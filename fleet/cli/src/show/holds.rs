@@ -1,12 +1,9 @@
-//! What is held besides the groups of the rollout: every rollout to come, and groups that the present one does not have.
+//! What is held besides the groups of the rollout.
 
 use std::io::Write;
 
-use fleet_api::{Cause, Holds};
-use fleet_engine::command::Command;
+use fleet_api::Holds;
 
-use super::advice;
-use super::text::clean;
 use crate::failure::Failure;
 
 /// A line for each hold that no line of a group tells of; `is_shown` says which groups have one.
@@ -14,33 +11,7 @@ use crate::failure::Failure;
 /// # Errors
 /// Those of `out`.
 pub(crate) fn text(out: &mut dyn Write, holds: &Holds, is_shown: impl Fn(&str) -> bool) -> Result<(), Failure> {
-    let mut lines = Vec::new();
-    let end = |groups: Vec<String>, all| advice::words(&Command::Run { groups, all });
-    if holds.all {
-        let by = match holds.cause {
-            Cause::Operator => "an operator",
-            Cause::Restore => "a restore",
-            Cause::StoreLost => "the server, as its store lost decisions",
-        };
-        let released: Vec<_> = holds.released.iter().map(|name| clean(name)).collect();
-        let but = if released.is_empty() {
-            String::new()
-        } else {
-            format!(", except {} of this rollout", released.join(", "))
-        };
-        lines.push(format!(
-            "everything is held by {by}{but}, rollouts to come too; to end that: {}",
-            end(Vec::new(), true)
-        ));
-    }
-    for group in holds.groups.iter().filter(|group| !is_shown(group)) {
-        lines.push(format!(
-            "{}: held by an operator, in rollouts to come too; to end that: {}",
-            clean(group),
-            end(vec![group.clone()], false)
-        ));
-    }
-    for (index, line) in lines.iter().enumerate() {
+    for (index, line) in fleet_words::holds::lines(holds, is_shown).iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
         writeln!(out, "{gap}{line}")?;
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::holds;
 use super::reason::{Reason, Subject};
-use super::rollout::{Group, Rollout};
+use super::rollout::{self, Group, Rollout};
 use super::table::{Cell, Paint, Table};
 use super::text::{clean, time_of};
 use crate::console::Look;
@@ -33,7 +33,7 @@ pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, held: &Holds,
     writeln!(out, "Start version: {}", clean(&spec.start_version))?;
     writeln!(out, "Target version: {}", clean(&spec.target_version))?;
     if let Some(state) = &rollout.status.state {
-        writeln!(out, "Rollout state: {}", clean(&state_word(state)))?;
+        writeln!(out, "Rollout state: {}", clean(&rollout::state_word(state)))?;
     }
     if rollout.is_immediate() {
         writeln!(out, "Schedule is immediate. Every group immediately updates to the target version.")?;
@@ -62,7 +62,7 @@ fn groups(rollout: &Rollout) -> Table {
         let start = group.start_time.as_deref().map(time_of).unwrap_or_default();
         let mut row = vec![
             Cell::new(&format!("{}{suffix}", group.name)),
-            Cell::painted(&state(group), paint(&group.state)),
+            Cell::painted(&group.state_words(), paint(&group.state)),
             Cell::new(&start),
             Cell::new(&group.last_update_reason),
         ];
@@ -72,23 +72,6 @@ fn groups(rollout: &Rollout) -> Table {
         table.row(row);
     }
     table
-}
-
-/// `Canary (2/5)`: two of five are on the target.
-fn state(group: &Group) -> String {
-    let word = state_word(&group.state);
-    if group.state == "canary" {
-        return format!("{word} ({}/{})", group.canary_success_count(), group.canary_count);
-    }
-    word
-}
-
-fn state_word(state: &str) -> String {
-    let mut chars = state.chars();
-    match chars.next() {
-        Some(first) => first.to_uppercase().chain(chars).collect(),
-        None => "Unknown".to_owned(),
-    }
 }
 
 fn paint(state: &str) -> Paint {

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
-use fleet_api::{Changed, Effects, Takes, Unwise, Written};
+use fleet_api::{Changed, Takes, Unwise, Written};
+use fleet_words::effects::effects;
 
-use super::text::{clean, hosts};
+use super::text::clean;
 use crate::failure::Failure;
 
 /// A line for each resource, with what it does to the fleet in the last.
@@ -61,16 +62,10 @@ fn line(changed: &Changed) -> String {
     format!("{what} {}/{}, {takes}", clean(&changed.kind), clean(&changed.name))
 }
 
-/// `12 hosts are let go, 0 go down`.
-pub(crate) fn effects(effects: &Effects) -> String {
-    let verb = if effects.lets_go == 1 { "is" } else { "are" };
-    let goes = if effects.goes_down == 1 { "goes" } else { "go" };
-    let before = if effects.halted_before { "; this version was halted here before" } else { "" };
-    format!("{} {verb} let go, {} {goes} down{before}", hosts(effects.lets_go), effects.goes_down)
-}
-
 #[cfg(test)]
 mod tests {
+    use fleet_api::Effects;
+
     use super::*;
 
     fn written(changed: &[(&str, bool, Takes)], effects: Effects, is_dry: bool) -> String {

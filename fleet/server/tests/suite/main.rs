@@ -5,6 +5,7 @@
 mod admin;
 mod answers;
 mod crash;
+mod dashboard;
 mod docs;
 mod durable;
 mod effects;
@@ -12,6 +13,9 @@ mod errors;
 mod hostile;
 mod load;
 mod memory;
+mod monitoring;
+mod notify;
 mod outbound;
+mod reports;
 mod start;
 mod support;

@@ -8,17 +8,17 @@ use unicode_width::UnicodeWidthStr;
 
 /// Without what a terminal obeys or hides: controls, and marks that change the direction or have no width. They are written
 /// as `\u001b`.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+pub fn clean(text: &str) -> Cow<'_, str> {
     escape(text, is_unsafe)
 }
 
 /// The same for a text of several lines.
-pub(crate) fn clean_lines(text: &str) -> Cow<'_, str> {
+pub fn clean_lines(text: &str) -> Cow<'_, str> {
     escape(text, |char| char != '\n' && is_unsafe(char))
 }
 
 /// The same for a document, in which tabs and marks of direction may be meant.
-pub(crate) fn clean_document(text: &str) -> Cow<'_, str> {
+pub fn clean_document(text: &str) -> Cow<'_, str> {
     escape(text, |char| !matches!(char, '\n' | '\t') && char.is_control())
 }
 
@@ -45,22 +45,22 @@ fn escape(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// How many columns a clean text takes on a terminal.
-pub(crate) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.width()
 }
 
 /// A time as `tctl` prints it: UTC, whole seconds, no zone.
-pub(crate) fn time(time: Timestamp) -> String {
+pub fn time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// The same of a time in RFC 3339; what is none stays as it is.
-pub(crate) fn time_of(text: &str) -> String {
+pub fn time_of(text: &str) -> String {
     text.parse().map_or_else(|_| clean(text).into_owned(), time)
 }
 
 /// A time to come in UTC, and in the operator's zone where that is another: `2025-01-16 02:00:00 UTC (Thu 03:00 CET)`.
-pub(crate) fn time_to_come(text: &str, zone: &TimeZone) -> String {
+pub fn time_to_come(text: &str, zone: &TimeZone) -> String {
     let utc = format!("{} UTC", time_of(text));
     let Ok(time) = text.parse::<Timestamp>() else { return utc };
     let local = time.to_zoned(zone.clone());
@@ -71,22 +71,22 @@ pub(crate) fn time_to_come(text: &str, zone: &TimeZone) -> String {
 }
 
 /// `1 host`, `12 hosts`.
-pub(crate) fn hosts(count: u64) -> String {
+pub fn hosts(count: u64) -> String {
     counted(count, "host")
 }
 
 /// `1 thing`, `12 things`.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
+pub fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// The same of a noun with another plural: `1 canary`, `2 canaries`.
-pub(crate) fn counted_as(count: u64, one: &str, many: &str) -> String {
+pub fn counted_as(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A word for a shell: quoted where it needs to be.
-pub(crate) fn shell(word: &str) -> String {
+pub fn shell(word: &str) -> String {
     let word = clean(word);
     let is_simple = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@%+=,".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_simple) {

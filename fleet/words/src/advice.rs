@@ -5,11 +5,11 @@ use fleet_engine::command::Command;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::Kind;
 
-use super::reason::Subject;
-use super::text::shell;
+use crate::reason::Subject;
+use crate::text::shell;
 
 /// What it is good for, and the command.
-pub(crate) fn text(advice: &Advice, why: &Why, subject: Subject<'_>) -> String {
+pub fn text(advice: &Advice, why: &Why, subject: Subject<'_>) -> String {
     match advice {
         Advice::Command(command) => format!("{}: {}", purpose(command, why, subject), words(command)),
         Advice::Edit(resources) => edit(resources, why),
@@ -22,7 +22,7 @@ pub(crate) fn text(advice: &Advice, why: &Why, subject: Subject<'_>) -> String {
 }
 
 /// A command as it is typed.
-pub(crate) fn words(command: &Command) -> String {
+pub fn words(command: &Command) -> String {
     let agents = |verb: &str, groups: &[String], options: &str| {
         let groups: String = groups.iter().map(|group| format!(" {}", shell(group))).collect();
         format!("teleport-fleet autoupdate agents {verb}{groups}{options}")

@@ -6,24 +6,25 @@ use fleet_engine::reason::{HaltRule, Why};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::advice;
-use super::text::{self, clean, hosts};
+use crate::advice;
+use crate::text::{self, clean, hosts};
 
 /// A reason as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reason {
-    pub(crate) code: Code,
+pub struct Reason {
+    /// What keeps it.
+    pub code: Code,
     /// RFC 3339.
-    since: Option<String>,
+    pub since: Option<String>,
     /// RFC 3339.
-    pub(crate) until: Option<String>,
+    pub until: Option<String>,
     /// What would change it; `None`: only time or hosts can, or the server is older.
     advice: Option<Advice>,
 }
 
 /// What keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Code {
+pub enum Code {
     /// This program knows it.
     Known(Why),
     /// Only a newer server does.
@@ -32,7 +33,7 @@ pub(crate) enum Code {
 
 /// Of what a reason speaks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Subject<'a> {
+pub enum Subject<'a> {
     /// The group of this name; empty: everybody, in a rollout without groups.
     Group(&'a str),
     /// The host of this UUID.
@@ -41,7 +42,7 @@ pub(crate) enum Subject<'a> {
 
 impl Reason {
     /// Reads a `why` object, `until` in it.
-    pub(crate) fn read(why: &Value) -> Self {
+    pub fn read(why: &Value) -> Self {
         let text = |key: &str| why.get(key).and_then(Value::as_str).map(str::to_owned);
         let code = match serde_json::from_value(why.clone()) {
             Ok(why) => Code::Known(why),
@@ -52,7 +53,7 @@ impl Reason {
     }
 
     /// Nothing is left to wait for.
-    pub(crate) fn is_moving(&self) -> bool {
+    pub fn is_moving(&self) -> bool {
         match &self.code {
             Code::Known(why) => matches!(why, Why::Done | Why::LetGo | Why::Updated | Why::WentBack),
             Code::Unknown(code) => code.is_empty(),
@@ -60,12 +61,12 @@ impl Reason {
     }
 
     /// Nobody is told to update, and that was not meant to be: of a rollout without groups.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         matches!(self.code, Code::Known(Why::Halted { .. } | Why::Disabled | Why::Suspended))
     }
 
     /// The group for which it waits.
-    pub(crate) fn waits_for(&self) -> Option<&str> {
+    pub fn waits_for(&self) -> Option<&str> {
         match &self.code {
             Code::Known(Why::PreviousGroupsNotDone { group } | Why::WaitHours { group } | Why::SoakHours { group }) => {
                 Some(group)
@@ -75,7 +76,7 @@ impl Reason {
     }
 
     /// What keeps it, with its numbers.
-    pub(crate) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         match &self.code {
             Code::Known(why) => sentence(why),
             Code::Unknown(code) => format!("{} (this program is older than the server)", clean(code)),
@@ -83,7 +84,7 @@ impl Reason {
     }
 
     /// The whole line: what, since when, until when, and the command.
-    pub(crate) fn line(&self, subject: Subject<'_>, zone: &TimeZone) -> String {
+    pub fn line(&self, subject: Subject<'_>, zone: &TimeZone) -> String {
         let mut line = self.sentence();
         if let Some(since) = &self.since {
             line.push_str(&format!(", since {} UTC", text::time_of(since)));
@@ -98,7 +99,7 @@ impl Reason {
     }
 
     /// The one command that would change it.
-    fn advice(&self, subject: Subject<'_>) -> Option<String> {
+    pub fn advice(&self, subject: Subject<'_>) -> Option<String> {
         let Code::Known(why) = &self.code else { return None };
         Some(advice::text(self.advice.as_ref()?, why, subject))
     }

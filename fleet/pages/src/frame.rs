@@ -1,0 +1,79 @@
+//! What is around every page.
+
+use fleet_api::Role;
+use jiff::Timestamp;
+
+use fleet_words::text;
+
+/// What is around a page.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// Who looks at it; `None`: somebody who is not logged in.
+    pub user: Option<User>,
+    /// The server's version, which names style and script: a new server has new ones.
+    pub build: String,
+    /// When it was made.
+    pub at: Timestamp,
+    /// What everybody should know first, such as a store that does not answer.
+    pub warnings: Vec<String>,
+}
+
+/// Somebody who is logged in.
+#[derive(Debug, Clone)]
+pub struct User {
+    /// As the audit log names it: `token NAME`.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// What forms of this session carry.
+    pub csrf: String,
+}
+
+impl Frame {
+    /// Whether the user may change what the fleet does.
+    pub fn may_act(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.role >= Role::Operator)
+    }
+
+    /// What forms carry.
+    pub fn csrf(&self) -> &str {
+        self.user.as_ref().map_or("", |user| &user.csrf)
+    }
+
+    /// When the page was made: `2025-01-15 02:00:00`.
+    pub fn time(&self) -> String {
+        text::time(self.at)
+    }
+}
+
+/// A button that leads to a confirmation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Action {
+    /// What is done, as the form says it.
+    pub verb: &'static str,
+    /// What stands on the button.
+    pub label: &'static str,
+    /// For whom does not see beside what it stands.
+    pub on: String,
+    /// A group's name; empty: all.
+    pub group: String,
+    /// A host's UUID; empty: none.
+    pub host: String,
+}
+
+impl Action {
+    /// On a group.
+    pub fn on_group(verb: &'static str, label: &'static str, group: &str) -> Self {
+        Self { verb, label, on: format!("group {group}"), group: group.to_owned(), host: String::new() }
+    }
+
+    /// On the whole rollout.
+    pub fn on_all(verb: &'static str, label: &'static str) -> Self {
+        Self { verb, label, on: "all groups".to_owned(), group: String::new(), host: String::new() }
+    }
+
+    /// On a host.
+    pub fn on_host(verb: &'static str, label: &'static str, host: &str) -> Self {
+        Self { verb, label, on: format!("host {host}"), group: String::new(), host: host.to_owned() }
+    }
+}

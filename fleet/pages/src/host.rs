@@ -1,0 +1,88 @@
+//! `/hosts/UUID`.
+
+use askama::Template;
+use fleet_api::{Entry, Explained, History};
+use fleet_words::reason::{Reason, Subject};
+use fleet_words::reported;
+use serde_json::Value;
+
+use crate::Frame;
+use crate::audit::Line;
+use crate::frame::Action;
+use crate::rollout::Waits;
+
+/// A host: what it would be told now and why, and what is known of it.
+#[derive(Debug, Clone, Template)]
+#[template(path = "host.html")]
+pub struct Host {
+    /// What is around it.
+    pub frame: Frame,
+    /// Its UUID.
+    pub id: String,
+    /// What it would be told; an error: nobody is told anything.
+    pub explained: Result<Explained, String>,
+    /// Names of groups that it can be put into.
+    pub groups: Vec<String>,
+    /// What operators decided of it, the newest first.
+    pub history: Vec<Entry>,
+}
+
+impl Host {
+    fn text(&self, key: &str) -> &str {
+        let answer = self.explained.as_ref().ok().map(|explained| &explained.answer);
+        answer.and_then(|answer| answer.get(key)).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn told(&self) -> String {
+        let answer = self.explained.as_ref().ok().map(|explained| &explained.answer);
+        let updates = answer.and_then(|answer| answer.get("update")).and_then(Value::as_bool).unwrap_or_default();
+        let version = self.text("version");
+        if updates { format!("update to {version}") } else { format!("no update ({version})") }
+    }
+
+    fn waits(&self) -> Option<Waits> {
+        let answer = &self.explained.as_ref().ok()?.answer;
+        let mut reason = Reason::read(answer.get("why").unwrap_or(&Value::Null));
+        reason.until = answer.get("until").and_then(Value::as_str).map(str::to_owned);
+        Some(Waits::of(&reason, Subject::Host(&self.id)))
+    }
+
+    fn known(&self) -> Option<&fleet_api::Host> {
+        self.explained.as_ref().ok()?.known.as_ref()
+    }
+
+    fn flags(&self) -> String {
+        let all = self.known().map(|host| [(host.held, "held"), (host.pinned, "pinned"), (host.disabled, "disabled")]);
+        let set = all.into_iter().flatten().filter(|(is_set, _)| *is_set).map(|(_, word)| word);
+        set.collect::<Vec<_>>().join(", ")
+    }
+
+    fn actions(&self) -> Vec<Action> {
+        let is_held = self.known().is_some_and(|host| host.held);
+        if is_held {
+            vec![Action::on_host("release", "Release", &self.id)]
+        } else {
+            vec![Action::on_host("hold", "Hold", &self.id)]
+        }
+    }
+
+    fn waiting_key(&self) -> Option<&str> {
+        self.known().map(|host| host.waiting_key.as_str()).filter(|key| !key.is_empty())
+    }
+
+    fn reported(&self) -> Vec<(&'static str, String)> {
+        self.said().map(reported::facts).unwrap_or_default()
+    }
+
+    fn changes(&self) -> Vec<String> {
+        self.said().map(|said| said.changes.iter().map(reported::change).collect()).unwrap_or_default()
+    }
+
+    fn said(&self) -> Option<&History> {
+        self.explained.as_ref().ok()?.history.as_ref()
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        self.history.iter().map(Line::of).collect()
+    }
+}

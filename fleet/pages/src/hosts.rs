@@ -1,0 +1,82 @@
+//! `/hosts`.
+
+use askama::Template;
+use fleet_api::{Host, Hosts as Found, HostsQuery};
+use fleet_words::text;
+
+use crate::Frame;
+
+/// The states by which hosts are found, and their words.
+pub const STATES: [(&str, &str); 9] = [
+    ("pending", "pending"),
+    ("let_go", "let go"),
+    ("told", "told"),
+    ("updated", "updated"),
+    ("failed", "failed"),
+    ("timed_out", "timed out"),
+    ("silent", "silent"),
+    ("excluded", "excluded"),
+    ("unassigned", "in no group"),
+];
+
+/// A table of hosts.
+#[derive(Debug, Clone, Template)]
+#[template(path = "hosts.html")]
+pub struct Hosts {
+    /// What is around it.
+    pub frame: Frame,
+    /// What was asked for.
+    pub query: HostsQuery,
+    /// What was found.
+    pub found: Found,
+    /// Names of groups to choose from.
+    pub groups: Vec<String>,
+}
+
+impl Hosts {
+    fn group(&self) -> &str {
+        self.query.group.as_deref().unwrap_or_default()
+    }
+
+    /// It is asked for a group that is not among those to choose from.
+    fn is_other_group(&self) -> bool {
+        !self.group().is_empty() && !self.groups.iter().any(|name| name == self.group())
+    }
+
+    fn state(&self) -> &str {
+        self.query.state.as_deref().unwrap_or_default()
+    }
+
+    fn version(&self) -> &str {
+        self.query.version.as_deref().unwrap_or_default()
+    }
+
+    fn last(&self) -> Option<&str> {
+        self.found.hosts.last().filter(|_| self.found.more).map(|host| host.host.as_str())
+    }
+
+    fn is_filtered(&self) -> bool {
+        [&self.query.group, &self.query.state, &self.query.version, &self.query.after].iter().any(|part| part.is_some())
+    }
+}
+
+/// The word of a host's state.
+pub fn state_word(state: &str) -> String {
+    let known = STATES.iter().find(|(name, _)| *name == state);
+    known.map_or_else(|| state.to_owned(), |(_, word)| (*word).to_owned())
+}
+
+/// When a host was last heard of.
+pub fn seen(host: &Host) -> String {
+    host.last_seen.map_or_else(|| "never".to_owned(), |seen| format!("{} UTC", text::time(seen)))
+}
+
+/// `rolled_back, to 1.2.4 (health_failed)`; empty: no change is known.
+pub fn last_change(host: &Host) -> String {
+    if host.last_outcome.is_empty() {
+        return String::new();
+    }
+    let to = if host.last_target.is_empty() { String::new() } else { format!(", to {}", host.last_target) };
+    let code = if host.error_code.is_empty() { String::new() } else { format!(" ({})", host.error_code) };
+    format!("{}{to}{code}", host.last_outcome)
+}

@@ -1,0 +1,251 @@
+//! `/`: the rollout as a line of groups, and why each of them waits.
+
+use askama::Template;
+use fleet_api::Holds;
+use fleet_engine::reason::Why;
+use fleet_words::holds;
+use fleet_words::reason::{Code, Reason, Subject};
+use fleet_words::rollout as words;
+use fleet_words::text;
+use jiff::tz::TimeZone;
+
+use crate::Frame;
+use crate::frame::Action;
+
+/// The rollout.
+#[derive(Debug, Clone, Template)]
+#[template(path = "rollout.html")]
+pub struct Rollout {
+    /// What is around it.
+    pub frame: Frame,
+    /// The rollout; `None`: there is none.
+    pub rollout: Option<words::Rollout>,
+    /// What is held.
+    pub holds: Holds,
+    /// Hosts that are known.
+    pub hosts: u64,
+}
+
+/// Why something is as it is, in the words of the command line.
+#[derive(Debug, Clone, Default)]
+pub struct Waits {
+    /// What keeps it; empty: nothing does.
+    pub sentence: String,
+    /// `2025-01-15 02:00:00 UTC`; empty: not known.
+    pub since: String,
+    /// The same; empty: no time is known.
+    pub until: String,
+    /// What it is good for, and the command.
+    pub advice: String,
+    /// It waits for nothing.
+    pub is_moving: bool,
+}
+
+impl Waits {
+    /// Of a reason.
+    pub fn of(reason: &Reason, subject: Subject<'_>) -> Self {
+        let time = |time: &Option<String>| time.as_deref().map(|time| format!("{} UTC", text::time_of(time)));
+        Self {
+            sentence: reason.sentence(),
+            since: time(&reason.since).unwrap_or_default(),
+            until: reason.until.as_deref().map(|time| text::time_to_come(time, &TimeZone::UTC)).unwrap_or_default(),
+            advice: reason.advice(subject).unwrap_or_default(),
+            is_moving: reason.is_moving(),
+        }
+    }
+}
+
+/// A part of a group's bar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// `updated`, `moving`, `bad` or `rest`.
+    pub class: &'static str,
+    /// Where it begins, per mille.
+    pub from: u64,
+    /// How long it is, per mille.
+    pub length: u64,
+}
+
+/// A group, as a card.
+#[derive(Debug, Clone)]
+pub struct Card {
+    /// The group.
+    pub group: words::Group,
+    /// `Canary (2/5)`.
+    pub state: String,
+    /// Why it is as it is.
+    pub waits: Waits,
+    /// What may be done to it.
+    pub actions: Vec<Action>,
+}
+
+impl Card {
+    /// Of a group.
+    pub fn of(group: &words::Group) -> Self {
+        let reason = group.reason();
+        Self {
+            state: group.state_words(),
+            waits: Waits::of(&reason, Subject::Group(&group.name)),
+            actions: actions(group, &reason),
+            group: group.clone(),
+        }
+    }
+
+    /// Its hosts by what became of them, with the state by which they are found.
+    pub fn counts(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let group = &self.group;
+        vec![
+            ("pending", "pending", group.pending_count),
+            ("in flight", "told", group.in_flight_count),
+            ("updated", "updated", group.updated_count),
+            ("failed", "failed", group.failed_count),
+            ("timed out", "timed_out", group.timed_out_count),
+            ("silent", "silent", group.silent_count),
+            ("excluded", "excluded", group.excluded_count),
+        ]
+    }
+
+    /// All of its hosts.
+    pub fn all(&self) -> u64 {
+        self.counts().iter().map(|(_, _, count)| count).sum()
+    }
+
+    /// `12 of 14 updated, 2 failed`.
+    pub fn progress(&self) -> String {
+        if self.all() == 0 {
+            return "no hosts".to_owned();
+        }
+        let said = |(word, _, count): &(&str, &str, u64)| (*count > 0).then(|| format!("{count} {word}"));
+        let counts = self.counts();
+        let of = format!("{} of {} updated", self.group.updated_count, text::hosts(self.all()));
+        let others = counts.iter().filter(|(word, _, _)| *word != "updated").filter_map(said);
+        std::iter::once(of).chain(others).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The bar.
+    pub fn parts(&self) -> Vec<Part> {
+        const WHOLE: u64 = 1000;
+        let group = &self.group;
+        let all = self.all().max(1);
+        let mut before = 0;
+        let bad = group.failed_count + group.timed_out_count;
+        let counts = [("updated", group.updated_count), ("moving", group.in_flight_count), ("bad", bad)];
+        let part = |(class, count)| {
+            let from = before * WHOLE / all;
+            before += count;
+            Part { class, from, length: before * WHOLE / all - from }
+        };
+        counts.into_iter().map(part).filter(|part| part.length > 0).collect()
+    }
+}
+
+/// What may be done to a group in its state. The server decides: what is missing here is still refused or done there.
+fn actions(group: &words::Group, reason: &Reason) -> Vec<Action> {
+    let on = |verb, label| Action::on_group(verb, label, &group.name);
+    let mut actions = Vec::new();
+    if matches!(reason.code, Code::Known(Why::Approval { .. })) {
+        actions.push(on("approve", "Approve"));
+    }
+    match group.state.as_str() {
+        "unstarted" => actions.extend([on("start", "Start now"), on("mark_done", "Mark done"), on("halt", "Halt")]),
+        "canary" | "active" => {
+            actions.extend([on("mark_done", "Mark done"), on("halt", "Halt"), on("rollback", "Roll back")]);
+        }
+        "halted" => actions.extend([on("run", "Run again"), on("mark_done", "Mark done"), on("rollback", "Roll back")]),
+        "done" => actions.extend([on("halt", "Halt"), on("rollback", "Roll back")]),
+        "rolledback" => actions.extend([on("start", "Start again"), on("halt", "Halt")]),
+        _ => {}
+    }
+    actions
+}
+
+impl Rollout {
+    fn cards(&self) -> Vec<Card> {
+        self.rollout.iter().flat_map(|rollout| &rollout.status.groups).map(Card::of).collect()
+    }
+
+    fn held(&self) -> Vec<String> {
+        let groups = self.rollout.iter().flat_map(|rollout| &rollout.status.groups);
+        let names: Vec<&str> = groups.map(|group| group.name.as_str()).collect();
+        holds::lines(&self.holds, |name| names.contains(&name))
+    }
+
+    fn everybody(&self) -> Option<Waits> {
+        let rollout = self.rollout.as_ref().filter(|rollout| rollout.is_immediate())?;
+        Some(Waits::of(&Reason::read(&rollout.status.why), Subject::Group("")))
+    }
+
+    fn state(&self) -> String {
+        let state = self.rollout.as_ref().and_then(|rollout| rollout.status.state.as_deref());
+        state.map(words::state_word).unwrap_or_default()
+    }
+
+    fn began(&self) -> String {
+        let time = self.rollout.as_ref().and_then(|rollout| rollout.status.start_time.as_deref());
+        time.map(|time| format!("{} UTC", text::time_of(time))).unwrap_or_default()
+    }
+
+    fn actions(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.holds.all {
+            actions.push(Action::on_all("run", "End the stop of everything"));
+        }
+        let has_started =
+            |group: &words::Group| matches!(group.state.as_str(), "canary" | "active" | "done" | "halted");
+        if self.rollout.iter().flat_map(|rollout| &rollout.status.groups).any(has_started) {
+            actions.push(Action::on_all("rollback", "Roll back all started groups"));
+        }
+        actions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(updated: u64, in_flight: u64, failed: u64, pending: u64) -> Card {
+        Card::of(&words::Group {
+            name: "prod".to_owned(),
+            state: "active".to_owned(),
+            updated_count: updated,
+            in_flight_count: in_flight,
+            failed_count: failed,
+            pending_count: pending,
+            ..words::Group::default()
+        })
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_its_hosts_and_never_longer_than_all_of_them() {
+        let parts =
+            |card: &Card| card.parts().iter().map(|part| (part.class, part.from, part.length)).collect::<Vec<_>>();
+        assert_eq!(parts(&card(1, 1, 1, 1)), [("updated", 0, 250), ("moving", 250, 250), ("bad", 500, 250)]);
+        assert_eq!(parts(&card(0, 0, 0, 7)), []);
+        assert_eq!(parts(&card(0, 0, 0, 0)), []);
+        for count in 1..40 {
+            let parts = card(count, 3, count * 2, 1).parts();
+            let end = parts.last().map(|part| part.from + part.length);
+            assert!(end.is_some_and(|end| end < 1000), "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn progress_names_what_there_is_and_nothing_else() {
+        assert_eq!(card(12, 0, 2, 0).progress(), "12 of 14 hosts updated, 2 failed");
+        assert_eq!(card(0, 0, 0, 1).progress(), "0 of 1 host updated, 1 pending");
+        assert_eq!(card(0, 0, 0, 0).progress(), "no hosts");
+    }
+
+    #[test]
+    fn a_group_that_is_stopped_offers_no_second_stop_and_one_that_waits_for_an_approval_offers_that() {
+        let verbs = |state: &str, why: serde_json::Value| {
+            let group = words::Group { state: state.to_owned(), why, ..words::Group::default() };
+            Card::of(&group).actions.iter().map(|action| action.verb).collect::<Vec<_>>()
+        };
+        let none = serde_json::Value::Null;
+        assert_eq!(verbs("halted", none.clone()), ["run", "mark_done", "rollback"]);
+        assert_eq!(verbs("moon", none), [""; 0]);
+        let approval = serde_json::json!({ "code": "approval", "role": "admin" });
+        assert_eq!(verbs("unstarted", approval)[0], "approve");
+    }
+}

@@ -1,0 +1,24 @@
+//! `/versions`: what hosts run, and the resources that say what they shall run.
+
+use askama::Template;
+use fleet_api::{CountOf, Counts, Kept};
+
+use crate::Frame;
+
+/// Counts of hosts, and resources.
+#[derive(Debug, Clone, Template)]
+#[template(path = "versions.html")]
+pub struct Versions {
+    /// What is around it.
+    pub frame: Frame,
+    /// Hosts by group and version.
+    pub counts: Counts,
+    /// The resources, by kind.
+    pub kept: Vec<Kept>,
+}
+
+impl Versions {
+    fn rows(&self) -> &[CountOf] {
+        &self.counts.counts
+    }
+}

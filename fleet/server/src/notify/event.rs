@@ -1,0 +1,211 @@
+//! What receivers are told: made of a record of the audit log, or of something that lasts.
+
+use fleet_api::{Entry, Head};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Longest name of a group that is told, characters: names have no bound of their own, a message has.
+const LONGEST_NAME: usize = 200;
+/// Longest text from elsewhere in a sentence, characters.
+const LONGEST_TEXT: usize = 300;
+/// Characters of an id behind `evt_`.
+const ID: usize = 32;
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Event {
+    /// The same whenever it is told again.
+    pub(super) id: String,
+    /// When it happened.
+    pub(super) time: Timestamp,
+    /// A stable code.
+    pub(super) kind: &'static str,
+    /// A sentence for people.
+    pub(super) text: String,
+    /// Names and numbers.
+    pub(super) data: Value,
+}
+
+impl Event {
+    /// The message as JSON.
+    pub(super) fn body(&self) -> String {
+        let Self { id, time, kind, text, data } = self;
+        json!({ "id": id, "time": time, "kind": kind, "text": text, "data": data }).to_string()
+    }
+
+    /// Of something whose `key` is its own.
+    pub(super) fn keyed(key: &str, kind: &'static str, time: Timestamp, text: String, data: Value) -> Self {
+        let digest: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { id: id(&digest), time, kind, text, data }
+    }
+
+    /// Of the audit log's head at `now`.
+    pub(super) fn head(head: &Head, now: Timestamp) -> Self {
+        let text = format!("The audit log ends with record {}, whose hash is {}.", head.seq, head.hash);
+        let data = json!({ "seq": head.seq, "hash": head.hash });
+        Self::keyed(&format!("head {} {now}", head.hash), "audit_head", now, text, data)
+    }
+
+    /// Of a record; `None`: nobody outside needs to know.
+    pub(super) fn of(entry: &Entry) -> Option<Self> {
+        if !entry.done {
+            return None;
+        }
+        let (kind, text, mut data) = match entry.action.as_str() {
+            "restore" => restored(entry),
+            "key_conflict" => conflict(entry),
+            "enrolment_surge" => surge(entry),
+            "rollout_started" | "rollout_removed" => of_rollout(entry)?,
+            _ => of_group(entry)?,
+        };
+        if let Some(data) = data.as_object_mut() {
+            data.insert("seq".to_owned(), json!(entry.seq));
+        }
+        Some(Self { id: id(&entry.hash), time: entry.at, kind, text, data })
+    }
+}
+
+fn id(hex: &str) -> String {
+    format!("evt_{}", hex.get(..ID).unwrap_or(hex))
+}
+
+fn restored(entry: &Entry) -> (&'static str, String, Value) {
+    let backup = line(entry.detail["backup"].as_str().unwrap_or_default(), LONGEST_TEXT);
+    let text = format!("The store was restored from {backup}: everything is held until `run --all`.");
+    ("restored", text, json!({ "backup": backup }))
+}
+
+fn conflict(entry: &Entry) -> (&'static str, String, Value) {
+    let host = line(entry.subject.strip_prefix("host ").unwrap_or(&entry.subject), LONGEST_NAME);
+    let text = format!("Host {host} reports with another key: the first goes on, until an admin decides.");
+    ("key_conflict", text, json!({ "host": host, "key": short(&entry.detail["key"]) }))
+}
+
+fn surge(entry: &Entry) -> (&'static str, String, Value) {
+    let hosts = entry.detail["an_hour"].as_u64().unwrap_or(0);
+    let text = format!("More than {hosts} hosts enrolled within an hour: those that come now wait for an admin.");
+    ("enrolment_surge", text, json!({ "hosts": hosts }))
+}
+
+fn of_rollout(entry: &Entry) -> Option<(&'static str, String, Value)> {
+    let number: u64 = entry.subject.strip_prefix("rollout ")?.parse().ok()?;
+    if entry.action == "rollout_removed" {
+        return Some(("rollout_removed", format!("Rollout {number} was removed."), json!({ "rollout": number })));
+    }
+    let word = |key: &str| line(entry.detail[key].as_str().unwrap_or_default(), LONGEST_TEXT);
+    let (from, to, schedule) = (word("start"), word("target"), word("schedule"));
+    let text = format!("Version {to} is rolled out in place of {from}: rollout {number}, schedule {schedule}.");
+    let data = json!({ "rollout": number, "start_version": from, "target_version": to, "schedule": schedule });
+    Some(("new_version", text, data))
+}
+
+fn of_group(entry: &Entry) -> Option<(&'static str, String, Value)> {
+    let name = line(entry.subject.strip_prefix("group ")?, LONGEST_NAME);
+    let group = shown(&name);
+    let (kind, text) = match entry.action.as_str() {
+        "group_canaries" => ("group_canaries", format!("{group} has started with its canaries.")),
+        "group_started" => ("group_started", format!("{group} has started: its hosts are told to update.")),
+        "group_done" => ("group_done", format!("{group} is done.")),
+        "group_rolled_back" => ("group_rolled_back", format!("{group} is rolled back: its hosts are told to go back.")),
+        "group_halted" => ("group_halted", halted(&group, &entry.detail)),
+        _ => return None,
+    };
+    let mut data = json!({ "group": name });
+    let details = entry.detail.as_object().into_iter().flatten();
+    if let Some(data) = data.as_object_mut() {
+        data.extend(details.map(|(key, value)| (key.clone(), short(value))));
+    }
+    Some((kind, text, data))
+}
+
+fn halted(group: &str, detail: &Value) -> String {
+    let rule = line(detail["rule"].as_str().unwrap_or("unknown"), LONGEST_TEXT);
+    let (count, of) = (detail["count"].as_u64().unwrap_or(0), detail["of"].as_u64().unwrap_or(0));
+    let hosts = if of > 0 { format!(", {count} of {of} hosts") } else { String::new() };
+    let error =
+        detail["error"].as_str().map_or_else(String::new, |code| format!(", mostly {}", line(code, LONGEST_TEXT)));
+    format!("{group} is halted ({rule}{hosts}{error}): nobody in it is told to update.")
+}
+
+/// A group's name at the beginning of a sentence; a version without groups has one without a name.
+pub(super) fn shown(group: &str) -> String {
+    if group.is_empty() { "The group of all hosts".to_owned() } else { format!("Group {group}") }
+}
+
+/// A text from elsewhere as part of a line, of at most `most` characters.
+pub(super) fn line(text: &str, most: usize) -> String {
+    let mut line: String =
+        text.chars().take(most).map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
+    if text.chars().nth(most).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+/// A group's name as it is told.
+pub(super) fn name(group: &str) -> String {
+    line(group, LONGEST_NAME)
+}
+
+/// A value of a detail, without a bound of its own.
+fn short(value: &Value) -> Value {
+    match value {
+        Value::String(text) => json!(line(text, LONGEST_TEXT)),
+        Value::Array(_) | Value::Object(_) => Value::Null,
+        value => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(action: &str, subject: &str, detail: Value) -> Entry {
+        Entry {
+            seq: 7,
+            at: Timestamp::UNIX_EPOCH,
+            who: "engine".to_owned(),
+            from: String::new(),
+            action: action.to_owned(),
+            subject: subject.to_owned(),
+            done: true,
+            detail,
+            before: String::new(),
+            after: String::new(),
+            previous: String::new(),
+            hash: "ab".repeat(32),
+        }
+    }
+
+    #[test]
+    fn what_people_decide_and_what_is_refused_is_no_event_of_its_own() {
+        let refused = Entry { done: false, ..entry("group_done", "group a", json!({})) };
+        for entry in [refused, entry("halt", "group a", json!({})), entry("create", "autoupdate_version/x", json!({}))]
+        {
+            assert_eq!(Event::of(&entry), None, "{}", entry.action);
+        }
+    }
+
+    #[test]
+    fn a_halt_names_its_rule_its_numbers_and_its_error_on_one_short_line() {
+        let detail = json!({"rule": "failed_threshold", "count": 3, "of": 20, "error": "bad\n\u{1b}[31m"});
+        let event = Event::of(&entry("group_halted", "group prod", detail)).unwrap();
+        assert!(
+            event.text.starts_with("Group prod is halted (failed_threshold, 3 of 20 hosts, mostly bad"),
+            "{}",
+            event.text
+        );
+        assert!(!event.text.contains(char::is_control));
+        assert_eq!((&event.data["count"], &event.data["of"], &event.data["seq"]), (&json!(3), &json!(20), &json!(7)));
+        let long = Event::of(&entry("group_done", &format!("group {}", "x".repeat(1 << 20)), json!({}))).unwrap();
+        assert!(long.body().len() < 4096);
+    }
+
+    #[test]
+    fn an_id_is_the_same_whenever_the_event_is_made() {
+        let one = || Event::keyed("key", "stuck", Timestamp::UNIX_EPOCH, String::new(), json!({}));
+        assert_eq!(one(), one());
+        assert_eq!(one().id.len(), "evt_".len() + ID);
+    }
+}

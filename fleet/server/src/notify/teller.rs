@@ -1,0 +1,287 @@
+//! Tells one receiver what the audit log has and what lasts: one after the other, each until it is taken.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fleet_api::{Entry, Head};
+use fleet_engine::rollout::Rollout;
+use fleet_store::{PlaceInLog, Reader};
+use serde_json::json;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
+
+use super::event::Event;
+use super::lasting::{self, Seen};
+use super::meter::Meter;
+use super::{HEAD_EVERY, Way};
+use crate::core::Board;
+
+/// Between two looks whether something was decided.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Between two looks at what lasts.
+const LOOK_AT_LASTING_EVERY: Duration = Duration::from_secs(2);
+/// After a failure: then twice as long, and so on.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// At most; a receiver that is there again waits no longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(5 * 60);
+/// Records that are read at once: what a receiver that hangs costs in memory.
+const PAGE: u32 = 64;
+/// Past rollouts by which it is judged how long groups take.
+const PAST: u32 = 20;
+/// Records that nobody outside needs to know, after which the place is kept.
+const KEEP_EVERY: u64 = 256;
+
+/// See the module.
+pub(super) struct Teller {
+    name: &'static str,
+    data: PathBuf,
+    board: Arc<Board>,
+    events: Receiver<Entry>,
+    meter: Arc<Meter>,
+    way: Box<dyn Way>,
+    /// `None`: it could not be read, or the log could not.
+    place: Option<PlaceInLog>,
+    /// Up to which record it is kept.
+    kept: u64,
+    /// There may be records that were not read.
+    is_behind: bool,
+    past: Vec<Rollout>,
+    /// The rollout before which `past` is.
+    past_of: Option<u64>,
+    lasting_due: Instant,
+    head_due: Instant,
+}
+
+impl Teller {
+    /// A teller of the receiver called `name`; one that is new is told what comes from now on.
+    pub(super) fn begin(
+        name: &'static str,
+        data: PathBuf,
+        board: Arc<Board>,
+        events: Receiver<Entry>,
+        meter: Arc<Meter>,
+        way: Box<dyn Way>,
+    ) -> Self {
+        let now = Instant::now();
+        let (place, past, is_behind) = (None, Vec::new(), true);
+        let (past_of, lasting_due, head_due, kept) = (None, now, now, 0);
+        let mut teller = Self {
+            name,
+            data,
+            board,
+            events,
+            meter,
+            way,
+            place,
+            kept,
+            is_behind,
+            past,
+            past_of,
+            lasting_due,
+            head_due,
+        };
+        teller.find_place();
+        teller
+    }
+
+    /// Tells, as long as the core is there.
+    pub(super) fn run(mut self) {
+        loop {
+            if !self.listen() {
+                return;
+            }
+            if self.place.is_none() {
+                self.find_place();
+            }
+            if self.is_behind && self.place.is_some() {
+                self.tell_log();
+            }
+            let now = Instant::now();
+            if now >= self.lasting_due {
+                self.lasting_due = now + LOOK_AT_LASTING_EVERY;
+                self.tell_lasting();
+            }
+            if now >= self.head_due && self.way.takes_heads() {
+                self.head_due = now + HEAD_EVERY;
+                self.tell_head();
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Whether something was decided: what it was is read from the log. The answer: whether the core is there.
+    fn listen(&mut self) -> bool {
+        loop {
+            match self.events.try_recv() {
+                Ok(_) | Err(TryRecvError::Lagged(_)) => self.is_behind = true,
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Closed) => return false,
+            }
+        }
+    }
+
+    fn find_place(&mut self) {
+        let place = match PlaceInLog::read(&self.data, self.name) {
+            Ok(Some(place)) => Ok(place),
+            Ok(None) => self.at_head(),
+            Err(error) => {
+                tracing::error!(receiver = self.name, %error, "what this receiver was told is not known: it is told what comes");
+                self.at_head()
+            }
+        };
+        match place {
+            Ok(place) => (self.kept, self.place) = (place.seq, Some(place)),
+            Err(error) => tracing::error!(receiver = self.name, %error, "the audit log cannot be read"),
+        }
+    }
+
+    /// The newest record's place, which is kept.
+    fn at_head(&self) -> fleet_store::Result<PlaceInLog> {
+        let Head { seq, hash } = Reader::open(&self.data)?.head()?;
+        let place = PlaceInLog { seq, hash, at: crate::clock::now(), lasting: std::collections::BTreeMap::new() };
+        self.keep(&place);
+        Ok(place)
+    }
+
+    fn keep(&self, place: &PlaceInLog) {
+        if let Err(error) = place.write(&self.data, self.name) {
+            tracing::error!(receiver = self.name, %error, "after a crash this receiver is told again what it was told");
+        }
+    }
+
+    /// Everything that the log has behind the place.
+    fn tell_log(&mut self) {
+        self.is_behind = false;
+        loop {
+            let Some(place) = self.place.clone() else { return };
+            // The database is not kept open: after a failure the core closes it, with all that this process knows of it.
+            let page = Reader::open(&self.data).and_then(|reader| {
+                let page = reader.audit(place.seq.saturating_sub(1), PAGE)?;
+                let is_so = place.seq == 0 || page.first().is_some_and(|entry| is_at(&place, entry));
+                if is_so {
+                    Ok((page, None))
+                } else {
+                    Ok((Vec::new(), Some((reader.newest("restore")?, reader.head()?))))
+                }
+            });
+            match page {
+                Ok((_, Some((restore, head)))) => self.enter_other_log(place, restore, head),
+                Ok((page, None)) => {
+                    let new: Vec<Entry> = page.into_iter().filter(|entry| entry.seq > place.seq).collect();
+                    if new.is_empty() {
+                        return;
+                    }
+                    new.iter().for_each(|entry| self.tell_entry(entry));
+                }
+                Err(error) => {
+                    tracing::warn!(receiver = self.name, %error, "the audit log cannot be read: it is tried again");
+                    self.is_behind = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn tell_entry(&mut self, entry: &Entry) {
+        let event = Event::of(entry);
+        if let Some(event) = &event {
+            self.tell(event);
+        }
+        let Some(place) = &mut self.place else { return };
+        (place.seq, place.hash, place.at) = (entry.seq, entry.hash.clone(), entry.at);
+        if event.is_some() || entry.seq >= self.kept.saturating_add(KEEP_EVERY) {
+            self.kept = entry.seq;
+            if let Some(place) = &self.place {
+                self.keep(place);
+            }
+        }
+    }
+
+    /// The log does not have the record that was told last. After a restore what comes with it is new; otherwise something was lost,
+    /// and nobody knows what.
+    fn enter_other_log(&mut self, place: PlaceInLog, restore: Option<Entry>, head: Head) {
+        let next = match restore.filter(|restore| restore.at >= place.at) {
+            Some(restore) => {
+                PlaceInLog { seq: restore.seq.saturating_sub(1), hash: restore.previous, at: restore.at, ..place }
+            }
+            None => {
+                let text = format!(
+                    "The audit log does not have its record {} any more: the store is another one or an older one.",
+                    place.seq
+                );
+                let data =
+                    json!({ "seq": place.seq, "hash": place.hash, "found_seq": head.seq, "found_hash": head.hash });
+                let key = format!("log {} {}", place.hash, head.hash);
+                self.tell(&Event::keyed(&key, "store_lost", crate::clock::now(), text, data));
+                PlaceInLog { seq: head.seq, hash: head.hash, at: crate::clock::now(), ..place }
+            }
+        };
+        self.keep(&next);
+        (self.kept, self.place) = (next.seq, Some(next));
+    }
+
+    fn tell_lasting(&mut self) {
+        let public = self.board.public();
+        self.remember_past(public.book.rollout.as_ref().map(|rollout| rollout.number));
+        let Some(mut place) = self.place.take() else { return };
+        let before = place.lasting.clone();
+        let now = crate::clock::now();
+        let unconfirmed = (!self.board.is_good()).then(|| self.board.confirmed());
+        let found = lasting::conditions(&Seen { book: &public.book, unconfirmed, past: &self.past, now });
+        while let Some((key, event)) = lasting::next(&mut place, &found, &public.book, now) {
+            self.tell(&event);
+            let Some(noted) = place.lasting.get_mut(&key) else { break };
+            noted.is_told = true;
+            self.keep(&place);
+        }
+        if place.lasting != before {
+            self.keep(&place);
+        }
+        self.place = Some(place);
+    }
+
+    /// Past rollouts are read once for each rollout.
+    fn remember_past(&mut self, rollout: Option<u64>) {
+        if self.past_of == rollout || rollout.is_none() {
+            return;
+        }
+        match Reader::open(&self.data).and_then(|reader| reader.rollouts(rollout, PAST)) {
+            Ok(past) => (self.past, self.past_of) = (past, rollout),
+            Err(error) => tracing::warn!(receiver = self.name, %error, "past rollouts cannot be read"),
+        }
+    }
+
+    fn tell_head(&self) {
+        match Reader::open(&self.data).and_then(|reader| reader.head()) {
+            Ok(head) => self.tell(&Event::head(&head, crate::clock::now())),
+            Err(error) => tracing::warn!(receiver = self.name, %error, "the head of the audit log cannot be read"),
+        }
+    }
+
+    /// Tells an event until it is taken.
+    fn tell(&self, event: &Event) {
+        self.meter.begin(event.time);
+        let mut wait = FIRST_WAIT;
+        loop {
+            match self.way.tell(event) {
+                Ok(()) => {
+                    tracing::info!(receiver = self.name, id = event.id, kind = event.kind, "told");
+                    return self.meter.end();
+                }
+                Err(error) => {
+                    let (seconds, id, kind) = (wait.as_secs(), &event.id, event.kind);
+                    tracing::warn!(receiver = self.name, id, kind, error, seconds, "not told: it is tried again");
+                    self.meter.fail();
+                }
+            }
+            std::thread::sleep(wait);
+            wait = wait.saturating_mul(2).min(LONGEST_WAIT);
+        }
+    }
+}
+
+/// Whether the entry is the record of the place.
+fn is_at(place: &PlaceInLog, entry: &Entry) -> bool {
+    entry.seq == place.seq && entry.hash == place.hash
+}

@@ -1,0 +1,143 @@
+//! A webhook: messages as JSON, signed as Standard Webhooks has it (<https://www.standardwebhooks.com>).
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use ring::hmac;
+use rustix::fs::OFlags;
+
+use super::Way;
+use super::event::Event;
+use crate::outbound::Outbound;
+
+/// For a whole delivery. A receiver that has more to do than to take the message does it afterwards.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Most bytes of a secret's file.
+const MAX_FILE: u64 = 4096;
+/// Fewest bytes of a secret (Standard Webhooks).
+const SHORTEST: usize = 24;
+/// What others than the owner may do with the file: nothing.
+const OTHERS: u32 = 0o077;
+/// Of a secret that is written in base64.
+const PREFIX: &str = "whsec_";
+
+/// A receiver behind an address.
+pub(super) struct Webhook {
+    url: String,
+    secret_file: PathBuf,
+    outbound: Outbound,
+}
+
+impl Webhook {
+    /// Posts to `url`, signed with what `secret_file` has at that time.
+    pub(super) fn new(url: String, secret_file: PathBuf, outbound: Outbound) -> Self {
+        Self { url, secret_file, outbound }
+    }
+}
+
+impl Way for Webhook {
+    fn tell(&self, event: &Event) -> Result<(), String> {
+        let secret = Secret::read(&self.secret_file)?;
+        let (body, at) = (event.body(), crate::clock::now());
+        let (timestamp, signature) = (at.as_second().to_string(), secret.sign(&event.id, at, &body));
+        let headers = [
+            ("content-type", "application/json"),
+            ("webhook-id", &event.id),
+            ("webhook-timestamp", &timestamp),
+            ("webhook-signature", &signature),
+        ];
+        let status = self.outbound.tell(&self.url, &headers, body, TIMEOUT)?;
+        match status {
+            200..=299 => Ok(()),
+            300..=399 => Err(format!("it answers {status}: redirects are not followed")),
+            _ => Err(format!("it answers {status}")),
+        }
+    }
+
+    fn takes_heads(&self) -> bool {
+        true
+    }
+}
+
+/// Scheme, host and port: what follows may be a key.
+pub(super) fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let end = url.get(host..).and_then(|rest| rest.find(['/', '?'])).map_or(url.len(), |length| host + length);
+    url.get(..end).unwrap_or_default()
+}
+
+/// What signs messages. It is never shown.
+pub(super) struct Secret(Vec<u8>);
+
+impl Secret {
+    /// The secret in `file`: a line of text, or `whsec_` and base64. Nobody but its owner may have any right to the file, and that is
+    /// the server's user or root.
+    ///
+    /// # Errors
+    /// Why there is none: one line.
+    pub(super) fn read(file: &Path) -> Result<Self, String> {
+        let shown = file.display();
+        let cannot = |error: std::io::Error| format!("cannot read the secret {shown}: {error}");
+        let mut options = File::options();
+        // Nobody is waited for where it is a pipe.
+        let options = options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let file = options.open(file).map_err(cannot)?;
+        let found = file.metadata().map_err(cannot)?;
+        if !found.is_file() {
+            return Err(format!("the secret {shown} is not a file"));
+        }
+        if found.mode() & OTHERS != 0 {
+            let mode = found.mode() & 0o7777;
+            return Err(format!("the secret {shown} has mode {mode:o}: others may read or change it; chmod 600"));
+        }
+        if ![0, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
+            return Err(format!("the secret {shown} belongs to user {}, not to the server's", found.uid()));
+        }
+        let mut text = String::new();
+        file.take(MAX_FILE).read_to_string(&mut text).map_err(cannot)?;
+        Self::of(text.trim()).map_err(|what| format!("the secret {shown} {what}"))
+    }
+
+    fn of(text: &str) -> Result<Self, &'static str> {
+        let bytes = match text.strip_prefix(PREFIX) {
+            Some(encoded) => STANDARD.decode(encoded).map_err(|_| "is not whsec_ and base64")?,
+            None => text.as_bytes().to_vec(),
+        };
+        if bytes.len() < SHORTEST { Err("is shorter than 24 bytes") } else { Ok(Self(bytes)) }
+    }
+
+    /// The signature of a message that is sent at `at`.
+    fn sign(&self, id: &str, at: Timestamp, body: &str) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
+        let signed = format!("{id}.{}.{body}", at.as_second());
+        format!("v1,{}", STANDARD.encode(hmac::sign(&key, signed.as_bytes())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sample of the Standard Webhooks' own libraries.
+    #[test]
+    fn a_message_is_signed_as_standard_webhooks_has_it() {
+        let secret = Secret::of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap_or_else(|what| panic!("{what}"));
+        let at = Timestamp::from_second(1_614_265_330).unwrap();
+        let signature = secret.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", at, "{\"test\": 2432232314}");
+        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn a_short_secret_is_none_and_of_an_address_only_the_origin_is_shown() {
+        assert!(Secret::of("").is_err() && Secret::of(&"x".repeat(23)).is_err() && Secret::of("whsec_ä").is_err());
+        assert!(Secret::of(&"x".repeat(24)).is_ok());
+        assert_eq!(origin("https://a.example:8443/hooks/KEY?x=1"), "https://a.example:8443");
+        assert_eq!(origin("https://a.example?KEY"), "https://a.example");
+    }
+}

@@ -1,0 +1,102 @@
+//! What people do: a form leads to a page that says what would happen, and that page's form does it.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use fleet_api::{Act, Code, Decided, Role, Wrong};
+use fleet_pages::confirm::Confirm;
+use fleet_pages::done::Done;
+use fleet_words::effects;
+
+use super::access::{Fields, Posted, Session};
+use super::wanted::Wanted;
+use super::{frame, page, refuse};
+use crate::core::{Actor, Keeper};
+use crate::routes::App;
+
+/// `/confirm`: says what would happen. Nothing changes.
+pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> Response {
+    if let Err(refused) = session.needs(&app, Role::Operator, "POST /confirm").await {
+        return refused;
+    }
+    let back = Wanted::back(&fields);
+    match shown(&app, &session, &fields).await {
+        Ok(confirm) => page(StatusCode::OK, &confirm),
+        Err(wrong) => refuse(&app, Some(&session), wrong, &back),
+    }
+}
+
+async fn shown(app: &App, session: &Session, fields: &Fields) -> Result<Confirm, Wrong> {
+    let wanted = Wanted::read(fields)?;
+    // The request's id is that of the second form: sent twice, it acts once.
+    let id = uuid::Uuid::new_v4().to_string();
+    let (actor, command) = (session.actor.clone(), wanted.clone());
+    let tried = app.core.run(move |keeper| {
+        let acted = match command {
+            Wanted::Host(..) => None,
+            Wanted::Command(command) => {
+                let id = uuid::Uuid::new_v4().to_string();
+                Some(keeper.act(&actor, &Act { id, command, dry_run: true })?)
+            }
+        };
+        Ok((keeper.number(), acted))
+    });
+    let (number, acted) = tried.await?;
+    let mut sent = Wanted::fields(fields);
+    sent.extend([("id", id), ("rollout", number.to_string())]);
+    let (groups, effects) = acted.map(|acted| (acted.groups, acted.effects)).unzip();
+    Ok(Confirm {
+        frame: frame(app, Some(session)),
+        title: wanted.title(),
+        means: wanted.means().to_owned(),
+        groups: groups.unwrap_or_default(),
+        effects,
+        fields: sent,
+        is_stop: wanted.is_stop(),
+        is_urgent: wanted.is_halt(),
+        back: Wanted::back(fields),
+    })
+}
+
+/// `/act`: does it, as the API would.
+pub(super) async fn act(State(app): State<App>, Posted { session, fields }: Posted) -> Response {
+    if let Err(refused) = session.needs(&app, Role::Operator, "POST /act").await {
+        return refused;
+    }
+    let back = Wanted::back(&fields);
+    let wanted = match Wanted::read(&fields) {
+        Ok(wanted) => wanted,
+        Err(wrong) => return refuse(&app, Some(&session), wrong, &back),
+    };
+    let (id, number, actor) = (fields.get("id").to_owned(), fields.get("rollout").to_owned(), session.actor.clone());
+    match app.core.run(move |keeper| carry_out(keeper, &actor, &wanted, id, &number)).await {
+        Ok((sentence, touched)) => {
+            page(StatusCode::OK, &Done { frame: frame(&app, Some(&session)), sentence, touched, back })
+        }
+        Err(wrong) => refuse(&app, Some(&session), wrong, &back),
+    }
+}
+
+/// What was done, and what it did to hosts.
+fn carry_out(
+    keeper: &mut Keeper,
+    actor: &Actor,
+    wanted: &Wanted,
+    id: String,
+    number: &str,
+) -> Result<(String, String), Wrong> {
+    if !wanted.holds_for_every_rollout() && number != keeper.number().to_string() {
+        let message = "another rollout began since this was asked: look at it first";
+        return Err(keeper.refuse(actor, "request", "POST /act", Wrong::new(Code::Conflict, message), false));
+    }
+    match wanted {
+        Wanted::Command(command) => {
+            let acted = keeper.act(actor, &Act { id, command: command.clone(), dry_run: false })?;
+            Ok((effects::done(command, &acted.groups), effects::effects(&acted.effects)))
+        }
+        Wanted::Host(host, decision) => {
+            keeper.decide(actor, *host, &Decided { id, decision: decision.clone() })?;
+            Ok((format!("{}: done.", wanted.title()), String::new()))
+        }
+    }
+}

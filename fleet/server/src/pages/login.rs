@@ -1,0 +1,112 @@
+//! `/login` and `/logout`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::Response;
+use fleet_listener::{Caller, Peer};
+use fleet_pages::login::Login;
+
+use super::access::{Own, Posted, cookie_name, from};
+use super::{Dashboard, frame, page, see};
+use crate::core::Actor;
+use crate::routes::App;
+
+/// As long as a session can be good, seconds.
+const MAX_AGE: u32 = 12 * 60 * 60;
+
+/// The form.
+pub(super) async fn form(State(app): State<App>, uri: Uri) -> Response {
+    let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let next = query.into_iter().find(|(name, _)| name == "next").map(|(_, value)| value.into_owned());
+    page(StatusCode::OK, &Login { frame: frame(&app, None), next: path(next.as_deref()), error: String::new() })
+}
+
+/// A path of ours, where `next` is one.
+fn path(next: Option<&str>) -> String {
+    let is_ours = |next: &&str| {
+        next.starts_with('/') && !next.starts_with("//") && !next.contains('\\') && !next.contains(char::is_control)
+    };
+    next.filter(is_ours).unwrap_or("/").to_owned()
+}
+
+/// Takes a token, and gives a session for it.
+pub(super) async fn begin(State(app): State<App>, own: Own) -> Response {
+    let next = path(Some(own.fields.get("next")));
+    let Some(token) = app.tokens.find(own.fields.get("token").trim(), crate::clock::now()) else {
+        return refused(&app, &own, next);
+    };
+    let Some(secret) = app.dashboard.sessions.begin(&token.digest, Instant::now()) else {
+        return page(StatusCode::INTERNAL_SERVER_ERROR, &with_error(&app, next, "the server has no random numbers"));
+    };
+    let actor = Actor { who: format!("token {}", token.name), from: from(&own.parts), role: token.role };
+    // A store that fails must not keep an operator from looking at that.
+    let _ = app.core.run(move |keeper| keeper.note(&actor, "login", "dashboard")).await;
+    let mut response = see(&next);
+    set_cookie(&mut response, &app.dashboard, &secret, MAX_AGE);
+    response
+}
+
+/// A token that is right is let in, however often others failed: it has too many bits to be guessed.
+fn refused(app: &App, own: &Own, next: String) -> Response {
+    app.core.board().refuse_stranger();
+    let address = match own.parts.extensions.get::<Caller>() {
+        Some(Caller { peer: Peer::Tcp(address) }) => address.ip(),
+        _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    };
+    let Some(wait) = app.dashboard.failures.note(address, Instant::now()) else {
+        let error = "the token is not known, or has expired";
+        return page(StatusCode::UNAUTHORIZED, &with_error(app, next, error));
+    };
+    let seconds = wait.as_secs() + 1;
+    let error = format!("too many logins failed: come again in {seconds} s");
+    let mut response = page(StatusCode::TOO_MANY_REQUESTS, &with_error(app, next, &error));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}
+
+fn with_error(app: &App, next: String, error: &str) -> Login {
+    Login { frame: frame(app, None), next, error: error.to_owned() }
+}
+
+/// Ends the session.
+pub(super) async fn end(State(app): State<App>, Posted { session, .. }: Posted) -> Response {
+    app.dashboard.sessions.end(&session.secret);
+    let actor = session.actor;
+    let _ = app.core.run(move |keeper| keeper.note(&actor, "logout", "dashboard")).await;
+    let mut response = see("/login");
+    set_cookie(&mut response, &app.dashboard, "", 0);
+    response
+}
+
+fn set_cookie(response: &mut Response, dashboard: &Dashboard, value: &str, max_age: u32) {
+    let secure = if dashboard.is_secure { "; Secure" } else { "" };
+    let name = cookie_name(dashboard);
+    let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={max_age}{secure}");
+    let headers: &mut HeaderMap = response.headers_mut();
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        headers.insert(header::SET_COOKIE, cookie);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_leads_to_paths_of_this_server_alone() {
+        for (next, leads) in [
+            (Some("/hosts?state=failed"), "/hosts?state=failed"),
+            (Some("//evil.example/"), "/"),
+            (Some("/\\evil.example/"), "/"),
+            (Some("https://evil.example/"), "/"),
+            (Some("/a\r\nset-cookie: x"), "/"),
+            (Some(""), "/"),
+            (None, "/"),
+        ] {
+            assert_eq!(path(next), leads, "{next:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `/simulate`: the engine with a virtual clock, on this server's configuration.
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use fleet_api::Wrong;
+use fleet_pages::simulate::{Asked, Simulate, Told};
+use fleet_simulator::forecast::{self, Hosts, Plan, Share};
+use jiff::SignedDuration;
+
+use super::access::Session;
+use super::{frame, page};
+use crate::clock;
+use crate::routes::App;
+use crate::simulate::{KINDS, MADE_UP, known};
+
+/// Most hosts: some seconds of one core.
+const MOST: u32 = 20_000;
+/// At most so long, as on the command line.
+const LENGTH: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// From the end of the jitter to the outcome.
+const UPDATE_IN: SignedDuration = SignedDuration::from_secs(90);
+/// Between two questions of a host.
+const EVERY: SignedDuration = SignedDuration::from_mins(10);
+/// What a host downloads, bytes.
+const SIZE: u64 = 180_000_000;
+
+/// The form, and what would happen.
+pub(super) async fn simulate(session: Session, State(app): State<App>, uri: Uri) -> Response {
+    let query = uri.query().unwrap_or_default();
+    let field = |name: &str, empty: &str| {
+        let found = form_urlencoded::parse(query.as_bytes()).find(|(known, _)| known == name);
+        found
+            .map(|(_, value)| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+            .unwrap_or_else(|| empty.to_owned())
+    };
+    let asked = Asked {
+        to: field("to", ""),
+        hosts: field("hosts", ""),
+        bad: field("bad", "0%"),
+        vanish: field("vanish", "0%"),
+        seed: field("seed", "0"),
+    };
+    let mut status = StatusCode::OK;
+    let mut told = None;
+    if !query.is_empty() {
+        let (code, what) = match tell(&app, &asked).await {
+            Ok(what) => (StatusCode::OK, Ok(what)),
+            Err((code, why)) => (code, Err(why)),
+        };
+        (status, told) = (code, Some(what));
+    }
+    page(status, &Simulate { frame: frame(&app, Some(&session)), asked, told })
+}
+
+async fn tell(app: &App, asked: &Asked) -> Result<Told, (StatusCode, String)> {
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+    let unavailable = |wrong: Wrong| (StatusCode::SERVICE_UNAVAILABLE, wrong.message);
+    let mut plan = read(asked).map_err(bad)?;
+    let is_known = asked.hosts.is_empty();
+    let of_server = app.core.run(move |keeper| {
+        let most = usize::try_from(MOST).unwrap_or(usize::MAX);
+        Ok((keeper.resources(&KINDS), if is_known { keeper.inventory(most) } else { Some(Vec::new()) }))
+    });
+    let (resources, inventory) = of_server.await.map_err(unavailable)?;
+    plan.resources = resources;
+    let inventory = inventory.ok_or_else(|| bad(format!("more than {MOST} hosts are known: say how many")))?;
+    if !inventory.is_empty() {
+        plan.hosts = Hosts::Known(inventory.into_iter().map(known).collect());
+    }
+    let busy =
+        || (StatusCode::SERVICE_UNAVAILABLE, "another simulation is running: try again in some seconds".to_owned());
+    let place = std::sync::Arc::clone(&app.dashboard.simulations).try_acquire_owned().map_err(|_| busy())?;
+    // Beside the core and the answers: it takes seconds of a core.
+    let run = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        let forecast = forecast::run(&plan)?;
+        Ok::<_, String>(Told { text: forecast.text(), svg: forecast.svg() })
+    });
+    run.await.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?.map_err(bad)
+}
+
+/// Everything but the configuration.
+fn read(asked: &Asked) -> Result<Plan, String> {
+    let hosts = match asked.hosts.as_str() {
+        "" => MADE_UP,
+        text => {
+            text.parse().ok().filter(|count| (1..=MOST).contains(count)).ok_or(format!("Hosts: give 1 to {MOST}"))?
+        }
+    };
+    let to = Some(asked.to.as_str()).filter(|to| !to.is_empty()).map(str::parse).transpose();
+    Ok(Plan {
+        resources: Vec::new(),
+        to: to.map_err(|error| format!("Version: {error}"))?,
+        hosts: Hosts::Made(hosts),
+        begin: clock::now(),
+        length: LENGTH,
+        seed: asked.seed.parse().map_err(|_| "Seed: give a whole number".to_owned())?,
+        bad: Share::parse(&asked.bad)?,
+        bad_label: None,
+        bad_after: SignedDuration::ZERO,
+        vanish: Share::parse(&asked.vanish)?,
+        cuts: Vec::new(),
+        down: Vec::new(),
+        update_in: UPDATE_IN,
+        every: EVERY,
+        size: SIZE,
+    })
+}

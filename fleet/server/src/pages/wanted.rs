@@ -1,0 +1,144 @@
+//! What a form asks for, and how that is said before it is done.
+
+use fleet_answers::ids;
+use fleet_api::{Code, Decision, Wrong};
+use fleet_engine::command::Command;
+use fleet_engine::host::HostId;
+
+use super::access::Fields;
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// To groups.
+    Command(Command),
+    /// To a host.
+    Host(HostId, Decision),
+}
+
+/// The names of the form's values by which [`Wanted::read`] knows what is asked for.
+const FIELDS: [&str; 5] = ["do", "group", "host", "force", "at_once"];
+
+impl Wanted {
+    /// Of a form.
+    ///
+    /// # Errors
+    /// It names nothing that can be done.
+    pub(super) fn read(fields: &Fields) -> Result<Self, Wrong> {
+        let bad = |message: String| Wrong::new(Code::BadRequest, message);
+        let (verb, group, host) = (fields.get("do"), fields.get("group"), fields.get("host"));
+        let groups: Vec<String> = Some(group.to_owned()).filter(|group| !group.is_empty()).into_iter().collect();
+        let all = groups.is_empty();
+        if matches!(verb, "hold" | "release" | "assign") {
+            let id = ids::uuid(host).ok_or_else(|| bad(format!("{host:?} is no UUID of a host")))?;
+            let decision = match verb {
+                "hold" => Decision::Hold,
+                "release" => Decision::Release,
+                _ => Decision::Assign(groups.into_iter().next()),
+            };
+            return Ok(Self::Host(id, decision));
+        }
+        if all && matches!(verb, "start" | "mark_done" | "approve") {
+            return Err(bad(format!("{verb} needs a group")));
+        }
+        Ok(Self::Command(match verb {
+            "start" => Command::Start { groups, force: fields.get("force") == "yes" },
+            "mark_done" => Command::MarkDone { groups },
+            "approve" => Command::Approve { groups },
+            "halt" => Command::Halt { groups, all },
+            "run" => Command::Run { groups, all },
+            "rollback" => Command::Rollback { groups, all_started: all, at_once: fields.get("at_once") == "yes" },
+            _ => return Err(bad(format!("there is nothing called {verb:?} to do"))),
+        }))
+    }
+
+    /// The values that say the same in the next form.
+    pub(super) fn fields(fields: &Fields) -> Vec<(&'static str, String)> {
+        let said =
+            |name: &&'static str| Some((*name, fields.get(name).to_owned())).filter(|(_, value)| !value.is_empty());
+        FIELDS.iter().filter_map(said).collect()
+    }
+
+    /// It stops or takes back.
+    pub(super) fn is_stop(&self) -> bool {
+        matches!(self, Self::Command(Command::Halt { .. } | Command::Rollback { .. }) | Self::Host(_, Decision::Hold))
+    }
+
+    /// It stops groups.
+    pub(super) fn is_halt(&self) -> bool {
+        matches!(self, Self::Command(Command::Halt { .. }))
+    }
+
+    /// Never refused because something changed meanwhile: a stop.
+    pub(super) fn holds_for_every_rollout(&self) -> bool {
+        self.is_halt() || matches!(self, Self::Host(..))
+    }
+
+    /// Where it leads back to.
+    pub(super) fn back(fields: &Fields) -> String {
+        let encode =
+            |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
+        match (fields.get("host"), fields.get("group")) {
+            ("", "") => "/".to_owned(),
+            ("", group) => format!("/groups/{}", encode(group)),
+            (host, _) => format!("/hosts/{}", encode(host)),
+        }
+    }
+
+    /// `Halt group prod`.
+    pub(super) fn title(&self) -> String {
+        let of = |groups: &[String]| format!("group {}", groups.join(", "));
+        match self {
+            Self::Command(command) => match command {
+                Command::Start { groups, .. } => format!("Start {} now", of(groups)),
+                Command::MarkDone { groups } => format!("Mark {} done", of(groups)),
+                Command::Approve { groups } => format!("Approve {}", of(groups)),
+                Command::Halt { all: true, .. } => "Stop everything".to_owned(),
+                Command::Halt { groups, .. } => format!("Halt {}", of(groups)),
+                Command::Run { all: true, .. } => "End the stop of everything".to_owned(),
+                Command::Run { groups, .. } => format!("Run {}", of(groups)),
+                Command::Rollback { all_started: true, .. } => "Roll back all started groups".to_owned(),
+                Command::Rollback { groups, .. } => format!("Roll back {}", of(groups)),
+                Command::Gate { group, .. } => format!("Answer for group {group}"),
+            },
+            Self::Host(host, decision) => {
+                let host = ids::text(*host);
+                match decision {
+                    Decision::Hold => format!("Hold host {host}"),
+                    Decision::Release => format!("Release host {host}"),
+                    Decision::Assign(None) => format!("Give host {host} back to the group that it declares"),
+                    Decision::Assign(Some(group)) => format!("Put host {host} in group {group}"),
+                    Decision::Accept(_) => format!("Accept the key of host {host}"),
+                }
+            }
+        }
+    }
+
+    /// What happens, a sentence.
+    pub(super) fn means(&self) -> &'static str {
+        match self {
+            Self::Command(command) => match command {
+                Command::Start { .. } => {
+                    "The group starts before its time. Its limits hold: so many hosts at the same time, canaries first."
+                }
+                Command::MarkDone { .. } => "The group counts as done, and groups behind it may start.",
+                Command::Approve { .. } => "The group may start, once nothing else keeps it.",
+                Command::Halt { all: true, .. } => {
+                    "From now on no host is told to update, in rollouts to come too, until somebody ends the stop. Hosts that were told go on."
+                }
+                Command::Halt { .. } => {
+                    "No further host of the group is told to update until somebody runs it again. Hosts that were told go on."
+                }
+                Command::Run { .. } => {
+                    "The stop ends. What failed before counts no more, and these hosts are told to update again."
+                }
+                Command::Rollback { .. } => "Hosts that were told to update are sent back to the start version.",
+                Command::Gate { .. } => "",
+            },
+            Self::Host(_, Decision::Hold) => "The host is not told to update until somebody releases it.",
+            Self::Host(_, Decision::Release) => "The host is told to update when its turn comes.",
+            Self::Host(_, Decision::Accept(_)) => "What the host reports with the key that waits counts from now on.",
+            Self::Host(_, Decision::Assign(_)) => "A host that was told to update stays in its group for this rollout.",
+        }
+    }
+}

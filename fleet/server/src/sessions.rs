@@ -1,0 +1,217 @@
+//! Sessions of the dashboard: what a browser has in place of a token (FLEET.md §8). They are in memory: a restart ends them.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::tokens;
+
+/// Without a page that somebody asked for.
+const IDLE: Duration = Duration::from_secs(60 * 60);
+/// From its beginning.
+const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
+/// Most sessions; beyond them the one goes that was used longest ago.
+const MOST: usize = 1024;
+/// Most of one token, so that nobody pushes out the others.
+const MOST_OF_ONE: usize = 32;
+/// Bytes of a session's secret.
+const SECRET: usize = 32;
+
+/// The sessions there are.
+#[derive(Clone, Default)]
+pub(crate) struct Sessions(Arc<Mutex<Vec<Kept>>>);
+
+struct Kept {
+    /// Of the cookie; the cookie itself is not kept.
+    digest: String,
+    /// Of the token that it was begun with.
+    token: String,
+    began: Instant,
+    used: Instant,
+    /// Whoever watches it sees it go.
+    end: watch::Sender<()>,
+}
+
+/// A session that is good.
+#[derive(Clone)]
+pub(crate) struct Found {
+    /// The digest of the token that it was begun with.
+    pub(crate) token: String,
+    /// Closed when the session ends by a logout, or as there are too many.
+    pub(crate) ended: watch::Receiver<()>,
+}
+
+impl Sessions {
+    /// A new session of the token with this digest: the secret for its cookie. `None`: there are no random numbers.
+    pub(crate) fn begin(&self, token: &str, now: Instant) -> Option<String> {
+        let mut bytes = [0; SECRET];
+        rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).ok()?;
+        let secret = tokens::hex(&bytes);
+        let mut sessions = self.lock();
+        sessions.retain(|kept| kept.is_good(now));
+        if sessions.iter().filter(|kept| kept.token == token).count() >= MOST_OF_ONE {
+            remove_oldest(&mut sessions, |kept| kept.token == token);
+        }
+        if sessions.len() >= MOST {
+            remove_oldest(&mut sessions, |_| true);
+        }
+        let (digest, token) = (tokens::digest(&secret), token.to_owned());
+        sessions.push(Kept { digest, token, began: now, used: now, end: watch::Sender::new(()) });
+        Some(secret)
+    }
+
+    /// The session of this secret, if it is good at `now`; with `is_use` it is good for another while.
+    pub(crate) fn find(&self, secret: &str, now: Instant, is_use: bool) -> Option<Found> {
+        let digest = tokens::digest(secret);
+        let mut sessions = self.lock();
+        let kept = sessions.iter_mut().find(|kept| kept.digest == digest && kept.is_good(now))?;
+        if is_use {
+            kept.used = now;
+        }
+        Some(Found { token: kept.token.clone(), ended: kept.end.subscribe() })
+    }
+
+    /// Ends the session of this secret.
+    pub(crate) fn end(&self, secret: &str) {
+        let digest = tokens::digest(secret);
+        self.lock().retain(|kept| kept.digest != digest);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn is_good(&self, now: Instant) -> bool {
+        now.duration_since(self.used) < IDLE && now.duration_since(self.began) < LONGEST
+    }
+}
+
+fn remove_oldest(sessions: &mut Vec<Kept>, is_one: impl Fn(&Kept) -> bool) {
+    let among = sessions.iter().enumerate().filter(|(_, kept)| is_one(kept));
+    if let Some(index) = among.min_by_key(|(_, kept)| kept.used).map(|(index, _)| index) {
+        sessions.remove(index);
+    }
+}
+
+/// What forms of a session carry. Whoever has not the cookie cannot know it.
+pub(crate) fn csrf(secret: &str) -> String {
+    tokens::digest(&format!("csrf {secret}"))
+}
+
+/// Logins that failed, by address.
+#[derive(Clone, Default)]
+pub(crate) struct Failures(Arc<Mutex<Vec<Tries>>>);
+
+struct Tries {
+    from: IpAddr,
+    since: Instant,
+    count: u32,
+}
+
+/// Failed logins of an address in [`WINDOW`].
+const TRIES: u32 = 10;
+/// After it they are forgotten.
+const WINDOW: Duration = Duration::from_secs(60);
+/// Most addresses that are remembered; beyond them the oldest goes.
+const ADDRESSES: usize = 4096;
+
+impl Failures {
+    /// One more from `from`: how long it has to wait, where there were too many.
+    pub(crate) fn note(&self, from: IpAddr, now: Instant) -> Option<Duration> {
+        let from = network(from);
+        let mut tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tries.retain(|tries| now.duration_since(tries.since) < WINDOW);
+        if let Some(known) = tries.iter_mut().find(|tries| tries.from == from) {
+            known.count = known.count.saturating_add(1);
+            return (known.count > TRIES).then(|| WINDOW.saturating_sub(now.duration_since(known.since)));
+        }
+        if tries.len() >= ADDRESSES {
+            tries.remove(0);
+        }
+        tries.push(Tries { from, since: now, count: 1 });
+        None
+    }
+}
+
+/// Whoever has one IPv6 address has the 64 bits behind its network.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            std::net::Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_session_is_good_for_an_hour_after_its_last_use_and_twelve_in_all() {
+        let (sessions, start) = (Sessions::default(), Instant::now());
+        let idle = sessions.begin("token", start).unwrap();
+        let used = sessions.begin("token", start).unwrap();
+        assert_eq!(used.len(), 64, "256 bits: {used}");
+        assert!(sessions.find(&idle, start + IDLE - SECOND, false).is_some(), "a look that is no use");
+        assert!(sessions.find(&idle, start + IDLE, true).is_none());
+        let mut now = start;
+        while now < start + LONGEST {
+            assert_eq!(sessions.find(&used, now, true).unwrap().token, "token");
+            now += IDLE - SECOND;
+        }
+        assert!(sessions.find(&used, start + LONGEST - SECOND, true).is_some());
+        assert!(sessions.find(&used, start + LONGEST, true).is_none());
+    }
+
+    #[test]
+    fn an_end_is_seen_at_once_and_ends_no_other() {
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let (one, other) = (sessions.begin("a", now).unwrap(), sessions.begin("a", now).unwrap());
+        let found = sessions.find(&one, now, true).unwrap();
+        assert!(found.ended.has_changed().is_ok());
+        sessions.end(&one);
+        assert!(found.ended.has_changed().is_err(), "closed");
+        assert!(sessions.find(&one, now, true).is_none());
+        assert!(sessions.find(&other, now, true).is_some());
+        assert_ne!(csrf(&one), csrf(&other));
+    }
+
+    #[test]
+    fn neither_a_token_nor_all_of_them_have_more_sessions_than_their_bound() {
+        let (sessions, start) = (Sessions::default(), Instant::now());
+        let at = |number: usize| start + Duration::from_millis(u64::try_from(number).unwrap());
+        let first = sessions.begin("a", start).unwrap();
+        let own: Vec<String> = (1..=MOST_OF_ONE).map(|number| sessions.begin("a", at(number)).unwrap()).collect();
+        assert!(sessions.find(&first, at(100), false).is_none(), "the oldest of the token");
+        assert!(own.iter().all(|secret| sessions.find(secret, at(100), false).is_some()));
+        for number in 0..MOST * 2 {
+            sessions.begin(&format!("b{}", number % 100), at(100 + number)).unwrap();
+        }
+        assert!(sessions.lock().len() <= MOST);
+    }
+
+    #[test]
+    fn beyond_ten_failures_a_minute_an_address_waits_and_no_other() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        let one: IpAddr = "2001:db8::1".parse().unwrap();
+        let neighbour: IpAddr = "2001:db8::2".parse().unwrap();
+        for _ in 0..TRIES {
+            assert_eq!(failures.note(one, now), None);
+        }
+        assert_eq!(failures.note(neighbour, now + SECOND), Some(WINDOW - SECOND), "of the same network");
+        assert_eq!(failures.note("192.0.2.1".parse().unwrap(), now), None);
+        assert_eq!(failures.note(one, now + WINDOW), None);
+        for number in 0..2 * u32::try_from(ADDRESSES).unwrap() {
+            failures.note(std::net::Ipv4Addr::from_bits(number).into(), now + WINDOW);
+        }
+        assert!(failures.0.lock().unwrap().len() <= ADDRESSES);
+    }
+}

@@ -1,0 +1,61 @@
+//! What lasts: the times are set back in the store while the server is down.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use fleet_engine::book::Book;
+use fleet_store::{Change, Store};
+use jiff::{SignedDuration, Timestamp};
+
+use super::receiver::{How, Receiver};
+use super::{agents, begin, server, until_kinds};
+use crate::support::dir;
+
+/// Changes what was decided, as if it had been so.
+fn rewrite(dir: &Path, change: impl FnOnce(&mut Book)) {
+    let mut store = Store::open(&dir.join("data")).unwrap();
+    let (state, arrivals) = store.load_with(|_, arrivals| arrivals).unwrap();
+    let mut book = state.book.unwrap();
+    change(&mut book);
+    let change = Change { expected: state.revision, book: Some(&book), arrivals, ..Change::default() };
+    store.commit(&change).unwrap();
+}
+
+fn hours_ago(hours: i64) -> Timestamp {
+    Timestamp::now() - SignedDuration::from_hours(hours)
+}
+
+#[test]
+fn a_group_that_is_stuck_and_one_that_is_held_for_a_day_are_told_once() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let first = server(dir.path(), &receiver);
+    begin(&first);
+    // Hosts that ask and do not report: the group waits for an operator.
+    let host = "00000000-0000-4000-8000-000000000001";
+    first.json(&format!("/v1/webapi/find?host={host}&group=dev"));
+    first.until("the host is known", || first.cli(&["host", host]).status.success());
+    agents(&first, &["start-update", "dev"]);
+    agents(&first, &["halt", "prod"]);
+    let soon = ["new_version", "group_started", "group_halted"];
+    until_kinds(&first, &receiver, &soon);
+    assert_eq!(first.stop(), Some(0));
+    rewrite(dir.path(), |book| {
+        let groups = &mut book.rollout.as_mut().unwrap().groups;
+        groups[0].start_time = Some(hours_ago(25));
+        groups[1].halt.as_mut().unwrap().at = hours_ago(25);
+    });
+    let second = server(dir.path(), &receiver);
+    second.until("both", || receiver.kinds().len() >= soon.len() + 2);
+    let told: Vec<_> = receiver.taken().split_off(soon.len());
+    let of = |kind: &str| told.iter().find(|told| told.kind() == kind).unwrap_or_else(|| panic!("{told:?}")).json();
+    let (stuck, held) = (of("group_stuck"), of("held_for_a_day"));
+    assert_eq!((&stuck["data"]["group"], &stuck["data"]["reason"]), (&"dev".into(), &"no_reports".into()));
+    assert_eq!((&held["data"]["group"], &held["data"]["rule"]), (&"prod".into(), &"manual_halt".into()));
+    second.kill();
+    // Not again, but for what the kill came upon before it was noted: that is told with the same id.
+    let third = server(dir.path(), &receiver);
+    agents(&third, &["mark-done", "dev"]);
+    third.until("the next", || receiver.kinds().last().is_some_and(|kind| kind == "group_done"));
+    let ids: BTreeSet<String> = receiver.taken().iter().map(|told| told.header("webhook-id")).collect();
+    assert_eq!(ids.len(), soon.len() + 3, "{:?}", receiver.kinds());
+}

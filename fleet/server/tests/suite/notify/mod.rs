@@ -1,0 +1,390 @@
+//! Who is told what happens: a webhook with and without TLS, and a command; at least once, in order, delaying nobody.
+
+mod lasting;
+mod receiver;
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::reports::host::{Host, epoch};
+use crate::support::{Server, dir, done, groups, program, refused, request, version};
+use receiver::{How, Receiver, Told};
+
+const SECRET: &str = "a secret of more than twenty-four bytes";
+
+/// Writes a secret that only its owner may read.
+fn write_secret(dir: &Path, secret: &str) -> String {
+    let file = dir.join("secret");
+    std::fs::write(&file, secret).unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    file.display().to_string()
+}
+
+/// A server that tells `receiver`.
+fn server(dir: &Path, receiver: &Receiver) -> Server {
+    let secret = write_secret(dir, SECRET);
+    let url = format!("http://{}/hook", receiver.addr);
+    Server::with(dir, &["--plain", "--webhook-url", &url, "--webhook-secret-file", &secret])
+}
+
+/// Two groups, and a version: that is `new_version`.
+fn begin(server: &Server) {
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+}
+
+fn agents(server: &Server, words: &[&str]) {
+    server.ok(&[&["autoupdate", "agents"], words].concat());
+}
+
+/// Waits until the receiver took exactly these, in this order.
+fn until_kinds(server: &Server, receiver: &Receiver, kinds: &[&str]) {
+    server.until(&format!("{kinds:?}, and not {:?}", receiver.kinds()), || receiver.kinds().len() >= kinds.len());
+    assert_eq!(receiver.kinds(), kinds, "{}", server.log());
+}
+
+/// HMAC-SHA256 by its definition (RFC 2104), without our code's library.
+fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
+    let mut block = [0_u8; 64];
+    if key.len() > 64 {
+        block[..32].copy_from_slice(&Sha256::digest(key));
+    } else {
+        block[..key.len()].copy_from_slice(key);
+    }
+    let (inner, outer) = (block.map(|byte| byte ^ 0x36), block.map(|byte| byte ^ 0x5c));
+    let digest = Sha256::digest([&inner[..], text].concat());
+    Sha256::digest([&outer[..], &digest[..]].concat()).to_vec()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for part in bytes.chunks(3) {
+        let number = part.iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte)) << (8 * (3 - part.len()));
+        for at in 0..4 {
+            let letter = LETTERS[(number >> (18 - 6 * at) & 63) as usize] as char;
+            text.push(if at <= part.len() { letter } else { '=' });
+        }
+    }
+    text
+}
+
+/// The signature of what was told is that of `secret`.
+fn is_signed(told: &Told, secret: &str) -> bool {
+    let signed = format!("{}.{}.{}", told.header("webhook-id"), told.header("webhook-timestamp"), told.body);
+    told.header("webhook-signature") == format!("v1,{}", base64(&hmac(secret.as_bytes(), signed.as_bytes())))
+}
+
+fn metric(server: &Server, line: &str) -> f64 {
+    let (_, text) = request(server.metrics, "GET", "/metrics", "", "");
+    let value = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {line} in {text}")).parse().unwrap()
+}
+
+#[test]
+fn each_kind_is_told_once_in_order_and_signed() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let server = server(dir.path(), &receiver);
+    begin(&server);
+    agents(&server, &["start-update", "dev"]);
+    agents(&server, &["mark-done", "dev"]);
+    agents(&server, &["start-update", "prod"]);
+    agents(&server, &["halt", "prod"]);
+    agents(&server, &["run", "prod"]);
+    agents(&server, &["rollback", "prod"]);
+    server.ok(&["rm", "autoupdate_version"]);
+    let kinds = [
+        "new_version",
+        "group_started",
+        "group_done",
+        "group_started",
+        "group_halted",
+        "group_started",
+        "group_rolled_back",
+        "rollout_removed",
+    ];
+    until_kinds(&server, &receiver, &kinds);
+    let told = receiver.taken();
+    let seqs: Vec<u64> = told.iter().map(|told| told.json()["data"]["seq"].as_u64().unwrap()).collect();
+    assert!(seqs.is_sorted_by(|one, other| one < other), "{seqs:?}");
+    for told in receiver.told() {
+        let json = told.json();
+        assert!(is_signed(&told, SECRET), "{told:?}");
+        assert_eq!(json["id"], told.header("webhook-id").as_str());
+        assert_eq!(told.header("content-type"), "application/json");
+        let at: i64 = told.header("webhook-timestamp").parse().unwrap();
+        assert!((jiff::Timestamp::now().as_second() - at).abs() < 600, "{at}");
+        assert!(json["time"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
+        assert!(json["text"].as_str().unwrap().ends_with('.'), "{json}");
+    }
+    let data = |at: usize| told[at].json()["data"].clone();
+    assert_eq!((data(0)["rollout"].clone(), data(0)["target_version"].clone()), (1.into(), "1.1.0".into()));
+    assert_eq!(data(1)["group"], "dev");
+    assert_eq!((data(4)["group"].clone(), data(4)["rule"].clone()), ("prod".into(), "manual_halt".into()));
+    server.until("the meter", || {
+        metric(&server, "teleport_fleet_notification_oldest_seconds{receiver=\"webhook\"}") < 1.0
+    });
+    let taken = metric(&server, "teleport_fleet_notifications_total{receiver=\"webhook\",result=\"delivered\"}");
+    assert!(taken >= kinds.len() as f64, "{taken}");
+}
+
+#[test]
+fn a_second_key_of_a_host_is_told_once() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let server = server(dir.path(), &receiver);
+    begin(&server);
+    let (first, second) = (Host::new(1, "dev"), Host::with_key(1, "dev", 9));
+    let epoch = epoch(&server);
+    for (host, status) in [(&first, 200), (&second, 409), (&second, 409), (&first, 200)] {
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, status);
+    }
+    agents(&server, &["start-update", "dev"]);
+    until_kinds(&server, &receiver, &["new_version", "key_conflict", "group_started"]);
+    let told = receiver.taken()[1].json();
+    assert_eq!((&told["data"]["host"], &told["data"]["key"]), (&first.id.into(), &second.key().to_string().into()));
+}
+
+#[test]
+fn the_head_of_the_audit_log_goes_to_the_webhook_and_to_the_log() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    begin(&Server::start(dir.path()));
+    let server = server(dir.path(), &receiver);
+    let heads = || receiver.told().into_iter().filter(|told| told.kind() == "audit_head").collect::<Vec<_>>();
+    server.until("a head", || !heads().is_empty());
+    let hash = heads()[0].json()["data"]["hash"].as_str().unwrap().to_owned();
+    assert!(server.ok(&["audit", "verify", "--head", &hash]).contains("is whole"));
+    server.until("the log", || server.log().contains("head of the audit log"));
+}
+
+/// A certificate authority, and a server's configuration for 127.0.0.1.
+fn authority() -> (String, Arc<rustls::ServerConfig>) {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let (key, server_key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let mut own = CertificateParams::new(Vec::new()).unwrap();
+    own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let root = own.self_signed(&key).unwrap();
+    let server = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = server.signed_by(&server_key, &Issuer::new(own, key)).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let secret = rustls::pki_types::PrivateKeyDer::try_from(server_key.serialize_der()).unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], secret).unwrap();
+    (root.pem(), Arc::new(config))
+}
+
+#[test]
+fn over_tls_only_a_receiver_with_a_trusted_certificate_is_told() {
+    let (root, tls) = authority();
+    let (receiver, dir) = (Receiver::with(How::Take, Some(tls)), dir());
+    let secret = write_secret(dir.path(), SECRET);
+    let url = format!("https://{}/hook", receiver.addr);
+    let words = ["--plain", "--webhook-url", &url, "--webhook-secret-file", &secret];
+    let file = dir.path().join("root.pem");
+    std::fs::write(&file, root).unwrap();
+    let server = Server::with(dir.path(), &words);
+    begin(&server);
+    let failed = "teleport_fleet_notifications_total{receiver=\"webhook\",result=\"failed\"}";
+    server.until("a failure", || metric(&server, failed) > 0.0);
+    assert!(receiver.told().is_empty(), "it was told though nobody trusts it");
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::with_env(dir.path(), &words, &[("SSL_CERT_FILE", file.to_str().unwrap())]);
+    until_kinds(&server, &receiver, &["new_version"]);
+    assert!(is_signed(&receiver.taken()[0], SECRET));
+}
+
+#[test]
+fn a_receiver_that_fails_is_told_again_in_order_and_redirects_are_not_followed() {
+    let (receiver, elsewhere, dir) = (Receiver::start(How::Close), Receiver::start(How::Take), dir());
+    let server = server(dir.path(), &receiver);
+    begin(&server);
+    agents(&server, &["start-update", "dev"]);
+    let redirect = format!("307 Temporary Redirect\r\nlocation: http://{}/", elsewhere.addr);
+    for how in [How::Close, How::Refuse("500 Broken".to_owned()), How::Refuse(redirect)] {
+        receiver.set(how);
+        let before = receiver.told().len();
+        server.until("another attempt", || receiver.told().len() > before);
+    }
+    let oldest = "teleport_fleet_notification_oldest_seconds{receiver=\"webhook\"}";
+    server.until("its age", || metric(&server, oldest) >= 1.0);
+    assert!(receiver.taken().is_empty());
+    receiver.set(How::Take);
+    until_kinds(&server, &receiver, &["new_version", "group_started"]);
+    assert!(elsewhere.told().is_empty(), "a redirect was followed");
+    let told = receiver.told();
+    let attempts = told.iter().filter(|other| other.header("webhook-id") == told[0].header("webhook-id")).count();
+    assert!(attempts >= 2, "the id is another one with each attempt");
+    assert!(receiver.told().iter().all(|told| is_signed(told, SECRET)));
+    let log = server.log();
+    assert!(log.contains("it answers 500") && log.contains("redirects are not followed"), "{log}");
+}
+
+#[test]
+fn what_was_not_taken_before_a_kill_is_told_after_it_and_what_was_taken_is_not() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let first = server(dir.path(), &receiver);
+    begin(&first);
+    until_kinds(&first, &receiver, &["new_version"]);
+    receiver.set(How::Refuse("503 Busy".to_owned()));
+    agents(&first, &["start-update", "dev"]);
+    first.until("an attempt", || receiver.told().iter().any(|told| told.kind() == "group_started"));
+    agents(&first, &["mark-done", "dev"]);
+    first.kill();
+    receiver.set(How::Take);
+    let second = server(dir.path(), &receiver);
+    // A kill may have come between the answer and the note of it: then the first is told twice, with one id.
+    second.until("the rest", || receiver.kinds().last().is_some_and(|kind| kind == "group_done"));
+    let mut told: Vec<(String, String)> =
+        receiver.taken().iter().map(|told| (told.header("webhook-id"), told.kind())).collect();
+    told.dedup();
+    let kinds: Vec<&str> = told.iter().map(|(_, kind)| kind.as_str()).collect();
+    assert_eq!(kinds, ["new_version", "group_started", "group_done"]);
+}
+
+#[test]
+fn a_receiver_that_hangs_or_never_ends_delays_nobody_and_costs_no_memory() {
+    let (receiver, dir) = (Receiver::start(How::Hang), dir());
+    let server = server(dir.path(), &receiver);
+    server.until("an attempt", || !receiver.told().is_empty());
+    begin(&server);
+    agents(&server, &["start-update", "dev"]);
+    let host = "00000000-0000-4000-8000-000000000001";
+    assert_eq!(server.json(&format!("/v1/webapi/find?host={host}&group=dev"))["agent_version"], "1.1.0");
+    assert!(receiver.told().iter().all(|told| !told.is_taken), "the receiver answered nothing so far");
+    for how in [How::EndlessHeader, How::EndlessBody] {
+        receiver.set(how);
+        let before = receiver.told().len();
+        server.until("another attempt", || receiver.told().len() > before);
+    }
+    until_kinds_at_least(&server, &receiver, &["new_version", "group_started"]);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")).unwrap();
+    assert!(peak.parse::<u64>().unwrap() < 200_000, "{peak} KiB");
+    receiver.set(How::Hang);
+    agents(&server, &["mark-done", "dev"]);
+    server.until("an attempt", || receiver.told().last().unwrap().kind() == "group_done");
+    // It does not wait for the receiver, which never answers.
+    assert_eq!(server.stop(), Some(0));
+}
+
+fn until_kinds_at_least(server: &Server, receiver: &Receiver, kinds: &[&str]) {
+    server.until(&format!("{kinds:?}"), || receiver.kinds().len() >= kinds.len());
+    assert_eq!(receiver.kinds(), kinds);
+}
+
+#[test]
+fn a_secret_that_others_may_read_signs_nothing_and_a_changed_one_is_read_again() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let secret = write_secret(dir.path(), SECRET);
+    let mode = |mode| std::fs::set_permissions(&secret, Permissions::from_mode(mode)).unwrap();
+    mode(0o640);
+    let config = dir.path().join("config.yaml");
+    let text = format!("webhook_url: http://{}/hook\nwebhook_secret_file: {secret}\n", receiver.addr);
+    std::fs::write(&config, text).unwrap();
+    let server = Server::start(dir.path());
+    begin(&server);
+    server.until("the log", || server.log().contains("has mode 640"));
+    assert!(receiver.told().is_empty());
+    let data = dir.path().join("data");
+    let words = ["doctor", "--config", config.to_str().unwrap(), "--data", data.to_str().unwrap()];
+    let said = server.cli(&words);
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert_eq!(said.status.code(), Some(1), "{text}");
+    assert!(text.contains("problem  the webhook is told nothing") && text.contains("has mode 640"), "{text}");
+    mode(0o600);
+    until_kinds(&server, &receiver, &["new_version"]);
+    let said = done(&server.cli(&words));
+    assert!(said.contains(&format!("ok       webhook http://{}, signed with", receiver.addr)), "{said}");
+    assert!(!said.contains("/hook") && !said.contains(SECRET), "an address may have a key in it: {said}");
+    write_secret(dir.path(), "another secret of more than twenty-four bytes");
+    agents(&server, &["start-update", "dev"]);
+    until_kinds(&server, &receiver, &["new_version", "group_started"]);
+    assert!(is_signed(&receiver.taken()[1], "another secret of more than twenty-four bytes"));
+    assert!(!server.log().contains("secret of more") && !server.log().contains("/hook"), "{}", server.log());
+}
+
+#[test]
+fn a_command_gets_the_message_and_its_kind_and_is_run_again_until_it_ends_well() {
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let script = format!(
+        "#!/bin/sh\nmessage=$(cat)\nif [ ! -e {ready} ]; then echo not yet >&2; echo x >> {tries}; exit 7; fi\n\
+         echo \"$TELEPORT_FLEET_EVENT $1 $message\" >> {told}\n",
+        ready = path("ready"),
+        tries = path("tries"),
+        told = path("told"),
+    );
+    std::fs::write(path("tell"), script).unwrap();
+    std::fs::set_permissions(path("tell"), Permissions::from_mode(0o700)).unwrap();
+    let server = Server::with(dir.path(), &["--plain", "--notify-command", &format!("{} word", path("tell"))]);
+    begin(&server);
+    server.until("two tries", || std::fs::read_to_string(path("tries")).is_ok_and(|text| text.len() >= 4));
+    assert!(server.log().contains("exit status: 7: not yet"), "{}", server.log());
+    std::fs::write(path("ready"), "").unwrap();
+    agents(&server, &["start-update", "dev"]);
+    let told = || std::fs::read_to_string(path("told")).unwrap_or_default();
+    server.until("both", || told().lines().count() >= 2);
+    let lines: Vec<(String, Value)> = told()
+        .lines()
+        .map(|line| {
+            let (words, json) = line.split_at(line.find('{').unwrap());
+            (words.trim().to_owned(), serde_json::from_str(json).unwrap())
+        })
+        .collect();
+    let words: Vec<&str> = lines.iter().map(|(words, _)| words.as_str()).collect();
+    assert_eq!(words, ["new_version word", "group_started word"]);
+    assert_eq!(lines[1].1["data"]["group"], "dev");
+    assert_eq!(lines[1].1["kind"], "group_started");
+}
+
+#[test]
+fn a_restore_is_told_with_what_comes_after_it_and_a_lost_log_as_well() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let (data, backup) = (dir.path().join("data"), dir.path().join("backup"));
+    let first = server(dir.path(), &receiver);
+    begin(&first);
+    first.ok(&["backup", backup.to_str().unwrap()]);
+    agents(&first, &["start-update", "dev"]);
+    until_kinds(&first, &receiver, &["new_version", "group_started"]);
+    assert_eq!(first.stop(), Some(0));
+    let words = ["restore", backup.to_str().unwrap(), "--data", data.to_str().unwrap(), "--force"];
+    done(&program(&words).output().unwrap());
+    let second = server(dir.path(), &receiver);
+    second.until("the restore", || receiver.kinds().iter().any(|kind| kind == "restored"));
+    let kinds = receiver.kinds();
+    let at = kinds.iter().position(|kind| kind == "restored").unwrap();
+    assert_eq!(at, 2, "nothing is told again: {kinds:?}");
+    agents(&second, &["run", "--all"]);
+    agents(&second, &["start-update", "dev"]);
+    second.until("what comes after it", || receiver.kinds().last().is_some_and(|kind| kind == "group_started"));
+    assert_eq!(second.stop(), Some(0));
+    // Somebody copies the backup over the database.
+    for name in ["fleet.db-wal", "fleet.db-shm"] {
+        std::fs::remove_file(data.join(name)).ok();
+    }
+    std::fs::copy(&backup, data.join("fleet.db")).unwrap();
+    let third = server(dir.path(), &receiver);
+    third.until("the loss", || receiver.kinds().last().is_some_and(|kind| kind == "store_lost"));
+    agents(&third, &["start-update", "prod"]);
+    third.until("what comes after it", || receiver.kinds().last().is_some_and(|kind| kind == "group_started"));
+}
+
+#[test]
+fn settings_that_cannot_be_meant_so_are_refused_at_the_start() {
+    let dir = dir();
+    let secret = write_secret(dir.path(), SECRET);
+    for (words, what) in [
+        (vec!["--webhook-url", "http://192.0.2.1/KEY", "--webhook-secret-file", &secret], "http is for loopback"),
+        (vec!["--webhook-url", "https://example.com/KEY"], "needs webhook_secret_file"),
+        (vec!["--webhook-secret-file", &secret], "needs webhook_url"),
+        (vec!["--notify-command", "mail root"], "absolute path"),
+    ] {
+        let mut command = program(&["serve", "--plain", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+        let command = command.arg("--data").arg(dir.path().join("data")).args(&words);
+        let line = refused(&command.output().unwrap());
+        assert!(line.contains(what) && !line.contains("KEY"), "{line}");
+    }
+}

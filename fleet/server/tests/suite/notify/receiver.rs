@@ -1,0 +1,197 @@
+//! A receiver of notifications on loopback, which can misbehave.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How it answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum How {
+    /// Takes it.
+    Take,
+    /// With this status and these header lines.
+    Refuse(String),
+    /// It closes the connection.
+    Close,
+    /// It says nothing, for ever.
+    Hang,
+    /// A header without end.
+    EndlessHeader,
+    /// It takes it, with a body without end.
+    EndlessBody,
+}
+
+/// A request.
+#[derive(Debug, Clone)]
+pub(super) struct Told {
+    head: String,
+    /// Its body.
+    pub(super) body: String,
+    /// It was answered with 200.
+    pub(super) is_taken: bool,
+}
+
+impl Told {
+    /// A header's value.
+    pub(super) fn header(&self, name: &str) -> String {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).unwrap_or_default()
+    }
+
+    /// Its body.
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    /// What it is about.
+    pub(super) fn kind(&self) -> String {
+        self.json()["kind"].as_str().unwrap().to_owned()
+    }
+}
+
+/// See the module.
+pub(super) struct Receiver {
+    /// Where it listens.
+    pub(super) addr: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    how: Mutex<How>,
+    told: Mutex<Vec<Told>>,
+    is_over: AtomicBool,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Receiver {
+    /// One that speaks plain HTTP.
+    pub(super) fn start(how: How) -> Self {
+        Self::with(how, None)
+    }
+
+    /// With TLS, where there is a configuration.
+    pub(super) fn with(how: How, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let shared = Shared { how: Mutex::new(how), told: Mutex::default(), is_over: AtomicBool::new(false), tls };
+        let shared = Arc::new(shared);
+        let own = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if own.is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let shared = Arc::clone(&own);
+                std::thread::spawn(move || shared.serve(stream.unwrap()));
+            }
+        });
+        Self { addr, shared, thread: Some(thread) }
+    }
+
+    /// From now on it answers so.
+    pub(super) fn set(&self, how: How) {
+        *self.shared.how.lock().unwrap() = how;
+    }
+
+    /// All requests so far.
+    pub(super) fn told(&self) -> Vec<Told> {
+        self.shared.told.lock().unwrap().clone()
+    }
+
+    /// Those that it took, without the heads of the audit log.
+    pub(super) fn taken(&self) -> Vec<Told> {
+        self.told().into_iter().filter(|told| told.is_taken && told.kind() != "audit_head").collect()
+    }
+
+    /// What those are about.
+    pub(super) fn kinds(&self) -> Vec<String> {
+        self.taken().iter().map(Told::kind).collect()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        TcpStream::connect(self.addr).ok();
+        self.thread.take().unwrap().join().ok();
+    }
+}
+
+impl Shared {
+    fn serve(&self, stream: TcpStream) {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        match &self.tls {
+            None => self.answer(stream),
+            Some(tls) => {
+                let connection = rustls::ServerConnection::new(Arc::clone(tls)).unwrap();
+                self.answer(rustls::StreamOwned::new(connection, stream));
+            }
+        }
+    }
+
+    fn answer(&self, mut stream: impl Read + Write) {
+        let Some((head, body)) = request(&mut stream) else { return };
+        // One lock: what is set afterwards is for later requests.
+        let how = {
+            let how = self.how.lock().unwrap();
+            let is_taken = matches!(*how, How::Take | How::EndlessBody);
+            self.told.lock().unwrap().push(Told { head, body, is_taken });
+            how.clone()
+        };
+        match how {
+            How::Take => drop(stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok")),
+            How::Refuse(status) => {
+                let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).ok();
+            }
+            How::Close => {}
+            How::Hang => {
+                while !self.is_over.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+            How::EndlessHeader => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nx: ").ok();
+                self.flood(&mut stream);
+            }
+            How::EndlessBody => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").ok();
+                self.flood(&mut stream);
+            }
+        }
+        stream.flush().ok();
+    }
+
+    /// Until the other side has had enough.
+    fn flood(&self, stream: &mut impl Write) {
+        loop {
+            if self.is_over.load(Ordering::SeqCst) || stream.write_all(&[b'x'; 65_536]).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Head and body of a request; `None`: there is none.
+fn request(stream: &mut impl Read) -> Option<(String, String)> {
+    let mut text = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let length = stream.read(&mut part).ok().filter(|length| *length > 0)?;
+        text.extend_from_slice(&part[..length]);
+        let whole = String::from_utf8_lossy(&text).into_owned();
+        let Some((head, body)) = whole.split_once("\r\n\r\n") else { continue };
+        let lengths = head.lines().filter_map(|line| line.split_once(": "));
+        let mut lengths = lengths.filter(|(key, _)| key.eq_ignore_ascii_case("content-length"));
+        let length: usize = lengths.next().map_or(0, |(_, value)| value.trim().parse().unwrap());
+        if body.len() >= length {
+            return Some((head.to_owned(), body.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What a command or a write does to the fleet.
+
+use fleet_api::Effects;
+use fleet_engine::command::Command;
+
+use crate::text::{clean, hosts};
+
+/// `12 hosts are let go, 0 go down`.
+pub fn effects(effects: &Effects) -> String {
+    let verb = if effects.lets_go == 1 { "is" } else { "are" };
+    let goes = if effects.goes_down == 1 { "goes" } else { "go" };
+    let before = if effects.halted_before { "; this version was halted here before" } else { "" };
+    format!("{} {verb} let go, {} {goes} down{before}", hosts(effects.lets_go), effects.goes_down)
+}
+
+/// What a command did to `groups`, in the words of `tctl autoupdate agents` (ROLLOUTS.md §4).
+pub fn done(command: &Command, groups: &[String]) -> String {
+    let groups = names(groups);
+    match command {
+        Command::Start { .. } => format!("Successfully started updating agents groups: {groups}."),
+        Command::MarkDone { .. } => format!("Successfully marked agent groups as completed: {groups}."),
+        Command::Rollback { all_started: true, .. } => "Successfully rolled back already started groups.".to_owned(),
+        Command::Rollback { .. } => format!("Successfully rolled back the following agent groups: {groups}."),
+        Command::Halt { all: true, .. } => "Successfully halted all agent groups.".to_owned(),
+        Command::Halt { .. } => format!("Successfully halted agent groups: {groups}."),
+        Command::Run { all: true, .. } => "Successfully resumed all agent groups.".to_owned(),
+        Command::Run { .. } => format!("Successfully resumed agent groups: {groups}."),
+        Command::Approve { .. } => format!("Successfully approved agent groups: {groups}."),
+        Command::Gate { .. } => format!("Successfully answered for agent groups: {groups}."),
+    }
+}
+
+/// As Go prints a list: `[a b]`.
+pub fn names(groups: &[String]) -> String {
+    format!("[{}]", clean(&groups.join(" ")))
+}
