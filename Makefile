@@ -10,11 +10,14 @@ NATIVE := $(shell uname -m)-unknown-linux-musl
 TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 DEBUG := $(TARGET_DIR)/$(NATIVE)/debug
 STATIC := $(foreach machine,x86_64 aarch64,$(TARGET_DIR)/$(machine)-unknown-linux-musl/release/teleport-update)
+STATIC_FLEET := $(STATIC:%/release/teleport-update=%/server/teleport-fleet)
 CARGO_FLAGS := --locked --target $(NATIVE)
 RELEASE := --locked --release --package teleport-update
+SERVER := --locked --profile server --package teleport-fleet
+BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
-SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench)
-.PHONY: $(SETUPS) setup help build static demo test e2e e2e-vm crash fleet-crash model mutants planted native bench fleet-bench fuzz package lint docs clean-beds
+SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser)
+.PHONY: $(SETUPS) setup help build static static-fleet demo test e2e e2e-vm crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package lint docs clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -29,9 +32,14 @@ build: setup-build ## Debug binaries of the workspace, static, for this machine
 	@ls -l $(DEBUG)/teleport-update
 
 static: setup-build $(ZIG)/ready ## Release binaries for x86_64 and aarch64: static, position-independent, stripped
-	cargo $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild) $(RELEASE) --target x86_64-unknown-linux-musl
+	cargo $(BUILD_X86_64) $(RELEASE) --target x86_64-unknown-linux-musl
 	cargo zigbuild $(RELEASE) --target aarch64-unknown-linux-musl
 	@tests/static.sh $(STATIC)
+
+static-fleet: setup-build $(ZIG)/ready ## The same of the rollout server
+	cargo $(BUILD_X86_64) $(SERVER) --target x86_64-unknown-linux-musl
+	cargo zigbuild $(SERVER) --target aarch64-unknown-linux-musl
+	@tests/static.sh $(STATIC_FLEET)
 
 # On the debug binaries: static as well, for the same target, and what `make test` runs; no second build with LTO to wait for.
 demo: setup-beds build ## A host's life, then a fleet's rollout, in a minute and a half (bed, else sandbox)
@@ -41,7 +49,7 @@ demo: setup-beds build ## A host's life, then a fleet's rollout, in a minute and
 # Roots of beds before the tests, whose deadlines are for tests: systemd 229, 237, 247, 252, 257; rpm and dnf; cloud-init.
 ROOTS := bookworm bookworm-rpm bookworm-cloud bookworm-needrestart bullseye trixie bionic xenial
 test: export TEST_UPDATER := $(DEBUG)/teleport-update
-test: setup-beds setup-packages setup-selinux build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
+test: setup-beds setup-packages setup-selinux setup-browser build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
 	@tests/beds/roots.sh $(ROOTS)
 	@tests/all.sh $(CARGO_FLAGS)
 
@@ -90,14 +98,17 @@ bench: setup-build setup-beds setup-bench native ## Measure beside curl, tar, sy
 	@benches/run.sh $(TARGET_DIR) $(NATIVE) $(BENCH)
 
 fleet-bench: setup-build setup-fleet-bench ## Measure the rollout server beside nginx that serves the same bytes; prints a table
-	cargo build --locked --profile server --target $(NATIVE) --package teleport-fleet
+	cargo build $(SERVER) --target $(NATIVE)
 	@benches/fleet.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet
 
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
 	@tests/fuzz.sh $(FUZZ_TARGETS)
 
-package: static setup-packages setup-selinux setup-vm setup-arm64 setup-sbom ## deb and rpm for amd64 and arm64, linted, with checksums and SBOM
-	@packaging/all.sh $(TARGET_DIR) $(STATIC)
+pictures: setup-build setup-browser ## The dashboard's pages as docs/pictures, by Chromium
+	cargo test $(CARGO_FLAGS) --package teleport-fleet --test browser -- --ignored pictures
+
+package: static static-fleet setup-packages setup-selinux setup-vm setup-arm64 setup-sbom ## deb and rpm of both programs for amd64 and arm64, linted, with checksums and SBOMs
+	@packaging/all.sh $(TARGET_DIR) $(STATIC) $(STATIC_FLEET)
 
 # Where a copy of RustSec's database lies beside the checkout it is used as it is; else cargo-audit fetches its own.
 ADVISORY_DB ?= $(wildcard ../shared/advisory-db)
@@ -110,10 +121,10 @@ lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of d
 	cargo deny --locked --workspace check licenses bans sources
 	cargo audit --deny warnings $(if $(ADVISORY_DB),--db $(ADVISORY_DB) --no-fetch)
 
-docs: build ## The crates' documentation (a broken link is an error) and the manual page
+docs: build ## The crates' documentation (a broken link is an error) and the manual pages
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc $(CARGO_FLAGS) --workspace --no-deps --document-private-items
 	@mkdir -p $(TARGET_DIR)/man
-	$(DEBUG)/teleport-update man >$(TARGET_DIR)/man/teleport-update.8
+	for program in teleport-update teleport-fleet; do $(DEBUG)/$$program man >$(TARGET_DIR)/man/$$program.8; done
 
 clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean

@@ -1,4 +1,4 @@
-# The flags of the binary that ships. Whoever changes a word here changes its bytes.
+# The flags of the binaries that ship. Whoever changes a word here changes its bytes.
 
 # SQLite and ring are C: for the native target with Debian's musl-gcc, for the other one with zig, which also links it.
 export CC_$(subst -,_,$(NATIVE)) ?= musl-gcc
@@ -17,9 +17,13 @@ static crash package native: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTF
 # Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
 static crash package native: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
     $(REMAP_RUST) $(LEAN) $(LEAN_aarch64-unknown-linux-musl) -C relocation-model=pic -C link-arg=-pie
-static crash package native: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
-static crash package native: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
-static: export PATH := $(ZIG)/bin:$(PATH)
+static static-fleet crash package native: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+static static-fleet crash package native: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+# The rollout server unwinds: a request that panics ends its own connection. So its tables stay, and all else is the same.
+static-fleet: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := $(REMAP_RUST) $(LEAN_x86_64-unknown-linux-musl)
+static-fleet: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
+    $(REMAP_RUST) $(LEAN_aarch64-unknown-linux-musl) -C relocation-model=pic -C link-arg=-pie
+static static-fleet: export PATH := $(ZIG)/bin:$(PATH)
 
 $(ZIG)/ready: build/zig.sh
 	@build/zig.sh $(ZIG)

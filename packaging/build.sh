@@ -1,17 +1,18 @@
 #!/bin/bash
-# build.sh --out DIR --version V [--binary ARCH=PATH].. [--selinux FILE.cil] [--level 0-9]
+# build.sh [--of DESCRIPTION] --out DIR --version V [--binary ARCH=PATH].. [--selinux FILE.cil] [--level 0-9]
 #
 # Makes a deb and an rpm for each ARCH (amd64, arm64) out of finished binaries, and SHA256SUMS over all of DIR's packages.
-# The same input gives the same bytes: times are SOURCE_DATE_EPOCH's (default: the last commit's). What goes into them is
-# in package.conf and contents; dpkg-deb and rpmbuild, the formats' own tools, write them. --level is xz's (6).
+# The same input gives the same bytes: times are SOURCE_DATE_EPOCH's (default: the last commit's). DESCRIPTION is the
+# package.conf of a program (default: the agent's, beside this script); what goes into its packages is in `contents` beside it,
+# and its maintainer scripts are in deb/ and rpm/. dpkg-deb and rpmbuild, the formats' own tools, write them. --level is xz's (6).
 set -euo pipefail
 export LC_ALL=C TZ=UTC
 umask 022
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(dirname "$here")
-# shellcheck source=package.conf
-. "$here/package.conf"
+# shellcheck source=project.conf
+. "$here/project.conf"
 
 die() { echo "build.sh: $*" >&2; exit 1; }
 
@@ -45,12 +46,12 @@ stage() {
         if [ "$kind" = gz ]; then gzip -9n <"$file" >"$file.new" && mv "$file.new" "$file"; fi
         chmod "$mode" "$file"
         if [ "$kind" = config ]; then echo "$path" >>"$work/config-files"; fi
-    done <"$here/contents"
+    done <"$described/contents"
 }
 
-# A maintainer script: head, what both formats do, and what this format calls when.
+# A maintainer script: what both formats do, and what this format calls when.
 script() {
-    cat "$here/scripts/actions.sh" "$top/selinux/scriptlets.sh" "$1"
+    (cd "$top" && cat "${actions[@]}") && cat "$1"
 }
 
 # The KiB below $1 as dpkg-gencontrol counts them: a file's size rounded up, 1 for all else. How much a directory takes is
@@ -77,10 +78,7 @@ Version: $debian_version
 Architecture: $arch
 Maintainer: $maintainer
 Installed-Size: $(installed_size "$tree")
-Provides: $replaces, $provides
-Conflicts: $replaces
-Replaces: $replaces
-Recommends: $recommends
+$deb_relations
 Section: admin
 Priority: optional
 Homepage: $homepage
@@ -89,7 +87,8 @@ $(sed -e 's/^$/./' -e 's/^/ /' <<<"$description")
 EOF
     cp "$work/config-files" "$tree/DEBIAN/conffiles"
     for each in preinst postinst prerm postrm; do
-        { printf '#!/bin/sh\nset -e\n' && script "$here/deb/$each"; } >"$tree/DEBIAN/$each"
+        [ -e "$described/deb/$each" ] || continue
+        { printf '#!/bin/sh\nset -e\n' && script "$described/deb/$each"; } >"$tree/DEBIAN/$each"
         chmod 755 "$tree/DEBIAN/$each"
     done
     (cd "$tree" && find . -type f ! -path './DEBIAN/*' -printf '%P\n' | sort | xargs -d '\n' md5sum >DEBIAN/md5sums)
@@ -115,10 +114,7 @@ License: $license
 URL: $homepage
 Packager: $maintainer
 Group: System Environment/Base
-Provides: $replaces = %{version}-%{release}, $provides = %{version}-%{release}
-Obsoletes: $replaces < $replaces_below
-Recommends: $recommends
-OrderWithRequires(post): systemd
+$rpm_relations
 AutoReqProv: no
 %description
 $description
@@ -127,8 +123,9 @@ mkdir -p %{buildroot}
 cp -a $tree/. %{buildroot}/
 EOF
         for each in post preun postun posttrans; do
+            [ -e "$described/rpm/$each" ] || continue
             printf '%%%s\n' "$each"
-            script "$here/rpm/$each" | sed 's/%/%%/g'
+            script "$described/rpm/$each" | sed 's/%/%%/g'
         done
         echo %files
         # Directories of other programs too, which need not be there: several packages may own one, and the last takes it.
@@ -157,10 +154,11 @@ EOF
         -D "_docdir_fmt %{NAME}" "$spec" >"$work/log" 2>&1 || { cat "$work/log" >&2; die "rpmbuild failed for $arch"; }
 }
 
-out='' version='' selinux='' level=6
+of=$here/package.conf out='' version='' selinux='' level=6
 declare -A binaries=()
 while [ $# != 0 ]; do
     case $1 in
+    --of) of=$2 ;;
     --out) out=$2 ;;
     --version) version=$2 ;;
     --level) level=$2 ;;
@@ -174,6 +172,10 @@ if [ -z "$out" ] || [ -z "$version" ] || [ ${#binaries[@]} = 0 ]; then
     sed -n '2,/^set -e/{/^#/s/^# \{0,1\}//p}' "$0" >&2
     exit 2
 fi
+described=$(cd "$(dirname "$of")" && pwd)
+# Sets what project.conf names as a program's own.
+# shellcheck source=package.conf
+. "$described/${of##*/}"
 for tool in dpkg-deb rpmbuild; do
     command -v $tool >/dev/null || die "$tool is missing (make setup-packages)"
 done
@@ -190,7 +192,7 @@ trap 'rm -rf "$work"' EXIT
 # Manual page and completions come from a binary that runs here.
 native=
 for arch in "${!binaries[@]}"; do
-    if "${binaries[$arch]}" version >/dev/null 2>&1; then native=${binaries[$arch]}; fi
+    if "${binaries[$arch]}" --version >/dev/null 2>&1; then native=${binaries[$arch]}; fi
 done
 [ -n "$native" ] || die "none of the binaries runs on this machine, and the manual page comes from one"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# sbom.sh DIR TARGET..   writes DIR/teleport-update-VERSION.TARGET.cdx.json (CycloneDX 1.5) for each target: every crate that is
-# linked, with version, licence and digest, and adds them to DIR/SHA256SUMS.
+# sbom.sh DIR TARGET..   writes DIR/PROGRAM-VERSION.TARGET.cdx.json (CycloneDX 1.5) for both programs and each target: every crate
+# that is linked, with version, licence and digest, and adds them to DIR/SHA256SUMS.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,12 +11,13 @@ cd "$here/.."
 export SOURCE_DATE_EPOCH
 version=$(awk -F '"' '/^version = / {print $2; exit}' Cargo.toml)
 for target in "$@"; do
-    name=teleport-update-$version.$target.cdx
+    # One for each member of the workspace, beside its Cargo.toml: two of them are shipped.
+    name=$version.$target.cdx
     cargo cyclonedx --quiet --format json --spec-version 1.5 --target "$target" --override-filename "$name"
-    # Where it was built is nobody's business, and would make two builds differ.
-    sed "s|file://$PWD|file:///teleport-update|g" "$name.json" >"$out/$name.json"
-    rm "$name.json"
-    # One for each member of the workspace: only the program is shipped.
-    rm -f tests/*/"$name.json"
+    for program in teleport-update=. teleport-fleet=fleet/server; do
+        # Where it was built is nobody's business, and would make two builds differ.
+        sed "s|file://$PWD|file:///teleport-update|g" "${program#*=}/$name.json" >"$out/${program%%=*}-$name.json"
+    done
+    find . -path ./target -prune -o -name "$name.json" -exec rm {} +
 done
 (cd "$out" && sha256sum -- *.cdx.json >>SHA256SUMS)

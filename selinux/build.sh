@@ -1,5 +1,6 @@
 #!/bin/bash
-# build.sh OUT.cil   compiles the policy module with the headers of the distribution (Debian: selinux-policy-dev).
+# build.sh OUT.cil   compiles a policy module with the headers of the distribution (Debian: selinux-policy-dev). Which one is
+# OUT's name: teleport-update.cil or teleport-fleet.cil.
 #
 # The same sources and headers give the same bytes. CIL and not a binary module: what a policy lacks is left out by optional
 # blocks for file contexts as well, and no binary format is too new for a host.
@@ -7,12 +8,13 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 headers=${SELINUX_HEADERS:-/usr/share/selinux/devel/include}
-name=teleport_update
-# The module's name, which semodule takes from the file's.
-module=teleport-update
 
 fail() { echo "selinux/build.sh: $*" >&2; exit 1; }
 [ $# = 1 ] || fail "usage: build.sh OUT.cil"
+# The module's name, which semodule takes from the file's; and its sources'.
+module=$(basename "$1" .cil)
+name=${module//-/_}
+[ -f "$here/$name.te" ] || fail "no module $module: $here/$name.te is missing"
 for tool in checkmodule semodule_package m4; do
     command -v $tool >/dev/null || fail "$tool is missing (tests/setup.sh selinux)"
 done
@@ -36,7 +38,7 @@ parameters=(-D enable_mcs -D distro_debian -D mls_num_sens=16 -D mls_num_cats=10
 {
     echo "ifdef(\`__if_error',\`m4exit(1)')"
     echo "divert(-1)"
-    m4 "${parameters[@]}" "${support[@]}" "${interfaces[@]}" "$here/$name.if" /dev/null | sed -e 's/dollarsstar/$*/g'
+    m4 "${parameters[@]}" "${support[@]}" "${interfaces[@]}" "$here/teleport_update.if" /dev/null | sed -e 's/dollarsstar/$*/g'
     echo "divert"
 } >"$work/all_interfaces.conf"
 
@@ -47,5 +49,7 @@ m4 "${parameters[@]}" -s "${support[@]}" "$work/all_interfaces.conf" "$here/$nam
 )
 m4 "${parameters[@]}" "${support[@]}" "$here/$name.fc" >"$work/$name.fc"
 semodule_package -o "$work/$module.pp" -m "$work/$module.mod" -f "$work/$name.fc"
-{ "$translator" "$work/$module.pp" && cat "$here/places.cil"; } >"$work/$module.cil"
+"$translator" "$work/$module.pp" >"$work/$module.cil"
+# What the compiler of modules has no words for.
+if [ -f "$here/$name.cil" ]; then cat "$here/$name.cil" >>"$work/$module.cil"; fi
 mv "$work/$module.cil" "$1"

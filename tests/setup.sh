@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench, fleet-bench) lacks, one line for each thing done; silent if none.
+# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench, fleet-bench, browser) lacks, one line for each thing done; silent if none.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -10,6 +10,7 @@ audit=0.22.2
 cyclonedx=0.5.9
 fuzz=0.13.2
 mutants=27.1.0
+axe_core=4.14.1
 
 say() { echo "setup: $*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -68,6 +69,7 @@ qemu() {
 }
 
 fatal=
+axe=
 for group in "$@"; do
     case $group in
     build)
@@ -155,8 +157,14 @@ for group in "$@"; do
         needs curl curl
         needs taskset util-linux
         ;;
+    browser)
+        needs chromium chromium
+        needs chromedriver chromium-driver
+        needs npm npm
+        axe=yes
+        ;;
     *)
-        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench|browser.." >&2
         exit 2
         ;;
     esac
@@ -177,5 +185,16 @@ if [ ${#packages[@]} != 0 ]; then
         tail -n 20 "$log" >&2
         say "apt-get failed"
         exit 1
+    fi
+fi
+
+# What looks at pages for people who cannot see, or have no mouse: for tests alone, below target/.
+if [ -n "$axe" ] && has npm; then
+    folder=${CARGO_TARGET_DIR:-$(dirname "${BASH_SOURCE[0]}")/../target}/browser
+    if ! grep -qs "\"version\": \"$axe_core\"" "$folder/node_modules/axe-core/package.json"; then
+        say "npm install axe-core $axe_core"
+        mkdir -p "$folder"
+        npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix "$folder" "axe-core@$axe_core" >&2 ||
+            say "npm failed: pages are not looked at by axe-core"
     fi
 fi

@@ -86,18 +86,26 @@ quietly() {
     (cd "$work/fleet" && "$fleet" "$@" >said 2>&1) || { cat "$work/fleet/said"; fail "that failed"; }
 }
 
-# state_is GROUP STATE: asked of the server, until it is so.
-state_is() {
-    local found='' end=$((SECONDS + 10))
-    while ((SECONDS < end)); do
-        found=$("$fleet" autoupdate agents status --format json 2>&1 | python3 -c '
+# state_of GROUP: as the server says.
+state_of() {
+    "$fleet" autoupdate agents status --format json 2>&1 | python3 -c '
 import json, sys
 groups = json.load(sys.stdin)["groups"]
-print(next(each["state"] for each in groups if each["name"] == sys.argv[1]))' "$1") || true
-        [ "$found" != "$2" ] || { good "the server says that $1 is $2"; return; }
-        sleep 0.1
+print(next(each["state"] for each in groups if each["name"] == sys.argv[1]))' "$1" || true
+}
+
+# state_is GROUP STATE [HOST..]: asked of the server, until it is so. Ten minutes of a real host are a second here: what a HOST
+# could not report, since it had reported so often, one of its next runs does.
+state_is() {
+    local group=$1 wanted=$2 found='' end=$((SECONDS + 60))
+    shift 2
+    while ((SECONDS < end)); do
+        found=$(state_of "$group")
+        [ "$found" != "$wanted" ] || { good "the server says that $group is $wanted"; return; }
+        sleep 1
+        [ $# = 0 ] || on_each update_once "$@"
     done
-    fail "expected: $1 is $2; found: $found"
+    fail "expected: $group is $wanted; found: $found"
 }
 
 policy() {

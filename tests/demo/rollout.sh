@@ -42,17 +42,10 @@ rollout() {
     all_run 5.0.0 - staging-1 staging-2 prod-1 prod-2
     steers 0 hosts
 
-    tell "4. dev is fine: staging, then prod."
-    quietly autoupdate agents mark-done dev
-    quietly autoupdate agents start-update staging
-    timer staging-1 staging-2
-    all_run 6.0.0 - staging-1 staging-2
-    quietly autoupdate agents mark-done staging
-    quietly autoupdate agents start-update prod
-    timer prod-1 prod-2
+    tell "4. dev has reported that it is fine: staging, then prod."
+    is_done dev dev-1
+    rest_of_the_fleet
     all_run 6.0.0 - "${fleet_hosts[@]}"
-    quietly autoupdate agents mark-done prod
-    state_is prod 'done'
 
     if [ "$mode" = image ]; then
         tell "5. A broken release, 6. its repair: left out. Nothing runs in an image, so nothing can be seen to fail."
@@ -78,23 +71,35 @@ broken_release() {
     timer "${fleet_hosts[@]}"
     all_run 6.0.0 7.0.0 dev-1
     all_run 6.0.0 - staging-1 staging-2 prod-1 prod-2
-    note "The host has gone back by itself, with its data. The operator stops the rollout; what is everybody told now?"
-    steers 0 autoupdate agents halt dev
+    note "The host has gone back by itself, with its data, and has said so. That is one of one: the group stops."
+    state_is dev halted dev-1
+    steers 0 autoupdate agents status
     steers 0 explain --host "$(uuid dev-1)"
     steers 0 explain --host "$(uuid staging-1)"
 
-    tell "6. 7.0.1 repairs it. A stop is not forgotten: dev goes on when somebody says so."
+    tell "6. 7.0.1 repairs it: the stop of 7.0.0 ends with it."
     target 6.0.0 7.0.1 >"$dir/version.yaml"
     quietly update -f version.yaml
-    state_is dev halted
-    quietly autoupdate agents run dev
+    quietly autoupdate agents start-update dev
     timer dev-1
     all_run 7.0.1 - dev-1
-    quietly autoupdate agents mark-done dev
+    is_done dev dev-1
+    rest_of_the_fleet
+    all_run 7.0.1 - "${fleet_hosts[@]}"
+}
+
+# staging and prod, one after the other.
+rest_of_the_fleet() {
     quietly autoupdate agents start-update staging
     timer staging-1 staging-2
-    quietly autoupdate agents mark-done staging
+    is_done staging staging-1 staging-2
     quietly autoupdate agents start-update prod
     timer prod-1 prod-2
-    all_run 7.0.1 - "${fleet_hosts[@]}"
+    is_done prod prod-1 prod-2
+}
+
+# is_done GROUP HOST..: its hosts said so; an image reports nothing.
+is_done() {
+    [ "$mode" != image ] || quietly autoupdate agents mark-done "$1"
+    state_is "$1" 'done' "${@:2}"
 }

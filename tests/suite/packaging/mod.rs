@@ -1,6 +1,7 @@
 //! Packages, the install script, SELinux, and hosts that came from elsewhere.
 
 mod e2e;
+mod fleet;
 mod install_page;
 mod install_script;
 mod old_packages;

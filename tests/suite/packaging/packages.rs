@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::beds::checkout;
 use crate::support::life::{SOON, VERSIONS};
-use crate::support::package::{build, build_in, built, deb, install_deb, install_rpm, rpm};
+use crate::support::package::{Product, built, deb, install_deb, install_rpm, rpm};
 use crate::support::{FAST, Ran, Rig, repository, tree, updater};
 use test_cluster::archive::Archive;
 
@@ -84,7 +84,7 @@ fn two_builds_of_the_same_give_the_same_bytes() {
     // On another file system, whose directories have another size.
     let other = std::path::Path::new("/dev/shm");
     let work = tempfile::tempdir_in(if other.is_dir() { other } else { dir.path() }).unwrap();
-    build_in(work.path(), "1.0.0", &updater(), &again);
+    Product::Updater.build_in(work.path(), "1.0.0", &updater(), &again);
     for name in ["teleport-update_1.0.0_amd64.deb", "teleport-update-1.0.0-1.x86_64.rpm", "SHA256SUMS"] {
         assert!(std::fs::read(first.join(name)).unwrap() == std::fs::read(again.join(name)).unwrap(), "{name} differs");
     }
@@ -303,7 +303,7 @@ fn an_interrupted_update_is_recovered_by_the_package_that_came_in_between() {
     let padded = other.path().join("updater");
     std::fs::copy(updater(), &padded).unwrap();
     script(&format!("strip {0} && echo later >>{0}", padded.display())).ok();
-    build("1.3.0", &padded, &other.path().join("out"));
+    Product::Updater.build("1.3.0", &padded, &other.path().join("out"));
     install_deb(&rig.bed, &other.path().join("out/teleport-update_1.3.0_amd64.deb"));
     rig.bed.sh("systemctl start teleport-update.service");
     assert!(!rig.path(&format!("{VERSIONS}/.journal")).exists());

@@ -12,8 +12,13 @@ struct Module {
 }
 
 impl Module {
-    /// Compiles it; `None`, with the reason on stderr, where the tools or the headers are missing.
+    /// The updater's.
     fn built() -> Option<Self> {
+        Self::of("teleport-update")
+    }
+
+    /// Compiles that of `program`; `None`, with the reason on stderr, where the tools or the headers are missing.
+    fn of(program: &str) -> Option<Self> {
         let tools = ["checkmodule", "semodule_package", "setfiles", "m4", "matchpathcon"];
         let missing =
             tools.iter().find(|tool| Command::new("which").arg(tool).output().is_ok_and(|o| !o.status.success()));
@@ -23,7 +28,7 @@ impl Module {
             return None;
         };
         let dir = tempfile::tempdir().unwrap();
-        let module = dir.path().join("teleport-update.cil");
+        let module = dir.path().join(format!("{program}.cil"));
         compile(&module);
         let cil = std::fs::read_to_string(module).unwrap();
         Some(Self { dir, cil })
@@ -99,7 +104,8 @@ fn text(output: &Output) -> String {
 #[test]
 fn the_module_compiles_and_twice_to_the_same_bytes() {
     let Some(module) = Module::built() else { return };
-    let again = module.path("again.cil");
+    std::fs::create_dir(module.path("again")).unwrap();
+    let again = module.path("again/teleport-update.cil");
     compile(&again);
     assert!(std::fs::read(&again).unwrap() == std::fs::read(module.path("teleport-update.cil")).unwrap());
 }
@@ -312,6 +318,50 @@ fn outside_optional_blocks_only_names_are_needed_that_every_policy_has() {
         .collect();
     assert_eq!(needed, known);
     // No block with types is put into another: what one distribution lacks must not take the next block with it.
+    let nested = |line: &&str| line.starts_with("        ") && line.contains("cil_gen_require");
+    assert_eq!(module.cil.lines().find(nested), None);
+}
+
+#[test]
+fn what_is_the_servers_has_its_type_and_nothing_else_has() {
+    let Some(module) = Module::of("teleport-fleet") else { return };
+    for (path, kind, wanted) in [
+        ("/usr/bin/teleport-fleet", "f", "teleport_fleet_exec_t"),
+        ("/usr/lib/systemd/system/teleport-fleet.service", "f", "teleport_fleet_unit_t"),
+        ("/etc/teleport-fleet.yaml", "f", "teleport_fleet_etc_t"),
+        ("/etc/teleport-fleet/key.pem", "f", "teleport_fleet_etc_t"),
+        ("/var/lib/teleport-fleet", "d", "teleport_fleet_var_lib_t"),
+        ("/var/lib/teleport-fleet/fleet.db-wal", "f", "teleport_fleet_var_lib_t"),
+        ("/run/teleport-fleet", "d", "teleport_fleet_runtime_t"),
+        ("/run/teleport-fleet/admin.sock", "s", "teleport_fleet_runtime_t"),
+    ] {
+        assert_eq!(module.type_of(path, kind).as_deref(), Some(wanted), "{path}");
+    }
+    for other in ["/etc/teleport.yaml", "/var/lib/teleport", "/usr/bin/teleport-update", "/var/lib/teleport-fleets"] {
+        assert_eq!(module.type_of(other, "d"), None, "{other}");
+    }
+}
+
+#[test]
+fn the_server_may_change_its_data_alone_and_run_nothing() {
+    let Some(module) = Module::of("teleport-fleet") else { return };
+    let server = "teleport_fleet_t";
+    assert!(module.rights(server, "teleport_fleet_var_lib_t", "file").contains("write"));
+    assert_eq!(module.rights(server, "self", "capability"), BTreeSet::from(["net_bind_service"]));
+    let mut count = 0;
+    for rule in module.cil.lines().filter_map(|line| line.trim().strip_prefix("(allow teleport_fleet_t ")) {
+        count += 1;
+        let (to, rest) = rule.split_once(" (").unwrap();
+        let (class, rights) = rest.split_once(" (").unwrap();
+        let rights: BTreeSet<&str> = rights.trim_end_matches(')').split(' ').collect();
+        let own = ["teleport_fleet_var_lib_t", "teleport_fleet_runtime_t", "teleport_fleet_tmp_t", "tmp_t"];
+        if ["file", "dir", "lnk_file"].contains(&class) && !own.contains(&to) {
+            assert!(!rights.contains("write") && !rights.contains("execute_no_trans"), "{rule}");
+        }
+        assert!(!rights.contains("execmem") && !rights.contains("ptrace"), "{rule}");
+    }
+    assert!(count > 20, "{count} rules were found");
+    assert!(!module.cil.contains("typepermissive") && !module.cil.contains("typeattributeset unconfined_domain_type"));
     let nested = |line: &&str| line.starts_with("        ") && line.contains("cil_gen_require");
     assert_eq!(module.cil.lines().find(nested), None);
 }

@@ -157,7 +157,8 @@ impl Rig {
         for dir in [VERSIONS, "/var/lib/teleport/proc"].into_iter().filter(|dir| self.path(dir).exists()) {
             for entry in std::fs::read_dir(self.path(dir)).unwrap() {
                 let name = entry.unwrap().file_name().to_string_lossy().into_owned();
-                let is_known = [".lock", ".credentials"].contains(&name.as_str()) || !name.starts_with('.');
+                let is_known =
+                    [".lock", ".credentials", ".fleet-host"].contains(&name.as_str()) || !name.starts_with('.');
                 assert!(is_known, "{dir}/{name} was left behind");
             }
         }

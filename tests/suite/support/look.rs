@@ -1,6 +1,7 @@
 //! Small looks at a host, and the wait for what is on its way.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::Rig;
@@ -40,4 +41,17 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
 /// A property that systemd shows of the agent's unit.
 pub(crate) fn property(rig: &Rig, name: &str) -> String {
     rig.bed.sh(&format!("systemctl show -P {name} teleport")).trim().to_owned()
+}
+
+/// A manual page has nothing that groff warns of; where there is no groff, this says so.
+#[track_caller]
+pub(crate) fn renders(page: &str) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), page).unwrap();
+    let Ok(groff) = Command::new("groff").args(["-man", "-Tascii", "-ww", "-z"]).arg(file.path()).output() else {
+        eprintln!("skipped: no groff");
+        return;
+    };
+    assert_eq!(String::from_utf8_lossy(&groff.stderr), "");
+    assert!(groff.status.success());
 }

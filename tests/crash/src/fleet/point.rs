@@ -195,29 +195,24 @@ fn ask(ready: &Ready, server: &Server) -> Option<Result<Answer, String>> {
     asked.map_err(|refused| format!("answered {}: {}", refused.status, refused.text())).transpose()
 }
 
-/// Which of the two views this is.
+/// Which of the two views this is, in a server that was just started. The step that follows a decision is one of its own: its
+/// counts and reasons may come later.
 fn found(ready: &Ready, shown: &serde_json::Value) -> Result<Found, String> {
-    if *shown == ready.new {
-        Ok(Found::New)
-    } else if *shown == ready.old {
-        Ok(Found::Old)
-    } else {
-        let (old, new) = (difference(shown, &ready.old), difference(shown, &ready.new));
-        Err(format!("neither as after ({new}) nor as before ({old})"))
-    }
+    found_without(&["rollout"], ready, shown)
 }
 
-/// The same of a server that goes on: counts of hosts, and reasons that rest on them, follow with the next step, and what could
-/// not be removed goes with the next start.
+/// The same of a server that goes on: what could not be removed goes with the next start.
 fn found_running(ready: &Ready, shown: &serde_json::Value) -> Result<Found, String> {
+    let soon = (ready.decision.durable == Durable::Soon).then_some("hosts?limit=1000");
+    let keys: Vec<_> = ["rollout", "files"].into_iter().chain(soon).collect();
+    found_without(&keys, ready, shown)
+}
+
+fn found_without(keys: &[&str], ready: &Ready, shown: &serde_json::Value) -> Result<Found, String> {
     let decided = |view: &serde_json::Value| {
         let mut view = view.clone();
-        if let Some(keys) = view.as_object_mut() {
-            keys.remove("rollout");
-            keys.remove("files");
-            if ready.decision.durable == Durable::Soon {
-                keys.remove("hosts?limit=1000");
-            }
+        if let Some(all) = view.as_object_mut() {
+            all.retain(|key, _| !keys.contains(&key.as_str()));
         }
         view
     };
