@@ -12,7 +12,7 @@ use crate::label_set::{LabelSets, Labels};
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::order;
-use crate::rollout::{GroupStatus, Rollout};
+use crate::rollout::{GroupStatus, Rollout, State};
 use crate::tally::{HostState, Look, REPORT_INTERVAL};
 
 /// Another server's counts are good so long, seconds (Managed Updates v2: a minute).
@@ -331,13 +331,14 @@ impl Fleet {
         let Some(at) = self.at(id) else { return };
         let state = self.state(at, Some(rollout), now);
         let look = self.look(at, Some(rollout), now);
-        let goes_another_way = state == Some(HostState::Told)
-            && look.is_some_and(|look| self.hosts.get(at).is_some_and(|host| look.is_going_up(host)));
-        if state != Some(HostState::LetGo) && !goes_another_way {
+        let goes_the_other_way = state == Some(HostState::Told)
+            && look.is_some_and(|look| self.hosts.get(at).is_some_and(|host| look.goes_the_other_way(host)));
+        if state != Some(HostState::LetGo) && !goes_the_other_way {
             return;
         }
+        let is_back = look.is_some_and(|look| look.group.state == State::RolledBack);
         if let Some(host) = self.hosts.get_mut(at) {
-            host.mark = Some(Mark::told(rollout.number, Moment::of(now)));
+            (host.mark, host.told_back) = (Some(Mark::told(rollout.number, Moment::of(now))), is_back);
             self.note_change(at);
         }
     }
@@ -527,14 +528,14 @@ impl Fleet {
         let Some(look) = self.look(at, Some(rollout), now) else { return };
         let Some(host) = self.hosts.get_mut(at) else { return };
         let is_over = look.timed_out_at(host).is_some();
-        let (version, last) = (host.version, host.last);
+        let (version, last, told) = (host.version, host.last, look.told_version(host));
         let Some(mark) = host.mark.as_mut().filter(|mark| u64::from(mark.rollout) == rollout.number) else { return };
-        let last = last.filter(|last| last.to == look.wanted && last.at >= mark.told);
+        let last = last.filter(|last| last.to == told && last.at >= mark.told);
         match last.map(|last| last.outcome) {
             Some(Outcome::Started) if !is_over => mark.started = mark.started.or(Some(look.now)),
             Some(Outcome::Switched) if !is_over => mark.switched = mark.switched.or(Some(look.now)),
             Some(Outcome::Started | Outcome::Switched) => {}
-            _ if version == look.wanted => mark.arrived = mark.arrived.or(Some(look.now)),
+            _ if version == told => mark.arrived = mark.arrived.or(Some(look.now)),
             _ => {}
         }
     }
@@ -588,6 +589,7 @@ impl Host {
             last: None,
             failure: None,
             mark: None,
+            told_back: false,
             key: 0,
             place: Place::Nowhere,
         }

@@ -86,7 +86,7 @@ pub struct Mark {
     pub started: Option<Moment>,
     /// When it reported that it had switched.
     pub switched: Option<Moment>,
-    /// When it reported that it runs the target.
+    /// When it reported that it runs what it was told.
     pub arrived: Option<Moment>,
     /// When it failed by silence, though it was heard of again.
     pub lost: Option<Moment>,
@@ -127,6 +127,8 @@ pub struct Host {
     pub failure: Option<Failure>,
     /// What a rollout did to it.
     pub mark: Option<Mark>,
+    /// What it was told then was to go back to the start version; else to go to the target. Not in the mark: there is room here.
+    pub told_back: bool,
     /// Its place in the order of the present rollout.
     pub key: u64,
     /// Its group in the present rollout.

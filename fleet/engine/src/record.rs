@@ -53,6 +53,9 @@ pub struct HostRecord {
     /// What a rollout did to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
+    /// [`Host::told_back`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told_back: bool,
     /// The number of a rollout, and the group that it stays in for that, though it declares another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<(u64, String)>,
@@ -118,6 +121,7 @@ impl Fleet {
                 at: failure.at,
             }),
             mark: host.mark,
+            told_back: host.told_back,
             stays: self.stays(id).map(|(number, group)| (number, group.to_owned())),
         })
     }
@@ -166,6 +170,7 @@ impl Fleet {
                 at: failure.at,
             }),
             mark: record.mark,
+            told_back: record.told_back,
             key: 0,
             place: Place::Nowhere,
         }

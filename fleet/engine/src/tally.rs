@@ -67,6 +67,8 @@ pub struct Look<'a> {
     pub group: &'a GroupStatus,
     /// The version that its hosts shall run: the target, or where they go back, the start version.
     pub wanted: Name,
+    /// The rollout's start version.
+    pub start: Name,
     /// The rollout's target.
     pub target: Name,
     /// When.
@@ -80,22 +82,35 @@ impl<'a> Look<'a> {
     pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
         let (start, target) = fleet.versions(rollout);
         let wanted = if group.state == State::RolledBack { start } else { target };
-        Self { rollout: rollout.number, group, wanted, target, now: Moment::of(now), interval: fleet.interval }
+        Self { rollout: rollout.number, group, wanted, start, target, now: Moment::of(now), interval: fleet.interval }
     }
 
-    /// What the present rollout did to `host`.
+    /// What the present rollout did to `host`, in the direction in which the group goes now.
     pub fn mark(&self, host: &Host) -> Option<Mark> {
+        self.any_mark(host).filter(|_| host.told_back == self.is_going_back())
+    }
+
+    /// The same, in either direction.
+    pub fn any_mark(&self, host: &Host) -> Option<Mark> {
         host.mark.filter(|mark| u64::from(mark.rollout) == self.rollout)
+    }
+
+    fn is_going_back(&self) -> bool {
+        self.group.state == State::RolledBack
+    }
+
+    /// The version that a host was told which has a mark.
+    pub fn told_version(&self, host: &Host) -> Name {
+        if host.told_back { self.start } else { self.target }
     }
 
     /// The host's state.
     pub fn state(&self, host: &Host) -> HostState {
-        let mark = self.mark(host);
         if host.flags.pinned || host.flags.disabled || host.flags.held {
             HostState::Excluded
-        } else if mark.is_none() && host.failure.is_none() {
+        } else if self.any_mark(host).is_none() && host.failure.is_none() {
             self.state_of_untold(host)
-        } else if self.is_going_up(host) {
+        } else if self.goes_the_other_way(host) {
             HostState::Told
         } else if self.is_updated(host) {
             HostState::Updated
@@ -105,7 +120,7 @@ impl<'a> Look<'a> {
             HostState::Failed
         } else if self.timed_out_at(host).is_some_and(|at| at >= self.group.attempt_began) {
             HostState::TimedOut
-        } else if mark.is_some() && self.ended_before(host).is_none() && self.is_on_the_way(host) {
+        } else if self.is_on_the_way(host) && self.ended_before(host).is_none() {
             HostState::Told
         } else if self.is_silent(host) {
             HostState::Silent
@@ -152,10 +167,14 @@ impl<'a> Look<'a> {
         !host.version.is_none() && host.version == self.wanted && !is_under_way
     }
 
-    /// In a group that goes back only those are on the way that were told so, in this attempt.
+    /// It was told, and has not arrived. Who arrived in an attempt before and left again waits for his turn. In a group that goes
+    /// back only those are on the way that were told so in this attempt.
     fn is_on_the_way(&self, host: &Host) -> bool {
-        self.group.state != State::RolledBack
-            || self.mark(host).is_some_and(|mark| mark.told >= self.group.attempt_began && !host_has_been_back(&mark))
+        let Some(mark) = self.mark(host) else { return false };
+        let is_here =
+            mark.arrived.is_none_or(|arrived| arrived >= self.group.attempt_began || host.version == self.wanted);
+        let is_of_this_attempt = mark.told >= self.group.attempt_began && mark.arrived.is_none();
+        if self.is_going_back() { is_of_this_attempt } else { is_here }
     }
 
     /// When it failed in this rollout: by a report, by silence after it began, or by leaving the version that it had.
@@ -187,7 +206,10 @@ impl<'a> Look<'a> {
 
     /// When its time was over.
     pub fn timed_out_at(&self, host: &Host) -> Option<Moment> {
-        let mark = self.mark(host)?;
+        self.over_at(&self.mark(host)?)
+    }
+
+    fn over_at(&self, mark: &Mark) -> Option<Moment> {
         let by_clock = match (self.group.policy.proof.timeout_seconds, mark.started, mark.switched) {
             (Some(seconds), Some(started), None) => Some(started.after(seconds)),
             _ => None,
@@ -221,15 +243,12 @@ impl<'a> Look<'a> {
         self.ended_before(host).is_some() || is_late()
     }
 
-    /// In a group that goes back: it was told to go to the target before that, and has come to no end yet.
-    pub fn is_going_up(&self, host: &Host) -> bool {
-        let Some(mark) = self.mark(host).filter(|_| self.group.state == State::RolledBack) else { return false };
-        let has_failed = host.failure.is_some_and(|failure| failure.to == self.target && failure.at >= mark.told);
-        mark.told < self.group.attempt_began
-            && mark.arrived.is_none()
-            && host.version != self.target
-            && !has_failed
-            && self.timed_out_at(host).is_none()
+    /// It was told before the group turned round, and has come to no end yet: it keeps its slot.
+    pub fn goes_the_other_way(&self, host: &Host) -> bool {
+        let Some(mark) = self.any_mark(host).filter(|_| host.told_back != self.is_going_back()) else { return false };
+        let to = self.told_version(host);
+        let has_failed = host.failure.is_some_and(|failure| failure.to == to && failure.at >= mark.told);
+        mark.arrived.is_none() && host.version != to && !has_failed && self.over_at(&mark).is_none()
     }
 
     /// Its turn has come.
@@ -254,7 +273,7 @@ impl<'a> Look<'a> {
 
     /// Whether a rollback is about it: it runs the target, was told to, or does not say what it runs.
     pub fn goes_back(&self, host: &Host) -> bool {
-        let was_told = self.mark(host).is_some_and(|mark| !host_has_been_back(&mark));
+        let was_told = self.any_mark(host).is_some_and(|mark| mark.arrived.is_none());
         !host.is_below_start && (host.version == self.target || host.version.is_none() || was_told)
     }
 
@@ -263,10 +282,6 @@ impl<'a> Look<'a> {
         let counted_to = self.group.counted_to;
         host.joined.get() <= counted_to && host.enrolled.is_some_and(|enrolled| enrolled.get() <= counted_to)
     }
-}
-
-fn host_has_been_back(mark: &Mark) -> bool {
-    mark.arrived.is_some()
 }
 
 /// How many hosts of a group are in which state.
@@ -346,6 +361,6 @@ impl Tally {
         }
         let asked_before = look.group.state == State::Unstarted || host.arrival.get() <= look.group.counted_to;
         self.asking += u64::from(!host.reports && asked_before);
-        self.ever_let_go += u64::from(was_told || state == HostState::LetGo);
+        self.ever_let_go += u64::from(look.any_mark(host).is_some() || state == HostState::LetGo);
     }
 }

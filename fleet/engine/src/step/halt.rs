@@ -133,6 +133,8 @@ impl GroupStatus {
     pub(crate) fn roll_back(&mut self, reason: &str, at_once: bool, now: Timestamp) {
         self.try_again(now);
         self.note(State::RolledBack, reason, now);
+        // They go back as all others do, and are no proof any more.
+        self.canaries.clear();
         // A freeze does not keep hosts from going back.
         (self.at_once, self.forced, self.cursor, self.complete_to) = (at_once, Some(now), None, 0);
     }

@@ -198,3 +198,89 @@ fn mark_done_of_a_rolled_back_group_does_not_lift_the_cap() {
         assert!(in_flight <= 1, "a tenth of ten hosts at once, and not {in_flight}; under way: {is_under_way}");
     }
 }
+
+/// A group with a cap of one host, of which three hosts updated and have gone back.
+fn gone_back(settings: Value) -> (Play, Vec<&'static str>) {
+    let order = order(0, names(10));
+    let always = json!({ "max_in_flight": "10%", "max_failed_before_halt": "100%" });
+    let mut play = Play::staging(super::with(always, settings));
+    play.hosts("Mon 11:50", names(10), "staging");
+    for (minute, host) in (1..).zip(&order[..3]) {
+        play.all_update(&format!("Mon 12:{minute:02}"), &[host]);
+    }
+    play.say("Mon 12:05", roll_back(true));
+    assert_eq!(play.told("Mon 12:06", &order[..3]), &order[..3]);
+    for host in &order[..3] {
+        let last = json!({ "outcome": "updated", "to": "1.0.0" });
+        play.say("Mon 12:07", json!({ "report": { "host": host, "version": "1.0.0", "last": last } }));
+    }
+    assert_eq!(play.count("Mon 12:09", "staging", "up_to_date"), 0, "all went back");
+    (play, order)
+}
+
+#[test]
+fn start_after_a_rollback_goes_up_again_at_the_groups_pace() {
+    for verb in ["start", "run"] {
+        let (mut play, order) = gone_back(json!({}));
+        play.say("Mon 12:10", json!({ verb: { "groups": ["staging"] } }));
+        for (minute, next) in (11..).zip(&order) {
+            let when = format!("Mon 12:{minute}");
+            assert_eq!(play.count(&when, "staging", "in_flight"), 1, "{verb}");
+            let open: Vec<&str> = order.iter().copied().skip(minute - 11).collect();
+            assert_eq!(play.told(&when, &open), [*next], "{verb}: the first of the order, and nobody else");
+            play.updates(&when, next);
+        }
+        assert_eq!(play.state("Mon 12:22", "staging"), "done", "{verb}");
+    }
+}
+
+#[test]
+fn mark_done_after_a_rollback_lets_nobody_go_beyond_the_cap_who_went_back() {
+    let (mut play, order) = gone_back(json!({}));
+    play.say("Mon 12:10", json!({ "mark_done": { "groups": ["staging"] } }));
+    assert_eq!(play.count("Mon 12:11", "staging", "in_flight"), 1);
+    assert_eq!(play.count("Mon 12:11", "staging", "failed"), 0, "to go back as told is no failure");
+    assert_eq!(play.told("Mon 12:11", &order).len(), 1);
+}
+
+#[test]
+fn start_after_a_rollback_tests_the_canaries_again() {
+    let order = order(0, names(10));
+    let mut play = Play::staging(json!({ "max_in_flight": "50%", "canary_count": 2 }));
+    for (number, host) in (0..).zip(names(10)) {
+        let update_id = format!("{number:08}-0000-4000-8000-000000000000");
+        let labels = json!({ "env": "staging" });
+        let report = json!({ "host": host, "version": "1.0.0", "labels": labels, "update_id": update_id });
+        play.say("Mon 11:50", json!({ "report": report }));
+    }
+    play.all_update("Mon 12:01", &order[..2]);
+    assert_eq!(play.state("Mon 12:02", "staging"), "active");
+    play.say("Mon 12:03", roll_back(true));
+    for host in &order[..2] {
+        assert!(play.is_told("Mon 12:04", host));
+        let last = json!({ "outcome": "updated", "to": "1.0.0" });
+        play.say("Mon 12:04", json!({ "report": { "host": host, "version": "1.0.0", "last": last } }));
+    }
+    play.say("Mon 12:05", json!({ "start": { "groups": ["staging"] } }));
+    assert_eq!(play.state("Mon 12:06", "staging"), "canary", "what they proved is taken back");
+    assert_eq!(play.told("Mon 12:06", &order), &order[..2]);
+}
+
+#[test]
+fn who_is_on_its_way_back_keeps_its_slot_when_the_group_starts_again() {
+    let (mut play, order) = under_way("10%");
+    play.updates("Mon 12:04", order[2]);
+    play.say("Mon 12:05", roll_back(false));
+    let back = play.told("Mon 12:06", &order[..3]);
+    assert_eq!(back.len(), 1, "one at a time");
+    play.say("Mon 12:07", json!({ "start": { "groups": ["staging"] } }));
+    assert_eq!(play.count("Mon 12:07", "staging", "in_flight"), 1);
+    let others: Vec<&str> = order.iter().copied().filter(|host| *host != back[0]).collect();
+    let up: Vec<String> = play.told("Mon 12:08", &others);
+    let up: Vec<&String> = up.iter().filter(|host| !order[..3].contains(&host.as_str())).collect();
+    assert!(up.is_empty(), "{up:?}: the one slot is taken");
+    // Told the target again, it is where it shall be.
+    assert_eq!(play.ask("Mon 12:09", &back[0])["agent_version"], "2.0.0");
+    play.say("Mon 12:10", json!({ "report": { "host": back[0] } }));
+    assert_eq!(play.told("Mon 12:11", &order[3..]), [order[3]]);
+}
