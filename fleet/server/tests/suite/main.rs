@@ -11,6 +11,7 @@ mod durable;
 mod effects;
 mod errors;
 mod hostile;
+mod import;
 mod load;
 mod memory;
 mod monitoring;
