@@ -261,6 +261,21 @@ impl Fleet {
         }
     }
 
+    /// Another machine is the host from now on (a new image, a copy): what the one before did counts no more, and it arrives anew.
+    /// What an operator decided of it stays.
+    pub fn renew(&mut self, id: HostId) {
+        let Some(at) = self.at(id) else { return };
+        self.arrivals += 1;
+        let arrivals = Arrival::of(self.arrivals);
+        if let Some(host) = self.hosts.get_mut(at) {
+            (host.arrival, host.joined, host.enrolled) = (arrivals, arrivals, Some(arrivals));
+            (host.last, host.failure, host.mark) = (None, None, None);
+            (host.version, host.reports) = (Name::NONE, false);
+        }
+        self.stays.remove(&id);
+        self.note_change(at);
+    }
+
     /// Hosts of which something changed that a store keeps, since this was asked last.
     pub fn take_changed(&mut self) -> Vec<HostId> {
         let words = std::mem::take(&mut self.changed);
@@ -637,6 +652,24 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_of_a_new_image_brings_nothing_of_the_old_one() {
+        let (now, mut fleet) = (Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(1), Fleet::default());
+        let change = Change { outcome: Outcome::RolledBack, to: "2.0.0".to_owned(), code: "unhealthy".to_owned() };
+        let report = Report { host: 1, version: Some("2.0.0".to_owned()), last: Some(change), ..Report::default() };
+        fleet.report(&report, None, now);
+        fleet.assign(1, Some("dev"), None, now);
+        let before = fleet.host(1).unwrap().clone();
+        fleet.renew(1);
+        let after = fleet.host(1).unwrap();
+        assert!(after.last.is_none() && after.failure.is_none() && after.mark.is_none() && after.version.is_none());
+        assert!(after.enrolled > before.enrolled && after.arrival > before.arrival && after.joined > before.joined);
+        assert_eq!(after.assigned, before.assigned);
+        assert_eq!(fleet.take_changed(), [1]);
+        fleet.renew(2);
+        assert!(fleet.host(2).is_none());
+    }
 
     #[test]
     fn a_host_that_changes_its_update_id_with_each_question_fills_no_memory() {

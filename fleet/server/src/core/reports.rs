@@ -127,7 +127,12 @@ impl Keeper {
             ));
         }
         let now = self.now();
+        let had_key = self.members.has(host);
         self.members.accept(host, key, &actor.who, now)?;
+        if had_key {
+            self.fleet.renew(host);
+            self.board.tell_again_of(host);
+        }
         self.is_unkeyed = true;
         Ok(())
     }

@@ -3,7 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "the tests are outside the server that they test")]
 
 mod admin;
+mod agree;
 mod answers;
+mod audit;
 mod crash;
 mod dashboard;
 mod docs;
@@ -18,5 +20,6 @@ mod monitoring;
 mod notify;
 mod outbound;
 mod reports;
+mod routes;
 mod start;
 mod support;
