@@ -94,8 +94,7 @@ fn a_host_that_comes_back_after_weeks_is_told_the_rollout_of_now_in_its_turn() {
 #[test]
 fn a_host_that_comes_back_in_the_rollout_waits_for_the_next_pass() {
     let order = order(0, names(4));
-    let mut play =
-        Play::staging(json!({ "max_in_flight": "25%", "timeout_seconds": 36000, "max_timeout_before_halt": "100%" }));
+    let mut play = Play::staging(json!({ "max_in_flight": "25%", "max_timeout_before_halt": "100%" }));
     play.hosts("Mon 11:00", &order[..1], "staging");
     play.hosts("Mon 11:50", &order[1..], "staging");
     // The first of the order was silent when its turn came; it comes back when the second is let go.
