@@ -97,9 +97,11 @@ bench: setup-build setup-beds setup-bench native ## Measure beside curl, tar, sy
 	cargo build $(CARGO_FLAGS) --package test-bench --package toy-agent
 	@benches/run.sh $(TARGET_DIR) $(NATIVE) $(BENCH)
 
-fleet-bench: setup-build setup-fleet-bench ## Measure the rollout server beside nginx that serves the same bytes; prints a table
+fleet-bench: setup-build setup-fleet-bench ## Measure the rollout server beside nginx that serves the same bytes, and its reports; prints tables
 	cargo build $(SERVER) --target $(NATIVE)
+	cargo build $(SERVER) --target $(NATIVE) --example reports
 	@benches/fleet.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet
+	@benches/reports.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/reports
 
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
 	@tests/fuzz.sh $(FUZZ_TARGETS)

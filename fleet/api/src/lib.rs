@@ -5,6 +5,7 @@
 
 mod audit;
 mod hosts;
+mod import;
 mod refused;
 mod resources;
 mod rollout;
@@ -13,6 +14,9 @@ mod tokens;
 pub use audit::{Entry, Head, Page as AuditPage, Verified};
 pub use fleet_engine::book::{Cause, Holds};
 pub use hosts::{Decided, Decision, Explained, History, Host, Hosts, HostsQuery};
+pub use import::{
+    Import, Imported, Instance, InstanceMetadata, InstanceSpec, MOST_INSTANCES, UpdaterInfo, UpdaterStatus,
+};
 pub use refused::{Code, Refused, Wrong};
 pub use resources::{Changed, Effects, How, Kept, Takes, Unwise, Write, Written};
 pub use rollout::{Act, Acted, CountOf, Counts, Omission};

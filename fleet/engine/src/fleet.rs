@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::Timestamp;
 use protocol::Version;
 
-use crate::host::{Arrival, FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::host::{Arrival, FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place, Unfit};
 use crate::index::Index;
 use crate::label_set::{LabelSets, Labels};
 use crate::moment::Moment;
@@ -43,6 +43,8 @@ pub struct Fleet {
     former: HashMap<u128, u32>,
     /// Groups that hosts stay in though they declare others: the number of the rollout, and the group.
     stays: HashMap<HostId, (u64, Name)>,
+    /// When Teleport had last heard of hosts, by the newest import that lists them.
+    listed: HashMap<HostId, Moment>,
     labels: LabelSets,
     /// Counts arrivals.
     arrivals: u64,
@@ -72,6 +74,7 @@ impl Default for Fleet {
             by_update_id: Index::default(),
             former: HashMap::new(),
             stays: HashMap::new(),
+            listed: HashMap::new(),
             labels: LabelSets::default(),
             arrivals: 0,
             changed: Vec::new(),
@@ -154,7 +157,7 @@ impl Fleet {
         self.labels.keep(labels)
     }
 
-    fn at(&self, id: HostId) -> Option<usize> {
+    pub(crate) fn at(&self, id: HostId) -> Option<usize> {
         self.by_id.find(id, |at| self.hosts.get(at).map(|host| host.id))
     }
 
@@ -217,6 +220,7 @@ impl Fleet {
             host.is_below_start = version.map_or(host.is_below_start, |_| is_below_start);
             host.flags.pinned = report.pinned.unwrap_or(host.flags.pinned);
             host.flags.disabled = report.disabled.unwrap_or(host.flags.disabled);
+            host.flags.unfit = None;
             host.declared = group.unwrap_or(host.declared);
             host.labels = labels.unwrap_or_else(|| std::mem::take(&mut host.labels));
             if let Some(last) = last {
@@ -243,6 +247,7 @@ impl Fleet {
         self.change(at, rollout, now, |host| {
             if !host.reports {
                 host.declared = group.unwrap_or(host.declared);
+                host.flags.unfit = host.flags.unfit.filter(|unfit| *unfit != Unfit::SilentUpdater);
             }
         });
     }
@@ -254,6 +259,21 @@ impl Fleet {
             host.enrolled = Some(Arrival::of(self.arrivals));
             self.note_change(at);
         }
+    }
+
+    /// Another machine is the host from now on (a new image, a copy): what the one before did counts no more, and it arrives anew.
+    /// What an operator decided of it stays.
+    pub fn renew(&mut self, id: HostId) {
+        let Some(at) = self.at(id) else { return };
+        self.arrivals += 1;
+        let arrivals = Arrival::of(self.arrivals);
+        if let Some(host) = self.hosts.get_mut(at) {
+            (host.arrival, host.joined, host.enrolled) = (arrivals, arrivals, Some(arrivals));
+            (host.last, host.failure, host.mark) = (None, None, None);
+            (host.version, host.reports) = (Name::NONE, false);
+        }
+        self.stays.remove(&id);
+        self.note_change(at);
     }
 
     /// Hosts of which something changed that a store keeps, since this was asked last.
@@ -279,6 +299,7 @@ impl Fleet {
         self.former.clear();
         let is_gone: HashSet<HostId> = gone.iter().copied().collect();
         self.stays.retain(|id, _| !is_gone.contains(id));
+        self.listed.retain(|id, _| !is_gone.contains(id));
         let arrivals = self.arrivals;
         kept.into_iter().for_each(|host| self.put_back(host, arrivals));
         for at in changed.into_iter().filter_map(|id| self.at(id)).collect::<Vec<_>>() {
@@ -296,6 +317,21 @@ impl Fleet {
     pub(crate) fn set_stays(&mut self, id: HostId, number: u64, group: &str) {
         let group = self.names.keep(group);
         self.stays.insert(id, (number, group));
+    }
+
+    /// When Teleport had last heard of a host, by the newest import that lists it.
+    pub fn listed(&self, id: HostId) -> Option<Moment> {
+        self.listed.get(&id).copied()
+    }
+
+    /// Hosts that an import lists.
+    pub fn count_listed(&self) -> usize {
+        self.listed.len()
+    }
+
+    /// Notes when Teleport had last heard of a host.
+    pub(crate) fn set_listed(&mut self, id: HostId, seen: Moment) {
+        self.listed.insert(id, seen);
     }
 
     /// Puts back a host that a store kept.
@@ -402,7 +438,7 @@ impl Fleet {
     }
 
     /// The index of a host that was heard of now.
-    fn arrive(&mut self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) -> usize {
+    pub(crate) fn arrive(&mut self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) -> usize {
         if let Some(at) = self.at(id) {
             self.change(at, rollout, now, |host| host.heard = host.heard.max(Moment::of(now)));
             return at;
@@ -423,7 +459,13 @@ impl Fleet {
     /// Changes what is known of a host. What had ended by the clock stays ended. Whoever had no part in the rollout, or was at
     /// its end, and has one again (heard of again, released, another version by hand) arrives anew: his turn comes with the next
     /// pass, so that no cap is exceeded.
-    fn change(&mut self, at: usize, rollout: Option<&Rollout>, now: Timestamp, change: impl FnOnce(&mut Host)) {
+    pub(crate) fn change(
+        &mut self,
+        at: usize,
+        rollout: Option<&Rollout>,
+        now: Timestamp,
+        change: impl FnOnce(&mut Host),
+    ) {
         self.note_change(at);
         let look = self.look(at, rollout, now);
         let before = self.hosts.get(at).and_then(|host| Some(look?.state(host)));
@@ -455,7 +497,7 @@ impl Fleet {
         Some(self.look(at, rollout, now)?.state(self.hosts.get(at)?))
     }
 
-    fn take_update_id(&mut self, at: usize, update_id: u128) {
+    pub(crate) fn take_update_id(&mut self, at: usize, update_id: u128) {
         if update_id == 0 || self.hosts.get(at).is_some_and(|host| host.update_id == update_id) {
             return;
         }
@@ -523,7 +565,7 @@ impl Fleet {
     }
 
     /// What a report means for the rollout that the host was told of.
-    fn follow(&mut self, at: usize, rollout: &Rollout, now: Timestamp) {
+    pub(crate) fn follow(&mut self, at: usize, rollout: &Rollout, now: Timestamp) {
         self.note_change(at);
         let Some(look) = self.look(at, Some(rollout), now) else { return };
         let Some(host) = self.hosts.get_mut(at) else { return };
@@ -542,7 +584,7 @@ impl Fleet {
 }
 
 /// Whether `version` comes before the rollout's start version.
-fn is_below(version: Option<&str>, rollout: &Rollout) -> bool {
+pub(crate) fn is_below(version: Option<&str>, rollout: &Rollout) -> bool {
     let version = version.and_then(|version| version.parse::<Version>().ok());
     version.is_some_and(|version| version.precedes(&rollout.start))
 }
@@ -612,6 +654,24 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_of_a_new_image_brings_nothing_of_the_old_one() {
+        let (now, mut fleet) = (Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(1), Fleet::default());
+        let change = Change { outcome: Outcome::RolledBack, to: "2.0.0".to_owned(), code: "unhealthy".to_owned() };
+        let report = Report { host: 1, version: Some("2.0.0".to_owned()), last: Some(change), ..Report::default() };
+        fleet.report(&report, None, now);
+        fleet.assign(1, Some("dev"), None, now);
+        let before = fleet.host(1).unwrap().clone();
+        fleet.renew(1);
+        let after = fleet.host(1).unwrap();
+        assert!(after.last.is_none() && after.failure.is_none() && after.mark.is_none() && after.version.is_none());
+        assert!(after.enrolled > before.enrolled && after.arrival > before.arrival && after.joined > before.joined);
+        assert_eq!(after.assigned, before.assigned);
+        assert_eq!(fleet.take_changed(), [1]);
+        fleet.renew(2);
+        assert!(fleet.host(2).is_none());
+    }
 
     #[test]
     fn a_host_that_changes_its_update_id_with_each_question_fills_no_memory() {

@@ -73,6 +73,45 @@ pub struct Flags {
     pub disabled: bool,
     /// An operator holds it.
     pub held: bool,
+    /// Nobody there would take an answer, as Teleport's inventory says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfit: Option<Unfit>,
+}
+
+/// Why an agent of Teleport's inventory cannot be told to update. Managed Updates v2 leaves it out of its reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unfit {
+    /// It has no updater.
+    NoUpdater,
+    /// Its updater is of Managed Updates v1, which asks a channel.
+    FirstUpdater,
+    /// Its updater says nothing of itself. One that asks here is none of these any more.
+    SilentUpdater,
+    /// It cannot read what its updater says of itself.
+    Unreadable,
+    /// Its updater says something that is not known.
+    Unknown,
+}
+
+impl Flags {
+    /// Whether the host has no part in any rollout.
+    pub fn excludes(self) -> bool {
+        self.pinned || self.disabled || self.held || self.unfit.is_some()
+    }
+}
+
+impl Unfit {
+    /// Why it is not counted, in the words of Managed Updates v2 (ROLLOUTS.md §1.4).
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NoUpdater => "agent has no updater",
+            Self::FirstUpdater => "managed updates v1 updater does not support agent reports",
+            Self::SilentUpdater => "updater version does not support agent reports",
+            Self::Unreadable => "agent cannot read updater status",
+            Self::Unknown => "updater status is unknown",
+        }
+    }
 }
 
 /// What a rollout did to a host.

@@ -11,6 +11,7 @@ pub mod command;
 pub mod fleet;
 pub mod host;
 mod index;
+pub mod inventory;
 pub mod label_set;
 pub mod labels;
 pub mod lint;

@@ -34,6 +34,9 @@ pub struct HostRecord {
     pub flags: Flags,
     /// When it was last heard of.
     pub heard: Moment,
+    /// [`Fleet::listed`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<Moment>,
     /// [`Host::arrival`].
     pub arrival: u64,
     /// [`Host::joined`].
@@ -105,6 +108,7 @@ impl Fleet {
             version: text(host.version),
             flags: host.flags,
             heard: host.heard,
+            listed: self.listed(id),
             arrival: host.arrival.get(),
             joined: host.joined.get(),
             enrolled: host.enrolled.map(Arrival::get),
@@ -133,6 +137,9 @@ impl Fleet {
         for record in records {
             if let Some((number, group)) = &record.stays {
                 fleet.set_stays(record.id, *number, group);
+            }
+            if let Some(seen) = record.listed {
+                fleet.set_listed(record.id, seen);
             }
             let host = fleet.host_of(record);
             fleet.put_back(host, arrivals);

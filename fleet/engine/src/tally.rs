@@ -13,7 +13,7 @@ use crate::rollout::{GroupStatus, Rollout, State};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostState {
-    /// Pinned, disabled, or held by an operator.
+    /// Pinned, disabled, without an updater, or held by an operator.
     Excluded,
     /// Runs the wanted version, and no watch goes on.
     Updated,
@@ -48,9 +48,9 @@ impl HostState {
 }
 
 /// Report intervals without a word after which a host is silent.
-const SILENT_AFTER: u32 = 3;
+pub const SILENT_AFTER: u32 = 3;
 /// Seconds after which a silent host leaves members and denominators: a day.
-const DEPARTED_AFTER: u32 = 86_400;
+pub const DEPARTED_AFTER: u32 = 86_400;
 /// Seconds after its jitter in which a host that was told must come to an outcome: an hour covers question, download and
 /// watch.
 const STALLED_AFTER: u32 = 3_600;
@@ -106,7 +106,7 @@ impl<'a> Look<'a> {
 
     /// The host's state.
     pub fn state(&self, host: &Host) -> HostState {
-        if host.flags.pinned || host.flags.disabled || host.flags.held {
+        if host.flags.excludes() {
             HostState::Excluded
         } else if self.any_mark(host).is_none() && host.failure.is_none() {
             self.state_of_untold(host)
@@ -360,7 +360,7 @@ impl Tally {
             self.up_to_date += u64::from(!host.version.is_none() && host.version == look.target);
         }
         let asked_before = look.group.state == State::Unstarted || host.arrival.get() <= look.group.counted_to;
-        self.asking += u64::from(!host.reports && asked_before);
+        self.asking += u64::from(!host.reports && host.flags.unfit.is_none() && asked_before);
         self.ever_let_go += u64::from(look.any_mark(host).is_some() || state == HostState::LetGo);
     }
 }

@@ -82,7 +82,37 @@ pub(crate) fn is_signed_question(host: HostId, signed: &SignedQuestion) -> bool 
 }
 
 fn is_signed(key: &Key, message: &[u8], signature: &[u8]) -> bool {
-    UnparsedPublicKey::new(&ED25519, key.0).verify(message, signature).is_ok()
+    !is_weak(key) && UnparsedPublicKey::new(&ED25519, key.0).verify(message, signature).is_ok()
+}
+
+/// Whether a key is a point of small order (RFC 8032 §5.1 does not exclude them): everybody can sign for it.
+fn is_weak(Key(key): &Key) -> bool {
+    // The bit of the sign is none of y.
+    let [first @ .., last] = *key;
+    SMALL_ORDER.iter().any(|weak| weak[..31] == first && weak[31] == last & 0x7f)
+}
+
+/// The y of points of small order, little-endian, and what is the same modulo 2^255 - 19.
+const SMALL_ORDER: [[u8; 32]; 7] = [
+    small(0x00, 0x00, 0x00),
+    small(0x01, 0x00, 0x00),
+    small(0xec, 0xff, 0x7f),
+    small(0xed, 0xff, 0x7f),
+    small(0xee, 0xff, 0x7f),
+    [
+        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0, 0xd5, 0xdf,
+        0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
+    ],
+    [
+        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20,
+        0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
+    ],
+];
+
+const fn small(first: u8, middle: u8, last: u8) -> [u8; 32] {
+    let mut bytes = [middle; 32];
+    (bytes[0], bytes[31]) = (first, last);
+    bytes
 }
 
 /// A version without `v`.
@@ -200,6 +230,29 @@ mod tests {
         let key_of_another = signature.replacen(&signature[3..7], "0000", 1);
         assert_eq!(of(Some(&key_of_another), &body).unwrap_err(), Code::BadSignature);
         assert_eq!(of(Some(&signature), &[b' '; MAX_BODY + 1]).unwrap_err(), Code::TooLarge);
+    }
+
+    /// With a key of order 1, 2, 4 or 8 a signature that nobody made is right for one message in as many.
+    #[test]
+    fn nobody_has_a_key_for_which_everybody_can_sign() {
+        let verifies = |key: [u8; 32], message: &[u8]| {
+            let mut signature = [0; 64];
+            signature[..32].copy_from_slice(&key);
+            UnparsedPublicKey::new(&ED25519, key).verify(message, &signature).is_ok()
+        };
+        let mut taken = 0;
+        for weak in SMALL_ORDER {
+            for sign in [0, 0x80] {
+                let mut key = weak;
+                key[31] |= sign;
+                assert!(is_weak(&Key(key)));
+                let is_open = (0..64_u8).any(|message| verifies(key, &[message]));
+                taken += u32::from(is_open);
+                assert!((0..64_u8).all(|message| !is_signed(&Key(key), &[message], &[&key[..], &[0; 32]].concat())));
+            }
+        }
+        assert!(taken > 0, "without the check some are taken");
+        assert!(!is_weak(&Key([7; 32])));
     }
 
     #[test]

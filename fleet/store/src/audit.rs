@@ -25,6 +25,10 @@ pub(crate) fn append(transaction: &Transaction<'_>, path: &Path, records: &[Reco
         .prepare(&format!("INSERT INTO audit ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"))
         .map_err(sql)?;
     let Head { mut seq, mut hash } = head(transaction, path)?;
+    // Behind what somebody forged: that stays visible, and keeps no decision from being written.
+    let last: i64 =
+        transaction.query_row("SELECT coalesce(max(seq), 0) FROM audit", [], |row| row.get(0)).map_err(sql)?;
+    seq = seq.max(unsigned(path, last)?);
     let mut entries = Vec::with_capacity(records.len());
     for record in records {
         seq += 1;

@@ -177,7 +177,7 @@ fn of_a_host(why: &Why) -> String {
         Why::NotYet => "its turn has not come".to_owned(),
         Why::NextPass => "it came after this pass through its group began: it is in the next one".to_owned(),
         Why::Pinned => "its updater is pinned to a version".to_owned(),
-        Why::HostDisabled => "its updater is disabled".to_owned(),
+        Why::HostDisabled => "its updater is disabled, or it has none".to_owned(),
         Why::Held => "an operator holds it".to_owned(),
         Why::FailedHere { error: None } => "this version failed here".to_owned(),
         Why::FailedHere { error: Some(error) } => format!("this version failed here ({})", clean(error)),

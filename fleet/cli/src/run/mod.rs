@@ -5,6 +5,7 @@ mod backup;
 mod edit;
 mod flat;
 mod hosts;
+mod import;
 mod log;
 mod man;
 mod path;
@@ -88,6 +89,7 @@ fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Resul
         Verb::Explain(explain) => hosts::explain(explain, &client()?, screen),
         Verb::Hosts(filter) => hosts::list(filter, &client()?, screen),
         Verb::Host(host) => hosts::one(host, &client()?, screen),
+        Verb::Import(file) => import::import(file, &client()?, screen),
         Verb::Rollouts(past) => rollouts::run(past, &client()?, screen),
         Verb::Events(events) => log::events(events, &client()?, screen),
         Verb::Audit(audit) => log::audit(audit, &client()?, screen),

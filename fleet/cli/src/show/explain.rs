@@ -67,6 +67,12 @@ pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Look) ->
     let seen = host.last_seen.map_or_else(|| "never".to_owned(), |seen| format!("{} UTC", time(seen)));
     writeln!(out, "Last seen: {seen}")?;
     writeln!(out, "Last change: {}", last_change(host))?;
+    if let Some(listed) = host.listed {
+        writeln!(out, "Imported: Teleport heard of it at {} UTC", time(listed))?;
+    }
+    if !host.not_counted.is_empty() {
+        writeln!(out, "Not counted: {}", clean(&host.not_counted))?;
+    }
     if !host.waiting_key.is_empty() {
         let what = if host.enrolled { "a second key waits" } else { "its key waits" };
         writeln!(out, "Key: {what} for an operator: {}", clean(&host.waiting_key))?;

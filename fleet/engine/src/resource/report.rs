@@ -6,9 +6,9 @@ use protocol::Version;
 use super::reader::Reader;
 
 /// Most groups of a report (ROLLOUTS.md §1.4).
-const MOST_GROUPS: usize = 50;
+pub const MOST_GROUPS: usize = 50;
 /// Most versions of a group.
-const MOST_VERSIONS: usize = 20;
+pub const MOST_VERSIONS: usize = 20;
 /// Most reasons for not being counted; there are seven (ROLLOUTS.md §1.4).
 const MOST_OMITTED: usize = 100;
 /// Most agents of a count.

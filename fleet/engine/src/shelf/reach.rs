@@ -69,7 +69,7 @@ impl Shelf {
 /// Hosts by the version that they report, without those that are kept from updates.
 fn running(fleet: &Fleet) -> BTreeMap<Name, Running> {
     let mut versions: BTreeMap<Name, Running> = BTreeMap::new();
-    let may_go = fleet.hosts().iter().filter(|host| !(host.flags.pinned || host.flags.disabled || host.flags.held));
+    let may_go = fleet.hosts().iter().filter(|host| !host.flags.excludes());
     for host in may_go.filter(|host| !host.version.is_none()) {
         let running = versions.entry(host.version).or_default();
         running.count += 1;

@@ -342,6 +342,13 @@ impl Board {
         }
     }
 
+    /// The same of one host.
+    pub(crate) fn tell_again_of(&self, host: HostId) {
+        if let Some(slot) = self.hosts.load().by_id.get(&host) {
+            slot.heard.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Tells the core who asked: each host once a minute, and whenever it is another question or another answer than the last.
     fn tell(&self, slot: Option<&Arc<Slot>>, heard: Heard) {
         let Heard { question, at: now, told, .. } = &heard;

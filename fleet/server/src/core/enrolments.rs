@@ -127,6 +127,16 @@ impl Members {
         self.members.iter().map(|(host, member)| (*host, member.key))
     }
 
+    /// Whether a host enrolled with a key.
+    pub(super) fn has(&self, host: HostId) -> bool {
+        self.members.contains_key(&host)
+    }
+
+    /// The key of a host that enrolled.
+    pub(super) fn key(&self, host: HostId) -> Option<Key> {
+        self.members.get(&host).map(|member| member.key)
+    }
+
     /// What a host's join token fixed.
     pub(super) fn fixed(&self, host: HostId) -> Option<&Fixed> {
         self.members.get(&host)?.fixed.as_deref()

@@ -12,7 +12,7 @@ use fleet_engine::resource;
 use fleet_engine::shelf::Shelf;
 use fleet_store::{Change, EnrolmentChanges, Record, ResourceChange, State, Store, StoredReport, StoredToken};
 use jiff::{SignedDuration, Timestamp};
-use protocol::report::{MAX_NUMBER, Wanted};
+use protocol::report::{Key, MAX_NUMBER, Wanted};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{Board, Heard};
@@ -32,6 +32,8 @@ const STEP_SHARE: u32 = 10;
 const PROVE_EVERY: Duration = Duration::from_secs(8);
 /// Until what hosts said is durable (FLEET.md §7).
 const FLUSH_EVERY: Duration = Duration::from_millis(800);
+/// Reports that are written at once, however short ago the last write was: their hosts wait for it, and take places.
+const FLUSH_AT: usize = 1000;
 /// Most hosts that only ask, where fewer are enrolled (FLEET.md §5).
 const MOST_ASKING: usize = 100_000;
 /// A surplus of one in so many is taken away at once, so that not each newcomer costs a walk through all.
@@ -249,10 +251,10 @@ impl Keeper {
             self.shelf = shelf;
         }
         self.tokens.change(tokens);
-        self.is_kept();
         self.times.prove = Instant::now() + PROVE_EVERY;
         self.times.flush = None;
         self.publish(now);
+        self.is_kept();
         self.confirm();
         for entry in committed.entries {
             tracing::info!(
@@ -279,6 +281,10 @@ impl Keeper {
             publish::keys(&self.board, self.members.keys());
             self.is_unkeyed = false;
         }
+        if !self.reports.is_empty() {
+            self.board.set_names(self.fleet.names.len());
+            publish::keys(&self.board, self.reported_keys());
+        }
     }
 
     fn enrolment_changes(&self) -> EnrolmentChanges {
@@ -294,12 +300,31 @@ impl Keeper {
         self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Ok(()))));
     }
 
-    /// What a host reported goes to the store with the next write.
+    /// What a host reported goes to the store and to the board with the next write: before that the host is not answered.
     pub(super) fn reported(&mut self, report: StoredReport) {
         self.reports.push(report);
         if self.board.table().is_none() {
             self.is_unkeyed = true;
         }
+    }
+
+    /// Keys of the hosts that reported since the last write.
+    fn reported_keys(&self) -> Vec<(HostId, Key)> {
+        let key = |report: &StoredReport| Some((report.host, self.members.key(report.host)?));
+        self.reports.iter().filter_map(key).collect()
+    }
+
+    /// Publishes what those are answered that reported since the last write: together, as it costs a walk through all hosts where
+    /// one of them is new.
+    fn publish_reported(&self) {
+        let keys = self.reported_keys();
+        if keys.is_empty() {
+            return;
+        }
+        let hosts: Vec<HostId> = keys.iter().map(|(host, _)| *host).collect();
+        self.board.set_names(self.fleet.names.len());
+        publish::some(&self.board, &self.book, &self.fleet, &hosts, self.now());
+        publish::keys(&self.board, keys);
     }
 
     /// Says when all that is known is durable.
@@ -485,9 +510,13 @@ impl Keeper {
             self.times.step = now + STEP_EVERY;
         } else if now >= self.times.step {
             let _ = self.step();
-        } else if now >= self.times.prove || self.times.flush.is_some_and(|due| now >= due) {
+        } else if now >= self.times.prove || self.is_flush_due(now) {
             let _ = self.flush();
         }
+    }
+
+    fn is_flush_due(&self, now: Instant) -> bool {
+        self.reports.len() >= FLUSH_AT || self.times.flush.is_some_and(|due| now >= due)
     }
 
     /// Writes what hosts said; where they said nothing, it proves that the store can be written.
@@ -506,6 +535,7 @@ impl Keeper {
         match self.store.commit(&change) {
             Ok(committed) => {
                 self.revision = committed.revision;
+                self.publish_reported();
                 self.is_kept();
                 self.confirm();
                 (self.times.flush, self.times.prove) = (None, Instant::now() + PROVE_EVERY);

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use fleet_answers::{ids, show};
-use fleet_api::{Code, CountOf, Counts, Explained, Host as Shown, Hosts, HostsQuery, Kept, Omission, Wrong};
+use fleet_api::{Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, Wrong};
 use fleet_engine::answer::Question;
 use fleet_engine::book::Holds;
 use fleet_engine::host::{Host, HostId};
+use fleet_engine::moment::Moment;
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::tally::{HostState, Look};
 use jiff::Timestamp;
@@ -21,8 +22,6 @@ const MAX_PAGE: u32 = 1000;
 /// What [`HostsQuery::state`] may be.
 const STATES: [&str; 9] =
     ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
-/// How old another server's counts may be, seconds (Managed Updates v2).
-const COUNTS_VALID: i64 = 60;
 
 impl Keeper {
     /// The rollout, as the resource `autoupdate_agent_rollout`.
@@ -195,57 +194,10 @@ impl Keeper {
             last_outcome: host.last.map_or("", |last| last.outcome.name()).to_owned(),
             last_target: host.last.map_or_else(String::new, |last| text(last.to)),
             error_code: host.last.map_or_else(String::new, |last| text(last.code)),
-            enrolled: host.enrolled.is_some(),
+            enrolled: self.members.has(host.id),
+            listed: self.fleet.listed(host.id).map(Moment::time),
+            not_counted: self.omission(host, now).unwrap_or_default().to_owned(),
             waiting_key: self.members.waits(host.id).map_or_else(String::new, |key| key.to_string()),
         }
-    }
-
-    /// Hosts by group and version; what other servers wrote as `autoupdate_agent_report` is among them.
-    pub(crate) fn counts(&self) -> Counts {
-        let now = self.now();
-        let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
-        let mut omitted: BTreeMap<String, u64> = BTreeMap::new();
-        for host in self.fleet.hosts() {
-            match omission(host) {
-                Some(reason) => *omitted.entry(reason.to_owned()).or_default() += 1,
-                None => {
-                    let text = |name| self.fleet.names.text(name).to_owned();
-                    *counted.entry((text(host.declared), text(host.version))).or_default() += 1;
-                }
-            }
-        }
-        let mut reports = u64::from(!self.fleet.hosts().is_empty());
-        let mut expired = 0;
-        for resource in self.shelf.all() {
-            let Resource::Report(object) = resource else { continue };
-            reports += 1;
-            if now.as_second() - object.model.timestamp.as_second() > COUNTS_VALID {
-                expired += 1;
-                continue;
-            }
-            for count in &object.model.counts {
-                let key = (count.group.clone(), count.version.to_string());
-                *counted.entry(key).or_default() += u64::from(count.count);
-            }
-            for other in &object.model.omitted {
-                *omitted.entry(other.reason.clone()).or_default() += u64::from(other.count);
-            }
-        }
-        let counts = counted.into_iter().map(|((group, version), count)| CountOf { group, version, count }).collect();
-        let omitted = omitted.into_iter().map(|(reason, count)| Omission { count, reason }).collect();
-        Counts { at: Some(now), reports, expired, counts, omitted }
-    }
-}
-
-/// Why a host is not counted, in the words of Managed Updates v2.
-fn omission(host: &Host) -> Option<&'static str> {
-    if !host.reports {
-        Some("updater version does not support agent reports")
-    } else if host.flags.disabled {
-        Some("updater is disabled")
-    } else if host.flags.pinned {
-        Some("updater is pinning a specific version")
-    } else {
-        None
     }
 }

@@ -2,9 +2,11 @@
 
 mod board;
 mod changes;
+mod counts;
 mod decide;
 mod effects;
 mod enrolments;
+mod import;
 mod keeper;
 mod look;
 mod publish;

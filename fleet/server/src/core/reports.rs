@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::enrolments::{Said, Shown, Verdict};
 use super::keeper::Draft;
-use super::{Actor, Keeper, changes, publish};
+use super::{Actor, Keeper, changes};
 use crate::report::Signed;
 use crate::tokens;
 
@@ -80,9 +80,6 @@ impl Keeper {
             change: last.filter(|_| is_changed).and_then(|change| serde_json::to_string(change).ok()),
         };
         self.reported(kept);
-        self.board.set_names(self.fleet.names.len());
-        publish::some(&self.board, &self.book, &self.fleet, &[*host], now);
-        publish::keys(&self.board, [(*host, signed.key)]);
         let has_ended = is_changed && last.is_some_and(|change| !change.outcome.is_under_way());
         if is_new || has_ended {
             self.step_soon();
@@ -127,7 +124,12 @@ impl Keeper {
             ));
         }
         let now = self.now();
+        let had_key = self.members.has(host);
         self.members.accept(host, key, &actor.who, now)?;
+        if had_key {
+            self.fleet.renew(host);
+            self.board.tell_again_of(host);
+        }
         self.is_unkeyed = true;
         Ok(())
     }

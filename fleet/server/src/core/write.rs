@@ -9,6 +9,7 @@ use fleet_engine::shelf::{self, Shelf};
 use jiff::Timestamp;
 use yaml::Node;
 
+use super::counts::OWN_REPORT;
 use super::decide::Request;
 use super::keeper::Draft;
 use super::{Actor, Keeper, effects};
@@ -28,12 +29,15 @@ impl Keeper {
         if kind == Kind::Rollout {
             return Ok(self.rollout_as_kept().into_iter().collect());
         }
-        let found: Vec<Kept> = self
+        // The inventory's own report is made when it is asked for.
+        let own = || self.own_report().filter(|own| name.is_none_or(|name| own.name == name));
+        let own = if kind == Kind::Report { own() } else { None };
+        let stored = self
             .shelf
             .all()
             .filter(|resource| resource.kind() == kind && name.is_none_or(|name| resource.metadata().name == name))
-            .map(kept)
-            .collect();
+            .map(kept);
+        let found: Vec<Kept> = own.into_iter().chain(stored).collect();
         match name.or(kind.only_name()) {
             Some(name) if found.is_empty() => Err(missing(kind, name)),
             _ => Ok(found),
@@ -83,6 +87,10 @@ impl Keeper {
 
     fn may_write(&self, mut resource: Resource, how: How) -> Result<Resource, Wrong> {
         let (kind, name) = (resource.kind(), resource.metadata().name.clone());
+        if kind == Kind::Report && name == OWN_REPORT {
+            let message = format!("{kind} {name} is this server's own, made from what hosts say: take another name");
+            return Err(Wrong::new(Code::BadRequest, message));
+        }
         let kept = self.shelf.get(kind, &name);
         match (how, kept) {
             (How::Create, Some(_)) => {

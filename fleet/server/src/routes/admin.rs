@@ -9,8 +9,8 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use fleet_answers::ids;
 use fleet_api::{
-    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, History, Hosts, HostsQuery, Kept, Refused,
-    Verified, Write, Written, Wrong,
+    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, History, Hosts, HostsQuery, Import, Imported, Kept,
+    Refused, Verified, Write, Written, Wrong,
 };
 use fleet_engine::book::Holds;
 use fleet_engine::host::HostId;
@@ -52,6 +52,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/counts", get(counts))
         .route("/v1/fleet/commands", post(act))
         .route("/v1/fleet/hosts", get(hosts))
+        .route("/v1/fleet/import", post(import))
         .route("/v1/fleet/hosts/{id}", get(explain).post(decide))
         .route("/v1/fleet/audit", get(audit))
         .route("/v1/fleet/audit/verify", get(verify))
@@ -238,6 +239,11 @@ async fn act(Operator(actor): Operator, State(app): State<App>, Whole(body): Who
 
 async fn hosts(_: Viewer, State(app): State<App>, Asked(query): Asked<HostsQuery>) -> Answer<Hosts> {
     Ok(Json(app.core.run(move |keeper| keeper.hosts(&query)).await?))
+}
+
+async fn import(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> Answer<Imported> {
+    let import: Import = read_json(&body)?;
+    Ok(Json(app.core.run(move |keeper| keeper.import(&actor, &import)).await?))
 }
 
 async fn explain(_: Viewer, State(app): State<App>, At(id): At<String>) -> Answer<Explained> {

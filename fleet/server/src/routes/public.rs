@@ -19,6 +19,7 @@ use fleet_engine::reason::Why;
 use fleet_engine::resource::{Channel, Kind, Resource};
 use protocol::report::{QUESTION_HEADER, SignedQuestion};
 
+use super::report::only;
 use super::{App, Overloaded};
 use crate::clock;
 
@@ -80,7 +81,7 @@ impl FromRequestParts<App> for Signed {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        let value = parts.headers.get(QUESTION_HEADER).and_then(|value| value.to_str().ok());
+        let value = only(&parts.headers, QUESTION_HEADER);
         Ok(Self(value.and_then(|value| value.parse().ok())))
     }
 }

@@ -59,7 +59,7 @@ async fn report(State(app): State<App>, headers: HeaderMap, request: Request) ->
         return Err(Wrong::new(Code::NotWanted, "this server takes no reports").into());
     }
     let body = whole(request.into_body(), MAX_BODY).await?;
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let header = |name: &str| only(&headers, name);
     let signed = Signed::read(header, &body)?;
     let (status, kept) = match app.core.run(move |keeper| keeper.report(&signed)).await? {
         Came::Taken(kept) => ((StatusCode::OK, "taken"), kept),
@@ -70,6 +70,13 @@ async fn report(State(app): State<App>, headers: HeaderMap, request: Request) ->
     kept.await.unwrap_or_else(|_| ended())?;
     let (status, state) = status;
     Ok(no_store((status, Json(json!({ "state": state }))).into_response()))
+}
+
+/// A header that is there once: of two, others on the way may see the other one.
+pub(super) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut all = headers.get_all(name).iter();
+    let value = all.next().filter(|_| all.next().is_none())?;
+    value.to_str().ok()
 }
 
 fn no_store(mut response: Response) -> Response {

@@ -3,7 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "the tests are outside the server that they test")]
 
 mod admin;
+mod agree;
 mod answers;
+mod audit;
 mod crash;
 mod dashboard;
 mod docs;
@@ -11,11 +13,13 @@ mod durable;
 mod effects;
 mod errors;
 mod hostile;
+mod import;
 mod load;
 mod memory;
 mod monitoring;
 mod notify;
 mod outbound;
 mod reports;
+mod routes;
 mod start;
 mod support;

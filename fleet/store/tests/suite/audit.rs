@@ -203,6 +203,20 @@ fn after_a_cut_the_store_still_writes_and_the_cut_stays_visible() {
 }
 
 #[test]
+fn behind_a_forged_record_the_store_still_writes_and_it_stays_visible() {
+    let bed = Bed::new();
+    log(&bed);
+    let raw = bed.raw();
+    without_triggers(&raw);
+    apply(&raw, &Mutation::Append { copied: 2 });
+    raw.close().unwrap();
+    let mut store = bed.open();
+    assert_eq!(write_records(&mut store, &["a stop"])[0].seq, u64::try_from(RECORDS).unwrap() + 2);
+    let fault = store.verify(None).unwrap().fault.unwrap();
+    assert!(fault.contains("record 9 "), "{fault}");
+}
+
+#[test]
 fn ordinary_statements_cannot_change_the_log() {
     let bed = Bed::new();
     log(&bed);

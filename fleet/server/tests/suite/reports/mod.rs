@@ -2,6 +2,9 @@
 
 mod enrolment;
 pub(crate) mod host;
+mod hostile;
+mod invented;
+mod lives;
 mod rollout;
 
 use std::path::Path;

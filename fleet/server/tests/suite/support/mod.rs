@@ -230,6 +230,19 @@ pub(crate) fn exchange(addr: SocketAddr, method: &str, path: &str, headers: &str
     (status, head.to_owned(), if is_chunked { unchunked(body) } else { body.to_owned() })
 }
 
+/// A POST whose body comes in pieces, as it stands: status and body.
+pub(crate) fn chunked(addr: SocketAddr, path: &str, headers: &str, pieces: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let head =
+        format!("POST {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{headers}transfer-encoding: chunked");
+    write!(stream, "{head}\r\n\r\n{pieces}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
 fn unchunked(mut body: &str) -> String {
     let mut whole = String::new();
     while let Some((size, rest)) = body.split_once("\r\n") {

@@ -5,6 +5,7 @@ mod fields;
 mod gates;
 mod halts;
 mod holds;
+mod lives;
 mod members;
 mod pace;
 mod proof;

@@ -1,0 +1,239 @@
+//! How many hosts of each group run which version, as Managed Updates v2 counts (ROLLOUTS.md §1.4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleet_api::{CountOf, Counts, Kept, Omission};
+use fleet_engine::host::{Host, Unfit};
+use fleet_engine::inventory::{DISABLED, PINNED};
+use fleet_engine::resource::{Kind, MOST_GROUPS, MOST_VERSIONS, Resource};
+use fleet_engine::tally::{DEPARTED_AFTER, SILENT_AFTER};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::Keeper;
+
+/// What our own report is called.
+pub(super) const OWN_REPORT: &str = "teleport-fleet";
+/// The group of a host that declares none (Managed Updates v2).
+const DEFAULT_GROUP: &str = "default";
+/// How old another server's counts may be, seconds (Managed Updates v2).
+const COUNTS_VALID: i64 = 60;
+/// After that a report is of the past (Managed Updates v2).
+const EXPIRES_AFTER: SignedDuration = SignedDuration::from_hours(1);
+/// Longest name of a group in a report, bytes.
+const MAX_GROUP: usize = 255;
+
+/// Hosts by group and version, and those that are not counted.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    counted: BTreeMap<(String, String), u64>,
+    omitted: BTreeMap<String, u64>,
+}
+
+impl Census {
+    fn omit(&mut self, reason: &str, count: u64) {
+        *self.omitted.entry(reason.to_owned()).or_default() += count;
+    }
+
+    /// Within the limits of a report: the largest groups and versions stay, and the others are omitted.
+    fn bounded(mut self) -> Self {
+        let is_name =
+            |group: &str| group.len() <= MAX_GROUP && !group.trim().is_empty() && !group.contains(char::is_control);
+        self.drop("a report cannot name its group", |(group, _), _| is_name(group));
+        let mut groups: BTreeMap<&str, u64> = BTreeMap::new();
+        for ((group, _), count) in &self.counted {
+            *groups.entry(group).or_default() += count;
+        }
+        let stay = owned(largest(&groups, MOST_GROUPS));
+        self.drop(&format!("a report has at most {MOST_GROUPS} groups"), |(group, _), _| stay.contains(group));
+        for name in stay {
+            let of_group = self.counted.iter().filter(|((group, _), _)| *group == name);
+            let versions = of_group.map(|((_, version), count)| (version.as_str(), *count)).collect();
+            let stay = owned(largest(&versions, MOST_VERSIONS));
+            let reason = format!("a group of a report has at most {MOST_VERSIONS} versions");
+            self.drop(&reason, |(group, version), _| *group != name || stay.contains(version));
+        }
+        self
+    }
+
+    fn drop(&mut self, reason: &str, stays: impl Fn(&(String, String), u64) -> bool) {
+        let mut dropped = 0;
+        self.counted.retain(|key, count| {
+            let stays = stays(key, *count);
+            dropped += if stays { 0 } else { *count };
+            stays
+        });
+        if dropped > 0 {
+            self.omit(reason, dropped);
+        }
+    }
+
+    /// As the `spec` of an `autoupdate_agent_report`.
+    fn spec(self, at: Timestamp) -> Value {
+        let mut groups = serde_json::Map::new();
+        for ((group, version), count) in self.counted {
+            let group = groups.entry(group).or_insert_with(|| json!({ "versions": {} }));
+            group["versions"][version] = json!({ "count": count });
+        }
+        let omitted: Vec<Value> =
+            self.omitted.iter().map(|(reason, count)| json!({ "count": count, "reason": reason })).collect();
+        json!({ "timestamp": at, "groups": groups, "omitted": omitted })
+    }
+}
+
+/// The names with the highest counts, at most so many; of equal ones the first by name.
+fn largest<'a>(counts: &BTreeMap<&'a str, u64>, most: usize) -> BTreeSet<&'a str> {
+    let mut all: Vec<(&str, u64)> = counts.iter().map(|(name, count)| (*name, *count)).collect();
+    all.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
+    all.into_iter().take(most).map(|(name, _)| name).collect()
+}
+
+fn owned(names: BTreeSet<&str>) -> BTreeSet<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+impl Keeper {
+    /// The hosts of the inventory. Whoever left it long ago is in no count.
+    fn census(&self, now: Timestamp) -> Census {
+        let mut census = Census::default();
+        for host in self.fleet.hosts().iter().filter(|host| !is_gone(host, now)) {
+            match self.omission(host, now) {
+                Some(reason) => census.omit(reason, 1),
+                None => {
+                    let text = |name| self.fleet.names.text(name);
+                    let group = Some(text(host.declared)).filter(|group| !group.is_empty()).unwrap_or(DEFAULT_GROUP);
+                    let key = (group.to_owned(), text(host.version).to_owned());
+                    *census.counted.entry(key).or_default() += 1;
+                }
+            }
+        }
+        census
+    }
+
+    /// Why a host is not counted, in the words of Managed Updates v2 where it has some; nothing: it is.
+    pub(super) fn omission(&self, host: &Host, now: Timestamp) -> Option<&'static str> {
+        if let Some(unfit) = host.flags.unfit {
+            Some(unfit.reason())
+        } else if !host.reports && self.members.waits(host.id).is_some() {
+            Some("its key waits for an operator")
+        } else if !host.reports {
+            Some(Unfit::SilentUpdater.reason())
+        } else if host.flags.disabled {
+            Some(DISABLED)
+        } else if host.flags.pinned {
+            Some(PINNED)
+        } else if age(host, now) > i64::from(SILENT_AFTER * self.fleet.interval) {
+            Some("was not heard of for three report intervals")
+        } else if host.version.is_none() {
+            Some("does not say which version it runs")
+        } else {
+            None
+        }
+    }
+
+    /// Hosts by group and version; what other servers wrote as `autoupdate_agent_report` is among them.
+    pub(crate) fn counts(&self) -> Counts {
+        let now = self.now();
+        let mut census = self.census(now);
+        let mut reports = u64::from(!self.fleet.hosts().is_empty());
+        let mut expired = 0;
+        for resource in self.shelf.all() {
+            let Resource::Report(object) = resource else { continue };
+            reports += 1;
+            if now.as_second() - object.model.timestamp.as_second() > COUNTS_VALID {
+                expired += 1;
+                continue;
+            }
+            for count in &object.model.counts {
+                let key = (count.group.clone(), count.version.to_string());
+                *census.counted.entry(key).or_default() += u64::from(count.count);
+            }
+            for other in &object.model.omitted {
+                census.omit(&other.reason, u64::from(other.count));
+            }
+        }
+        let Census { counted, omitted } = census;
+        let counts = counted.into_iter().map(|((group, version), count)| CountOf { group, version, count }).collect();
+        let omitted = omitted.into_iter().map(|(reason, count)| Omission { count, reason }).collect();
+        Counts { at: Some(now), reports, expired, counts, omitted }
+    }
+
+    /// Our own `autoupdate_agent_report`, made from the inventory; `None`: no host is known.
+    pub(super) fn own_report(&self) -> Option<Kept> {
+        let now = self.now();
+        if self.fleet.hosts().is_empty() {
+            return None;
+        }
+        let kind = Kind::Report.to_string();
+        let expires = now.checked_add(EXPIRES_AFTER).unwrap_or(now);
+        let json = json!({
+            "kind": kind,
+            "version": "v1",
+            "metadata": { "name": OWN_REPORT, "expires": expires },
+            "spec": self.census(now).bounded().spec(now),
+        });
+        let yaml = yaml::Node::from_json(&json, 1).map(|node| node.emit()).unwrap_or_default();
+        Some(Kept { kind, name: OWN_REPORT.to_owned(), revision: String::new(), yaml, json })
+    }
+}
+
+fn age(host: &Host, now: Timestamp) -> i64 {
+    now.as_second().saturating_sub(host.heard.time().as_second())
+}
+
+/// It was never heard of, or not for so long that it is no member any more.
+fn is_gone(host: &Host, now: Timestamp) -> bool {
+    host.is_expected() || age(host, now) > i64::from(DEPARTED_AFTER)
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet_engine::resource;
+
+    use super::*;
+
+    fn at() -> Timestamp {
+        "2026-01-05T12:00:00Z".parse().unwrap()
+    }
+
+    fn census(counts: impl IntoIterator<Item = (String, String, u64)>) -> Census {
+        let counted = counts.into_iter().map(|(group, version, count)| ((group, version), count)).collect();
+        Census { counted, omitted: BTreeMap::new() }
+    }
+
+    fn read(census: Census) -> resource::AgentReport {
+        let json = json!({ "kind": "autoupdate_agent_report", "metadata": { "name": "x" }, "spec": census.spec(at()) });
+        let resources = resource::read(&json.to_string()).unwrap();
+        let [Resource::Report(object)] = &resources[..] else { panic!("{resources:?}") };
+        object.model.clone()
+    }
+
+    #[test]
+    fn what_is_over_the_limits_of_a_report_is_omitted_with_its_reason_and_the_largest_stay() {
+        // Group 59 has 60 hosts, group 0 one.
+        let groups = census((0..60).map(|number| (format!("g{number:02}"), "1.0.0".to_owned(), number + 1)));
+        let report = read(groups.bounded());
+        assert_eq!(report.counts.len(), 50);
+        assert!(report.counts.iter().all(|count| count.group.as_str() >= "g10"));
+        let small: u32 = (1..=10).sum();
+        assert_eq!(report.omitted[0].reason, "a report has at most 50 groups");
+        assert_eq!(report.omitted[0].count, small);
+        let versions = (0..25).map(|number| ("dev".to_owned(), format!("1.{number}.0"), 25 - number));
+        let others = [("prod".to_owned(), "9.0.0".to_owned(), 1)];
+        let report = read(census(versions.chain(others)).bounded());
+        assert_eq!(report.counts.iter().filter(|count| count.group == "dev").count(), 20);
+        assert_eq!(report.counts.iter().filter(|count| count.group == "prod").count(), 1);
+        let small: u32 = (1..=5).sum();
+        assert_eq!(report.omitted[0].reason, "a group of a report has at most 20 versions");
+        assert_eq!(report.omitted[0].count, small);
+    }
+
+    #[test]
+    fn a_group_that_a_report_cannot_name_is_omitted() {
+        let one = |group: &str| (group.to_owned(), "1.0.0".to_owned(), 1);
+        let long = "g".repeat(256);
+        let report = read(census([one(" "), one("a\u{7}b"), one(&long), one(&long[1..])]).bounded());
+        assert_eq!(report.counts.len(), 1);
+        assert_eq!((report.omitted[0].count, report.omitted[0].reason.as_str()), (3, "a report cannot name its group"));
+    }
+}
