@@ -19,7 +19,7 @@ pub struct HostsQuery {
     /// On which the present target failed.
     #[serde(default)]
     pub failed: bool,
-    /// Of which a key waits for an operator.
+    /// Of which a key waits for an admin.
     #[serde(default)]
     pub waiting: bool,
     /// Behind this UUID.
@@ -73,7 +73,7 @@ pub struct Host {
     /// It reports with a key that is believed.
     #[serde(default)]
     pub enrolled: bool,
-    /// The key that waits for an operator, in hex; empty: none.
+    /// The key that waits for an admin, in hex; empty: none.
     #[serde(default)]
     pub waiting_key: String,
 }

@@ -21,7 +21,7 @@ pub struct Explain {
                   teleport-fleet hosts --group prod --failed   # who failed, and with which error\n  \
                   teleport-fleet hosts --state silent")]
 pub struct HostsFilter {
-    /// Of this group, by which they update; \"\": of none
+    /// Of this group, by which they update; an empty word: of none
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
     /// In this state
@@ -30,7 +30,7 @@ pub struct HostsFilter {
     /// On which the present target failed
     #[arg(long)]
     pub failed: bool,
-    /// Of which a key waits for an operator: `host UUID accept`
+    /// Of which a key waits for an admin: `host UUID accept`
     #[arg(long)]
     pub waiting: bool,
     /// That run this version

@@ -57,7 +57,7 @@ pub struct Serve {
     #[arg(long, value_name = "EDITION", env = "TELEPORT_FLEET_EDITION", hide_env_values = true)]
     pub edition: Option<String>,
     /// How new hosts enrol: open (whoever reports first as a host is that host), token (with a join token) or approve (an
-    /// operator accepts each) [default: open]
+    /// admin accepts each) [default: open]
     #[arg(long, value_name = "HOW", env = "TELEPORT_FLEET_ENROLMENT", hide_env_values = true)]
     pub enrolment: Option<String>,
     /// How often a host reports that has nothing new to say; 0: hosts are not asked for reports [default: 900]
