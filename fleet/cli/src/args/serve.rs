@@ -112,7 +112,7 @@ pub struct Simulate {
         "update_in", "every", "size", "at", "length", "svg",
     ])]
     pub script: Option<PathBuf>,
-    /// From which the order of hosts and their fates come
+    /// Number from which chance is drawn: another one is another run
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// Resources to simulate, YAML or JSON [default: those of the server]; `-` is standard input

@@ -333,7 +333,10 @@ fn every_setting_of_the_server_is_listed_and_no_other() {
 fn reasons(name: &str) -> BTreeSet<String> {
     let source = include_str!("../../../engine/src/reason.rs");
     let variants = source.split_once(&format!("pub enum {name} {{\n")).unwrap().1.split_once("\n}").unwrap().0;
-    let lines = variants.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| line.starts_with(char::is_uppercase));
+    let lines = variants
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with(char::is_uppercase));
     lines.map(|line| snake(line.split([' ', ',']).next().unwrap())).collect()
 }
 
