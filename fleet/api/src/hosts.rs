@@ -19,7 +19,7 @@ pub struct HostsQuery {
     /// On which the present target failed.
     #[serde(default)]
     pub failed: bool,
-    /// Of which a key waits for an operator.
+    /// Of which a key waits for an admin.
     #[serde(default)]
     pub waiting: bool,
     /// Behind this UUID.
@@ -79,7 +79,7 @@ pub struct Host {
     /// Why it is in no count (`GET /v1/fleet/counts`), in the words of Managed Updates v2 where it has some; empty: it is.
     #[serde(default)]
     pub not_counted: String,
-    /// The key that waits for an operator, in hex; empty: none.
+    /// The key that waits for an admin, in hex; empty: none.
     #[serde(default)]
     pub waiting_key: String,
 }

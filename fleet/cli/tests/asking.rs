@@ -4,6 +4,7 @@
 mod support;
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -175,7 +176,8 @@ fn a_server_elsewhere_must_show_a_certificate_that_is_trusted() {
     let (url, pem, asked) = over_tls(vec![none(), none(), none()]);
     let done = at(&url, &[]);
     assert_eq!(done.status, 1);
-    assert!(done.err.contains("cannot reach") || done.err.contains("no certificate authority"), "{}", done.err);
+    let says_what_to_do = done.err.contains("name the authority of its certificate with --ca-file\n");
+    assert!(says_what_to_do || done.err.contains("no certificate authority"), "{}", done.err);
     assert!(asked.lock().unwrap().is_empty());
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("ca.pem");
@@ -186,4 +188,30 @@ fn a_server_elsewhere_must_show_a_certificate_that_is_trusted() {
     let asked: Vec<Asked> = asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[0].body, Value::Null);
+}
+
+#[test]
+fn what_is_no_such_server_is_told_with_what_to_look_at() {
+    let (_server, address) = Server::at_an_address([Reply::refused(404, "not_found", "there is nothing at this path")]);
+    let done = at(&address, &[]);
+    assert_eq!(
+        done.err,
+        format!(
+            "error: {address} does not answer as a teleport-fleet server: it does not know this request: look at the port, \
+             and at the versions of the two programs\n"
+        )
+    );
+}
+
+#[test]
+fn https_to_a_port_without_tls_is_told_as_that() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        let _ = stream.read(&mut [0; 64]).and_then(|_| stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+    });
+    let done = at(&url, &[]);
+    let trusts_nobody = done.err.contains("no certificate authority");
+    assert!(trusts_nobody || done.err.contains(": that port speaks no TLS; look at the port, "), "{}", done.err);
 }

@@ -64,7 +64,7 @@ fn server(socket: &Path) -> Finding {
         Ok(answer) if status(&answer) == Some(200) => finding(Level::Ok, "the server is ready".to_owned(), ""),
         Ok(answer) => {
             let what = format!("the server at {shown} is not ready: {}", said(&answer));
-            finding(Level::Problem, what, "nobody new is let go until it is: see its log")
+            finding(Level::Problem, what, "look at its log: journalctl -u teleport-fleet")
         }
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => finding(
             Level::Warning,

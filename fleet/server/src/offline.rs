@@ -91,7 +91,7 @@ pub(crate) fn restore(options: &Restore) -> Result<ExitCode, String> {
     if let Some(left) = &restored.left {
         println!("its audit log ended with record {}, {}", left.seq, left.hash);
     }
-    println!("tokens of the admin API are not restored, as some may have been removed since: make them anew");
+    println!("tokens and join tokens are not restored, as some may have been removed since: make them anew");
     println!(
         "everything is held: an older target would send hosts back. Start the server, look at `teleport-fleet autoupdate \
          agents status`, then end the hold with `teleport-fleet autoupdate agents run --all`"

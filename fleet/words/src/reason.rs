@@ -154,7 +154,11 @@ fn pace(why: &Why) -> Option<String> {
     Some(match why {
         Why::WaitingForCanaries { done, chosen, wanted } => {
             let of = text::counted_as(u64::from(*wanted), "canary", "canaries");
-            let lacks = if chosen < wanted { format!(", and only {chosen} could be chosen") } else { String::new() };
+            let lacks = match *chosen {
+                chosen if chosen >= *wanted => String::new(),
+                0 => ", and none of its hosts could be chosen".to_owned(),
+                chosen => format!(", and only {chosen} of its hosts could be chosen"),
+            };
             format!("{done} of {of} updated{lacks}")
         }
         Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: nobody is let go".to_owned(),
@@ -245,6 +249,7 @@ mod tests {
             Why::Gate { answer: None },
             Why::Gate { answer: Some("wait".to_owned()) },
             Why::WaitingForCanaries { done: 1, chosen: 2, wanted: 3 },
+            Why::WaitingForCanaries { done: 0, chosen: 0, wanted: 4 },
             Why::MaxInFlight { in_flight: 5, cap: 5 },
             Why::MaxInFlight { in_flight: 0, cap: 0 },
             Why::Rate { granted: 50, allowed: 50 },

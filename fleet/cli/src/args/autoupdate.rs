@@ -163,7 +163,7 @@ pub struct FlatUpdate {
     /// Hour in which it may start, 0 to 23
     #[arg(long, value_name = "HOUR", requires = "group", value_parser = clap::value_parser!(u32).range(0..=23))]
     pub set_start_hour: Option<u32>,
-    /// How long its hosts may wait by chance, 0 to 60 s
+    /// Longest random wait of its hosts before they update, 0 to 60 s
     #[arg(long, value_name = "SECONDS", requires = "group", value_parser = clap::value_parser!(u32).range(0..=60))]
     pub set_jitter_seconds: Option<u32>,
     /// How many of its hosts update at the same time, in percent

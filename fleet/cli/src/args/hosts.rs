@@ -23,19 +23,19 @@ pub struct Explain {
                   teleport-fleet hosts --group prod --failed   # who failed, and with which error\n  \
                   teleport-fleet hosts --state silent")]
 pub struct HostsFilter {
-    /// Of this group, by which they update; \"\": of none
+    /// Only hosts of this group; an empty word: of no group
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
-    /// In this state
+    /// Only hosts in this state
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(STATES))]
     pub state: Option<String>,
-    /// On which the present target failed
+    /// Only hosts on which the present target failed
     #[arg(long)]
     pub failed: bool,
-    /// Of which a key waits for an operator: `host UUID accept`
+    /// Only hosts of which a key waits for an admin: `host UUID accept`
     #[arg(long)]
     pub waiting: bool,
-    /// That run this version
+    /// Only hosts that run this version
     #[arg(long, value_name = "VERSION")]
     pub version: Option<String>,
 }

@@ -57,7 +57,7 @@ pub struct Serve {
     #[arg(long, value_name = "EDITION", env = "TELEPORT_FLEET_EDITION", hide_env_values = true)]
     pub edition: Option<String>,
     /// How new hosts enrol: open (whoever reports first as a host is that host), token (with a join token) or approve (an
-    /// operator accepts each) [default: open]
+    /// admin accepts each) [default: open]
     #[arg(long, value_name = "HOW", env = "TELEPORT_FLEET_ENROLMENT", hide_env_values = true)]
     pub enrolment: Option<String>,
     /// How often a host reports that has nothing new to say; 0: hosts are not asked for reports [default: 900]
@@ -112,7 +112,7 @@ pub struct Simulate {
         "update_in", "every", "size", "at", "length", "svg",
     ])]
     pub script: Option<PathBuf>,
-    /// From which the order of hosts and their fates come
+    /// Number from which chance is drawn: another one is another run
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// Resources to simulate, YAML or JSON [default: those of the server]; `-` is standard input

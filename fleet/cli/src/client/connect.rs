@@ -63,7 +63,22 @@ fn unreachable(target: &Target, error: &io::Error) -> Failure {
             Failure::new("forbidden", message)
         }
         Target::Socket(path) => Failure::new(Failure::UNREACHABLE, no_server(path, error)),
-        Target::Address(_) => Failure::new(Failure::UNREACHABLE, format!("cannot reach {target}: {error}")),
+        Target::Address(_) => {
+            Failure::new(Failure::UNREACHABLE, format!("cannot reach {target}: {error}{}", hint(error)))
+        }
+    }
+}
+
+/// What to do about a failed handshake of TLS; empty where the error says it.
+fn hint(error: &io::Error) -> &'static str {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            ": that port speaks no TLS; look at the port, or write http:// for a server on this host"
+        }
+        Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
+            ": name the authority of its certificate with --ca-file"
+        }
+        _ => "",
     }
 }
 

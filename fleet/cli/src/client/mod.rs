@@ -29,6 +29,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(30);
 /// Waits before a question whose connection broke is sent again: a server that restarts is back within about a second.
 const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
+/// What a server says of a path that it does not have: its metrics listener does so, and a server of another version.
+const NOWHERE: &str = "there is nothing at this path";
 /// Largest answer that is read whole, bytes: a thousand hosts with 64 labels each take less.
 const LARGEST: usize = 32 << 20;
 
@@ -210,6 +212,10 @@ impl Client {
             error: Failure,
         }
         match serde_json::from_slice::<Refused>(body) {
+            Ok(Refused { error }) if error.message == NOWHERE => {
+                let what = "it does not know this request: look at the port, and at the versions of the two programs";
+                self.misunderstood(what)
+            }
             Ok(refused) => refused.error,
             Err(_) => self.misunderstood(&format!("it answered HTTP {}", status.as_u16())),
         }

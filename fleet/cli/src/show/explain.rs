@@ -75,7 +75,7 @@ pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Look) ->
     }
     if !host.waiting_key.is_empty() {
         let what = if host.enrolled { "a second key waits" } else { "its key waits" };
-        writeln!(out, "Key: {what} for an operator: {}", clean(&host.waiting_key))?;
+        writeln!(out, "Key: {what} for an admin: {}", clean(&host.waiting_key))?;
         writeln!(out, "     if it is right: teleport-fleet host {} accept", clean(&host.host))?;
     }
     match &explained.history {

@@ -320,6 +320,16 @@ impl Board {
         Timestamp::from_second(self.confirmed.load(Ordering::Relaxed)).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
+    /// What keeps hosts from being let go while [`Board::is_good`] does not hold, as a line for people.
+    pub(crate) fn unconfirmed(&self) -> String {
+        let since = match self.confirmed.load(Ordering::Relaxed) {
+            // Then it is the store, or the clock: the log has it.
+            0 => "this server started: look at its log".to_owned(),
+            _ => format!("{} UTC", fleet_words::text::time(self.confirmed())),
+        };
+        format!("nobody new is let go: the store has not confirmed what is answered since {since}")
+    }
+
     /// The table that is answered from.
     pub(crate) fn table(&self) -> Option<Arc<Table>> {
         self.table.load_full()

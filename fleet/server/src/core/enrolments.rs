@@ -222,7 +222,7 @@ impl Members {
         if self.wait(shown, now) {
             self.changed.said.push(Said::Conflict(shown.host, shown.key));
         }
-        let message = "this host reports with another key: an operator decides which is right (`teleport-fleet host UUID \
+        let message = "this host reports with another key: an admin decides which is right (`teleport-fleet host UUID \
                        accept`)";
         Verdict::Refused(Wrong::new(Code::KeyConflict, message), None)
     }
@@ -244,7 +244,7 @@ impl Members {
                 if is_new || self.waits(shown.host) == Some(shown.key) {
                     Verdict::Waits
                 } else {
-                    refused(Code::KeyConflict, "another key of this host, or too many others, wait for an operator")
+                    refused(Code::KeyConflict, "another key of this host, or too many others, wait for an admin")
                 }
             }
         }
@@ -307,7 +307,7 @@ impl Members {
     /// # Errors
     /// None waits, or another one than he named by the beginning of its hex digits.
     pub(super) fn accept(&mut self, host: HostId, named: Option<&str>, who: &str, now: Timestamp) -> Result<(), Wrong> {
-        let none = || Wrong::new(Code::NotFound, "no key of this host waits for an operator");
+        let none = || Wrong::new(Code::NotFound, "no key of this host waits for an admin");
         let key = self.waiting.get(&host).ok_or_else(none)?.key;
         let is_so = |named: &str| !named.is_empty() && key.to_string().starts_with(&named.to_ascii_lowercase());
         if named.is_some_and(|named| !is_so(named)) {

@@ -120,7 +120,7 @@ impl Keeper {
         if actor.role < Role::Admin {
             return Err(Wrong::new(
                 Code::Forbidden,
-                format!("whose key is right says the role admin; this is {}", actor.role),
+                format!("{} has the role {}; which key is right says the role admin", actor.who, actor.role),
             ));
         }
         let now = self.now();

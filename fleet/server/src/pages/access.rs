@@ -54,7 +54,7 @@ impl Session {
         if self.actor.role >= needed {
             return Ok(());
         }
-        let message = format!("{} is a {}'s; this needs the role {needed}", self.actor.who, self.actor.role);
+        let message = format!("{} has the role {}; this needs the role {needed}", self.actor.who, self.actor.role);
         let wrong = Wrong::new(Code::Forbidden, message);
         let (actor, subject, refused) = (self.actor.clone(), what.to_owned(), wrong.clone());
         // It is refused also where the store cannot be written, which its own failure says.

@@ -154,8 +154,7 @@ fn frame(app: &App, session: Option<&Session>) -> Frame {
     let board = app.core.board();
     let mut warnings = Vec::new();
     if !board.is_good() {
-        let since = fleet_words::text::time(board.confirmed());
-        warnings.push(format!("the store has not confirmed what is answered since {since} UTC: nobody new is let go"));
+        warnings.push(board.unconfirmed());
     }
     let user = |session: &Session| User {
         name: session.actor.who.clone(),

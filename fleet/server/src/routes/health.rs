@@ -21,9 +21,7 @@ pub(super) async fn ready(State(app): State<App>) -> Response {
         let is_held = app.core.board().public().book.holds.all;
         return if is_held { "ready; everything is held until `run --all`\n" } else { "ready\n" }.into_response();
     }
-    let since = app.core.board().confirmed();
-    let message = format!("the store has not confirmed what is answered since {since}: nobody new is let go");
-    Failure::from(Wrong::new(Code::StoreUnavailable, message)).into_response()
+    Failure::from(Wrong::new(Code::StoreUnavailable, app.core.board().unconfirmed())).into_response()
 }
 
 /// Numbers, as Prometheus reads them.

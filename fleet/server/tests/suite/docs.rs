@@ -1,6 +1,6 @@
 //! What the pages about the rollout server say is what the server reads and answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -12,17 +12,32 @@ use crate::support::{SOON, Server, dir, groups, program, request, version};
 
 const RESOURCES: &str = include_str!("../../../../docs/fleet-resources.md");
 const ROLLOUTS: &str = include_str!("../../../../docs/rollouts.md");
+const OPERATIONS: &str = include_str!("../../../../docs/fleet-operations.md");
+const RUNBOOK: &str = include_str!("../../../../docs/fleet-runbook.md");
 const SECURITY: &str = include_str!("../../../../docs/fleet-security.md");
 const COMPARISON: &str = include_str!("../../../../docs/fleet-comparison.md");
 const API_PAGE: &str = include_str!("../../../../docs/fleet-api.md");
 const API: &str = include_str!("../../../../docs/fleet-api.json");
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 7] = [
     ("rollouts.md", ROLLOUTS),
+    ("fleet-operations.md", OPERATIONS),
+    ("fleet-runbook.md", RUNBOOK),
     ("fleet-resources.md", RESOURCES),
     ("fleet-api.md", API_PAGE),
     ("fleet-comparison.md", COMPARISON),
     ("fleet-security.md", SECURITY),
 ];
+
+/// `TwoWords` as `two_words`.
+fn snake(name: &str) -> String {
+    name.chars().fold(String::new(), |mut text, char| {
+        if char.is_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(char.to_ascii_lowercase());
+        text
+    })
+}
 
 /// A key that no mapping has, and that is like none.
 const UNKNOWN: &str = "zzzzqqqqxxxx";
@@ -309,29 +324,81 @@ fn every_setting_of_the_server_is_listed_and_no_other() {
     let keys = source.split_once("const KEYS").unwrap().1.split_once("];").unwrap().0;
     let keys: BTreeSet<&str> = keys.split('"').skip(1).step_by(2).collect();
     let rows =
-        section(ROLLOUTS, "## The server").lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+        section(OPERATIONS, "## The server").lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
     let listed: BTreeSet<&str> = rows.flat_map(|cell| cell.split('`').step_by(2)).collect();
-    assert_eq!(listed, keys, "docs/rollouts.md, The server");
+    assert_eq!(listed, keys, "docs/fleet-operations.md, The server");
+}
+
+/// What the serialisation calls the variants of `pub enum NAME` in the engine's list of reasons.
+fn reasons(name: &str) -> BTreeSet<String> {
+    let source = include_str!("../../../engine/src/reason.rs");
+    let variants = source.split_once(&format!("pub enum {name} {{\n")).unwrap().1.split_once("\n}").unwrap().0;
+    let lines = variants
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with(char::is_uppercase));
+    lines.map(|line| snake(line.split([' ', ',']).next().unwrap())).collect()
+}
+
+/// The codes of the rows below these headings of the runbook. Each row has something in every cell, but where `done` wants nothing.
+fn explained(headings: &[&str]) -> BTreeSet<String> {
+    let sections = headings.iter().flat_map(|heading| section(RUNBOOK, heading).lines());
+    let rows = sections.filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |")?.split_once("` | "));
+    let seen = |(code, cells): (&str, &str)| {
+        let cells: Vec<&str> = cells.split(" | ").map(str::trim).collect();
+        assert!(!cells[0].is_empty() && cells.last().is_some_and(|last| !last.is_empty()), "{code}: {cells:?}");
+        code.split("`, `").map(str::to_owned).collect::<Vec<_>>()
+    };
+    rows.flat_map(seen).collect()
 }
 
 #[test]
-fn every_reason_why_something_waits_is_explained() {
-    let source = include_str!("../../../answers/src/find/code.rs");
-    let codes: BTreeSet<&str> = source.split("=> \"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
-    let rows = ROLLOUTS.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-    let listed: BTreeSet<&str> = rows.map(|(code, _)| code).collect();
-    let missing: Vec<_> = codes.difference(&listed).collect();
-    assert!(codes.len() > 30 && missing.is_empty(), "docs/rollouts.md does not explain {missing:?}");
+fn the_runbook_has_a_row_for_each_reason_of_the_engine() {
     let api: Value = serde_json::from_str(API).unwrap();
-    let in_api = api.pointer("/components/schemas/ReasonCode/enum").unwrap().as_array().unwrap();
-    assert_eq!(in_api.iter().map(|code| code.as_str().unwrap()).collect::<BTreeSet<_>>(), codes);
-    let rules = include_str!("../../../engine/src/reason.rs").split("Self::FailedThreshold =>").nth(1).unwrap();
-    let rules: BTreeSet<&str> = rules.split("=> \"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
-    for rule in rules.iter().copied().chain(["failed_threshold"]) {
-        assert!(ROLLOUTS.contains(&format!("| `{rule}` |")), "docs/rollouts.md does not explain the halt {rule}");
-        let in_api = api.pointer("/components/schemas/Why/properties/rule/enum").unwrap().as_array().unwrap();
-        assert!(in_api.contains(&json!(rule)), "docs/fleet-api.json does not have the halt {rule}");
+    let in_api = |pointer: &str| -> BTreeSet<String> {
+        let listed = api.pointer(pointer).unwrap().as_array().unwrap();
+        listed.iter().map(|code| code.as_str().unwrap().to_owned()).collect()
+    };
+    let codes = reasons("Why");
+    assert!(codes.len() > 30, "{codes:?}");
+    assert_eq!(in_api("/components/schemas/ReasonCode/enum"), codes, "docs/fleet-api.json");
+    let listed = explained(&["## Groups", "## Hosts"]);
+    let missing: Vec<_> = codes.difference(&listed).collect();
+    assert!(missing.is_empty(), "docs/fleet-runbook.md does not say what to do about {missing:?}");
+    let states = ["pending", "let_go", "told", "updated", "failed", "timed_out", "silent", "excluded", "unassigned"];
+    let surplus: Vec<_> = listed.difference(&codes).filter(|code| !states.contains(&code.as_str())).collect();
+    assert!(surplus.is_empty(), "docs/fleet-runbook.md explains {surplus:?}, which the engine does not say");
+    let rules = reasons("HaltRule");
+    assert_eq!(explained(&["## Halts"]), rules, "docs/fleet-runbook.md, Halts");
+    let unknown: Vec<_> = rules.difference(&in_api("/components/schemas/Why/properties/rule/enum")).cloned().collect();
+    assert!(unknown.is_empty(), "docs/fleet-api.json does not have the halts {unknown:?}");
+}
+
+#[test]
+fn every_test_that_the_page_about_security_names_exists() {
+    let fleet = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut folders = ["server", "simulator", "store"].map(|room| fleet.join(room).join("tests/suite")).to_vec();
+    // By the name of a file, or of the folder of a `mod.rs`: files of different suites may have the same name.
+    let mut sources: BTreeMap<String, String> = BTreeMap::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let named = if path.ends_with("mod.rs") { folder.as_path() } else { path.as_path() };
+            let name = named.file_stem().unwrap().to_string_lossy().into_owned();
+            sources.entry(name).or_default().push_str(&std::fs::read_to_string(&path).unwrap());
+        }
     }
+    let mut named = 0;
+    for span in SECURITY.split('`').skip(1).step_by(2) {
+        let Some((file, test)) = span.split_once("::") else { continue };
+        let is_there = sources.get(file).is_some_and(|source| source.contains(&format!("\nfn {test}()")));
+        assert!(is_there, "docs/fleet-security.md names {span}, which is no test");
+        named += 1;
+    }
+    assert!(named >= 25, "only {named} tests are named in docs/fleet-security.md");
 }
 
 #[test]
@@ -339,15 +406,6 @@ fn every_code_of_an_error_is_in_the_document_and_on_its_page() {
     let source = include_str!("../../../api/src/refused.rs");
     let variants = source.split_once("pub enum Code {").unwrap().1.split_once("\n}").unwrap().0;
     let names = variants.lines().filter_map(|line| line.trim().strip_suffix(',')).filter(|name| !name.contains(' '));
-    let snake = |name: &str| {
-        name.chars().fold(String::new(), |mut text, char| {
-            if char.is_uppercase() && !text.is_empty() {
-                text.push('_');
-            }
-            text.push(char.to_ascii_lowercase());
-            text
-        })
-    };
     let names: BTreeSet<String> = names.map(snake).collect();
     let api: Value = serde_json::from_str(API).unwrap();
     let listed = api.pointer("/components/schemas/Code/enum").unwrap().as_array().unwrap();

@@ -10,7 +10,7 @@ use crate::support::{Server, dir, groups, request, version};
 
 const ALERTS: &str = include_str!("../../../monitoring/alerts.yaml");
 const DASHBOARD: &str = include_str!("../../../monitoring/grafana-dashboard.json");
-const ROLLOUTS: &str = include_str!("../../../../docs/rollouts.md");
+const OPERATIONS: &str = include_str!("../../../../docs/fleet-operations.md");
 
 /// Names of metrics in a text.
 fn names(text: &str) -> BTreeSet<String> {
@@ -69,10 +69,10 @@ fn each_alert_asks_for_metrics_and_labels_that_the_server_shows_and_is_explained
             let is_shown = || text.lines().any(|line| names(line) == asked && line.contains(&format!("{key}=\"")));
             assert!(!expression.contains(label) || is_shown(), "{alert} asks for the label {key}");
         }
-        assert!(ROLLOUTS.contains(&format!("| `{alert}` |")), "docs/rollouts.md does not explain {alert}");
+        assert!(OPERATIONS.contains(&format!("| `{alert}` |")), "docs/fleet-operations.md does not explain {alert}");
     }
     for metric in metrics {
-        assert!(ROLLOUTS.contains(&format!("| `{metric}` |")), "docs/rollouts.md does not explain {metric}");
+        assert!(OPERATIONS.contains(&format!("| `{metric}` |")), "docs/fleet-operations.md does not explain {metric}");
     }
 }
 

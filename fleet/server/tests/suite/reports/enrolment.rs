@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Host, code, epoch, known, started};
-use crate::support::{dir, refused};
+use crate::support::{dir, refused, request};
 
 #[test]
 fn a_second_key_waits_until_an_admin_accepts_it_and_then_the_first_is_the_second() {
@@ -28,6 +28,24 @@ fn a_second_key_waits_until_an_admin_accepts_it_and_then_the_first_is_the_second
     let shown = known(&server, &second);
     assert_eq!((&shown["known"]["version"], &shown["known"]["group"]), (&json!("1.1.0"), &json!("prod")));
     assert!(shown["history"]["enrolled"].as_str().unwrap().starts_with("accepted by "), "{shown}");
+}
+
+#[test]
+fn only_an_admin_says_which_key_is_right() {
+    let dir = dir();
+    let server = started(dir.path(), &["--plain"]);
+    let epoch = epoch(&server);
+    let (first, second) = (Host::new(1, "dev"), Host::with_key(1, "dev", 9));
+    assert_eq!(first.sends(server.addr, &first.says(epoch, "1.0.0", None)).0, 200);
+    assert_eq!(code(&second.sends(server.addr, &second.says(epoch, "1.0.0", None))), (409, "key_conflict"));
+    let told = server.ok(&["tokens", "create", "acts", "--role", "operator"]);
+    let secret = told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+    let decided = json!({"id": "00000000-0000-4000-8000-000000000001", "decision": {"accept": null}}).to_string();
+    let (path, header) = (format!("/v1/fleet/hosts/{}", first.id), format!("authorization: Bearer {secret}\r\n"));
+    let (status, body) = request(server.addr, "POST", &path, &header, &decided);
+    assert_eq!(status, 403, "{body}");
+    assert!(body.contains("token acts has the role operator; which key is right says the role admin"), "{body}");
+    assert!(server.ok(&["hosts", "--waiting"]).contains(&first.id), "it still waits");
 }
 
 #[test]
