@@ -120,7 +120,9 @@ impl Desk<'_> {
             {
                 self.start(group, false)
             }
-            Why::Blackout { .. } if is_unstarted && self.rollout.strategy != Strategy::TimeBased => {
+            Why::Blackout { .. }
+                if (is_unstarted || group.state == State::Active) && self.rollout.strategy != Strategy::TimeBased =>
+            {
                 self.start(group, true)
             }
             Why::Blackout { .. } | Why::MaxInFlight { .. } | Why::Rate { .. } => self.edit_groups(group),

@@ -11,6 +11,7 @@ use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
+use crate::step::gate;
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -348,6 +349,11 @@ impl GroupStatus {
             (State::Canary, _) if force => {
                 self.forced = Some(now);
                 self.enter(State::Active, "manual_trigger", now);
+                return Ok(());
+            }
+            // It was started without force, and a freeze keeps its hosts.
+            (State::Active, _) if force && gate::blackout(self, now).is_some() => {
+                self.forced = Some(now);
                 return Ok(());
             }
             (State::Canary | State::Active, _) => return already(&name, "started"),

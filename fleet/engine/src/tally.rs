@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{Host, Mark};
+use crate::host::{Host, Last, Mark, Outcome};
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::rollout::{GroupStatus, Rollout, State};
+use crate::step::gate;
 
 /// A host's state in a rollout; the first that holds (FLEET.md §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,6 +76,8 @@ pub struct Look<'a> {
     pub now: Moment,
     /// How often hosts report, seconds.
     pub interval: u32,
+    /// A freeze keeps those that were not told.
+    is_frozen: bool,
 }
 
 impl<'a> Look<'a> {
@@ -82,7 +85,9 @@ impl<'a> Look<'a> {
     pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
         let (start, target) = fleet.versions(rollout);
         let wanted = if group.state == State::RolledBack { start } else { target };
-        Self { rollout: rollout.number, group, wanted, start, target, now: Moment::of(now), interval: fleet.interval }
+        let is_frozen = gate::blackout(group, now).is_some();
+        let (rollout, now, interval) = (rollout.number, Moment::of(now), fleet.interval);
+        Self { rollout, group, wanted, start, target, now, interval, is_frozen }
     }
 
     /// What the present rollout did to `host`, in the direction in which the group goes now.
@@ -165,6 +170,12 @@ impl<'a> Look<'a> {
     fn is_updated(&self, host: &Host) -> bool {
         let is_under_way = host.last.is_some_and(|last| last.outcome.is_under_way() && last.to == self.wanted);
         !host.version.is_none() && host.version == self.wanted && !is_under_way
+    }
+
+    /// It reported in this attempt that it came to the wanted version.
+    fn has_updated(&self, host: &Host) -> bool {
+        let is_news = |last: &Last| last.to == self.wanted && last.at >= self.group.attempt_began;
+        host.last.is_some_and(|last| last.outcome == Outcome::Updated && is_news(&last))
     }
 
     /// It was told, and has not arrived. Who arrived in an attempt before and left again waits for his turn. In a group that goes
@@ -256,6 +267,7 @@ impl<'a> Look<'a> {
         let group = self.group;
         match group.state {
             State::Unstarted | State::Halted => false,
+            _ if self.is_frozen => false,
             State::Canary => group.is_canary(host.id),
             _ if group.is_closed => false,
             State::RolledBack if !self.goes_back(host) => false,
@@ -352,8 +364,13 @@ impl Tally {
             self.counted_failed += u64::from(state == HostState::Failed);
             self.counted_reported += u64::from(state == HostState::Failed && look.reported_failure(host).is_some());
             self.counted_timed_out += u64::from(state == HostState::TimedOut);
-            let ended = matches!(state, HostState::Updated | HostState::Failed | HostState::TimedOut);
-            self.counted_ended += u64::from(ended && (was_told || state == HostState::Failed));
+            let has_ended = match state {
+                HostState::Updated => was_told || look.has_updated(host),
+                HostState::Failed => true,
+                HostState::TimedOut => was_told,
+                _ => false,
+            };
+            self.counted_ended += u64::from(has_ended);
         }
         if look.is_present(host) && state != HostState::Excluded {
             self.present += 1;

@@ -72,8 +72,9 @@ impl Crowd {
         Self { seed, kinds: Vec::new(), hosts: Vec::new(), next: BTreeMap::new(), named: None }
     }
 
-    /// Adds hosts; each asks for the first time within its interval from `now` on.
-    pub(crate) fn add(&mut self, kind: Kind, now: Timestamp) {
+    /// Adds hosts: they report at `now`, and each asks for the first time within its interval from then on.
+    pub(crate) fn add(&mut self, kind: Kind, book: &Book, fleet: &mut Fleet, now: Timestamp) {
+        let first = self.hosts.len();
         let place = self.kinds.len();
         let number = u64::try_from(place).unwrap_or(u64::MAX) + 1;
         let (seed, kinds) = (self.seed.to_be_bytes(), number.to_be_bytes());
@@ -102,6 +103,9 @@ impl Crowd {
             self.plan(self.hosts.len() - 1, Does::Ask, now, SignedDuration::from_secs(offset));
         }
         self.kinds.push(kind);
+        for who in first..self.hosts.len() {
+            self.report(who, None, book, fleet, now);
+        }
     }
 
     /// When somebody does something next.

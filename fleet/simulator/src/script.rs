@@ -116,12 +116,13 @@ impl World {
         })
     }
 
-    /// Lets the clock run to `to`: made-up hosts act, and the engine steps at each full minute.
+    /// Lets the clock run to `to`: made-up hosts act, and the engine steps at each full minute before it. The step at `to` is the
+    /// line's own.
     fn advance(&mut self, to: Timestamp) {
         let from = self.now.replace(to).unwrap_or(to);
         let mut minute = from.as_second().div_euclid(MINUTE) * MINUTE + MINUTE;
         loop {
-            let next = Timestamp::from_second(minute).ok().filter(|next| *next <= to);
+            let next = Timestamp::from_second(minute).ok().filter(|next| *next < to);
             while let Some(due) = self.crowd.next().filter(|due| *due <= next.unwrap_or(to)) {
                 self.crowd.act(&self.book, &mut self.fleet);
                 debug_assert!(due <= to);
@@ -141,7 +142,7 @@ impl World {
             Action::Counts(counts) => self.count(&counts, now),
             Action::Hosts(hosts) => self.make_up(&hosts, now)?,
             Action::Command(command) => {
-                self.book.step(&mut self.fleet, now);
+                self.book.count(&self.fleet, now);
                 let refused = |refusal: fleet_engine::command::Refusal| Refused {
                     code: refusal.code.name(),
                     message: refusal.message,
@@ -235,7 +236,7 @@ impl World {
                 .ok_or_else(|| wrong("update_in is not a duration such as \"90s\""))?,
             every: length(&hosts.every, EVERY).ok_or_else(|| wrong("every is not a duration such as \"10m\""))?,
         };
-        self.crowd.add(kind, now);
+        self.crowd.add(kind, &self.book, &mut self.fleet, now);
         while self.crowd.next().is_some_and(|due| due <= now) {
             self.crowd.act(&self.book, &mut self.fleet);
         }

@@ -163,8 +163,9 @@ pub(crate) fn began_in_window(opening: &Opening, begun: Timestamp, now: Timestam
     }
 }
 
-/// The freeze that keeps a group's hosts, unless the group was started by force while it lasted.
+/// The freeze that keeps a group's hosts, unless the group was started by force while it lasted. None keeps hosts from going back.
 pub(crate) fn blackout(group: &GroupStatus, now: Timestamp) -> Option<&Blackout> {
-    let is_passed = |blackout: &&Blackout| group.forced.is_some_and(|at| blackout.covers(at));
+    let is_passed =
+        |blackout: &&Blackout| group.state == State::RolledBack || group.forced.is_some_and(|at| blackout.covers(at));
     blackout_at(&group.policy.gate.blackout, now).filter(|blackout| !is_passed(blackout))
 }

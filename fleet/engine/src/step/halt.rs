@@ -17,7 +17,7 @@ impl Rollout {
     pub(super) fn halt(&mut self, fleet: &Fleet, now: Timestamp) {
         for index in 0..self.groups.len() {
             let Some(group) = self.groups.get(index) else { continue };
-            let Some((rule, count, of)) = group.exceeds().or_else(|| self.canary_failed(index, fleet, now)) else {
+            let Some((rule, count, of)) = self.canary_failed(index, fleet, now).or_else(|| group.exceeds()) else {
                 continue;
             };
             let error = self.commonest_error(index, fleet, now);
@@ -135,7 +135,6 @@ impl GroupStatus {
         self.note(State::RolledBack, reason, now);
         // They go back as all others do, and are no proof any more.
         self.canaries.clear();
-        // A freeze does not keep hosts from going back.
-        (self.at_once, self.forced, self.cursor, self.complete_to) = (at_once, Some(now), None, 0);
+        (self.at_once, self.forced, self.cursor, self.complete_to) = (at_once, None, None, 0);
     }
 }

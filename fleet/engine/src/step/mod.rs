@@ -53,6 +53,13 @@ impl Book {
 }
 
 impl Book {
+    /// Counts the hosts of each group at `now`, without a step.
+    pub fn count(&mut self, fleet: &Fleet, now: Timestamp) {
+        if let Some(rollout) = &mut self.rollout {
+            rollout.count(fleet, now);
+        }
+    }
+
     /// Keeps the last target whose rollout was done; one that is taken back was not.
     fn remember(&mut self, rollout: &Rollout) {
         // One that was held before anybody got it says nothing of the version.

@@ -214,8 +214,8 @@ fn canary(group: &GroupStatus) -> Why {
     if let Some(nobody) = at_nobody(group).filter(|_| waits || chosen == 0) {
         return nobody;
     }
-    // Only who reports can be a canary.
-    if chosen == 0 && group.tally.asking > 0 && group.tally.present == 0 {
+    // Who only asks proves nothing.
+    if done == 0 && group.tally.asking > 0 && group.tally.present == 0 {
         return Why::NoReports { hosts: group.tally.asking };
     }
     Why::WaitingForCanaries { done, chosen, wanted }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
 use self::scenario::{
@@ -89,11 +90,13 @@ macro_rules! hold {
     };
 }
 
-/// As many cases as `PROPTEST_CASES` says, else 64.
+/// As many new cases as `PROPTEST_CASES` says; else 64, which are the same each time.
 #[allow(clippy::disallowed_methods, reason = "as proptest itself does")]
 fn config() -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);
-    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4000, ..ProptestConfig::default() }
+    let wanted: Option<u32> = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let rng_seed = wanted.map_or(RngSeed::Fixed(169), |_| RngSeed::Random);
+    let (cases, failure_persistence) = (wanted.unwrap_or(64), None);
+    ProptestConfig { cases, failure_persistence, rng_seed, max_shrink_iters: 4000, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -35,11 +35,13 @@ fn frozen() -> Value {
 }
 
 #[test]
-fn a_freeze_is_passed_by_force_before_the_start_and_edited_after_it() {
+fn a_freeze_is_passed_by_force_before_the_start_and_after_it() {
     let script = dev(&json!({ "blackout": frozen() })).hosts("Mon 11:58", 1..=2, "dev", OLD);
     assert_eq!(script.group("Mon 12:20", "dev")["why"]["code"], "blackout");
-    assert_eq!(advice(&script, "Mon 12:20", "dev"), json!({ "edit": ["autoupdate_config"] }));
-    assert_eq!(script.refusal("Mon 12:20", start_by_force(&["dev"])).0, "already_exists");
+    assert_eq!(advice(&script, "Mon 12:20", "dev"), started("dev", true));
+    let forced = script.on("Mon 12:20", start_by_force(&["dev"]));
+    assert_eq!(forced.find_host("Mon 12:21", 1, "dev"), super::is(NEW, true));
+    assert_eq!(forced.refusal("Mon 12:22", start_by_force(&["dev"])).0, "already_exists");
     let before = dev(&json!({ "start_hour": 13, "blackout": frozen() }));
     assert_eq!(advice(&before, "Mon 13:20", "dev"), started("dev", true));
 }
