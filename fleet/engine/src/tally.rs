@@ -152,10 +152,16 @@ impl<'a> Look<'a> {
         !host.version.is_none() && host.version == self.wanted && !is_under_way
     }
 
-    /// In a group that goes back only those are on the way that were told so, in this attempt.
+    /// It has not arrived since it was told. In a group that goes back only those are on the way that were told so, in this attempt;
+    /// on the next way up, not those that went back before it.
     fn is_on_the_way(&self, host: &Host) -> bool {
-        self.group.state != State::RolledBack
-            || self.mark(host).is_some_and(|mark| mark.told >= self.group.attempt_began && !host_has_been_back(&mark))
+        let Some(mark) = self.mark(host) else { return false };
+        let is_of_now = mark.told >= self.group.attempt_began;
+        if self.group.state == State::RolledBack {
+            is_of_now && !host_has_been_back(&mark)
+        } else {
+            is_of_now || mark.arrived.is_none_or(|arrived| arrived >= self.group.attempt_began)
+        }
     }
 
     /// When it failed in this rollout: by a report, by silence after it began, or by leaving the version that it had.

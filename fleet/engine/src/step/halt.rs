@@ -135,5 +135,7 @@ impl GroupStatus {
         self.note(State::RolledBack, reason, now);
         // A freeze does not keep hosts from going back.
         (self.at_once, self.forced, self.cursor, self.complete_to) = (at_once, Some(now), None, 0);
+        // They leave the target: on the next way up canaries go first again.
+        self.canaries.clear();
     }
 }
