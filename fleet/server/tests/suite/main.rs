@@ -18,4 +18,5 @@ mod notify;
 mod outbound;
 mod reports;
 mod start;
+mod stop;
 mod support;
