@@ -149,34 +149,33 @@ pub fn flow(name: &str, updater: &Updater) -> Result<Flow, String> {
             let flow = Scene::on_two(updater)?.flow(name, "rollback", "2.0.0", Some("1.0.0"), End::Either);
             Flow { restores: true, ..flow }
         }
-        "report-up" => {
-            let mut scene = Scene::on_one(updater, &settings("10s", "0s"))?;
-            scene.release(&version(2));
-            scene.ask_for_reports("2.0.0");
-            scene.flow(name, "update --now", "1.0.0", Some("2.0.0"), End::New)
-        }
-        "report-down" => {
-            let mut scene = Scene::on_two(updater)?;
-            scene.ask_for_reports("2.0.0");
-            scene.live(|cell| {
-                cell.start_agent()?;
-                succeeds(cell, "update")?;
-                super::flow::reported(cell)
-            })?;
-            scene.ask_for_reports("1.0.0");
-            Flow { restores: true, ..scene.flow(name, "update --now", "2.0.0", Some("1.0.0"), End::New) }
-        }
-        "report-exits" => {
-            let mut scene = Scene::on_one(updater, &settings("1500ms", "0s"))?;
-            scene.release(&version(2).behaviour("exit-at-once"));
-            scene.ask_for_reports("2.0.0");
-            scene.flow(name, "update --now", "1.0.0", Some("2.0.0"), End::Old)
-        }
+        "report-up" | "report-down" | "report-exits" => reporting(name, updater)?,
         _ => {
             let flow = Scene::on_two(updater)?.flow(name, "uninstall --force", "2.0.0", None, End::Either);
             Flow { next: "recover", ..flow }
         }
     })
+}
+
+/// The flow called `name` of those whose server asks for reports.
+fn reporting(name: &'static str, updater: &Updater) -> Result<Flow, String> {
+    if name == "report-down" {
+        let mut scene = Scene::on_two(updater)?;
+        scene.ask_for_reports("2.0.0");
+        scene.live(|cell| {
+            cell.start_agent()?;
+            succeeds(cell, "update")?;
+            super::flow::reported(cell)
+        })?;
+        scene.ask_for_reports("1.0.0");
+        return Ok(Flow { restores: true, ..scene.flow(name, "update --now", "2.0.0", Some("1.0.0"), End::New) });
+    }
+    let (deadline, behaviour, end) =
+        if name == "report-up" { ("10s", "healthy", End::New) } else { ("1500ms", "exit-at-once", End::Old) };
+    let mut scene = Scene::on_one(updater, &settings(deadline, "0s"))?;
+    scene.release(&version(2).behaviour(behaviour));
+    scene.ask_for_reports("2.0.0");
+    Ok(scene.flow(name, "update --now", "1.0.0", Some("2.0.0"), end))
 }
 
 /// A release of the toy agent that writes, with a schema of its own; with one helper, as the copies are many.
