@@ -128,15 +128,20 @@ impl Crowd {
         hosts.as_array().unwrap().iter().map(|host| host["host"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Waits until the group is in `state`, and so many of its hosts are under way.
+    /// Waits until the group is in `state`, and so many of its hosts are under way. The timers of `members` come meanwhile: who has
+    /// reported often is heard a little later.
     #[track_caller]
-    pub(super) fn until_group(&self, group: &str, state: &str, in_flight: u64) {
+    pub(super) fn until_group(&self, group: &str, state: &str, in_flight: u64, members: &[&Member]) {
         let is_so = || {
             let found = self.fleet.group(group);
-            found["state"] == state && found["in_flight_count"] == in_flight
+            let is_so = found["state"] == state && found["in_flight_count"] == in_flight;
+            if !is_so {
+                self.each(members, |member| member.run("update", 0));
+            }
+            is_so
         };
         let hosts = || self.fleet.ok(&["hosts", "--group", group]);
-        until(SOON, is_so).unwrap_or_else(|late| panic!("{late:?}: {:#}\n{}", self.fleet.group(group), hosts()));
+        until(2 * SOON, is_so).unwrap_or_else(|late| panic!("{late:?}: {:#}\n{}", self.fleet.group(group), hosts()));
     }
 
     /// Gives every fifth host of each group what [`broken_release`] refuses; none of `spared`. Who that is.

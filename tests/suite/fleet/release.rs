@@ -30,7 +30,7 @@ fn policy() -> String {
 
 /// The canaries of a group that was just started.
 fn canaries(crowd: &Crowd, group: &str) -> BTreeSet<String> {
-    crowd.until_group(group, "canary", CANARIES as u64);
+    crowd.until_group(group, "canary", CANARIES as u64, &[]);
     crowd.in_state("let_go")
 }
 
@@ -60,8 +60,7 @@ fn see_through(crowd: &Crowd, group: &str, cap: u64, from: &str, to: &str) {
     let members = crowd.of(group);
     let canaries = canaries(crowd, group);
     others_stay(crowd, &members, from);
-    crowd.each(&crowd.named(&canaries), |member| member.run("update", 0));
-    crowd.until_group(group, "active", cap);
+    crowd.until_group(group, "active", cap, &crowd.named(&canaries));
     others_stay(crowd, &members.iter().filter(|member| member.version() == from).copied().collect::<Vec<_>>(), from);
     crowd.drive(group, "done", cap, &BTreeSet::new());
     assert!(members.iter().all(|member| member.version() == to));
@@ -96,7 +95,7 @@ fn thirty_hosts_take_a_good_release_stop_a_broken_one_go_back_and_go_on_once_it_
 
     crowd.until_written(&has_it, "3.0.0");
     crowd.fleet.agents("rollback", "dev");
-    crowd.until_group("dev", "rolledback", CAPS[0]);
+    crowd.until_group("dev", "rolledback", CAPS[0], &[]);
     crowd.drive("dev", "rolledback", CAPS[0], &BTreeSet::new());
     crowd.are_whole(&all, "2.0.0");
     crowd.have_rows(&all, &before, false);

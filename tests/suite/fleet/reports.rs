@@ -273,12 +273,12 @@ fn labels_come_from_the_settings_and_from_the_agents_configuration() {
     let labels = "  labels: {env: prod, tier: \"1\"}\n";
     let Some(host) = Reporting::with(&(settings("1500ms", "0s") + labels)) else { return };
     let agent = "teleport:\n  data_dir: /var/lib/teleport\n  labels: {env: theirs}\nssh_service:\n  labels: {rack: r7}\n  \
-                 commands: [{name: up, command: [uptime], period: 1m}]\n";
+                 commands: [{name: made, command: [echo, ssh], period: 1m}]\n";
     std::fs::write(host.cell.path("/etc/teleport.yaml"), agent).unwrap();
     host.tell("1.0.0", 1, 1, LONG);
     host.run("update", 0);
-    let expected =
-        [("env", "prod"), ("rack", "r7"), ("tier", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let expected = [("env", "prod"), ("made", "ssh"), ("rack", "r7"), ("tier", "1")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(host.reports()[0].labels, expected.into());
 }
 
