@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{SOON, Server, client, dir, done, groups, program, version};
+use crate::support::{SOON, Server, client, dir, done, groups, program, refused, version};
 
 /// Clients that ask all the time.
 const CLIENTS: usize = 8;
@@ -87,9 +87,11 @@ fn none_later(asked: &[Asked], stop: Instant) {
     assert!(asked.iter().any(|asked| asked.begun > stop), "nobody asked after it");
 }
 
-/// Nobody at all is told to update, for some hundred questions.
+/// Nobody at all is told to update, for some hundred questions, and nothing can be started.
 #[track_caller]
-fn nobody(server: &Server) {
+fn is_stopped(server: &Server) {
+    let line = refused(&server.cli(&["autoupdate", "agents", "start-update", "dev"]));
+    assert!(line.contains("halted"), "{line}");
     let asked = Askers::start(server.addr).end();
     assert!(asked.iter().all(|asked| !asked.update));
 }
@@ -132,15 +134,15 @@ fn a_stop_holds_through_a_new_target_kill_9_and_the_restore_of_an_older_backup()
     none_later(&askers.end(), answered);
     server.kill();
     let server = Server::start(dir.path());
-    nobody(&server);
+    is_stopped(&server);
     // The backup is from before the halt: its group was started, and nothing was held.
     assert_eq!(server.stop(), Some(0));
     let mut restore = program(&["restore", backup.to_str().unwrap(), "--force", "--config", "/dev/null"]);
     done(&restore.arg("--data").arg(dir.path().join("data")).output().unwrap());
     let server = Server::start(dir.path());
-    nobody(&server);
+    is_stopped(&server);
     server.create(&version("1.0.0", "1.3.0", "regular"));
-    nobody(&server);
+    is_stopped(&server);
 }
 
 /// A group whose hosts have reported, so that two failures of ten are too many: the server, and the hosts.
@@ -182,7 +184,7 @@ fn once_somebody_was_told_of_a_halt_by_reports_nobody_is_told_to_update() {
     none_later(&asked, first.answered);
     // And after kill -9.
     server.kill();
-    nobody(&Server::start(dir.path()));
+    is_stopped(&Server::start(dir.path()));
 }
 
 /// Milliseconds from `from` to the last answer that told somebody to update.
