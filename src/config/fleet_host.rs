@@ -1,6 +1,5 @@
 //! `.fleet-host`: this host's key for a rollout server, and what it knows of that server (SPEC §11). No person writes it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -39,19 +38,8 @@ pub(crate) struct FleetHost {
     pub result: Option<String>,
     /// In which rollout and attempt a version failed here, the latest at the end.
     pub failed: Vec<Told>,
-    /// What the programs printed that make labels, by label.
-    pub printed: BTreeMap<String, Printed>,
-}
-
-/// What a program printed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Printed {
-    /// The digest of program and arguments.
-    pub of: String,
-    /// The label's value; none: it failed.
-    pub value: Option<String>,
-    /// When.
-    pub at: Timestamp,
+    /// What the programs printed that make labels: a text of `run::fleet::commands`.
+    pub printed: String,
 }
 
 /// 32 random bytes, in hex. Its debug form shows none of it.

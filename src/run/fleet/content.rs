@@ -6,7 +6,7 @@ use std::path::Path;
 
 use protocol::report::{MAX_LABEL, MAX_LABELS, Report, Versions};
 
-use super::Talked;
+use super::{Talked, commands};
 use crate::config::{Spec, Updates};
 use crate::context::Context;
 use crate::host::durable;
@@ -57,10 +57,8 @@ pub(super) fn gather(context: &Context, updates: &Updates, talked: &Talked, host
 /// may have.
 fn labels(context: &Context, spec: &Spec, talked: &Talked) -> BTreeMap<String, String> {
     let mut labels = spec.labels.clone();
-    let printed = talked.kept.printed.iter();
-    let printed = printed.filter_map(|(name, printed)| Some((name.clone(), printed.value.clone()?)));
     let of_agent = context.agent_config().ok().flatten().unwrap_or_default().labels;
-    for (name, value) in printed.chain(of_agent) {
+    for (name, value) in commands::labels(&talked.kept.printed).chain(of_agent) {
         let fits = !name.is_empty() && name.len().max(value.len()) <= MAX_LABEL;
         if fits && labels.len() < MAX_LABELS {
             labels.entry(name).or_insert(value);

@@ -70,7 +70,7 @@ pub(super) fn deliver(context: &Context, updates: &Updates, mut talked: Talked, 
         .is_some_and(|server| is_due(server, &talked.kept, occasion.always, context.host.now()));
     let (Some(host), true) = (host, due) else { return keep(context, &talked, occasion.locking) };
     if occasion.locking == Locking::Taken {
-        commands::refresh(context, &mut talked.kept.printed, occasion.end);
+        talked.kept.printed = commands::refresh(context, &talked.kept.printed, occasion.end);
     }
     let mut report = content::gather(context, updates, &talked, host);
     let client = client(context, updates)?;
