@@ -14,7 +14,7 @@ use crate::run::change::{self, Planned, RunRequest};
 use crate::run::fleet;
 use crate::run::network;
 use crate::run::recovery;
-use crate::run::wanted::{Purpose, Wanted};
+use crate::run::wanted::{self, Purpose, Wanted};
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
@@ -25,6 +25,8 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         Some("updates are disabled")
     } else if spec.pinned {
         Some("a version is pinned")
+    } else if spec.notify_only {
+        Some("notify_only is set: updates are told by `status`, and not installed")
     } else {
         None
     };
@@ -32,7 +34,10 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
     }
     let client = network::client(context, spec)?;
-    let wanted = Wanted::ask(context, &updates, &client, Purpose::Show)?;
+    let wanted = match Wanted::ask(context, &updates, &client, Purpose::Show, args.now)? {
+        Ok(wanted) => wanted,
+        Err(why) => return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n")),
+    };
     if let Some(why) = fleet::outdated(context) {
         return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
     }
@@ -41,6 +46,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         target: wanted.revision,
         in_window: wanted.in_window || args.now,
         force: args.now,
+        terms: wanted.terms.clone(),
         depth: Depth::Move,
         over: Over::Told,
         change: &|_| {},
@@ -70,7 +76,14 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     if plan.is_empty() {
         return show(args, &to_json(&plan)?, &format!("nothing to do: {} is active\n", request.target));
     }
-    show(args, &to_json(&plan)?, &to_text(&plan))
+    let (mut json, mut text) = (to_json(&plan)?, to_text(&plan));
+    if let Some(reason) = &wanted.terms.reason {
+        let source = wanted::source(spec)?.to_string();
+        text = format!("source: {source} ({reason})\n{text}");
+        json["source"] = source.into();
+        json["reason"] = reason.as_str().into();
+    }
+    show(args, &json, &text)
 }
 
 fn show(args: &Args, json: &Value, text: &str) -> Result<u8> {
