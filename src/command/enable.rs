@@ -10,7 +10,7 @@ use crate::config::fleet_host::FleetHost;
 use crate::config::{Credentials, GoUpdater, Spec, Updates};
 use crate::context::Context;
 use crate::host::{Layout, durable, lock, machine};
-use crate::inspect::{self, Depth};
+use crate::inspect::{self, Depth, upgrader};
 use crate::plan::Over;
 use crate::plan::decide::{self, Terms};
 use crate::release::PublicKey;
@@ -241,6 +241,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         None => {}
     };
     source(args, spec);
+    adopt_upgrader(context, spec)?;
     given(&args.group, &mut spec.group);
     given(&args.base_url, &mut spec.base_url);
     if let Some(path) = &args.path {
@@ -371,6 +372,24 @@ fn with_more(known: &str, more: &str) -> String {
         }
     }
     all
+}
+
+/// Tells of the updater of RFD 0109, which gives way. Its channel is followed only where nothing else is known to ask.
+fn adopt_upgrader(context: &Context, spec: &mut Spec) -> Result<()> {
+    if spec.active_version.is_some() || !upgrader::is_there(&context.layout)? {
+        return Ok(());
+    }
+    context.report.notice("taking this host over from the updater of RFD 0109 (teleport-upgrade.timer)");
+    let Some(channel) = upgrader::channel(&context.layout).filter(|_| spec.source.is_none()) else { return Ok(()) };
+    if spec.proxy.is_some() {
+        context.report.notice(&format!("it asked {channel}; to go on with that, run `enable --source {channel}`"));
+    } else {
+        context
+            .report
+            .notice(&format!("it asked {channel}, which this host now follows (`--source default` ends that)"));
+        spec.source = Some(channel.to_string());
+    }
+    Ok(())
 }
 
 /// Settings of a host that the Go updater managed, where ours say nothing yet. Returns what it has installed.

@@ -11,6 +11,7 @@ mod stranger;
 mod takeover;
 mod timers;
 mod units;
+pub(crate) mod upgrader;
 mod versions;
 
 use std::path::Path;
@@ -65,10 +66,16 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
     let other_data_dir = if layout.is_image() { None } else { data_dir::other(context, updates, &state, &data_dir)? };
     let in_use = if layout.is_image() { InUse::default() } else { InUse::of(&layout.versions, &installed, &data_dir)? };
     let adopt = depth == Depth::Adopt;
-    let set_aside = if adopt { takeover::set_aside(context)? } else { Vec::new() };
+    let mut set_aside = if adopt { takeover::set_aside(context)? } else { Vec::new() };
     let closed_path = if adopt { takeover::closed_path(context)? } else { None };
     let foreign_timer = timers::foreign(context);
     let masks = set_aside.iter().any(|(path, _)| path.ends_with(&foreign_timer));
+    let mut foreign_timers = Vec::new();
+    if adopt {
+        foreign_timers.extend(if masks { timers::active(layout, foreign_timer)? } else { None });
+        foreign_timers.extend(upgrader::running(context)?);
+        set_aside.extend(upgrader::set_aside(layout)?);
+    }
     Ok(Facts {
         now,
         versions: versions.clone(),
@@ -96,7 +103,7 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
         in_use_by_others: in_use.by_others,
         packages: if adopt { takeover::packages(layout)? } else { Vec::new() },
         foreign_links: if adopt { takeover::foreign_links(context)? } else { Vec::new() },
-        foreign_timer: if masks { timers::active(layout, foreign_timer)? } else { None },
+        foreign_timers,
         masked_timer: (masks && layout.suffix.is_none() && timers::has_own(context)?).then(|| TIMER_UNIT.to_owned()),
         set_aside,
         grant_traverse: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),

@@ -80,7 +80,7 @@ pub(crate) fn is_foreign(layout: &Layout, path: &Path) -> Result<bool> {
 }
 
 /// Where the foreign file `inside` (without the root's slash) is kept.
-fn taken_over(layout: &Layout, inside: &Path) -> PathBuf {
+pub(super) fn taken_over(layout: &Layout, inside: &Path) -> PathBuf {
     layout.real(&layout.inside(&layout.versions.join(TAKEN_OVER).join(inside)))
 }
 

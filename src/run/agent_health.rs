@@ -7,10 +7,9 @@ use crate::context::Context;
 use crate::host::durable;
 use crate::report::{Code, Result};
 use crate::service::{Service, readiness};
+use crate::store::publish;
 use crate::yaml::scalar::time_text;
 
-/// In the versions directory: since when runs have seen that the agent is not ready, and when one last did.
-const FILE: &str = ".not-ready";
 /// Two times, bytes.
 const LIMIT: u64 = 100;
 /// An agent that is not ready for so long is unhealthy (RFD 0109).
@@ -34,7 +33,7 @@ pub(crate) fn complaint(context: &Context, updates: &Updates, writes: bool) -> R
         return Ok(Some("it has failed, or restarts again and again"));
     }
     let is_not_ready = matches!(readiness::probe(&context.data_dir()?), readiness::Readiness::NotReady { .. });
-    let file = context.layout.versions.join(FILE);
+    let file = context.layout.versions.join(publish::NOT_READY);
     let now = context.host.now();
     if !is_not_ready {
         if writes && durable::exists(&file)? {

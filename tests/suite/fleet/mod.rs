@@ -8,3 +8,4 @@ mod reporting;
 mod reports;
 mod rollout;
 mod server;
+mod sources;
