@@ -3,6 +3,7 @@
 mod calendar;
 mod channel;
 pub(crate) mod find;
+pub(crate) mod fuzz;
 mod graph;
 pub(crate) mod proxy_addr;
 mod release_file;
