@@ -121,15 +121,7 @@ fn once(
     if context.global.insecure && !persist_insecure {
         context.report.warn("--insecure applies to this run only: it is saved only together with --public-key");
     }
-    let image = context.layout.is_image();
-    // Where no systemd runs this may be the build of a container image: there the first `update` makes the id.
-    let own = if machine::is_systemd_booted() { identity::completed(context, updates.spec())? } else { None };
-    // Nothing that tells one host from another goes into an image.
-    (wanted.update_id, wanted.update_id_host) = match own {
-        _ if image => (None, None),
-        Some(own) => (own.update_id, own.update_id_host),
-        None => (wanted.update_id, wanted.update_id_host),
-    };
+    identify(context, updates, &mut wanted)?;
     wanted.insecure = wanted.insecure || persist_insecure;
     match kind {
         Kind::Enable => wanted.enabled = true,
@@ -159,6 +151,19 @@ fn once(
         },
         fetched,
     )
+}
+
+/// This host's id towards the cluster, where it can be made now.
+fn identify(context: &Context, updates: &Updates, spec: &mut Spec) -> Result<()> {
+    // Where no systemd runs this may be the build of a container image: there the first `update` makes the id.
+    let own = if machine::is_systemd_booted() { identity::completed(context, updates.spec())? } else { None };
+    // Nothing that tells one host from another goes into an image.
+    if context.layout.is_image() {
+        (spec.update_id, spec.update_id_host) = (None, None);
+    } else if let Some(own) = own {
+        (spec.update_id, spec.update_id_host) = (own.update_id, own.update_id_host);
+    }
+    Ok(())
 }
 
 /// Which revision, and on which terms: the forced one, else the source's. `None`: nothing is to be installed.

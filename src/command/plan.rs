@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{OutputFormat, Plan as Args};
 use crate::command::version;
+use crate::config::Spec;
 use crate::context::Context;
 use crate::inspect::Depth;
 use crate::plan::{Database, Over, Plan, ServiceAction, Step};
@@ -21,25 +22,16 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     recovery::warn_if_pending(context);
     let updates = inspect::open(context)?;
     let spec = updates.spec();
-    let rest = if !spec.enabled {
-        Some("updates are disabled")
-    } else if spec.pinned {
-        Some("a version is pinned")
-    } else if spec.notify_only {
-        Some("notify_only is set: updates are told by `status`, and not installed")
-    } else {
-        None
-    };
-    if let Some(why) = rest {
-        return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
+    if let Some(why) = rests(spec) {
+        return show_none(args, why);
     }
     let client = network::client(context, spec)?;
     let wanted = match Wanted::ask(context, &updates, &client, Purpose::Show, args.now)? {
         Ok(wanted) => wanted,
-        Err(why) => return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n")),
+        Err(why) => return show_none(args, &why),
     };
     if let Some(why) = fleet::outdated(context) {
-        return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
+        return show_none(args, &why);
     }
     let request = RunRequest {
         command: "update",
@@ -58,7 +50,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let planned = change::planned(context, &updates, &request)?;
     let mut plan = match planned {
         Planned::Wait(why) => {
-            return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
+            return show_none(args, &why);
         }
         Planned::Proceed(plan, _) => *plan,
     };
@@ -84,6 +76,23 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         json["reason"] = reason.as_str().into();
     }
     show(args, &json, &text)
+}
+
+/// Why `update` asks nobody.
+fn rests(spec: &Spec) -> Option<&'static str> {
+    if !spec.enabled {
+        Some("updates are disabled")
+    } else if spec.pinned {
+        Some("a version is pinned")
+    } else if spec.notify_only {
+        Some("notify_only is set: updates are told by `status`, and not installed")
+    } else {
+        None
+    }
+}
+
+fn show_none(args: &Args, why: &str) -> Result<u8> {
+    show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"))
 }
 
 fn show(args: &Args, json: &Value, text: &str) -> Result<u8> {
