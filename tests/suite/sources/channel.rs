@@ -11,7 +11,7 @@ fn closed(version: &str, more: &[&str]) -> Image {
     image.say(version, "no");
     image.follow(&image.channel(), &[]).ok();
     assert_eq!(active(&image), version);
-    image.set(&format!("  window: \"{}\"\n", closed_window()));
+    image.set_window(&closed_window());
     image
 }
 
@@ -152,7 +152,7 @@ fn updaters_obey_the_schedule_that_the_agent_emits() {
     let schedule = image.path("/etc/teleport-upgrade.d/schedule");
     std::fs::create_dir_all(schedule.parent().unwrap()).unwrap();
     // It comes before what an operator or a server says.
-    image.set(&format!("  window: \"{}\"\n", open_window()));
+    image.set_window(&open_window());
     std::fs::write(&schedule, format!("{}\n", closed_window())).unwrap();
     image.changes_nothing(&["update"], 0, "is closed");
     std::fs::write(&schedule, "every Tuesday\n").unwrap();
@@ -192,15 +192,14 @@ fn the_servers_maintenance_schedule_counts_where_the_host_has_none() {
     schedule(200, &closed_window());
     image.changes_nothing(&["update"], 0, "is closed");
     // The operator's own comes before it.
-    image.set(&format!("  window: \"{}\"\n", open_window()));
+    image.set_window(&open_window());
     assert_eq!(image.update(), "1.1.0");
 }
 
 #[test]
 fn a_malformed_window_of_the_settings_is_an_error_and_keeps_nobody_from_status() {
     let image = closed("1.0.0", &["1.1.0"]);
-    let text = image.config().replacen(&closed_window(), "Tueday 02:00", 1);
-    std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
+    image.set_window("Tueday 02:00");
     image.say("1.1.0", "no");
     let ran = image.run(&["--log-format", "json", "update"]);
     assert_eq!((ran.status, ran.error_code().as_str()), (1, "config_invalid"), "{ran:#?}");

@@ -88,6 +88,13 @@ impl Image {
         std::fs::write(self.versions().join("updates.yaml"), text).unwrap();
     }
 
+    /// Has `window` in `updates.yaml`, in place of the one that is there.
+    pub(super) fn set_window(&self, window: &str) {
+        let kept: String = self.config().split_inclusive('\n').filter(|line| !line.starts_with("  window:")).collect();
+        std::fs::write(self.versions().join("updates.yaml"), kept).unwrap();
+        self.set(&format!("  window: \"{window}\"\n"));
+    }
+
     /// What the timer does; it must succeed. The version that is active then.
     #[track_caller]
     pub(super) fn update(&self) -> String {

@@ -106,7 +106,7 @@ fn pin_holds_and_now_ignores_a_window_as_with_a_cluster() {
     image.changes_nothing(&["update"], 0, "pinned");
     image.run(&["unpin"]).ok();
     image.say("1.1.0", "no");
-    image.set(&format!("  window: \"{}\"\n", closed_window()));
+    image.set_window(&closed_window());
     image.changes_nothing(&["update"], 0, "is closed");
     assert_eq!(image.run(&["plan", "--format", "json"]).ok().json()["action"], "none");
     let plan = image.run(&["plan", "--now", "--format", "json"]).ok().json();
@@ -121,10 +121,9 @@ fn a_window_of_the_settings_narrows_a_clusters_own_and_never_widens_it() {
     let image = Image::with(&["1.0.0", "2.0.0"]);
     image.enable(&[]).ok();
     image.release("2.0.0");
-    image.set(&format!("  window: \"{}\"\n", closed_window()));
+    image.set_window(&closed_window());
     image.changes_nothing(&["update"], 0, "is closed");
-    let text = image.config().replacen(&closed_window(), &open_window(), 1);
-    std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
+    image.set_window(&open_window());
     image.cluster.set_directive(Find { auto_update: false, ..Find::version("2.0.0") });
     image.changes_nothing(&["update"], 0, "waits for the cluster's update window");
     image.release("2.0.0");
