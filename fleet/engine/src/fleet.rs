@@ -5,18 +5,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 use protocol::Version;
+use protocol::report::{DEFAULT_INTERVAL, code};
 
-use crate::host::{Arrival, FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::host::{Arrival, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
 use crate::index::Index;
 use crate::label_set::{LabelSets, Labels};
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::order;
+use crate::resource::counts_are_good;
 use crate::rollout::{GroupStatus, Rollout, State};
-use crate::tally::{HostState, Look, REPORT_INTERVAL};
-
-/// Another server's counts are good so long, seconds (Managed Updates v2: a minute).
-const COUNTS_VALID: u32 = 60;
+use crate::tally::{HostState, Look};
 
 /// Most update ids that are remembered though their hosts have others now.
 const MOST_FORMER: usize = 100_000;
@@ -64,7 +63,7 @@ struct Arranged {
 impl Default for Fleet {
     fn default() -> Self {
         Self {
-            interval: REPORT_INTERVAL,
+            interval: DEFAULT_INTERVAL,
             is_proven: true,
             names: Names::default(),
             hosts: Vec::new(),
@@ -191,7 +190,7 @@ impl Fleet {
     /// Another server's counts, while they are good.
     pub fn counts(&self, now: Timestamp) -> Option<&Counted> {
         let counts = self.counts.as_ref()?;
-        (Moment::of(now).since(counts.at) <= COUNTS_VALID).then_some(&counts.by_group)
+        counts_are_good(counts.at.time(), now).then_some(&counts.by_group)
     }
 
     /// Takes a report of an enrolled host.
@@ -207,7 +206,7 @@ impl Fleet {
             to: self.names.keep(&change.to),
             code: self.names.keep(&change.code),
             at: Moment::of(now),
-            is_of_the_way: FAULTS_OF_THE_WAY.contains(&change.code.as_str()),
+            is_of_the_way: code::is_of_the_way(&change.code),
         });
         self.take_update_id(at, report.update_id);
         self.change(at, rollout, now, |host| {
@@ -545,6 +544,16 @@ impl Fleet {
 fn is_below(version: Option<&str>, rollout: &Rollout) -> bool {
     let version = version.and_then(|version| version.parse::<Version>().ok());
     version.is_some_and(|version| version.precedes(&rollout.start))
+}
+
+// Here, and not beside the type, which knows one group and no fleet.
+impl<'a> Look<'a> {
+    /// Of `group` at `now`.
+    pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
+        let (start, target) = fleet.versions(rollout);
+        let wanted = if group.state == State::RolledBack { start } else { target };
+        Self { rollout: rollout.number, group, wanted, start, target, now: Moment::of(now), interval: fleet.interval }
+    }
 }
 
 impl Mark {

@@ -35,9 +35,6 @@ pub fn uuid(id: HostId) -> String {
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }
 
-/// Faults of the way and not of the version: whoever has them is tried again (FLEET.md §3).
-pub const FAULTS_OF_THE_WAY: [&str; 4] = ["network", "download_stalled", "lock_held", "interrupted"];
-
 /// A host's last change, as it reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Last {
@@ -49,7 +46,7 @@ pub struct Last {
     pub code: Name,
     /// When it was heard of.
     pub at: Moment,
-    /// Its error is one of [`FAULTS_OF_THE_WAY`].
+    /// Its error is one of [`protocol::report::code::OF_THE_WAY`].
     pub is_of_the_way: bool,
 }
 

@@ -8,6 +8,7 @@ pub mod answer;
 pub mod book;
 pub mod calendar;
 pub mod command;
+pub mod counts;
 pub mod fleet;
 pub mod host;
 mod index;

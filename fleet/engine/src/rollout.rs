@@ -4,13 +4,13 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use serde::{Deserialize, Serialize};
 
+use crate::counts::Tally;
 use crate::host::{Host, HostId, Place};
 use crate::labels::Subject;
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::policy::{Group, Mode, Schedule, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, Reason, Why};
-use crate::tally::Tally;
 
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

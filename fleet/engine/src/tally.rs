@@ -1,13 +1,12 @@
-//! Hosts by state: what a host's state is, and how many have each.
+//! A host's state in a rollout, and which of its group's counts it is in.
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::Fleet;
+use crate::counts::Tally;
 use crate::host::{Host, Mark};
 use crate::moment::Moment;
 use crate::names::Name;
-use crate::rollout::{GroupStatus, Rollout, State};
+use crate::rollout::{Cursor, GroupStatus, State};
 
 /// A host's state in a rollout; the first that holds (FLEET.md §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,15 +47,12 @@ impl HostState {
 }
 
 /// Report intervals without a word after which a host is silent.
-const SILENT_AFTER: u32 = 3;
+pub(crate) const SILENT_AFTER: u32 = 3;
 /// Seconds after which a silent host leaves members and denominators: a day.
 const DEPARTED_AFTER: u32 = 86_400;
 /// Seconds after its jitter in which a host that was told must come to an outcome: an hour covers question, download and
 /// watch.
 const STALLED_AFTER: u32 = 3_600;
-
-/// How often hosts report by default, seconds (FLEET.md §5).
-pub const REPORT_INTERVAL: u32 = 900;
 
 /// The view of one group at one time, from which states of its hosts are derived.
 #[derive(Debug, Clone, Copy)]
@@ -77,14 +73,7 @@ pub struct Look<'a> {
     pub interval: u32,
 }
 
-impl<'a> Look<'a> {
-    /// Of `group` at `now`.
-    pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
-        let (start, target) = fleet.versions(rollout);
-        let wanted = if group.state == State::RolledBack { start } else { target };
-        Self { rollout: rollout.number, group, wanted, start, target, now: Moment::of(now), interval: fleet.interval }
-    }
-
+impl Look<'_> {
     /// What the present rollout did to `host`, in the direction in which the group goes now.
     pub fn mark(&self, host: &Host) -> Option<Mark> {
         self.any_mark(host).filter(|_| host.told_back == self.is_going_back())
@@ -266,7 +255,7 @@ impl<'a> Look<'a> {
             {
                 true
             }
-            _ if self.is_retried(host) => group.retry.is_some_and(|retry| crate::rollout::Cursor::of(host) <= retry),
+            _ if self.is_retried(host) => group.retry.is_some_and(|retry| Cursor::of(host) <= retry),
             State::Active | State::Done | State::RolledBack => group.has_passed(host),
         }
     }
@@ -284,51 +273,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// How many hosts of a group are in which state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Tally {
-    /// Pinned, disabled, held.
-    pub excluded: u64,
-    /// On the wanted version.
-    pub updated: u64,
-    /// Failed.
-    pub failed: u64,
-    /// Timed out.
-    pub timed_out: u64,
-    /// Told to update.
-    pub told: u64,
-    /// Silent.
-    pub silent: u64,
-    /// Let go, and not told yet.
-    pub let_go: u64,
-    /// Not let go.
-    pub pending: u64,
-    /// Those that count, excluded and departed ones left out.
-    pub counted: u64,
-    /// Failed ones that count.
-    pub counted_failed: u64,
-    /// Those of them that said so.
-    pub counted_reported: u64,
-    /// Timed out ones that count.
-    pub counted_timed_out: u64,
-    /// Counted ones that were told and came to an end.
-    pub counted_ended: u64,
-    /// Heard of by a report within three intervals.
-    pub present: u64,
-    /// Those of them that run the rollout's target.
-    pub up_to_date: u64,
-    /// They asked before the group started, and do not report.
-    pub asking: u64,
-    /// Let go or told once in this rollout, whatever became of them.
-    pub ever_let_go: u64,
-}
-
 impl Tally {
-    /// Hosts that take a slot of the cap.
-    pub fn in_flight(&self) -> u64 {
-        self.let_go + self.told
-    }
-
     /// Counts `host`.
     pub fn add(&mut self, look: &Look<'_>, host: &Host) {
         if look.has_departed(host) {

@@ -3,8 +3,6 @@
 //! An answer is written straight into its bytes: this is the hot path. That its keys are those of
 //! [`protocol::find::Directive::write`] is held by tests.
 
-mod code;
-
 use std::borrow::Cow;
 use std::fmt;
 
@@ -18,8 +16,6 @@ use protocol::report::Wanted;
 use protocol::{Arch, Digest, Edition, Version};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-
-pub use code::code;
 
 use crate::ids;
 use crate::query::Query;
@@ -133,6 +129,11 @@ pub fn stale(answer: Answer, since: Timestamp) -> Answer {
     Answer { update: false, reason: Reason { why: Why::StoreUnavailable, since, until: None }, ..answer }
 }
 
+/// The stable code of a reason.
+pub fn code(why: &Why) -> &'static str {
+    why.code()
+}
+
 /// RFD 0169's answer.
 #[derive(Serialize)]
 struct Flat<'a> {
@@ -235,7 +236,7 @@ impl<'a> Ours<'a> {
             report: cluster.reports.as_ref(),
             rollout: answer.rollout,
             attempt: answer.attempt,
-            why: Code { code: code(&answer.reason.why) },
+            why: Code { code: answer.reason.why.code() },
             until: answer.reason.until.map(Second),
             digests: Archives(digests),
         }

@@ -38,7 +38,7 @@ pub use hours::minimum_rollout_hours;
 pub use kind::Kind;
 pub use maintenance::{Maintenance, Window, default_group};
 pub use release::{Phased, Release};
-pub use report::{AgentReport, Count, Omitted};
+pub use report::{AgentReport, Count, Omitted, counts_are_good};
 pub use ruling::ruling;
 pub use url::check as check_url;
 pub use version::{Versions, Wanted};

@@ -14,10 +14,13 @@ const MOST_OMITTED: usize = 100;
 /// Most agents of a count.
 const MOST_AGENTS: u32 = i32::MAX.unsigned_abs();
 
+/// How long counts are good, seconds: a minute (Managed Updates v2).
+const VALID: i64 = 60;
+
 /// What an `autoupdate_agent_report` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentReport {
-    /// When it was made; it counts for a minute.
+    /// When it was made; [`counts_are_good`] says until when it counts.
     pub timestamp: Timestamp,
     /// How many agents of a group run a version, in the order written.
     pub counts: Vec<Count>,
@@ -43,6 +46,11 @@ pub struct Omitted {
     pub count: u32,
     /// Why, for people.
     pub reason: String,
+}
+
+/// Whether counts that were made then are good at `now`.
+pub fn counts_are_good(made: Timestamp, now: Timestamp) -> bool {
+    now.as_second() - made.as_second() <= VALID
 }
 
 /// Reads `spec`.

@@ -107,7 +107,7 @@ impl Play {
     }
 
     fn fails(&mut self, when: &str, host: &str) -> &mut Self {
-        self.reports(when, host, "1.0.0", "rolled_back", "health_check_failed")
+        self.reports(when, host, "1.0.0", "rolled_back", "unhealthy")
     }
 
     /// All of them are told, and update.

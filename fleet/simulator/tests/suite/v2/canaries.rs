@@ -288,16 +288,15 @@ fn a_canary_that_fails_halts_the_group() {
     for what in ["failed", "rolled_back", "refused"] {
         let script = of(1, 30);
         let canary = chosen(&script, "Mon 12:01")[0];
-        let script = script
-            .on("Mon 12:05", asks(canary, "dev"))
-            .on("Mon 12:10", outcome(canary, "dev", OLD, what, "health_check_failed"));
+        let script =
+            script.on("Mon 12:05", asks(canary, "dev")).on("Mon 12:10", outcome(canary, "dev", OLD, what, "unhealthy"));
         let group = script.group("Mon 12:10", "dev");
         assert_eq!(
             (&group["state"], &group["last_update_reason"]),
             (&json!("halted"), &json!("canary_failed")),
             "{what}"
         );
-        assert_eq!(group["why"]["error"], "health_check_failed");
+        assert_eq!(group["why"]["error"], "unhealthy");
         for number in 1..=30 {
             assert!(!script.find_host("Mon 12:11", number, "dev").1, "{what}: {number}");
         }

@@ -112,7 +112,7 @@ fn outcome(number: u32, group: &str, version: &str, outcome: &str, code: &str) -
 
 /// It failed to update to [`NEW`].
 fn failed(number: u32, group: &str) -> Value {
-    outcome(number, group, OLD, "failed", "health_check_failed")
+    outcome(number, group, OLD, "failed", "unhealthy")
 }
 
 /// It updated to [`NEW`].

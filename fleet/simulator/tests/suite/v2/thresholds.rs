@@ -57,12 +57,12 @@ fn a_halted_group_tells_nobody_and_lets_no_other_start() {
 #[test]
 fn the_reason_of_a_halt_names_rule_count_and_commonest_code() {
     let script = of(20, &json!({}))
-        .on("Mon 12:05", outcome(1, "dev", OLD, "failed", "disk_full"))
-        .on("Mon 12:05", outcome(2, "dev", OLD, "rolled_back", "health_check_failed"))
-        .on("Mon 12:05", outcome(3, "dev", OLD, "failed", "health_check_failed"));
+        .on("Mon 12:05", outcome(1, "dev", OLD, "failed", "no_space"))
+        .on("Mon 12:05", outcome(2, "dev", OLD, "rolled_back", "unhealthy"))
+        .on("Mon 12:05", outcome(3, "dev", OLD, "failed", "unhealthy"));
     let why = script.group("Mon 12:06", "dev")["why"].clone();
     let text = why.to_string();
-    assert!(text.contains("failed_threshold") && text.contains("health_check_failed") && text.contains('3'), "{why:#}");
+    assert!(text.contains("failed_threshold") && text.contains("unhealthy") && text.contains('3'), "{why:#}");
     assert!(why["until"].is_null(), "{why:#}");
 }
 
