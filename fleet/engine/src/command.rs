@@ -150,7 +150,7 @@ impl Book {
         }
     }
 
-    /// Suspended or disabled, nothing starts (FLEET.md §3).
+    /// Suspended or disabled, nothing starts (FLEET §3).
     fn may_start(&self) -> Result<(), Refusal> {
         match self.rollout.as_ref().map(|rollout| rollout.mode) {
             Some(mode @ (Mode::Suspended | Mode::Disabled)) => {

@@ -31,7 +31,7 @@ pub struct Fleet {
     /// How often hosts report, seconds.
     pub interval: u32,
     /// Hosts enrol by token or approval, so that nobody can invent one: then failures that they report may send others back
-    /// (`on_halt: rollback`, FLEET.md §3).
+    /// (`on_halt: rollback`, FLEET §3).
     pub is_proven: bool,
     /// Texts of hosts.
     pub names: Names,

@@ -148,7 +148,7 @@ pub enum Place {
 mod tests {
     use super::*;
 
-    /// FLEET.md §11: a million hosts, and everything else, in 256 MiB.
+    /// FLEET §11: a million hosts, and everything else, in 256 MiB.
     #[test]
     fn a_host_is_small() {
         assert!(size_of::<Host>() <= 144, "{} bytes", size_of::<Host>());

@@ -1,4 +1,4 @@
-//! Why a group or a host waits: values with a stable code, not sentences (FLEET.md §6).
+//! Why a group or a host waits: values with a stable code, not sentences (FLEET §6).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use crate::moment::Moment;
 use crate::names::Name;
 use crate::rollout::{Cursor, GroupStatus, State};
 
-/// A host's state in a rollout; the first that holds (FLEET.md §3).
+/// A host's state in a rollout; the first that holds (FLEET §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostState {

@@ -12,7 +12,7 @@ pub fn effects(effects: &Effects) -> String {
     format!("{} may update now, {} {goes} down{before}", hosts(effects.lets_go), effects.goes_down)
 }
 
-/// What a command did to `groups`, in the words of `tctl autoupdate agents` (ROLLOUTS.md §4).
+/// What a command did to `groups`, in the words of `tctl autoupdate agents` (FLEET §6).
 pub fn done(command: &Command, groups: &[String]) -> String {
     let groups = names(groups);
     match command {

@@ -1,4 +1,4 @@
-//! Resources: what operators write, read and checked (FLEET.md §2, §9, §12). Pure.
+//! Resources: what operators write, read and checked (FLEET §2, §9, §12). Pure.
 //!
 //! A text in YAML or JSON becomes [`Resource`]s: the engine's model beside what was written, which is kept for printing.
 //! Whatever is wrong is told with line, key, what was found and what is allowed; nothing is ignored.

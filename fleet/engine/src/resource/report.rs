@@ -5,11 +5,11 @@ use protocol::Version;
 
 use super::reader::Reader;
 
-/// Most groups of a report (ROLLOUTS.md §1.4).
+/// Most groups of a report (FLEET §5).
 const MOST_GROUPS: usize = 50;
 /// Most versions of a group.
 const MOST_VERSIONS: usize = 20;
-/// Most reasons for not being counted; there are seven (ROLLOUTS.md §1.4).
+/// Most reasons for not being counted; there are seven (FLEET §5).
 const MOST_OMITTED: usize = 100;
 /// Most agents of a count.
 const MOST_AGENTS: u32 = i32::MAX.unsigned_abs();

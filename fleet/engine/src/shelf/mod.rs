@@ -19,7 +19,7 @@ use crate::resource::{
 };
 
 /// Most releases of a channel. Each may lead to every later one: so many make 31,125 edges, and an answer below the MiB that
-/// updaters read (ROLLOUTS §5.4).
+/// updaters read (FLEET §9).
 pub const MOST_IN_CHANNEL: usize = 250;
 
 /// All resources, by kind and name.
@@ -115,7 +115,7 @@ impl Shelf {
         self.put_for(resources, book, None)
     }
 
-    /// The same for this fleet: a new target is refused that hosts cannot reach from what they run (FLEET.md §9).
+    /// The same for this fleet: a new target is refused that hosts cannot reach from what they run (FLEET §9).
     ///
     /// # Errors
     /// Why not; then nothing changed.

@@ -1,4 +1,4 @@
-//! One step of a rollout (FLEET.md §3): adopt what is wanted, count, open gates, let hosts go, halt.
+//! One step of a rollout (FLEET §3): adopt what is wanted, count, open gates, let hosts go, halt.
 
 mod canaries;
 pub(crate) mod gate;

@@ -1,4 +1,4 @@
-//! Letting hosts go: the cursor, its passes, the cap and the rate (FLEET.md §3).
+//! Letting hosts go: the cursor, its passes, the cap and the rate (FLEET §3).
 
 use std::collections::BinaryHeap;
 

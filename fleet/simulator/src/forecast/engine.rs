@@ -20,7 +20,7 @@ use super::{Forecast, Load};
 
 /// Between two steps of the engine.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
-/// Between a report that halts a group and the step that does so (FLEET.md §3).
+/// Between a report that halts a group and the step that does so (FLEET §3).
 const SOON: SignedDuration = SignedDuration::from_secs(2);
 /// Nothing has changed for so long: nothing will. Longer than an update may take, and an empty group waits.
 const STUCK: SignedDuration = SignedDuration::from_hours(3);

@@ -1,4 +1,4 @@
-//! Every field of the seed's resources: its name, range and default.
+//! Every field of RFD 0169's resources: its name, range and default.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn refused(settings: Value) -> String {
     error["message"].as_str().unwrap().to_owned()
 }
 
-/// The seed's example with groups; `test-group`, which it requires, is beside it.
+/// RFD 0169's example with groups; `test-group`, which it requires, is beside it.
 fn example() -> Value {
     json!({
         "kind": "cluster_maintenance_config",

@@ -1,4 +1,4 @@
-//! RFD 0169's groups: every field of its resources, and every rule of FLEET.md §3 about groups by label with a cap.
+//! RFD 0169's groups: every field of its resources, and every rule of FLEET §3 about groups by label with a cap.
 
 mod exclude;
 mod fields;
