@@ -97,7 +97,8 @@ impl Crate {
     fn absolute(&self, from: &str, path: &str) -> Option<Vec<String>> {
         let own: Vec<&str> = from.split("::").filter(|part| !part.is_empty()).collect();
         let parts: Vec<&str> = path.split("::").map(str::trim).filter(|part| !part.is_empty()).collect();
-        let joined = |base: &[&str], rest: &[&str]| Some([base, rest].concat().into_iter().map(str::to_owned).collect());
+        let joined =
+            |base: &[&str], rest: &[&str]| Some([base, rest].concat().into_iter().map(str::to_owned).collect());
         match *parts.first()? {
             "crate" => joined(&[], &parts[1..]),
             "self" => joined(&own, &parts[1..]),
