@@ -330,9 +330,9 @@ fn no_source_names_a_document_that_is_not_here() {
     let mut found = Vec::new();
     for (path, text) in texts(&SOURCES) {
         for (number, line) in text.lines().enumerate() {
-            let names = |name: &&str| line.contains(&format!("{name}{}", ".md")) || line.contains(&format!("{name} §"));
-            let is_here = |name: &&str| ["SPEC", "FLEET"].contains(name) && !line.contains(&format!("{name}{}", ".md"));
-            if absent.iter().any(|name| names(&name) && !is_here(&name)) {
+            let names = |name: &str| line.contains(&format!("{name}{}", ".md")) || line.contains(&format!("{name} §"));
+            let is_here = |name: &str| ["SPEC", "FLEET"].contains(&name) && !line.contains(&format!("{name}{}", ".md"));
+            if absent.iter().any(|name| names(name) && !is_here(name)) {
                 found.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
             }
         }
