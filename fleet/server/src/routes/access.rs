@@ -68,7 +68,7 @@ async fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
     };
     let actor = Actor { who: format!("token {}", known.name), from: address.ip().to_string(), role: known.role };
     if known.role < needed {
-        let message = format!("token {} is a {}'s; this needs the role {needed}", known.name, known.role);
+        let message = format!("token {} has the role {}; this needs the role {needed}", known.name, known.role);
         let wrong = Wrong::new(Code::Forbidden, message);
         let (subject, refused) = (format!("{} {}", parts.method, parts.uri.path()), wrong.clone());
         // It is refused also where the store cannot be written, which its own failure says.
