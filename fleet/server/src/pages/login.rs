@@ -99,13 +99,15 @@ pub(super) async fn end(State(app): State<App>, Posted { session, .. }: Posted) 
 }
 
 fn set_cookie(response: &mut Response, dashboard: &Dashboard, value: &str, max_age: u32) {
-    add_cookie(response, dashboard, &format!("{}={value}; SameSite=Strict; Max-Age={max_age}", cookie_name(dashboard)));
+    let attributes = format!("SameSite=Strict; Max-Age={max_age}");
+    add_cookie(response, dashboard, (cookie_name(dashboard), value), &attributes);
 }
 
-/// Adds a cookie that no script reads, and that TLS keeps where there is TLS.
-pub(super) fn add_cookie(response: &mut Response, dashboard: &Dashboard, cookie: &str) {
+/// Adds a cookie, by name and value, that no script reads and that TLS keeps where there is TLS.
+pub(super) fn add_cookie(response: &mut Response, dashboard: &Dashboard, cookie: (&str, &str), attributes: &str) {
     let secure = if dashboard.is_secure { "; Secure" } else { "" };
-    if let Ok(cookie) = HeaderValue::from_str(&format!("{cookie}; Path=/; HttpOnly{secure}")) {
+    let (name, value) = cookie;
+    if let Ok(cookie) = HeaderValue::from_str(&format!("{name}={value}; Path=/; HttpOnly; {attributes}{secure}")) {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
 }

@@ -42,6 +42,7 @@ pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, pa
     let Some(login) = &app.dashboard.login else { return nothing(&app, None) };
     // Before the provider is asked: strangers cannot have it asked as often as they like.
     if let Some(wait) = app.dashboard.failures.wait(address(&parts), Instant::now()) {
+        app.core.board().refuse_stranger();
         return too_many(&app, "/".to_owned(), wait);
     }
     let trip = cookie(&parts.headers, trip_name(&app.dashboard));
@@ -106,5 +107,5 @@ fn trip_name(dashboard: &Dashboard) -> &'static str {
 
 /// `Lax`: the browser comes back from another site.
 fn set_trip(response: &mut Response, dashboard: &Dashboard, value: &str, max_age: u32) {
-    add_cookie(response, dashboard, &format!("{}={value}; SameSite=Lax; Max-Age={max_age}", trip_name(dashboard)));
+    add_cookie(response, dashboard, (trip_name(dashboard), value), &format!("SameSite=Lax; Max-Age={max_age}"));
 }

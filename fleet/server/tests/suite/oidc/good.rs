@@ -52,7 +52,7 @@ fn what_is_sent_to_the_provider_is_what_the_standards_want() {
         assert!(!one.cookie.contains(&one.sent[name]), "{name}");
     }
     assert_eq!(one.sent.len(), 8, "{:?}", one.sent);
-    let server = server_with(super::super::support::dir().path(), &issuer, &["--oidc-scopes", "groups profile"]);
+    let server = server_with(crate::support::dir().path(), &issuer, &["--oidc-scopes", "groups profile"]);
     assert_eq!(depart(&server, &issuer, "/").sent["scope"], "openid groups profile");
 }
 
@@ -61,12 +61,12 @@ fn the_cookie_of_the_way_lives_ten_minutes_and_ends_with_it_and_the_session_has_
     let (issuer, dir) = (Issuer::start(), dir());
     let server = server(dir.path(), &issuer);
     let answer = Visitor::new(&server).get("/login/oidc");
-    assert_eq!(cookie(&answer, TRIP).unwrap().1, "SameSite=Lax; Max-Age=600; Path=/; HttpOnly");
+    assert_eq!(cookie(&answer, TRIP).unwrap().1, "Path=/; HttpOnly; SameSite=Lax; Max-Age=600");
     let trip = depart(&server, &issuer, "/hosts?state=failed");
     let code = issuer.logs_in(&trip.sent);
     let answer = arrive(&server, &[("code", &code), ("state", &trip.sent["state"])], &trip.cookie);
-    assert_eq!(cookie(&answer, TRIP).unwrap(), ("fleet-login=", "SameSite=Lax; Max-Age=0; Path=/; HttpOnly"));
-    assert_eq!(cookie(&answer, "fleet").unwrap().1, "SameSite=Strict; Max-Age=43200; Path=/; HttpOnly");
+    assert_eq!(cookie(&answer, TRIP).unwrap(), ("fleet-login=", "Path=/; HttpOnly; SameSite=Lax; Max-Age=0"));
+    assert_eq!(cookie(&answer, "fleet").unwrap().1, "Path=/; HttpOnly; SameSite=Strict; Max-Age=43200");
     assert_eq!(answer.header("refresh"), Some("0; url=/hosts?state=failed"));
     assert!(answer.body.contains("<a href=\"/hosts?state=failed\">"), "without a refresh too: {answer:?}");
 }
@@ -77,7 +77,7 @@ fn behind_tls_both_cookies_are_bound_to_it() {
     let server = server_with(dir.path(), &issuer, &["--behind-proxy"]);
     let answer = Visitor::new(&server).get("/login/oidc");
     let (trip, attributes) = cookie(&answer, "__Host-fleet-login").unwrap();
-    assert_eq!(attributes, "SameSite=Lax; Max-Age=600; Path=/; HttpOnly; Secure");
+    assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Max-Age=600; Secure");
     let sent = crate::support::issuer::pairs(answer.header("location").unwrap().split_once('?').unwrap().1);
     assert_eq!(sent["redirect_uri"], format!("https://localhost:1{CALLBACK}"));
     let answer = arrive(&server, &[("code", &issuer.logs_in(&sent)), ("state", &sent["state"])], trip);
@@ -121,7 +121,7 @@ fn the_login_page_names_the_provider_beside_the_token_and_its_policy_stays_stric
     assert!(page.body.contains("id=\"token\""), "{page:?}");
     let policy = page.header("content-security-policy").unwrap();
     assert!(policy.contains("form-action 'self';") && !policy.contains("127.0.0.1"), "{policy}");
-    let dir = super::super::support::dir();
+    let dir = crate::support::dir();
     let without = Server::start(dir.path());
     assert!(!Visitor::new(&without).get("/login").body.contains("oidc"));
     for path in ["/login/oidc", CALLBACK] {
