@@ -74,7 +74,18 @@ impl Login {
     }
 
     /// Sends somebody to the provider, to be shown `next` afterwards.
-    pub(crate) async fn depart(&self, next: &str) -> Result<Departure, Refused> {
+    pub(crate) async fn depart(&self, next: String) -> Result<Departure, Refused> {
+        let own = self.clone();
+        whole(async move { own.sent(&next).await }).await
+    }
+
+    /// Who comes back with this query and this cookie.
+    pub(crate) async fn arrive(&self, query: String, cookie: Option<String>) -> Result<Arrival, Refused> {
+        let own = self.clone();
+        whole(async move { own.come(&query, cookie.as_deref()).await }).await
+    }
+
+    async fn sent(&self, next: &str) -> Result<Departure, Refused> {
         let _place = self.0.places.try_acquire().map_err(|_| Refused::Busy)?;
         let discovered = self.0.provider.discovered().await.map_err(Refused::Provider)?;
         let trip = self.0.trips.begin(next, clock::now().as_second());
@@ -95,8 +106,7 @@ impl Login {
         Ok(Departure { url: format!("{endpoint}{mark}{query}"), cookie: trip.cookie })
     }
 
-    /// Who comes back with this query and this cookie.
-    pub(crate) async fn arrive(&self, query: &str, cookie: Option<&str>) -> Result<Arrival, Refused> {
+    async fn come(&self, query: &str, cookie: Option<&str>) -> Result<Arrival, Refused> {
         let _place = self.0.places.try_acquire().map_err(|_| Refused::Busy)?;
         let query = Query::read(query);
         let trip = cookie.and_then(|cookie| self.0.trips.resume(cookie, query.get("state"), clock::now().as_second()));
@@ -144,6 +154,13 @@ impl Login {
         }
         self.0.provider.claims(code, &trip.verifier, &trip.nonce).await
     }
+}
+
+/// It goes on though the browser has left: else whoever asks and leaves could have the provider asked without end.
+async fn whole<T: Send + 'static>(
+    step: impl Future<Output = Result<T, Refused>> + Send + 'static,
+) -> Result<T, Refused> {
+    tokio::spawn(step).await.unwrap_or_else(|error| Err(Refused::Provider(error.to_string())))
 }
 
 /// The values of a query.

@@ -27,7 +27,7 @@ pub(super) async fn depart(State(app): State<App>, uri: Uri) -> Response {
     let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     let next = query.into_iter().find(|(name, _)| name == "next").map(|(_, value)| value.into_owned());
     let next = path(next.as_deref());
-    match login.depart(&next).await {
+    match login.depart(next.clone()).await {
         Ok(departure) => {
             let mut response = see(&departure.url);
             set_trip(&mut response, &app.dashboard, &departure.cookie, MAX_AGE);
@@ -45,8 +45,8 @@ pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, pa
         app.core.board().refuse_stranger();
         return too_many(&app, "/".to_owned(), wait);
     }
-    let trip = cookie(&parts.headers, trip_name(&app.dashboard));
-    let mut response = match login.arrive(query.as_deref().unwrap_or_default(), trip).await {
+    let trip = cookie(&parts.headers, trip_name(&app.dashboard)).map(str::to_owned);
+    let mut response = match login.arrive(query.unwrap_or_default(), trip).await {
         Ok(arrival) => let_in(&app, &parts, arrival).await,
         Err(refused) => refuse(&app, Some(&parts), "/".to_owned(), refused).await,
     };

@@ -1,5 +1,7 @@
 //! A provider that rotates its keys, is down, slow, huge, or leads elsewhere.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::{arrive, assert_refused, depart, log_in, server};
@@ -83,6 +85,21 @@ fn a_provider_that_hangs_holds_up_a_login_for_seconds_and_nobody_else() {
     let begun = Instant::now();
     assert_refused(&log_in(&server, &issuer), 502, "does not answer");
     assert!(begun.elapsed() < BOUND);
+}
+
+#[test]
+fn who_asks_and_leaves_has_a_provider_that_hangs_asked_once() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    issuer.answers(DISCOVERY, How::Hanging);
+    for _ in 0..50 {
+        let mut stream = TcpStream::connect(server.addr).unwrap();
+        write!(stream, "GET /login/oidc HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
+        server.until("it is asked", || issuer.asked(DISCOVERY) > 0);
+    }
+    let status = Visitor::new(&server).get("/login/oidc").status;
+    assert!([502, 503].contains(&status), "{status}");
+    assert_eq!(issuer.asked(DISCOVERY), 1);
 }
 
 #[test]
