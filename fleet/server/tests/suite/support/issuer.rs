@@ -256,6 +256,7 @@ impl Issuer {
     }
 
     /// Whoever is at its page is led to this address, whatever the server is called.
+    #[allow(dead_code, reason = "for browsers")]
     pub(crate) fn leads_home(&self, home: SocketAddr) {
         self.state().home = Some(home);
     }
@@ -324,7 +325,11 @@ impl Shared {
     /// Until the other side has had enough.
     fn flood(&self, stream: &mut impl Write) {
         stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").ok();
-        while !self.is_over.load(Ordering::SeqCst) && stream.write_all(&[b' '; 65_536]).is_ok() {}
+        loop {
+            if self.is_over.load(Ordering::SeqCst) || stream.write_all(&[b' '; 65_536]).is_err() {
+                return;
+            }
+        }
     }
 
     fn document(&self) -> Value {
