@@ -143,7 +143,8 @@ impl Card {
 fn actions(group: &words::Group, reason: &Reason) -> Vec<Action> {
     let on = |verb, label| Action::on_group(verb, label, &group.name);
     let mut actions = Vec::new();
-    if matches!(reason.code, Code::Known(Why::Approval { .. })) {
+    // Also where something else keeps it first: an approval may be given ahead.
+    if matches!(reason.code, Code::Known(Why::Approval { .. })) || reason.wants_approval(&group.name) {
         actions.push(on("approve", "Approve"));
     }
     match group.state.as_str() {
@@ -247,5 +248,11 @@ mod tests {
         assert_eq!(verbs("moon", none), [""; 0]);
         let approval = serde_json::json!({ "code": "approval", "role": "admin" });
         assert_eq!(verbs("unstarted", approval)[0], "approve");
+        let ahead = |name: &str| {
+            let advice = serde_json::json!({ "command": { "approve": { "groups": [name] } } });
+            serde_json::json!({ "code": "predecessor", "group": "dev", "advice": advice })
+        };
+        assert_eq!(verbs("unstarted", ahead(""))[0], "approve", "what is advised is there to do");
+        assert_eq!(verbs("unstarted", ahead("dev"))[0], "start", "another group's is done there");
     }
 }

@@ -128,6 +128,11 @@ fn what_was_done_and_what_was_refused_fit_and_a_viewer_has_no_buttons() {
         open("/groups/dev");
         browser.click("main form:has(input[value='run']) button", "Of the fleet");
         browser.run("document.querySelector(\"input[name='group']\").value = 'nobody'");
+        browser.click("form[action='/act'] button", "<h1>Not found</h1>");
+        check(&browser, axe.as_deref(), look, "not found");
+        open("/groups/dev");
+        browser.click("main form:has(input[value='run']) button", "Of the fleet");
+        browser.run("document.querySelector(\"input[name='rollout']\").value = '0'");
         browser.click("form[action='/act'] button", "<h1>Refused</h1>");
         check(&browser, axe.as_deref(), look, "refused");
         server.ok(&["autoupdate", "agents", "run", "dev"]);

@@ -369,7 +369,7 @@ impl Shared {
         http(
             200,
             "content-type: text/html\r\n",
-            &format!("<form action=/enter>{fields}<button>It is me</button></form>"),
+            &format!("<link rel=icon href=data:,><form action=/enter>{fields}<button>It is me</button></form>"),
         )
     }
 
