@@ -2,7 +2,6 @@
 //! would change it (FLEET.md §6). The codes are `fleet_engine::reason`'s.
 
 use fleet_engine::advice::Advice;
-use fleet_engine::command::Command;
 use fleet_engine::reason::{HaltRule, Why};
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -103,12 +102,6 @@ impl Reason {
     pub fn advice(&self, subject: Subject<'_>) -> Option<String> {
         let Code::Known(why) = &self.code else { return None };
         Some(advice::text(self.advice.as_ref()?, why, subject))
-    }
-
-    /// Whether an approval of `group` would change it.
-    pub fn wants_approval(&self, group: &str) -> bool {
-        let advice = self.advice.as_ref();
-        matches!(advice, Some(Advice::Command(Command::Approve { groups })) if groups.iter().any(|name| name == group))
     }
 }
 

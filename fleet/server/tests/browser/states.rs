@@ -1,5 +1,7 @@
 //! Pages of a server that knows nothing, and of one that knows a lot: long names, failures, many records, every question before a change.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -10,6 +12,24 @@ use crate::support::{PAGES, Server, dir, version};
 
 /// As long as names of groups are where nobody thinks of pages.
 const LONG: &str = "production-eu-central-1-databases-and-everything-that-must-not-stop";
+/// The forms that lead to a question.
+const FORMS: &str = "document.querySelectorAll(\"form[action='/confirm']\")";
+/// What each of them is about.
+const BUTTONS: &str = "return [...document.querySelectorAll(\"form[action='/confirm']\")].map((form) => form.elements.do.value \
+                       + (form.elements.host ? ' a host' : form.elements.group ? ' a group' : ' all'))";
+/// All that there are.
+const KINDS: [&str; 10] = [
+    "approve a group",
+    "assign a host",
+    "halt a group",
+    "halt all",
+    "hold a host",
+    "mark_done a group",
+    "rollback a group",
+    "rollback all",
+    "run a group",
+    "start a group",
+];
 /// Hosts that report.
 const HOSTS: u8 = 6;
 
@@ -25,7 +45,8 @@ fn full() -> (TempDir, Server, Vec<Host>) {
     let server = Server::start(dir.path());
     let hour = (jiff::Timestamp::now().as_second() / 3600 + 12) % 24;
     let group = |name: &str, more: &str| format!("      - {{name: {name}, days: ['*'], start_hour: {hour}{more}}}\n");
-    let groups = [group(LONG, ""), group("dev", ""), group("prod", ", approval: operator, wait_hours: 24")].concat();
+    let prod = group("prod", ", approval: operator, wait_hours: 24");
+    let groups = [group(LONG, ""), group("dev", ""), prod, group("last", "")].concat();
     server.create(&format!(
         "kind: autoupdate_config\nversion: v1\nmetadata: {{name: autoupdate-config}}\nspec:\n  agents:\n    mode: enabled\n    \
          strategy: halt-on-error\n    schedules:\n      regular:\n{groups}---\n{}",
@@ -33,9 +54,10 @@ fn full() -> (TempDir, Server, Vec<Host>) {
     ));
     let epoch = epoch(&server);
     let hosts: Vec<Host> = (1..=HOSTS).map(|number| Host::new(number, LONG)).collect();
+    let labels = || (0..20).map(|number| (format!("label-{number}"), json!("x".repeat(40)))).collect();
     for host in &hosts {
         let mut report = host.says(epoch, "1.0.0", None);
-        report["labels"] = (0..20).map(|number| (format!("label-{number}"), json!("x".repeat(40)))).collect();
+        report["labels"] = labels();
         assert_eq!(host.sends(server.addr, &report).0, 200);
     }
     server.ok(&["autoupdate", "agents", "start-update", LONG]);
@@ -47,6 +69,7 @@ fn full() -> (TempDir, Server, Vec<Host>) {
     server.until("all were told", || told() == usize::from(HOSTS));
     for number in 0..4 {
         let mut failed = hosts[0].says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", &"unhealthy_".repeat(6))));
+        failed["labels"] = labels();
         failed["last"]["at"] = format!("2026-01-05T12:00:0{number}Z").into();
         assert_eq!(hosts[0].sends(server.addr, &failed).0, 200);
     }
@@ -91,19 +114,23 @@ fn a_server_that_knows_a_lot_fits_and_so_does_every_question_before_a_change() {
         open(&host);
         let page = browser.source();
         assert!(page.contains("unhealthy_unhealthy") && page.contains("label-19") && page.contains("<li>"), "{page}");
-        // Every button that changes something.
-        for page in ["/", &group, "/groups/dev", "/groups/prod", &host] {
+        // Every kind of button that changes something.
+        let mut seen = BTreeSet::new();
+        for page in ["/", &group, "/groups/dev", "/groups/prod", "/groups/last", &host] {
             open(page);
-            let buttons = "const forms = document.querySelectorAll(\"form[action='/confirm']\");";
-            let count = browser.run(&format!("{buttons} return forms.length")).as_u64().unwrap();
-            assert!(count > 1, "{page}");
-            for index in 0..count {
+            let buttons = browser.run(BUTTONS);
+            for (index, button) in buttons.as_array().unwrap().iter().enumerate() {
+                if !seen.insert(button.as_str().unwrap().to_owned()) {
+                    continue;
+                }
                 open(page);
-                browser.run(&format!("{buttons} forms[{index}].querySelector('button').click()"));
+                browser.run(&format!("{FORMS}[{index}].querySelector('button').click()"));
                 browser.until("Of the fleet");
-                check(&format!("{page}, button {index}"));
+                check(button.as_str().unwrap());
             }
         }
+        let kinds: Vec<&str> = seen.iter().map(String::as_str).collect();
+        assert_eq!(kinds, KINDS);
         open("/audit?before=x");
         check("/audit?before=x");
         for refused in ["/groups/nobody", "/hosts/none", "/hosts?state=strange"] {
