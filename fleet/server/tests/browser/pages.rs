@@ -56,14 +56,6 @@ pub(crate) fn check(browser: &Browser, axe: Option<&str>, look: Look, page: &str
     assert!(widths[0].as_u64() <= widths[1].as_u64(), "{page} is too wide: {widths}, {look:?}");
     assert_eq!(widths[2].as_u64(), Some(u64::from(look.width)), "{page}");
     assert_eq!(browser.run("return matchMedia('(prefers-color-scheme: dark)').matches"), look.is_dark);
-    if let Ok(dir) = std::env::var("LOOKDIR") {
-        let name = page.replace(['/', '?', '&', '=', ' ', '%'], "_");
-        std::fs::write(
-            format!("{dir}/{}{}-{name}.png", look.width, if look.is_dark { "d" } else { "" }),
-            browser.picture(),
-        )
-        .unwrap();
-    }
     let faults = axe.map(|axe| faults(browser, axe)).unwrap_or_default();
     assert!(faults.is_empty(), "{page}, {look:?}: {faults:#?}");
 }
