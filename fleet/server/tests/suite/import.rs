@@ -59,13 +59,6 @@ fn report(server: &Server) -> Value {
     serde_json::from_str::<Value>(&report).unwrap()["spec"].clone()
 }
 
-fn group(server: &Server, name: &str) -> Value {
-    let rollout: Value =
-        serde_json::from_str(&server.ok(&["get", "autoupdate_agent_rollout", "--format", "json"])).unwrap();
-    let groups = rollout["status"]["groups"].as_array().unwrap();
-    groups.iter().find(|group| group["name"] == name).unwrap().clone()
-}
-
 /// Hosts of every kind, ten of which can be known.
 fn of_every_kind() -> Vec<Value> {
     let status = |number, status: Value| instance(number, &[("/spec/updater_info/updater_status", status)]);
@@ -141,22 +134,22 @@ fn a_group_of_imported_hosts_goes_through_a_rollout_by_what_imports_say() {
     };
     import(&server, &fleet("1.0.0"), &[]);
     server.ok(&["autoupdate", "agents", "start-update", "dev"]);
-    assert_eq!(group(&server, "dev")["initial_count"], 10);
+    assert_eq!(server.group("dev")["initial_count"], 10);
     let find = |number: u32| server.json(&format!("/v1/webapi/find?group=dev&host={}", uuid(number)));
     for number in 1..=10 {
         assert_eq!(find(number)["agent_auto_update"], true);
     }
-    server.until("all were told", || group(&server, "dev")["in_flight_count"] == 10);
+    server.until("all were told", || server.group("dev")["in_flight_count"] == 10);
     // Eight of ten run it: less than nine of ten.
     let mut most = fleet("1.1.0");
     most.truncate(8);
     import(&server, &most, &[]);
     assert_eq!(
-        (&group(&server, "dev")["up_to_date_count"], &group(&server, "dev")["state"]),
+        (&server.group("dev")["up_to_date_count"], &server.group("dev")["state"]),
         (&json!(8), &json!("active"))
     );
     import(&server, &fleet("1.1.0")[8..9], &[]);
-    server.until("the group is done", || group(&server, "dev")["state"] == "done");
+    server.until("the group is done", || server.group("dev")["state"] == "done");
     assert_eq!(host(&server, 9)["state"], "updated");
     assert_eq!(host(&server, 10)["state"], "told");
 }

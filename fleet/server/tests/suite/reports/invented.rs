@@ -1,6 +1,6 @@
 //! Hosts that somebody invents: what they can move by the way in which hosts enrol.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::host::{Host, epoch};
 use super::known;
@@ -8,12 +8,6 @@ use crate::support::{Server, dir, groups, version};
 
 /// Real hosts.
 const REAL: u8 = 10;
-
-fn group(server: &Server) -> Value {
-    let rollout: Value =
-        serde_json::from_str(&server.ok(&["get", "autoupdate_agent_rollout", "--format", "json"])).unwrap();
-    rollout["status"]["groups"][0].clone()
-}
 
 /// A server with ten hosts that enrolled with a token, and a rollout that goes back where too many fail.
 fn with_hosts(dir: &std::path::Path, enrolment: &str) -> (Server, Vec<Host>, u64) {
@@ -54,16 +48,16 @@ fn under_token_and_approve_invented_hosts_move_nothing_before_and_after_the_star
         for host in &early {
             assert_eq!(host.sends(server.addr, &host.says(epoch, "1.1.0", None)).0, status, "{enrolment}");
         }
-        let before = group(&server);
+        let before = server.group("dev");
         assert_eq!(before["state"], "active", "{enrolment}: {before}");
         let counts =
             ["initial_count", "present_count", "up_to_date_count", "failed_count"].map(|count| before[count].clone());
         assert_eq!(counts, [json!(REAL), json!(REAL), json!(0), json!(0)], "{enrolment}");
         // Two of ten real ones are no more than a fifth; the third is.
         assert_eq!(fail(&server, &hosts[..2], epoch), [200; 2]);
-        assert_eq!(group(&server)["state"], "active", "{enrolment}");
+        assert_eq!(server.group("dev")["state"], "active", "{enrolment}");
         assert_eq!(fail(&server, &hosts[2..3], epoch), [200]);
-        server.until("the group goes back", || group(&server)["state"] == "rolledback");
+        server.until("the group goes back", || server.group("dev")["state"] == "rolledback");
         let report = server.ok(&["autoupdate", "agents", "report"]);
         assert!(!report.contains("110"), "{enrolment}: {report}");
     }
@@ -83,10 +77,10 @@ fn under_open_invented_hosts_count_that_were_there_before_the_start_and_no_other
     assert_eq!(fail(&server, &late, epoch), [200; 30]);
     assert_eq!(fail(&server, &early[..3], epoch), [200; 3]);
     assert_eq!(known(&server, &late[0])["state"], "failed", "it is shown beside");
-    assert_eq!(group(&server)["state"], "active", "three of fifteen are a fifth");
+    assert_eq!(server.group("dev")["state"], "active", "three of fifteen are a fifth");
     assert_eq!(fail(&server, &early[3..4], epoch), [200]);
-    server.until("the group halts", || group(&server)["state"] == "halted");
-    assert_eq!((&group(&server)["why"]["count"], &group(&server)["why"]["of"]), (&json!(4), &json!(15)));
+    server.until("the group halts", || server.group("dev")["state"] == "halted");
+    assert_eq!((&server.group("dev")["why"]["count"], &server.group("dev")["why"]["of"]), (&json!(4), &json!(15)));
     assert_ne!(known(&server, &hosts[0])["state"], "failed");
     // What would let them decide more is refused where it is written.
     let config = groups(&["dev"]).replace("name: dev,", "name: dev, on_halt: rollback,");

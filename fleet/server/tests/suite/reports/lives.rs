@@ -2,22 +2,11 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::host::{Host, epoch};
-use super::{code, known, started};
+use super::{code, known, started, state};
 use crate::support::{Server, dir, groups, version};
-
-fn group(server: &Server, name: &str) -> Value {
-    let rollout: Value =
-        serde_json::from_str(&server.ok(&["get", "autoupdate_agent_rollout", "--format", "json"])).unwrap();
-    let groups = rollout["status"]["groups"].as_array().unwrap();
-    groups.iter().find(|group| group["name"] == name).unwrap().clone()
-}
-
-fn state(server: &Server, host: &Host) -> String {
-    known(server, host)["state"].as_str().unwrap().to_owned()
-}
 
 /// A server whose group `dev` goes on, and its hosts: all were told to update.
 fn told(dir: &Path, count: u8) -> (Server, Vec<Host>, u64) {
@@ -54,10 +43,7 @@ fn a_host_of_a_new_image_waits_for_an_admin_and_is_then_a_new_host_that_updates_
     assert_eq!(state(&server, &image), "let_go", "it failed at nothing");
     server.until("it is told again", || image.asks(&server, Some(epoch)).1);
     server.until("it was told", || state(&server, &image) == "told");
-    assert_eq!(
-        (&group(&server, "dev")["state"], &group(&server, "dev")["failed_count"]),
-        (&json!("active"), &json!(0))
-    );
+    assert_eq!((&server.group("dev")["state"], &server.group("dev")["failed_count"]), (&json!("active"), &json!(0)));
     let done = image.says(epoch, "1.1.0", Some(("updated", "1.1.0", "")));
     assert_eq!(image.sends(server.addr, &done).0, 200);
     assert_eq!(state(&server, &image), "updated");
@@ -73,7 +59,7 @@ fn a_host_that_reports_the_old_version_again_has_failed() {
     for version in ["1.1.0", "1.0.0"] {
         assert_eq!(hosts[0].sends(server.addr, &hosts[0].says(epoch, version, None)).0, 200);
     }
-    server.until("the group halts", || group(&server, "dev")["state"] == "halted");
+    server.until("the group halts", || server.group("dev")["state"] == "halted");
     assert_eq!(state(&server, &hosts[0]), "failed");
 }
 

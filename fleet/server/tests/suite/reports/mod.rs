@@ -27,6 +27,11 @@ fn known(server: &Server, host: &Host) -> Value {
     serde_json::from_str(&server.ok(&["host", &host.id, "--format", "json"])).unwrap()
 }
 
+/// Its state in the rollout.
+fn state(server: &Server, host: &Host) -> String {
+    known(server, host)["state"].as_str().unwrap().to_owned()
+}
+
 fn code(answer: &(u16, Value)) -> (u16, &str) {
     (answer.0, answer.1["error"]["code"].as_str().unwrap_or_default())
 }

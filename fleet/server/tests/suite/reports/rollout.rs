@@ -1,21 +1,9 @@
 //! What reports move: who is updated, who failed, and when a group stops.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Host, epoch, known, started};
+use super::{Host, epoch, started, state};
 use crate::support::{Server, dir, groups, version};
-
-/// The group called so, as the rollout shows it.
-fn group(server: &Server, name: &str) -> Value {
-    let rollout: Value =
-        serde_json::from_str(&server.ok(&["get", "autoupdate_agent_rollout", "--format", "json"])).unwrap();
-    let groups = rollout["status"]["groups"].as_array().unwrap();
-    groups.iter().find(|group| group["name"] == name).unwrap().clone()
-}
-
-fn state(server: &Server, host: &Host) -> String {
-    known(server, host)["state"].as_str().unwrap().to_owned()
-}
 
 #[test]
 fn a_host_is_told_only_where_it_signed_its_question_and_the_answer_is_the_same() {
@@ -64,13 +52,13 @@ fn failures_halt_a_group_and_say_how_many_and_with_which_code() {
     let failed = hosts[0].says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", "unhealthy")));
     assert_eq!(hosts[0].sends(server.addr, &failed).0, 200);
     // 10 % of five are exceeded by one.
-    server.until("the group halts", || group(&server, "dev")["state"] == "halted");
-    let halted = group(&server, "dev");
+    server.until("the group halts", || server.group("dev")["state"] == "halted");
+    let halted = server.group("dev");
     assert_eq!(halted["why"]["code"], "halted", "{halted}");
     assert_eq!((&halted["why"]["rule"], &halted["why"]["count"]), (&json!("failed_threshold"), &json!(1)));
     assert_eq!((&halted["why"]["of"], &halted["why"]["error"]), (&json!(5), &json!("unhealthy")), "{halted}");
     let next = &hosts[1];
-    assert_eq!(group(&server, "prod")["state"], "unstarted");
+    assert_eq!(server.group("prod")["state"], "unstarted");
     assert_eq!(state(&server, next), "told");
     let late = Host::new(50, "dev");
     assert_eq!(late.asks(&server, None), ("1.0.0".to_owned(), false));
@@ -95,7 +83,7 @@ fn a_failure_of_an_earlier_attempt_that_comes_late_counts_in_no_later_one() {
     server.ok(&["autoupdate", "agents", "halt", "dev"]);
     server.ok(&["autoupdate", "agents", "run", "dev"]);
     let rollout = server.json("/v1/webapi/find?group=dev")["fleet"]["rollout"].clone();
-    let attempt = group(&server, "dev")["attempt"].as_u64().unwrap();
+    let attempt = server.group("dev")["attempt"].as_u64().unwrap();
     assert_eq!(attempt, 2);
     let failed = |host: &Host, attempt: u64| {
         let mut report = host.says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", "unhealthy")));
@@ -108,13 +96,10 @@ fn a_failure_of_an_earlier_attempt_that_comes_late_counts_in_no_later_one() {
     let begun = second();
     server.until("the first second of the attempt is over", || second() > begun + 1);
     failed(&hosts[0], 1);
-    assert_eq!(
-        (group(&server, "dev")["state"].clone(), state(&server, &hosts[0])),
-        (json!("active"), "told".to_owned())
-    );
+    assert_eq!((server.group("dev")["state"].clone(), state(&server, &hosts[0])), (json!("active"), "told".to_owned()));
     // What the host is told now it says of now.
     failed(&hosts[1], 2);
-    server.until("the group halts", || group(&server, "dev")["state"] == "halted");
+    server.until("the group halts", || server.group("dev")["state"] == "halted");
     assert_eq!((state(&server, &hosts[0]).as_str(), state(&server, &hosts[1]).as_str()), ("told", "failed"));
-    assert_eq!(group(&server, "dev")["why"]["count"], 1);
+    assert_eq!(server.group("dev")["why"]["count"], 1);
 }

@@ -113,6 +113,14 @@ impl Server {
         done(&self.cli(words))
     }
 
+    /// The group called so, as the rollout shows it.
+    pub(crate) fn group(&self, name: &str) -> Value {
+        let rollout: Value =
+            serde_json::from_str(&self.ok(&["get", "autoupdate_agent_rollout", "--format", "json"])).unwrap();
+        let groups = rollout["status"]["groups"].as_array().unwrap();
+        groups.iter().find(|group| group["name"] == name).unwrap().clone()
+    }
+
     /// Writes resources.
     pub(crate) fn create(&self, text: &str) -> String {
         done(&self.cli_with(&["create", "--force", "-f", "-"], text))
