@@ -42,7 +42,7 @@ static-fleet: setup-build $(ZIG)/ready ## The same of the rollout server
 	@tests/static.sh $(STATIC_FLEET)
 
 # On the debug binaries: static as well, for the same target, and what `make test` runs; no second build with LTO to wait for.
-demo: setup-beds build ## A host's life, then a fleet's rollout, in a minute and a half (bed, else sandbox)
+demo: setup-beds build ## A host's life, then a fleet's rollout, in two minutes (bed, else sandbox)
 	@if tests/beds/bed.sh can >/dev/null; then tests/beds/root.sh >/dev/null; fi
 	@tests/demo.sh $(addprefix $(DEBUG)/,teleport-update toy-agent test-cluster teleport-fleet)
 
@@ -102,6 +102,7 @@ fleet-bench: setup-build setup-fleet-bench ## Measure the rollout server beside 
 	cargo build $(SERVER) --target $(NATIVE) --example reports
 	@benches/fleet.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet
 	@benches/reports.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/reports
+	@cargo test $(CARGO_FLAGS) --package teleport-fleet --test suite -- --ignored --nocapture stop::measure | grep '^|'
 
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
 	@tests/fuzz.sh $(FUZZ_TARGETS)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::report::Result;
 use crate::yaml::view::{View, read_document};
@@ -15,7 +16,23 @@ pub struct AgentConfig {
     pub proxy: Option<String>,
     /// The static labels of the agent: `teleport.labels`, and over them `ssh_service.labels`. What is no label is left out.
     pub labels: BTreeMap<String, String>,
+    /// Labels whose values programs print: of `teleport.commands` and of `ssh_service.commands`. What is none is left out.
+    pub commands: Vec<LabelCommand>,
 }
+
+/// A label whose value is what a program prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelCommand {
+    /// The label.
+    pub name: String,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// How long a value counts.
+    pub period: Duration,
+}
+
+/// The agent's own, where the configuration names none.
+const PERIOD: Duration = Duration::from_secs(60);
 
 impl AgentConfig {
     /// Reads the file; `None` if it is not there. The agent itself reads only the first document of it.
@@ -35,7 +52,20 @@ impl AgentConfig {
         let mut labels = teleport.at("labels")?.texts_by_name().unwrap_or_default();
         let of_ssh = View::new(file, &root).at("ssh_service").and_then(|ssh| ssh.at("labels")?.texts_by_name());
         labels.extend(of_ssh.unwrap_or_default());
-        Ok(Some(Self { data_dir: text("data_dir")?.map(PathBuf::from), proxy, labels }))
+        let commands_of =
+            |section: &str| View::new(file, &root).at(section).and_then(|view| view.at("commands")?.items());
+        let commands = ["teleport", "ssh_service"].iter().flat_map(|section| commands_of(section).unwrap_or_default());
+        let commands = commands.filter_map(|view| LabelCommand::read(&view)).collect();
+        Ok(Some(Self { data_dir: text("data_dir")?.map(PathBuf::from), proxy, labels, commands }))
+    }
+}
+
+impl LabelCommand {
+    fn read(view: &View<'_>) -> Option<Self> {
+        let name = view.at("name").ok()?.text().ok()??;
+        let command = view.at("command").ok()?.texts().ok().filter(|words| !words.is_empty())?;
+        let period = view.at("period").ok()?.duration().ok().flatten().unwrap_or(PERIOD);
+        Some(Self { name, command, period })
     }
 }
 
@@ -68,6 +98,20 @@ mod tests {
         let expected = [("a", "1"), ("b", "y")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(read(labels).unwrap().unwrap().labels, expected.into());
         assert!(read("ssh_service: text\n").unwrap().unwrap().labels.is_empty());
+    }
+
+    #[test]
+    fn commands_that_make_labels_are_read_and_what_is_none_is_left_out() {
+        let commands = "teleport:\n  commands:\n  - {name: arch, command: [/bin/uname, -p], period: 1h0m0s}\n  - {name: no}\n  - x\n\
+                        ssh_service:\n  commands: [{name: up, command: uptime}]\n";
+        let command = |name: &str, words: &[&str], seconds: u64| LabelCommand {
+            name: name.to_owned(),
+            command: words.iter().map(|word| (*word).to_owned()).collect(),
+            period: Duration::from_secs(seconds),
+        };
+        let expected = [command("arch", &["/bin/uname", "-p"], 3600), command("up", &["uptime"], 60)];
+        assert_eq!(read(commands).unwrap().unwrap().commands, expected);
+        assert!(read("teleport:\n  commands: text\n").unwrap().unwrap().commands.is_empty());
         let config = read("teleport:\n  data_dir: /data\n").unwrap().unwrap();
         assert_eq!(config.data_dir.as_deref(), Some(Path::new("/data")));
     }

@@ -38,6 +38,8 @@ pub(crate) struct FleetHost {
     pub result: Option<String>,
     /// In which rollout and attempt a version failed here, the latest at the end.
     pub failed: Vec<Told>,
+    /// What the programs printed that make labels: a text of `run::fleet::commands`.
+    pub printed: String,
 }
 
 /// 32 random bytes, in hex. Its debug form shows none of it.

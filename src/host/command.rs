@@ -312,10 +312,11 @@ impl Command {
 
     fn prepare(&self) -> Result<(std::process::Command, Option<File>)> {
         let drop_to_nobody = self.unprivileged && rustix::process::geteuid().is_root() && has_nobody();
-        let file = if drop_to_nobody { Some(File::open(&self.program).at("cannot run", &self.program)?) } else { None };
+        let program = tool(&self.program, &TOOLS);
+        let file = if drop_to_nobody { Some(File::open(&program).at("cannot run", &program)?) } else { None };
         let program = match &file {
             Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
-            None => tool(&self.program, &TOOLS),
+            None => program,
         };
         #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
         let mut command = std::process::Command::new(program);

@@ -123,7 +123,7 @@ spec:
       regular:
       - {name: dev, days: ['*'], start_hour: $hour, jitter_seconds: 0}
       - {name: staging, days: ['*'], start_hour: $hour, jitter_seconds: 0}
-      - {name: prod, days: [Mon, Tue, Wed, Thu], start_hour: $hour, wait_hours: 24, jitter_seconds: 0}
+      - {name: prod, days: [Mon, Tue, Wed, Thu], start_hour: $hour, wait_hours: 24, jitter_seconds: 0, canary_count: 1, max_in_flight: 50%}
 END
 }
 

@@ -74,7 +74,8 @@ broken_release() {
     note "The host has gone back by itself, with its data, and has said so. That is one of one: the group stops."
     state_is dev halted dev-1
     steers 0 autoupdate agents status
-    steers 0 explain --host "$(uuid dev-1)"
+    note "On which host, and what is the next one told?"
+    steers 0 hosts --failed
     steers 0 explain --host "$(uuid staging-1)"
 
     tell "6. 7.0.1 repairs it: the stop of 7.0.0 ends with it."
@@ -94,6 +95,7 @@ rest_of_the_fleet() {
     timer staging-1 staging-2
     is_done staging staging-1 staging-2
     quietly autoupdate agents start-update prod
+    note "prod has a canary: one of the two goes first, the other when that is fine."
     timer prod-1 prod-2
     is_done prod prod-1 prod-2
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use protocol::report::{MAX_LABEL, MAX_LABELS, Report, Versions};
 
-use super::Talked;
+use super::{Talked, commands};
 use crate::config::{Spec, Updates};
 use crate::context::Context;
 use crate::host::durable;
@@ -34,7 +34,7 @@ pub(super) fn gather(context: &Context, updates: &Updates, talked: &Talked, host
         sequence: 0,
         time: context.host.now().to_string(),
         group: spec.group.clone().unwrap_or_default(),
-        labels: labels(context, spec),
+        labels: labels(context, spec, talked),
         versions: Versions {
             installed: spec.active_version.as_ref().map(ToString::to_string).unwrap_or_default(),
             running: running.unwrap_or_default(),
@@ -53,11 +53,12 @@ pub(super) fn gather(context: &Context, updates: &Updates, talked: &Talked, host
     }
 }
 
-/// The static labels of `updates.yaml`, and below them those of the agent, as many as a report may have.
-fn labels(context: &Context, spec: &Spec) -> BTreeMap<String, String> {
+/// The labels of `updates.yaml`, below them what the agent's commands printed, and below those its static ones: as many as a report
+/// may have.
+fn labels(context: &Context, spec: &Spec, talked: &Talked) -> BTreeMap<String, String> {
     let mut labels = spec.labels.clone();
     let of_agent = context.agent_config().ok().flatten().unwrap_or_default().labels;
-    for (name, value) in of_agent {
+    for (name, value) in commands::labels(&talked.kept.printed).chain(of_agent) {
         let fits = !name.is_empty() && name.len().max(value.len()) <= MAX_LABEL;
         if fits && labels.len() < MAX_LABELS {
             labels.entry(name).or_insert(value);

@@ -8,6 +8,7 @@ use protocol::report::{
 };
 
 use super::answer::{Verdict, judge};
+use super::commands;
 use super::content;
 use super::key::{self, HostKey};
 use super::talked::Talked;
@@ -68,6 +69,9 @@ pub(super) fn deliver(context: &Context, updates: &Updates, mut talked: Talked, 
         .as_ref()
         .is_some_and(|server| is_due(server, &talked.kept, occasion.always, context.host.now()));
     let (Some(host), true) = (host, due) else { return keep(context, &talked, occasion.locking) };
+    if occasion.locking == Locking::Taken {
+        talked.kept.printed = commands::refresh(context, &talked.kept.printed, occasion.end);
+    }
     let mut report = content::gather(context, updates, &talked, host);
     let client = client(context, updates)?;
     let mut least = None;
@@ -202,7 +206,12 @@ fn note(context: &Context, talked: &mut Talked, verdict: &Verdict, epoch: u64) {
         Verdict::Refused(told, rest) => {
             server.refusal = Some(format!("refused: {told}"));
             server.hold = Some(*rest).filter(|rest| !rest.is_zero()).and_then(after);
-            tell(context, told);
+            // A rest is no fault: the next run after it says all there is to say.
+            if rest.is_zero() {
+                tell(context, told);
+            } else if !context.talk.is_told.replace(true) {
+                context.report.info(&format!("this host reports later, as the rollout server asks: {told}"));
+            }
         }
     }
 }

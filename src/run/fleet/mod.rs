@@ -3,6 +3,7 @@
 
 mod answer;
 mod change;
+mod commands;
 mod content;
 mod deliver;
 mod key;

@@ -84,6 +84,9 @@ impl<'a> Agent<'a> {
             }
             _ => {}
         }
+        if let Some(word) = identity.refuses.as_ref().filter(|word| arguments.configuration.contains(*word)) {
+            return Err(format!("this version does not know {word:?}, which stands in the configuration"));
+        }
         write_host_uuid(&arguments.data_dir.join("host_uuid"))?;
         let ready = Arc::new(AtomicBool::new(false));
         let mut agent = Self {

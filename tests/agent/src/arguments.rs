@@ -14,6 +14,8 @@ pub(crate) struct Arguments {
     pub pid_file: Option<PathBuf>,
     /// The flag, else the configuration, else the default.
     pub data_dir: PathBuf,
+    /// The text of the configuration; empty without one.
+    pub configuration: String,
 }
 
 impl Arguments {
@@ -22,16 +24,15 @@ impl Arguments {
     /// # Errors
     /// A configuration that cannot be read.
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
-        let data_dir = match (flag(words, &["--data-dir"]), flag(words, &["--config", "-c"])) {
-            (Some(data_dir), _) => PathBuf::from(data_dir),
-            (None, Some(config)) => {
-                let text = std::fs::read_to_string(&config).map_err(|error| format!("{config}: {error}"))?;
-                data_dir_of(&text).unwrap_or_else(|| PathBuf::from(DATA_DIR))
-            }
-            (None, None) => PathBuf::from(DATA_DIR),
+        let configuration = match flag(words, &["--config", "-c"]) {
+            Some(file) => std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?,
+            None => String::new(),
         };
+        let given = flag(words, &["--data-dir"]).map(PathBuf::from);
+        let data_dir = given.or_else(|| data_dir_of(&configuration)).unwrap_or_else(|| PathBuf::from(DATA_DIR));
         let words_with_command = [&["start".to_owned()], words].concat();
-        Ok(Self { words: words_with_command, pid_file: flag(words, &["--pid-file"]).map(PathBuf::from), data_dir })
+        let pid_file = flag(words, &["--pid-file"]).map(PathBuf::from);
+        Ok(Self { words: words_with_command, pid_file, data_dir, configuration })
     }
 
     /// The agent's database below the data directory.

@@ -27,6 +27,8 @@ pub(crate) struct Identity {
     pub journal: String,
     /// How that thread writes: `pace_ms` and `transaction_ms`.
     pub pace: Pace,
+    /// Dies, its database migrated, where this stands in its configuration: a release that breaks some hosts.
+    pub refuses: Option<String>,
 }
 
 /// How the thread that inserts rows does so; both zero: as fast as it can, a transaction a row.
@@ -101,6 +103,7 @@ impl Identity {
             writes: json["writes"].as_bool().unwrap_or(false),
             journal: text("journal", &plain.journal),
             pace: Pace { rest: millis(&json["pace_ms"]), transaction: millis(&json["transaction_ms"]) },
+            refuses: json["refuses"].as_str().map(str::to_owned),
         })
     }
 
@@ -118,6 +121,7 @@ impl Identity {
             writes: false,
             journal: "wal".to_owned(),
             pace: Pace::default(),
+            refuses: None,
         }
     }
 }

@@ -31,6 +31,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "live", about: "killed before each changing call while the agent lives", run: live::suite::kill },
     Suite { name: "live-recovery", about: "the same, and its recovery killed as well", run: live::suite::recovery },
     Suite { name: "live-signal", about: "SIGTERM or SIGINT at each step, the agent lives", run: live::suite::signal },
+    Suite { name: "live-fault", about: "each call fails, or the disk is full; hosts report", run: live::suite::fault },
     Suite { name: "writers", about: "undisturbed, the agent writes hard", run: live::suite::writers },
 ];
 

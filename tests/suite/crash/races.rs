@@ -567,6 +567,16 @@ fn a_slice_of_runs_that_are_told_to_end_at_a_step_finds_nothing() {
 }
 
 #[test]
+fn a_slice_of_runs_that_report_and_are_killed_finds_nothing() {
+    slice(suite::kill, &["report-up", "report-down", "report-exits"], 71);
+}
+
+#[test]
+fn a_slice_of_failing_calls_in_runs_that_report_finds_nothing() {
+    slice(suite::fault, &["report-up", "report-down", "report-exits"], 151);
+}
+
+#[test]
 fn the_timers_run_an_operator_and_boot_recovery_meet_under_systemd() {
     let Some(rig) = Rig::up("meet") else { return };
     let release = |number: i64| test_cluster::archive::Archive::simple(&format!("{number}.0.0")).schema(number);

@@ -2,9 +2,12 @@
 //! what updaters report to a server that the test plays.
 
 mod attempts;
+mod crowd;
 mod front;
 mod packaged;
+mod release;
 mod reporting;
 mod reports;
 mod rollout;
 mod server;
+mod visitor;

@@ -193,7 +193,8 @@ fn refusals_are_shown_and_asked_again_when_it_is_time() {
     host.posts();
     // Another one is tried by each run, but where the server wants a rest.
     host.scene.cluster.misbehave(PATH, Misbehaviour::Status(429, Some(3600)));
-    host.run("update", 0);
+    let ran = host.run("update", 0);
+    assert!(ran.said.contains("reports later") && !ran.said.contains("warning"), "{ran:#?}");
     host.run("update", 0);
     assert_eq!(host.posts().len(), 1);
 }
@@ -272,13 +273,90 @@ fn labels_come_from_the_settings_and_from_the_agents_configuration() {
     let labels = "  labels: {env: prod, tier: \"1\"}\n";
     let Some(host) = Reporting::with(&(settings("1500ms", "0s") + labels)) else { return };
     let agent = "teleport:\n  data_dir: /var/lib/teleport\n  labels: {env: theirs}\nssh_service:\n  labels: {rack: r7}\n  \
-                 commands: [{name: up, command: [uptime], period: 1m}]\n";
+                 commands: [{name: made, command: [echo, ssh], period: 1m}]\n";
     std::fs::write(host.cell.path("/etc/teleport.yaml"), agent).unwrap();
     host.tell("1.0.0", 1, 1, LONG);
     host.run("update", 0);
-    let expected =
-        [("env", "prod"), ("rack", "r7"), ("tier", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let expected = [("env", "prod"), ("made", "ssh"), ("rack", "r7"), ("tier", "1")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(host.reports()[0].labels, expected.into());
+}
+
+#[test]
+fn labels_that_programs_print_are_bounded_in_time_and_kept_for_their_period() {
+    let Some(host) = Reporting::on_one() else { return };
+    let program = |words: &str, period: &str| format!("  - {{name: {words}, period: {period}}}\n");
+    let agent = [
+        "teleport:\n  data_dir: /var/lib/teleport\n  labels: {env: theirs, kind: static}\n  commands:\n".to_owned(),
+        program("who, command: [id, -u]", "1h0m0s"),
+        program("shown, command: [cat, /etc/shown]", "1h"),
+        program("each, command: [cat, /etc/shown]", "0s"),
+        program("kind, command: [echo, printed]", "1h"),
+        program("fails, command: [cat, /etc/none]", "1h"),
+        program("lines, command: [printf, 'a\\nb']", "1h"),
+        program("hangs, command: [sleep, '1000']", "1h"),
+    ];
+    std::fs::write(host.cell.path("/etc/teleport.yaml"), agent.concat()).unwrap();
+    std::fs::write(host.cell.path("/etc/shown"), "first\n").unwrap();
+    host.tell("1.0.0", 1, 1, 0);
+    host.run("update", 0);
+    let label = |report: &protocol::report::Report, name: &str| report.labels.get(name).cloned();
+    let first = &host.reports()[0];
+    for (name, value) in
+        [("who", "65534"), ("shown", "first"), ("each", "first"), ("kind", "printed"), ("env", "theirs")]
+    {
+        assert_eq!(label(first, name).as_deref(), Some(value), "{first:#?}");
+    }
+    assert_eq!(first.labels.len(), 5, "{first:#?}");
+    std::fs::write(host.cell.path("/etc/shown"), "second\n").unwrap();
+    host.run("update", 0);
+    let second = &host.reports()[0];
+    assert_eq!([label(second, "shown"), label(second, "each")].map(Option::unwrap), ["first", "second"]);
+    // Another command is another label's value at once.
+    let other = agent.concat().replace("[cat, /etc/shown], period: 1h", "[cat, /etc/shown, /etc/shown], period: 1h");
+    std::fs::write(host.cell.path("/etc/teleport.yaml"), other.replace("name: who", "name: user")).unwrap();
+    host.run("update", 0);
+    let third = &host.reports()[0];
+    assert_eq!((label(third, "who"), label(third, "user").as_deref()), (None, Some("65534")));
+    assert_eq!(label(third, "shown"), None, "two lines are no label: {third:#?}");
+}
+
+#[test]
+fn nothing_runs_for_labels_where_no_report_is_sent_or_the_lock_is_held() {
+    let Some(host) = Reporting::on_one() else { return };
+    let commands = "  commands: [{name: made, command: [/bin/sh, -c, 'echo x >>/var/tmp/ran; echo y'], period: 0s}]\n";
+    let agent = format!("teleport:\n  data_dir: /var/lib/teleport\n{commands}");
+    std::fs::write(host.cell.path("/etc/teleport.yaml"), agent).unwrap();
+    std::fs::set_permissions(host.cell.path("/var/tmp"), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let runs = || std::fs::read_to_string(host.cell.path("/var/tmp/ran")).unwrap_or_default().lines().count();
+    host.answer("1.0.0", &json!(null));
+    host.run("update", 0);
+    assert_eq!(runs(), 0, "nobody asks for reports");
+    host.tell("1.0.0", 1, 1, LONG);
+    host.run("update", 0);
+    assert_eq!(runs(), 1);
+    host.run("update", 0);
+    assert_eq!(runs(), 1, "nothing is sent");
+    // Three reports, the last of them without the lock.
+    host.publish(2, "healthy");
+    host.tell("2.0.0", 2, 1, LONG);
+    host.posts();
+    host.run("update", 0);
+    assert_eq!((host.posts().len(), runs()), (3, 2));
+}
+
+#[test]
+fn a_host_that_cannot_keep_its_key_updates_all_the_same() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.publish(2, "healthy");
+    std::fs::create_dir_all(host.cell.path(KEY).join("full")).unwrap();
+    host.tell("2.0.0", 5, 1, LONG);
+    host.run("update", 0);
+    assert_eq!(host.posts().len(), 0, "what was not kept is not sent");
+    assert_eq!(host.status()["agent_version_installed"], "2.0.0");
+    std::fs::remove_dir_all(host.cell.path(KEY)).unwrap();
+    host.run("update", 0);
+    assert_eq!(outcomes(&host.reports()).len(), 1);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use test_cluster::archive::Archive;
 use test_cluster::server::Cluster;
 
+use super::visitor::Visitor;
 use crate::support::{Ran, look, updater};
 
 /// A rollout server and where archives come from.
@@ -151,14 +152,27 @@ impl Fleet {
         ));
     }
 
-    /// The state of a group.
+    /// A group as `status` has it.
     #[track_caller]
-    pub(super) fn state(&self, group: &str) -> String {
+    pub(super) fn group(&self, name: &str) -> Value {
         let status: Value =
             serde_json::from_str(&self.ok(&["autoupdate", "agents", "status", "--format", "json"])).unwrap();
         let groups = status["groups"].as_array().unwrap();
-        let found = groups.iter().find(|each| each["name"] == group).unwrap();
-        found["state"].as_str().unwrap().to_owned()
+        groups.iter().find(|each| each["name"] == name).unwrap().clone()
+    }
+
+    /// The state of a group.
+    #[track_caller]
+    pub(super) fn state(&self, group: &str) -> String {
+        self.group(group)["state"].as_str().unwrap().to_owned()
+    }
+
+    /// Somebody with an operator's token.
+    #[track_caller]
+    pub(super) fn visitor(&self) -> Visitor {
+        let made = self.ok(&["tokens", "create", "visitor", "--role", "operator"]);
+        let token = made.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+        Visitor::with(self.proxy(), &self.dir.path().join("ca.pem"), token)
     }
 
     /// What the server knows of the host `uuid`; null if nothing.

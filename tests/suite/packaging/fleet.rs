@@ -13,7 +13,7 @@ const DATA: &str = "/var/lib/teleport-fleet";
 /// For what happens soon, on a loaded machine.
 const SOON: Duration = Duration::from_secs(60);
 /// As an operator writes it: the certificate's key is for the server's group alone.
-const CONFIGURE: &str = "mkdir -p /etc/teleport-fleet && cd /etc/teleport-fleet && \
+pub(super) const CONFIGURE: &str = "mkdir -p /etc/teleport-fleet && cd /etc/teleport-fleet && \
      openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=fleet -keyout key.pem -out request 2>/dev/null && \
      echo 'subjectAltName = IP:127.0.0.1' >names && \
      openssl x509 -req -in request -signkey key.pem -days 2 -extfile names -out fullchain.pem 2>/dev/null && \

@@ -107,6 +107,9 @@ impl Product {
         for top in ["packaging", "systemd", "selinux"] {
             parts.extend(super::tree(&checkout(top)));
         }
+        for file in ["CHANGELOG.md", "LICENSE"] {
+            parts.push(Digest::of(&std::fs::read(checkout(file)).unwrap()).to_string());
+        }
         Digest::of(parts.join("\n").as_bytes()).to_string()[..16].to_owned()
     }
 }

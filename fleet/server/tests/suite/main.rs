@@ -22,4 +22,5 @@ mod outbound;
 mod reports;
 mod routes;
 mod start;
+mod stop;
 mod support;

@@ -1,6 +1,7 @@
 //! One command in a cell whose agent runs, and what it must be like after the command was cut short.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use serde_json::Value;
@@ -17,6 +18,13 @@ use crate::host::Updater;
 const CALLS: &str = "rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,mkdir,mkdirat,fsync,\
                      fdatasync,pwrite64,ftruncate,fallocate,chmod,fchmod,fchmodat,chown,fchown,lchown,fchownat,flock,\
                      fork,vfork,clone,clone3,kill,exit_group";
+
+/// What can fail on a bad or a full disk.
+const FAULTS: &str = "write,pwrite64,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,mkdir,\
+                      mkdirat,fsync,fdatasync,ftruncate,fallocate,chmod,fchmod,fchmodat,chown,fchown,lchown,fchownat";
+/// What cannot be done on a full disk.
+const GROWS: [&str; 9] =
+    ["write", "pwrite64", "link", "linkat", "symlink", "symlinkat", "mkdir", "mkdirat", "fallocate"];
 
 /// What steps in at calls; it leaves the programs alone that the updater starts, and the agent with them.
 pub const STRACE: &str = "/usr/bin/strace";
@@ -61,6 +69,8 @@ pub struct Flow {
     pub fallen: bool,
     /// The command restores a database in any case, and thus loses no row at all.
     pub restores: bool,
+    /// Its server asks for reports, and in the end it has the last one.
+    pub reports: bool,
     /// In one of the two states another agent stands in the place of our link.
     pub theirs: Option<(Found, Theirs)>,
 }
@@ -85,6 +95,17 @@ pub enum Cut {
     Int,
 }
 
+/// How calls fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// This one, with EIO.
+    Io,
+    /// This one, with ENOSPC.
+    NoSpace,
+    /// From here on the disk is full.
+    Full,
+}
+
 /// What comes after the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
@@ -100,8 +121,20 @@ impl Flow {
     /// # Errors
     /// It cannot be run, or does not end as it should.
     pub fn points(&self) -> Result<Vec<Point>, String> {
+        self.points_of(CALLS)
+    }
+
+    /// Every call of the command that can fail on a bad or a full disk, in order.
+    ///
+    /// # Errors
+    /// As [`Flow::points`].
+    pub fn faults(&self) -> Result<Vec<Point>, String> {
+        self.points_of(FAULTS)
+    }
+
+    fn points_of(&self, calls: &str) -> Result<Vec<Point>, String> {
         let (cell, _) = self.living()?;
-        let (ran, points) = self.listed(&cell, self.line)?;
+        let (ran, points) = self.listed(&cell, self.line, calls)?;
         let wanted = if self.end == End::Old { Some(1) } else { Some(0) };
         if ran.code != wanted && !self.fallen {
             return Err(format!("undisturbed it ended with {:?}: {}", ran.code, ran.said));
@@ -139,12 +172,12 @@ impl Flow {
         if after == After::Boot {
             cell.reboot().map_err(text)?;
         }
-        Ok(self.listed(&cell, recovery(after))?.1)
+        Ok(self.listed(&cell, recovery(after), CALLS)?.1)
     }
 
-    /// Runs the updater to its end, and lists the calls that it makes.
-    fn listed(&self, cell: &Cell, line: &str) -> Result<(Ran, Vec<Point>), String> {
-        let ran = self.traced(cell, line, &["-o", TRACE, "-e", &format!("trace={CALLS}")])?;
+    /// Runs the updater to its end, and lists the `calls` that it makes.
+    fn listed(&self, cell: &Cell, line: &str, calls: &str) -> Result<(Ran, Vec<Point>), String> {
+        let ran = self.traced(cell, line, &["-o", TRACE, "-e", &format!("trace={calls}")])?;
         let trace = std::fs::read_to_string(cell.path(TRACE)).map_err(text)?;
         let mut points: Vec<Point> = Vec::new();
         for call in trace.lines().filter_map(|line| line.split_once('(')).map(|(call, _)| call) {
@@ -166,6 +199,46 @@ impl Flow {
             self.goes_on(&cell, &before, found)
         };
         asked().map_err(|reason| format!("{}: {} {} {cut:?}: {reason}", self.name, point.call, point.nth))
+    }
+
+    /// Lets the call at `points[index]` fail, or all from there on; the command must end by itself, and what it leaves is for the
+    /// next one to bring to an end.
+    ///
+    /// # Errors
+    /// A violation.
+    pub fn check_fault(&self, points: &[Point], index: usize, fault: Fault) -> Result<Found, String> {
+        let failed = || {
+            let (cell, before) = self.living()?;
+            let ran = self.fail(&cell, points, index, fault)?;
+            if !matches!(ran.code, Some(0 | 1)) {
+                return Err(format!("it ended with {:?}: {}", ran.code, ran.said));
+            }
+            succeeds(&cell, "recover")?;
+            let found = self.found(&cell)?;
+            self.check_whole(&cell, found, &before)
+                .and_then(|()| self.goes_on(&cell, &before, found))
+                .map_err(|reason| format!("{reason}: {}", ran.said))
+        };
+        let at = &points[index];
+        failed().map_err(|reason| format!("{}: {} {} {fault:?}: {reason}", self.name, at.call, at.nth))
+    }
+
+    fn fail(&self, cell: &Cell, points: &[Point], index: usize, fault: Fault) -> Result<Ran, String> {
+        let once =
+            |error: &str| vec![format!("inject={}:error={error}:when={}", points[index].call, points[index].nth)];
+        let full = |call: &&str| {
+            let before = points[..index].iter().filter(|point| point.call == **call).count();
+            format!("inject={call}:error=ENOSPC:when={}+", before + 1)
+        };
+        let injected = match fault {
+            Fault::Io => once("EIO"),
+            Fault::NoSpace => once("ENOSPC"),
+            Fault::Full => GROWS.iter().map(full).collect(),
+        };
+        let trace = format!("trace={FAULTS}");
+        let mut words = vec!["-o", "/dev/null", "-e", &trace];
+        words.extend(injected.iter().flat_map(|inject| ["-e", inject.as_str()]));
+        self.traced(cell, self.line, &words)
     }
 
     /// Lets the command run to its end, and looks at everything.
@@ -273,6 +346,9 @@ impl Flow {
         if again.code != Some(0) || self.found(cell)? != then || cell.agent() != agent {
             return Err(format!("it does not converge: {:?}: {}", again.code, again.said));
         }
+        if self.reports {
+            reported(cell).map_err(|reason| format!("{reason}: {}", again.said))?;
+        }
         Ok(found)
     }
 
@@ -365,6 +441,29 @@ impl Flow {
         }
         Ok(())
     }
+}
+
+/// The server has taken this host's last report, and its key is whole and nobody else's.
+pub(super) fn reported(cell: &Cell) -> Result<(), String> {
+    let status = status(cell)?;
+    if !status["report"].as_str().is_some_and(|report| report.starts_with("taken ")) {
+        return Err(format!("the last report: {}", status["report"]));
+    }
+    let path = cell.path(rows::VERSIONS).join(".fleet-host");
+    let mode = std::fs::metadata(&path).map_err(text)?.permissions().mode() & 0o7777;
+    let kept: Value = serde_json::from_slice(&std::fs::read(&path).map_err(text)?).map_err(text)?;
+    let is_key = kept["seed"].as_str().is_some_and(|seed| seed.len() == 64);
+    let is_said = kept["server"]["said"] == kept["last"] && !kept["last"].is_null();
+    if mode == 0o600 && is_key && is_said {
+        Ok(())
+    } else {
+        Err(format!(".fleet-host, {mode:o}: {}", without_key(kept)))
+    }
+}
+
+fn without_key(mut kept: Value) -> Value {
+    kept["seed"] = Value::Null;
+    kept
 }
 
 fn recovery(after: After) -> &'static str {

@@ -2,10 +2,11 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::json;
 use tempfile::TempDir;
 use test_cluster::agent_program;
 use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
+use test_cluster::directive::{Dialect, Find};
 use test_cluster::server::Cluster;
 
 use super::cell::{Cell, PID_FILE, SOON, START, until};
@@ -17,7 +18,7 @@ use crate::host::{Updater, scratch, words};
 use crate::tree::tree;
 
 /// Every flow.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 15] = [
     "live-up",
     "live-down",
     "live-exits",
@@ -30,7 +31,12 @@ pub const NAMES: [&str; 12] = [
     "live-stranger",
     "live-rollback",
     "live-uninstall",
+    "report-up",
+    "report-down",
+    "report-exits",
 ];
+/// Those of them whose server asks for reports: one that makes the host's key, one that has it, and one that fails.
+pub const REPORTS: [&str; 3] = ["report-up", "report-down", "report-exits"];
 
 /// How an agent writes hard: fields of the toy agent's trailer, and their values.
 type Writes = &'static [(&'static str, &'static str)];
@@ -143,11 +149,33 @@ pub fn flow(name: &str, updater: &Updater) -> Result<Flow, String> {
             let flow = Scene::on_two(updater)?.flow(name, "rollback", "2.0.0", Some("1.0.0"), End::Either);
             Flow { restores: true, ..flow }
         }
+        "report-up" | "report-down" | "report-exits" => reporting(name, updater)?,
         _ => {
             let flow = Scene::on_two(updater)?.flow(name, "uninstall --force", "2.0.0", None, End::Either);
             Flow { next: "recover", ..flow }
         }
     })
+}
+
+/// The flow called `name` of those whose server asks for reports.
+fn reporting(name: &'static str, updater: &Updater) -> Result<Flow, String> {
+    if name == "report-down" {
+        let mut scene = Scene::on_two(updater)?;
+        scene.ask_for_reports("2.0.0");
+        scene.live(|cell| {
+            cell.start_agent()?;
+            succeeds(cell, "update")?;
+            super::flow::reported(cell)
+        })?;
+        scene.ask_for_reports("1.0.0");
+        return Ok(Flow { restores: true, ..scene.flow(name, "update --now", "2.0.0", Some("1.0.0"), End::New) });
+    }
+    let (deadline, behaviour, end) =
+        if name == "report-up" { ("10s", "healthy", End::New) } else { ("1500ms", "exit-at-once", End::Old) };
+    let mut scene = Scene::on_one(updater, &settings(deadline, "0s"))?;
+    scene.release(&version(2).behaviour(behaviour));
+    scene.ask_for_reports("2.0.0");
+    Ok(scene.flow(name, "update --now", "1.0.0", Some("2.0.0"), end))
 }
 
 /// A release of the toy agent that writes, with a schema of its own; with one helper, as the copies are many.
@@ -247,6 +275,14 @@ impl Scene {
         self.cluster.set_directive(Find::version(archive.version()));
     }
 
+    /// The cluster is a rollout server from now on: it names `version` in a rollout, asks for reports, and takes them.
+    pub fn ask_for_reports(&self, version: &str) {
+        let mut answer = Find::version(version).to_json(Dialect::Rfd);
+        answer["fleet"] = json!({ "rollout": 1, "attempt": 1, "report": { "epoch": 7, "interval_seconds": 86_400 } });
+        self.cluster.set_find_body(Some(answer.to_string().as_bytes()));
+        self.cluster.set_page("/v1/webapi/agents/report", &[(200, "{}")]);
+    }
+
     /// Does something in a cell; the agent is stopped after it, and the files are as that left them.
     ///
     /// # Errors
@@ -333,6 +369,7 @@ impl Scene {
     ) -> Flow {
         let (template, releases, cluster, updater) = (self.files, self.releases, self.cluster, self.updater);
         let (fallen, restores, theirs) = (false, false, None);
+        let reports = REPORTS.contains(&name);
         Flow {
             name,
             template,
@@ -346,6 +383,7 @@ impl Scene {
             end,
             fallen,
             restores,
+            reports,
             theirs,
         }
     }

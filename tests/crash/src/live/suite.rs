@@ -1,7 +1,7 @@
 //! The suites with an agent that lives: some cells at a time, as they wait for verdicts more than they work.
 
-use super::flow::{After, Cut, End, Flow, Point, STRACE};
-use super::flows::{NAMES, flow};
+use super::flow::{After, Cut, End, Fault, Flow, Point, STRACE};
+use super::flows::{NAMES, REPORTS, flow};
 use crate::suite::{Options, Row, explore};
 
 /// Cells at a time.
@@ -10,9 +10,20 @@ const CELLS: usize = 6;
 const FIRST_CUTS: usize = 6;
 /// Flows whose recoveries are cut short: one that keeps the database, two that restore one, two that lead back to an agent
 /// that is not ours, and one without a version.
-const TWICE: [&str; 6] = ["live-up", "live-down", "live-damages", "live-way-back", "live-stranger", "live-uninstall"];
+const TWICE: [&str; 7] =
+    ["live-up", "live-down", "live-damages", "live-way-back", "live-stranger", "live-uninstall", "report-down"];
 /// Flows that are asked to end.
-const ASKED: [&str; 6] = ["live-up", "live-down", "live-exits", "live-fall", "live-rollback", "live-uninstall"];
+const ASKED: [&str; 9] = [
+    "live-up",
+    "live-down",
+    "live-exits",
+    "live-fall",
+    "live-rollback",
+    "live-uninstall",
+    "report-up",
+    "report-down",
+    "report-exits",
+];
 /// What makes records of the journal durable: once for each step that begins, or for a few that begin together.
 const RECORD: &str = "fdatasync";
 
@@ -57,6 +68,17 @@ pub fn signal(options: &Options) -> Vec<Row> {
     })
 }
 
+/// Flows with reports in which each call that changes something fails, and the disk is full from each on.
+pub fn fault(options: &Options) -> Vec<Row> {
+    rows(options, &REPORTS, |flow, options| {
+        let points = flow.faults()?;
+        let each = |index: usize| [Fault::Io, Fault::NoSpace, Fault::Full].map(|fault| (index, fault));
+        let faults: Vec<(usize, Fault)> = (0..points.len()).flat_map(each).collect();
+        let faults = taken(faults, options);
+        Ok(explore(options, flow.name, &faults, |(index, fault), _| flow.check_fault(&points, *index, *fault)))
+    })
+}
+
 /// Flows whose agent writes as hard as it can, or in long transactions, run to their ends: no row may be lost.
 pub fn writers(options: &Options) -> Vec<Row> {
     if !can() {
@@ -82,7 +104,7 @@ fn after(boot: bool) -> After {
     if boot { After::Boot } else { After::NextRun }
 }
 
-fn taken(points: Vec<Point>, options: &Options) -> Vec<Point> {
+fn taken<P>(points: Vec<P>, options: &Options) -> Vec<P> {
     points.into_iter().enumerate().filter(|(number, _)| options.takes(*number)).map(|(_, point)| point).collect()
 }
 

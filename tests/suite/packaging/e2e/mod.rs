@@ -1,6 +1,7 @@
-//! A host's whole life, from the package to the purge, in each kind of bed. Each step is a cell of the matrix that
-//! `make e2e` prints; the beds of the first test and the second are in `make test` as well.
+//! A host's whole life, from the package to the purge, in each kind of bed, and that of the rollout server's package. Each step of
+//! a host's is a cell of the matrix that `make e2e` prints; the beds of the first test and the second are in `make test` as well.
 
+mod fleet;
 mod host;
 
 use std::process::Command;

@@ -1,5 +1,6 @@
 //! A real server on loopback, and what asks it.
 
+pub(crate) mod client;
 pub(crate) mod visitor;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{
-    NEW, OLD, Steps, asks, failed, host, is, mark_done, outcome, report, rollout, start, start_by_force,
+    NEW, OLD, Steps, asks, failed, host, is, mark_done, outcome, report, rollback, rollout, run, start, start_by_force,
     state_and_reason, t, told, updated, updater,
 };
 use crate::support::Script;
@@ -119,6 +119,29 @@ fn when_all_canaries_are_on_the_target_the_group_is_active_from_then_on() {
     // canary → active sets it anew.
     assert_eq!(group["start_time"], t("Mon 12:20:30").as_str());
     assert_eq!(both.find("Mon 12:20:30", "dev"), is(NEW, true));
+}
+
+/// What they did on the way up is undone with the rollback.
+#[test]
+fn after_a_rollback_canaries_go_first_again() {
+    let script = of(2, 5);
+    let canaries = chosen(&script, "Mon 12:01");
+    let asked = canaries.iter().fold(script, |script, canary| script.on("Mon 12:05", asks(*canary, "dev")));
+    let script = canaries.iter().fold(asked, |script, canary| script.on("Mon 12:10", updated(*canary, "dev")));
+    assert_eq!(script.state("Mon 12:11", "dev"), "active");
+    let back = canaries.iter().fold(script.on("Mon 12:12", rollback(&["dev"])), |script, canary| {
+        script.on("Mon 12:13", asks(*canary, "dev"))
+    });
+    let back = back.hosts("Mon 12:15", 1..=5, "dev", OLD);
+    let again = back.on("Mon 12:20", run(&["dev"])).hosts("Mon 12:21", 1..=5, "dev", OLD);
+    assert_eq!(again.group("Mon 12:22", "dev")["in_flight_count"], 2);
+    assert_eq!((again.state("Mon 12:22", "dev"), successes(&again, "Mon 12:22")), ("canary".into(), 0));
+    let canaries = chosen(&again, "Mon 12:22");
+    assert_eq!(canaries.len(), 2);
+    for number in 1..=5 {
+        let wanted = if canaries.contains(&number) { is(NEW, true) } else { is(OLD, false) };
+        assert_eq!(again.find_host("Mon 12:25", number, "dev"), wanted, "{number}");
+    }
 }
 
 #[test]
