@@ -140,6 +140,10 @@ pub struct Install {
     /// Cluster address (default: from updates.yaml, else from teleport.yaml)
     #[arg(short, long, value_name = "ADDR", env = "TELEPORT_PROXY", hide_env_values = true)]
     pub proxy: Option<String>,
+    /// What names the version in place of the cluster: https://HOST, channel+https://URL, cincinnati+https://URL or
+    /// file:///FILE; "default" resets it
+    #[arg(long, value_name = "URL")]
+    pub source: Option<String>,
     /// This host's update group; "default" resets it
     #[arg(short, long, env = "TELEPORT_UPDATE_GROUP", hide_env_values = true)]
     pub group: Option<String>,
@@ -155,6 +159,9 @@ pub struct Install {
     /// Edition, if the cluster names none: oss, enterprise or enterprise-fips; also switches a host to or from FIPS
     #[arg(long, value_name = "EDITION")]
     pub edition: Option<String>,
+    /// Tell updates by `status` and in the log, and install nothing
+    #[arg(long)]
+    pub notify_only: bool,
     /// Accept a proxy address that differs from teleport.yaml
     #[arg(long)]
     pub allow_proxy_conflict: bool,

@@ -36,6 +36,11 @@ pub mod manifest {
     pub use crate::store::manifest::{DifferenceKind, FileEntry, MANIFEST, Manifest};
 }
 
+/// Sources of versions.
+pub mod sources {
+    pub use crate::cluster::fuzz::{graph, release_file, source, window};
+}
+
 /// YAML as it is read and written.
 pub mod yaml {
     pub use crate::yaml::scalar::{boolean, duration, duration_text, integer, is_string_without_quotes, time_text};

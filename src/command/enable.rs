@@ -4,21 +4,23 @@ use crate::run::record;
 use std::path::PathBuf;
 
 use crate::cli::Install;
-use crate::cluster::ProxyAddr;
-use crate::config::credentials::MODE;
+use crate::cluster::{ProxyAddr, Source};
+use crate::config::credentials::{self, MODE};
 use crate::config::fleet_host::FleetHost;
 use crate::config::{Credentials, GoUpdater, Spec, Updates};
 use crate::context::Context;
 use crate::host::{Layout, durable, lock, machine};
-use crate::inspect::{self, Depth};
+use crate::inspect::{self, Depth, upgrader};
 use crate::plan::Over;
+use crate::plan::decide::{self, Terms};
 use crate::release::PublicKey;
 use crate::report::{Code, Error, IoContext, Result};
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::identity;
 use crate::run::network;
-use crate::run::wanted::{self, Purpose};
+use crate::run::wanted::{self, Asking, Purpose};
+use protocol::find::Directive;
 use protocol::{Edition, ParseError, Revision, Version};
 
 /// Word that forgets a setting.
@@ -98,16 +100,20 @@ fn once(
     let mut wanted = base.clone();
     let foreign = adopt_go_updater(context, &mut wanted)?;
     settings(context, &args, &mut wanted)?;
+    // Who enables without it wants updates installed.
+    wanted.notify_only = args.notify_only || (wanted.notify_only && kind == Kind::Pin);
     let installed = inspect::installed_now(context, updates)?;
     let active = inspect::active(updates, &installed).or(foreign);
 
-    let target = target(context, &args, &wanted, active.as_ref()).inspect_err(|error| {
+    let told = target(context, &args, updates, &wanted, active.as_ref()).inspect_err(|error| {
         // A host that was never enabled stays untouched.
         if matches!(error.code, Code::Network | Code::ClusterAnswer) && updates.file().exists() {
             record::note(context, command, error);
         }
     })?;
-    if let Some(floor) = wanted.min_version.as_ref().filter(|floor| target.version.precedes(floor)) {
+    if let Some((target, _)) = &told
+        && let Some(floor) = wanted.min_version.as_ref().filter(|floor| target.version.precedes(floor))
+    {
         return Err(Error::new(Code::BelowMinVersion, format!("{target} is below min_version {floor}"))
             .advise("give a newer version, or change --min-version"));
     }
@@ -115,23 +121,18 @@ fn once(
     if context.global.insecure && !persist_insecure {
         context.report.warn("--insecure applies to this run only: it is saved only together with --public-key");
     }
-    let image = context.layout.is_image();
-    // Where no systemd runs this may be the build of a container image: there the first `update` makes the id.
-    let own = if machine::is_systemd_booted() { identity::completed(context, updates.spec())? } else { None };
-    // Nothing that tells one host from another goes into an image.
-    (wanted.update_id, wanted.update_id_host) = match own {
-        _ if image => (None, None),
-        Some(own) => (own.update_id, own.update_id_host),
-        None => (wanted.update_id, wanted.update_id_host),
-    };
+    identify(context, updates, &mut wanted)?;
     wanted.insecure = wanted.insecure || persist_insecure;
     match kind {
         Kind::Enable => wanted.enabled = true,
         Kind::Pin => wanted.pinned = true,
     }
-    Spec::follow(&mut wanted, &target.version);
+    if let Some((target, _)) = &told {
+        Spec::follow(&mut wanted, &target.version);
+    }
     first.refuse_contested(&basis, &wanted, context.credentials.as_ref())?;
     let change = |spec: &mut Spec| *spec = spec.changed(&base, &wanted);
+    let Some((target, terms)) = told else { return change::save_settings(context, command, &change, &basis) };
     apply(
         context,
         &RunRequest {
@@ -139,6 +140,7 @@ fn once(
             target,
             in_window: true,
             force: true,
+            terms,
             depth: Depth::Adopt,
             over: if args.overwrite { Over::Newer } else { Over::Foreign },
             change: &change,
@@ -151,23 +153,66 @@ fn once(
     )
 }
 
-/// Which revision: the forced one, else the cluster's.
-fn target(context: &Context, args: &Install, spec: &Spec, active: Option<&Revision>) -> Result<Revision> {
+/// This host's id towards the cluster, where it can be made now.
+fn identify(context: &Context, updates: &Updates, spec: &mut Spec) -> Result<()> {
+    // Where no systemd runs this may be the build of a container image: there the first `update` makes the id.
+    let own = if machine::is_systemd_booted() { identity::completed(context, updates.spec())? } else { None };
+    // Nothing that tells one host from another goes into an image.
+    if context.layout.is_image() {
+        (spec.update_id, spec.update_id_host) = (None, None);
+    } else if let Some(own) = own {
+        (spec.update_id, spec.update_id_host) = (own.update_id, own.update_id_host);
+    }
+    Ok(())
+}
+
+/// Which revision, and on which terms: the forced one, else the source's. `None`: nothing is to be installed.
+fn target(
+    context: &Context,
+    args: &Install,
+    updates: &Updates,
+    spec: &Spec,
+    active: Option<&Revision>,
+) -> Result<Option<(Revision, Terms)>> {
     let edition = args.edition.as_deref().filter(|edition| !edition.is_empty()).map(str::parse).transpose()?;
     let forced = args.force_version.as_deref().filter(|version| !version.is_empty());
     let forced: Option<Version> = forced.map(str::parse).transpose()?;
     let forced = forced.or_else(|| spec.pinned_version.clone().filter(|_| spec.pinned));
     if let (Some(version), Some(edition)) = (&forced, edition.or(active.map(|active| active.edition))) {
-        return Ok(Revision { version: version.clone(), edition });
+        let revision = Revision { version: version.clone(), edition };
+        return Ok((!spec.notify_only).then(|| (revision, Terms::default())));
     }
     let client = network::client(context, spec)?;
     // The version that a person names is installed, whatever the cluster says: it is asked for the edition.
-    let purpose = if forced.is_some() { Purpose::Show } else { Purpose::Act };
-    let mut directive = wanted::directive(context, spec, &client, purpose, None)?;
-    if let Some(version) = forced {
-        directive.version = version;
+    let purpose = if forced.is_some() || spec.notify_only { Purpose::Show } else { Purpose::Act };
+    let asking = Asking { spec, updates, active, client: &client, purpose, force: false, deadline: None };
+    let mut answer = wanted::ask(context, &asking)?;
+    if let Some(reason) = &answer.terms.reason {
+        context.report.info(&format!("{}: {reason}", wanted::source(spec)?));
     }
-    wanted::revision(&directive, active, edition)
+    if spec.notify_only {
+        return Ok(None);
+    }
+    let terms = std::mem::take(&mut answer.terms);
+    match (answer.directive, forced, active) {
+        (Some(directive), Some(version), _) => {
+            let directive = Directive { version, ..directive };
+            Ok(Some((wanted::revision(&directive, active, edition)?, Terms::default())))
+        }
+        (Some(directive), None, _) => {
+            let revision = wanted::revision(&directive, active, edition)?;
+            match decide::too_low(active, &revision, &terms, None) {
+                Some(error) => Err(error),
+                None => Ok(Some((revision, terms))),
+            }
+        }
+        // No update: what is there stays.
+        (None, None, Some(active)) => Ok(Some((active.clone(), Terms::default()))),
+        (None, _, _) => {
+            let what = format!("the source names no version to install: {}", terms.reason.unwrap_or_default());
+            Err(Error::new(Code::ClusterAnswer, what).advise("give --force-version and --edition for the first one"))
+        }
+    }
 }
 
 /// Judges the values that can be judged by their words alone, before anything else is done.
@@ -179,6 +224,9 @@ pub(crate) fn check_words(args: &Install) -> Result<()> {
             Some(Err(error)) => Err(Error { code: Code::Usage, ..Error::from(error).during(flag) }),
             _ => Ok(()),
         }
+    }
+    if let Some(source) = args.source.as_deref().map(str::trim).filter(|source| !matches!(*source, "" | DEFAULT)) {
+        credentials::split(source).0.parse::<Source>().map_err(|error| error.during("--source"))?;
     }
     check::<Version>("--force-version", args.force_version.as_ref())?;
     check::<Version>("--min-version", args.min_version.as_ref())?;
@@ -197,6 +245,8 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         Some(value) => *kept = Some(value.to_owned()),
         None => {}
     };
+    source(args, spec);
+    adopt_upgrader(context, spec)?;
     given(&args.group, &mut spec.group);
     given(&args.base_url, &mut spec.base_url);
     if let Some(path) = &args.path {
@@ -227,10 +277,19 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
     spec.http_proxy = var("http_proxy").or(all).or(spec.http_proxy.take());
     spec.no_proxy = var("no_proxy").or(spec.no_proxy.take());
     // Before the addresses are looked at: they hold none from here on.
-    let credentials = credentials(context, &known, spec)?;
+    let credentials = own_credentials(context, &known, spec)?;
     network::base_url(context, spec)?;
     context.credentials = credentials;
     Ok(())
+}
+
+/// The source, where one is given: an empty one is none, since no variable of the environment stands behind it.
+fn source(args: &Install, spec: &mut Spec) {
+    match args.source.as_deref().map(str::trim) {
+        Some("" | DEFAULT) => spec.source = None,
+        Some(source) => spec.source = Some(source.to_owned()),
+        None => {}
+    }
 }
 
 /// The cluster's address: the flag's, else `kept`, else the one of `teleport.yaml`.
@@ -291,7 +350,7 @@ fn components(names: &[String]) -> Result<Vec<String>> {
 }
 
 /// Takes the credentials out of `spec`, and gives those to be kept beside it; `None` if the kept ones stay.
-fn credentials(context: &Context, known: &Spec, spec: &mut Spec) -> Result<Option<Credentials>> {
+fn own_credentials(context: &Context, known: &Spec, spec: &mut Spec) -> Result<Option<Credentials>> {
     let given = spec.take_credentials();
     let kept = Credentials::known(&context.layout.versions)?;
     // What was given for one server is never sent to another.
@@ -302,6 +361,7 @@ fn credentials(context: &Context, known: &Spec, spec: &mut Spec) -> Result<Optio
         https_proxy: given.https_proxy.or(still(&known.https_proxy, &spec.https_proxy, &kept.https_proxy)),
         http_proxy: given.http_proxy.or(still(&known.http_proxy, &spec.http_proxy, &kept.http_proxy)),
         base_url: given.base_url.or(still(&known.base_url, &spec.base_url, &kept.base_url)),
+        source: given.source.or(still(&known.source, &spec.source, &kept.source)),
     };
     Ok((credentials != kept).then_some(credentials))
 }
@@ -317,6 +377,24 @@ fn with_more(known: &str, more: &str) -> String {
         }
     }
     all
+}
+
+/// Tells of the updater of RFD 0109, which gives way. Its channel is followed only where nothing else is known to ask.
+fn adopt_upgrader(context: &Context, spec: &mut Spec) -> Result<()> {
+    if spec.active_version.is_some() || !upgrader::is_there(&context.layout)? {
+        return Ok(());
+    }
+    context.report.notice("taking this host over from the updater of RFD 0109 (teleport-upgrade.timer)");
+    let Some(channel) = upgrader::channel(&context.layout).filter(|_| spec.source.is_none()) else { return Ok(()) };
+    if spec.proxy.is_some() {
+        context.report.notice(&format!("it asked {channel}; to go on with that, run `enable --source {channel}`"));
+    } else {
+        context
+            .report
+            .notice(&format!("it asked {channel}, which this host now follows (`--source default` ends that)"));
+        spec.source = Some(channel.to_string());
+    }
+    Ok(())
 }
 
 /// Settings of a host that the Go updater managed, where ours say nothing yet. Returns what it has installed.

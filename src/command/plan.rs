@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{OutputFormat, Plan as Args};
 use crate::command::version;
+use crate::config::Spec;
 use crate::context::Context;
 use crate::inspect::Depth;
 use crate::plan::{Database, Over, Plan, ServiceAction, Step};
@@ -14,33 +15,30 @@ use crate::run::change::{self, Planned, RunRequest};
 use crate::run::fleet;
 use crate::run::network;
 use crate::run::recovery;
-use crate::run::wanted::{Purpose, Wanted};
+use crate::run::wanted::{self, Purpose, Wanted};
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     recovery::warn_if_pending(context);
     let updates = inspect::open(context)?;
     let spec = updates.spec();
-    let rest = if !spec.enabled {
-        Some("updates are disabled")
-    } else if spec.pinned {
-        Some("a version is pinned")
-    } else {
-        None
-    };
-    if let Some(why) = rest {
-        return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
+    if let Some(why) = rests(spec) {
+        return show_none(args, why);
     }
     let client = network::client(context, spec)?;
-    let wanted = Wanted::ask(context, &updates, &client, Purpose::Show)?;
+    let wanted = match Wanted::ask(context, &updates, &client, Purpose::Show, args.now)? {
+        Ok(wanted) => wanted,
+        Err(why) => return show_none(args, &why),
+    };
     if let Some(why) = fleet::outdated(context) {
-        return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
+        return show_none(args, &why);
     }
     let request = RunRequest {
         command: "update",
         target: wanted.revision,
         in_window: wanted.in_window || args.now,
         force: args.now,
+        terms: wanted.terms.clone(),
         depth: Depth::Move,
         over: Over::Told,
         change: &|_| {},
@@ -52,7 +50,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let planned = change::planned(context, &updates, &request)?;
     let mut plan = match planned {
         Planned::Wait(why) => {
-            return show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"));
+            return show_none(args, &why);
         }
         Planned::Proceed(plan, _) => *plan,
     };
@@ -70,7 +68,31 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     if plan.is_empty() {
         return show(args, &to_json(&plan)?, &format!("nothing to do: {} is active\n", request.target));
     }
-    show(args, &to_json(&plan)?, &to_text(&plan))
+    let (mut json, mut text) = (to_json(&plan)?, to_text(&plan));
+    if let Some(reason) = &wanted.terms.reason {
+        let source = wanted::source(spec)?.to_string();
+        text = format!("source: {source} ({reason})\n{text}");
+        json["source"] = source.into();
+        json["reason"] = reason.as_str().into();
+    }
+    show(args, &json, &text)
+}
+
+/// Why `update` asks nobody.
+fn rests(spec: &Spec) -> Option<&'static str> {
+    if !spec.enabled {
+        Some("updates are disabled")
+    } else if spec.pinned {
+        Some("a version is pinned")
+    } else if spec.notify_only {
+        Some("notify_only is set: updates are told by `status`, and not installed")
+    } else {
+        None
+    }
+}
+
+fn show_none(args: &Args, why: &str) -> Result<u8> {
+    show(args, &json!({ "action": "none", "reason": why }), &format!("nothing to do: {why}\n"))
 }
 
 fn show(args: &Args, json: &Value, text: &str) -> Result<u8> {

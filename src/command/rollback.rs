@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::inspect;
 use crate::inspect::Depth;
 use crate::plan::Over;
+use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
@@ -65,6 +66,7 @@ fn go(context: &mut Context, updates: &Updates, target: Revision, fetched: &mut 
             target,
             in_window: true,
             force: true,
+            terms: Terms::default(),
             depth: Depth::Move,
             over: Over::Told,
             change: &|spec| spec.follow(&version),

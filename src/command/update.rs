@@ -22,7 +22,7 @@ use crate::run::fleet;
 use crate::run::identity;
 use crate::run::network;
 use crate::run::recovery;
-use crate::run::wanted::{self, Purpose, Wanted};
+use crate::run::wanted::{self, Asking, Purpose, Wanted};
 use crate::run::watch;
 use crate::store::VersionDir;
 use crate::store::contents::{AGENT_FILE, UNIT, UPDATER};
@@ -39,9 +39,52 @@ pub(crate) fn run(context: &mut Context, args: &Update) -> Result<u8> {
     change::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched))
 }
 
-/// What the cluster wants this host to install now.
-fn ask(context: &Context, updates: &Updates) -> Result<Wanted> {
-    Wanted::ask(context, updates, &network::client(context, updates.spec())?, Purpose::Act)
+/// What the source wants this host to install now. `None`, after saying so: nothing. A source that does not answer is written
+/// down.
+fn ask(context: &Context, updates: &Updates, args: &Update) -> Result<Option<Wanted>> {
+    let asked = network::client(context, updates.spec())
+        .and_then(|client| Wanted::ask(context, updates, &client, Purpose::Act, args.now));
+    match asked {
+        Ok(Ok(wanted)) => Ok(Some(wanted)),
+        Ok(Err(why)) => {
+            context.report.info(&format!("nothing to do: {why}"));
+            Ok(None)
+        }
+        Err(error) => {
+            record::note(context, "update", &error);
+            Err(error.recorded())
+        }
+    }
+}
+
+/// Tells what is to be installed, and installs nothing.
+fn notify(context: &Context, updates: &Updates) -> Result<Option<u8>> {
+    let (spec, active) = (updates.spec(), wanted::active(context, updates)?);
+    let client = network::client(context, spec)?;
+    let asking = Asking {
+        spec,
+        updates,
+        active: active.as_ref(),
+        client: &client,
+        purpose: Purpose::Show,
+        force: false,
+        deadline: None,
+    };
+    let answer = wanted::ask(context, &asking).map_err(|error| {
+        record::note(context, "update", &error);
+        error.recorded()
+    })?;
+    let told = match (&answer.directive, active) {
+        (None, _) => format!("nothing to do: {}", answer.reason()),
+        (Some(directive), Some(active)) if directive.version == active.version => {
+            format!("{active} is active, nothing to do")
+        }
+        (Some(directive), _) => {
+            format!("{} is available; it is not installed, because notify_only is set", directive.version)
+        }
+    };
+    context.report.notice(&told);
+    Ok(Some(0))
 }
 
 /// One decision, and what comes of it; `None`: the settings it was made from have changed. A host waits for its turn once.
@@ -51,7 +94,7 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         context.report.info("updates are disabled; run `teleport-update enable` to enable them");
         return Ok(Some(0));
     }
-    wanted::proxy(updates.spec())?;
+    wanted::source(updates.spec())?;
     let updates = with_id(context, updates)?;
     if let Some(status) = watch::resume(context, &updates)? {
         return Ok(Some(status));
@@ -62,45 +105,43 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         context.report.info("a version is pinned: the cluster is not followed");
         return Ok(Some(0));
     }
-    let Wanted { revision: target, in_window, jitter_seconds: jitter } = match ask(context, &updates) {
-        Ok(wanted) => wanted,
-        Err(error) => {
-            record::note(context, "update", &error);
-            return Err(error.recorded());
-        }
-    };
+    if updates.spec().notify_only {
+        return notify(context, &updates);
+    }
+    let Some(wanted) = ask(context, &updates, args)? else { return Ok(Some(0)) };
     if let Some(why) = fleet::outdated(context) {
         context.report.info(&why);
         return Ok(Some(0));
     }
-    let updates = with_new_attempt(context, updates, &target)?;
-    if is_current(context, &updates, &target) {
-        context.report.info(&format!("{target} is active, nothing to do"));
+    let updates = with_new_attempt(context, updates, &wanted.revision)?;
+    if is_current(context, &updates, &wanted.revision) {
+        context.report.info(&format!("{} is active, nothing to do", wanted.revision));
         return Ok(Some(0));
     }
-    let open = in_window || args.now;
-    let waits = open && !args.now && jitter > 0 && is_move(&updates, &target) && !*has_waited;
-    let (target, updates) = if waits {
+    let open = wanted.in_window || args.now;
+    let waits = open && !args.now && wanted.jitter_seconds > 0 && is_move(&updates, &wanted.revision) && !*has_waited;
+    let (wanted, updates) = if waits {
         *has_waited = true;
-        match wait_for_turn(context, updates, target, jitter)? {
+        match wait_for_turn(context, updates, wanted, args)? {
             Some(then) => then,
             None => return Ok(Some(0)),
         }
     } else {
-        (target, updates)
+        (wanted, updates)
     };
-    go(context, args, &updates, target, open, fetched)
+    go(context, args, &updates, wanted, open, fetched)
 }
 
 fn go(
     context: &mut Context,
     args: &Update,
     updates: &Updates,
-    target: Revision,
+    wanted: Wanted,
     open: bool,
     fetched: &mut Fetched,
 ) -> Result<Option<u8>> {
     let basis = Some(Basis::of(context, updates)?);
+    let Wanted { revision: target, terms, .. } = wanted;
     apply(
         context,
         &RunRequest {
@@ -108,6 +149,7 @@ fn go(
             target,
             in_window: open,
             force: args.now,
+            terms,
             depth: Depth::Move,
             over: Over::Told,
             change: &|_| {},
@@ -237,22 +279,23 @@ fn is_move(updates: &Updates, target: &Revision) -> bool {
 fn wait_for_turn(
     context: &mut Context,
     updates: Updates,
-    target: Revision,
-    jitter: u32,
-) -> Result<Option<(Revision, Updates)>> {
+    wanted: Wanted,
+    args: &Update,
+) -> Result<Option<(Wanted, Updates)>> {
+    let (target, jitter) = (&wanted.revision, wanted.jitter_seconds);
     let id = context.host_uuid()?.or(updates.spec().update_id.clone()).unwrap_or_default();
-    let seconds = protocol::turn::seconds(&id, &target, jitter);
+    let seconds = protocol::turn::seconds(&id, target, jitter);
     context.report.info(&format!("{target} is due; waiting {seconds} s (jitter, up to {jitter} s)"));
     http::pause(Duration::from_secs(seconds.into()), &|| context.signals.cancelled())?;
     if seconds <= STALE_AFTER_SECONDS {
-        return Ok(Some((target, updates)));
+        return Ok(Some((wanted, updates)));
     }
     let updates = inspect::open(context)?;
     if !updates.spec().enabled || updates.spec().pinned {
         context.report.info("updates were disabled or a version was pinned while this host was waiting; nothing to do");
         return Ok(None);
     }
-    let wanted = ask(context, &updates)?;
+    let Some(wanted) = ask(context, &updates, args)? else { return Ok(None) };
     if let Some(why) = fleet::outdated(context) {
         context.report.info(&why);
         return Ok(None);
@@ -260,5 +303,5 @@ fn wait_for_turn(
     if !wanted.in_window {
         context.report.info("the cluster's update window closed while this host was waiting");
     }
-    Ok(wanted.in_window.then_some((wanted.revision, updates)))
+    Ok(wanted.in_window.then_some((wanted, updates)))
 }

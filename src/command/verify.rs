@@ -12,6 +12,7 @@ use crate::host::{durable, trust};
 use crate::inspect::data_dir;
 use crate::inspect::{self, Depth};
 use crate::plan::Step;
+use crate::plan::decide::Terms;
 use crate::plan::facts::lacks;
 use crate::plan::{self, Node, Over, Placement, Target};
 use crate::report::{Code, Error, Result};
@@ -118,6 +119,7 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
             target,
             in_window: true,
             force: true,
+            terms: Terms::default(),
             depth: Depth::Repair,
             over: Over::Foreign,
             change: &|_| {},

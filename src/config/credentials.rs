@@ -20,6 +20,8 @@ pub struct Credentials {
     pub http_proxy: Option<String>,
     /// Of the mirror.
     pub base_url: Option<String>,
+    /// Of the source.
+    pub source: Option<String>,
 }
 
 impl Credentials {
@@ -37,6 +39,7 @@ impl Credentials {
             https_proxy: view.at("https_proxy")?.text()?,
             http_proxy: view.at("http_proxy")?.text()?,
             base_url: view.at("base_url")?.text()?,
+            source: view.at("source")?.text()?,
         })
     }
 
@@ -70,6 +73,7 @@ impl Credentials {
             ("https_proxy", self.https_proxy.as_deref().map(Node::text)),
             ("http_proxy", self.http_proxy.as_deref().map(Node::text)),
             ("base_url", self.base_url.as_deref().map(Node::text)),
+            ("source", self.source.as_deref().map(Node::text)),
         ])
     }
 }

@@ -15,6 +15,8 @@ use crate::yaml::view::View;
 use protocol::report::{MAX_LABEL, MAX_LABELS};
 use protocol::{Edition, Revision, Version};
 
+/// How long a window is open by default (RFD 0109).
+const DEFAULT_WINDOW: Duration = Duration::from_secs(3600);
 /// Versions kept by default, count: the current one and the last working one (RFD 0169 enable 15).
 const DEFAULT_KEEP: u32 = 2;
 /// How long a committed version is watched, seconds (SPEC §6).
@@ -34,8 +36,18 @@ const DEFAULT_DATABASE_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Spec {
     /// The proxy that names the wanted version, as written.
     pub proxy: Option<String>,
+    /// What names the wanted version in place of the proxy, as written; without credentials.
+    pub source: Option<String>,
     /// Whether `update` does anything.
     pub enabled: bool,
+    /// Updates are told, and not installed.
+    pub notify_only: bool,
+    /// When updates may be installed: a calendar expression for the beginnings of windows, as written.
+    pub window: Option<String>,
+    /// How long such a window is open.
+    pub window_length: Duration,
+    /// Whether an update graph may lead to lower versions.
+    pub allow_downgrade: bool,
     /// The version the links point to.
     pub active_version: Option<Version>,
     /// Its edition.
@@ -107,7 +119,12 @@ impl Default for Spec {
     fn default() -> Self {
         Self {
             proxy: None,
+            source: None,
             enabled: false,
+            notify_only: false,
+            window: None,
+            window_length: DEFAULT_WINDOW,
+            allow_downgrade: false,
             active_version: None,
             active_edition: None,
             group: None,
@@ -143,7 +160,7 @@ impl Default for Spec {
 macro_rules! each_setting {
     ($merge:ident) => {
         $merge! {
-            proxy, enabled, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
+            proxy, source, enabled, notify_only, window, window_length, allow_downgrade, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
             min_version, ca, public_key, insecure, watch, health, version_wait, network, backup_max_age,
             database_timeout, path, data_dir, https_proxy, http_proxy, no_proxy, service, labels, update_id, update_id_host
         }
@@ -198,6 +215,7 @@ impl Spec {
             https_proxy: take(&mut self.https_proxy),
             http_proxy: take(&mut self.http_proxy),
             base_url: take(&mut self.base_url),
+            source: take(&mut self.source),
         }
     }
 
@@ -212,16 +230,25 @@ impl Spec {
         put(&mut self.https_proxy, &credentials.https_proxy);
         put(&mut self.http_proxy, &credentials.http_proxy);
         put(&mut self.base_url, &credentials.base_url);
+        put(&mut self.source, &credentials.source);
         self
     }
 
     pub(super) fn from_view(view: &View<'_>) -> Result<Self> {
         let default = Self::default();
         let text = |key: &str| -> Result<_> { Ok(view.at(key)?.text()?.filter(|text| !text.is_empty())) };
-        let (keep, health) = (view.at("keep")?, view.at("health")?);
+        let (keep, health, window_length) = (view.at("keep")?, view.at("health")?, view.at("window_length")?);
         Ok(Self {
             proxy: text("proxy")?,
+            source: text("source")?,
             enabled: view.at("enabled")?.boolean()?.unwrap_or_default(),
+            notify_only: view.at("notify_only")?.boolean()?.unwrap_or_default(),
+            window: text("window")?,
+            window_length: match window_length.duration()? {
+                Some(length) if length.is_zero() => return Err(window_length.wrong("longer than nothing")),
+                length => length.unwrap_or(default.window_length),
+            },
+            allow_downgrade: view.at("allow_downgrade")?.boolean()?.unwrap_or_default(),
             active_version: view.at("active_version")?.parsed("a version")?,
             active_edition: view.at("active_edition")?.parsed("an edition")?,
             group: text("group")?,
@@ -263,7 +290,12 @@ impl Spec {
         let labels = self.labels.iter().map(|(name, value)| (name.as_str(), Some(Node::text(value))));
         Node::mapping([
             ("proxy", text(&self.proxy)),
+            ("source", text(&self.source)),
             ("enabled", Some(Node::plain(self.enabled))),
+            ("notify_only", Some(Node::plain(self.notify_only))),
+            ("window", text(&self.window)),
+            ("window_length", Some(Node::plain(duration_text(self.window_length)))),
+            ("allow_downgrade", Some(Node::plain(self.allow_downgrade))),
             ("active_version", version(&self.active_version)),
             ("active_edition", self.active_edition.map(|edition| Node::text(edition.as_str()))),
             ("group", text(&self.group)),

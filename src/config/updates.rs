@@ -265,7 +265,12 @@ mod tests {
         let mut updates = read.unwrap();
         let spec = Spec {
             proxy: Some("a:3080".to_owned()),
+            source: Some("channel+https://h/v1/stable".to_owned()),
             enabled: true,
+            notify_only: true,
+            window: Some("Tue,Wed *-*-* 00:00:00 UTC".to_owned()),
+            window_length: Duration::from_secs(7200),
+            allow_downgrade: true,
             active_version: Some("15.1.1".parse().unwrap()),
             active_edition: Some(Edition::EnterpriseFips),
             group: Some("yes".to_owned()),

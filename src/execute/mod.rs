@@ -300,8 +300,8 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
 fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let versions = &site.layout.versions;
     if plan.direction == Direction::Uninstall {
-        let of_fleet = [FleetHost::file(versions), FleetHost::token_file(versions)];
-        for file in [&site.layout.config_file(), &versions.join(CREDENTIALS)].into_iter().chain(&of_fleet) {
+        let of_runs = [FleetHost::file(versions), FleetHost::token_file(versions), versions.join(publish::NOT_READY)];
+        for file in [&site.layout.config_file(), &versions.join(CREDENTIALS)].into_iter().chain(&of_runs) {
             durable::remove_file(file)?;
         }
         durable::remove_tree(&versions.join(TAKEN_OVER))?;

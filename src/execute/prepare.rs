@@ -17,7 +17,7 @@ use crate::report::{Code, Error, Result, megabytes};
 use crate::store::contents::{AGENT_FILE, UPDATERS};
 use crate::store::manifest::{Manifest, UpdaterInfo};
 use crate::store::{VersionDir, publish};
-use protocol::{Arch, Revision};
+use protocol::{Arch, Digest, Revision};
 
 /// What to do about a release that could not be asked.
 const HOSTS_FAULT: &str = "the cause is this host, not the release; the next run tries again";
@@ -32,6 +32,8 @@ pub(crate) struct Supply<'a> {
     pub arch: Arch,
     /// The key that must have signed them.
     pub public_key: Option<PublicKey>,
+    /// The digest that the archive must have, where the source names it.
+    pub digest: Option<Digest>,
     /// The binaries wanted; all if empty.
     pub components: &'a [String],
     /// Bounds of the download.
@@ -142,6 +144,7 @@ fn stage(
         arch: supply.arch,
         staging_dir: staging,
         public_key: supply.public_key.as_ref(),
+        digest: supply.digest,
         components,
         now: site.host.now(),
         limits,

@@ -189,7 +189,7 @@ impl Command {
                 end_group(&mut child, &mut streams);
                 return Ok(Err(Error::new(
                     Code::Io,
-                    format!("`{line}` did not end within {} s and was stopped", self.timeout.as_secs_f32()),
+                    format!("`{line}` did not end within {} s and was stopped", self.timeout.as_secs()),
                 )));
             }
         };

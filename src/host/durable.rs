@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, RenameFlags, XattrFlags};
 
-use super::{machine, removal};
+use super::{machine, order, removal};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Most bytes of an attribute, and of all their names (XATTR_SIZE_MAX, XATTR_LIST_MAX).
@@ -210,7 +210,7 @@ pub(crate) fn links_in(dir: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         // One that is no link, or gone meanwhile, counts no more.
         found.extend(link_at(&path)?.map(|target| (path, target)));
     }
-    found.sort();
+    order::sort(&mut found);
     Ok(found)
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::database;
 use crate::host::layout::DATABASE;
 use crate::host::process::{self, Reach};
-use crate::host::{durable, machine};
+use crate::host::{durable, machine, order};
 use crate::plan::facts::Installed;
 use crate::report::Result;
 use crate::store::VersionDir;
@@ -45,7 +45,7 @@ impl InUse {
             users.extend(dirs);
         }
         for dirs in [&mut used.by_the_agents, &mut used.by_others] {
-            dirs.sort();
+            order::sort(dirs);
             dirs.dedup();
         }
         Ok(used)

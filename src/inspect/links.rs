@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{GoUpdater, Updates};
 use crate::context::Context;
-use crate::host::{Layout, durable, machine};
+use crate::host::{Layout, durable, machine, order};
 use crate::inspect::node::look;
 use crate::inspect::versions::edition_of;
 use crate::plan::Node;
@@ -72,7 +72,7 @@ pub(super) fn names(context: &Context, installed: &[Installed], versions: &Path)
             wanted.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
         }
     }
-    wanted.sort();
+    order::sort(&mut wanted);
     wanted.dedup();
     let unmanaged = context.layout.versions.join(UNMANAGED);
     wanted

@@ -11,9 +11,10 @@ mod stranger;
 mod takeover;
 mod timers;
 mod units;
+pub(crate) mod upgrader;
 mod versions;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::config::Updates;
 use crate::context::Context;
@@ -65,10 +66,8 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
     let other_data_dir = if layout.is_image() { None } else { data_dir::other(context, updates, &state, &data_dir)? };
     let in_use = if layout.is_image() { InUse::default() } else { InUse::of(&layout.versions, &installed, &data_dir)? };
     let adopt = depth == Depth::Adopt;
-    let set_aside = if adopt { takeover::set_aside(context)? } else { Vec::new() };
+    let given_up = if adopt { GivenUp::of(context)? } else { GivenUp::default() };
     let closed_path = if adopt { takeover::closed_path(context)? } else { None };
-    let foreign_timer = timers::foreign(context);
-    let masks = set_aside.iter().any(|(path, _)| path.ends_with(&foreign_timer));
     Ok(Facts {
         now,
         versions: versions.clone(),
@@ -96,9 +95,9 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
         in_use_by_others: in_use.by_others,
         packages: if adopt { takeover::packages(layout)? } else { Vec::new() },
         foreign_links: if adopt { takeover::foreign_links(context)? } else { Vec::new() },
-        foreign_timer: if masks { timers::active(layout, foreign_timer)? } else { None },
-        masked_timer: (masks && layout.suffix.is_none() && timers::has_own(context)?).then(|| TIMER_UNIT.to_owned()),
-        set_aside,
+        foreign_timers: given_up.timers,
+        masked_timer: given_up.masked,
+        set_aside: given_up.files,
         grant_traverse: closed_path.clone().and_then(|(path, opens)| opens.then_some(path)),
         closed_path: closed_path.and_then(|(path, opens)| (!opens).then_some(path)),
         moved_links: links::moved_links(context, &versions)?,
@@ -106,6 +105,30 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
         installed,
         names,
     })
+}
+
+/// What the updaters before this one give up.
+#[derive(Default)]
+struct GivenUp {
+    /// Their files, with the place where each will be kept.
+    files: Vec<(PathBuf, PathBuf)>,
+    /// Their timers that run.
+    timers: Vec<String>,
+    /// The package's own timer, which one of the files masks.
+    masked: Option<String>,
+}
+
+impl GivenUp {
+    fn of(context: &Context) -> Result<Self> {
+        let (layout, foreign) = (&context.layout, timers::foreign(context));
+        let mut files = takeover::set_aside(context)?;
+        let masks = files.iter().any(|(path, _)| path.ends_with(&foreign));
+        let mut timers = upgrader::running(context)?;
+        timers.extend(if masks { timers::active(layout, foreign)? } else { None });
+        files.extend(upgrader::set_aside(layout)?);
+        let is_masked = masks && layout.suffix.is_none() && timers::has_own(context)?;
+        Ok(Self { files, timers, masked: is_masked.then(|| TIMER_UNIT.to_owned()) })
+    }
 }
 
 /// Whether the agent has a database; readers that may not look must reckon with one.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::context::Context;
-use crate::host::{durable, machine};
+use crate::host::{durable, machine, order};
 use crate::inspect::node::{kept_unit, look, own_text, unit_text};
 use crate::inspect::versions::seen;
 use crate::plan::Node;
@@ -82,7 +82,7 @@ pub(crate) fn starts_elsewhere(context: &Context) -> Result<Vec<(PathBuf, PathBu
         let entries = durable::entries(&dir)?.into_iter().map(|entry| entry.path());
         files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "conf")));
     }
-    files.sort();
+    order::sort(&mut files);
     files.dedup();
     let is_elsewhere = |program: &PathBuf| {
         program.file_name().is_some_and(|name| name == "teleport")

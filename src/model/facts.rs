@@ -78,7 +78,7 @@ impl Host {
             packages: Vec::new(),
             set_aside: Vec::new(),
             foreign_links: Vec::new(),
-            foreign_timer: None,
+            foreign_timers: Vec::new(),
             masked_timer: None,
             grant_traverse: None,
             closed_path: None,

@@ -200,6 +200,7 @@ impl Host {
             in_window: request.in_window,
             force: request.force,
             announced: None,
+            terms: decide::Terms::default(),
         };
         match decide::decide(&facts, &ask, self.updates.spec().min_version.as_ref()) {
             Decision::Wait(_) => return Ok(Did::Waited),

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::facts::{Facts, Refusal};
 use crate::report::{Code, Error};
-use protocol::{Revision, Version};
+use protocol::{Digest, Revision, Version};
 
 /// Wait after the first failure of a version, minutes: an hour lets a passing fault of the host pass.
 const FIRST_WAIT_MINUTES: i64 = 60;
@@ -39,7 +39,29 @@ pub(crate) struct Request {
     pub force: bool,
     /// The digest announced for its archive now, if it was asked for.
     pub announced: Option<String>,
+    /// What the source says beside the version.
+    pub terms: Terms,
 }
+
+/// On which terms a source names a version.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// The digest that its archive must have.
+    pub digest: Option<Digest>,
+    /// A floor beside this host's own: the higher one counts.
+    pub floor: Option<Version>,
+    /// A version of a lower major is not installed.
+    pub keeps_major: bool,
+    /// It is critical, or the agent is unhealthy: between two tries lie half an hour to an hour.
+    pub urgent: bool,
+    /// Why the version may be installed now, or not; `None`: the cluster's window decides.
+    pub reason: Option<String>,
+}
+
+/// Between two tries of what is urgent: at most two an hour (RFD 0109).
+const URGENT_LEAST: SignedDuration = SignedDuration::from_mins(30);
+/// The same: at least one an hour.
+const URGENT_MOST: SignedDuration = SignedDuration::from_mins(60);
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,21 +76,14 @@ pub(crate) enum Decision {
 
 /// Decides on `ask`.
 pub(crate) fn decide(facts: &Facts, ask: &Request, min_version: Option<&Version>) -> Decision {
-    // What is there already is not undercut by being put right.
-    if let Some(floor) = min_version
-        && ask.wanted.version.precedes(floor)
-        && facts.active.as_ref() != Some(&ask.wanted)
-    {
-        return Decision::Refuse(
-            Error::new(
-                Code::BelowMinVersion,
-                format!("the cluster asks for {}, which is lower than this host's min_version {floor}", ask.wanted),
-            )
-            .advise("if this is intended, lower min_version in updates.yaml"),
-        );
+    if let Some(error) = too_low(facts.active.as_ref(), &ask.wanted, &ask.terms, min_version) {
+        return Decision::Refuse(error);
     }
     if !ask.in_window {
-        return Decision::Wait(format!("{} waits for the cluster's update window", ask.wanted));
+        return Decision::Wait(match &ask.terms.reason {
+            Some(reason) => format!("{} waits: {reason}", ask.wanted),
+            None => format!("{} waits for the cluster's update window", ask.wanted),
+        });
     }
     match facts.refused.iter().find(|refusal| refusal.revision == ask.wanted) {
         Some(refusal) if !ask.force && is_waiting(refusal, facts.now) => Decision::Wait(format!(
@@ -80,14 +95,44 @@ pub(crate) fn decide(facts: &Facts, ask: &Request, min_version: Option<&Version>
     }
 }
 
+/// Why `wanted` is too low for this host, whose `active` version is what it is; `None`: it is not.
+pub(crate) fn too_low(
+    active: Option<&Revision>,
+    wanted: &Revision,
+    terms: &Terms,
+    min_version: Option<&Version>,
+) -> Option<Error> {
+    // What is there already is not undercut by being put right.
+    if active == Some(wanted) {
+        return None;
+    }
+    if let Some(floor) = min_version.filter(|floor| wanted.version.precedes(floor)) {
+        let what = format!("the cluster asks for {wanted}, which is lower than this host's min_version {floor}");
+        return Some(
+            Error::new(Code::BelowMinVersion, what).advise("if this is intended, lower min_version in updates.yaml"),
+        );
+    }
+    if let Some(floor) = terms.floor.as_ref().filter(|floor| wanted.version.precedes(floor)) {
+        let what = format!("the source names {wanted}, which is lower than its own min_version {floor}");
+        return Some(Error::new(Code::BelowMinVersion, what));
+    }
+    let active = active.filter(|active| terms.keeps_major && wanted.version.major() < active.version.major())?;
+    let what = format!("the channel names {wanted}, whose major version is lower than that of {active}");
+    Some(
+        Error::new(Code::LowerMajor, what)
+            .advise(format!("if this is intended, run `teleport-update enable --force-version {}`", wanted.version)),
+    )
+}
+
 /// Why the timer waits with a version that nothing is known against.
 fn wait(facts: &Facts, ask: &Request) -> Option<String> {
     let wanted = &ask.wanted;
     let is_other = |delay: &Refusal| delay.digest.is_some() && ask.announced.is_some() && delay.digest != ask.announced;
     if let Some(delay) = facts.delayed.iter().find(|delay| delay.revision == *wanted && !is_other(delay))
-        && is_waiting(delay, facts.now)
+        && let retry_at = retry_of(delay, ask.terms.urgent)
+        && is_waiting(&Refusal { retry_at, ..delay.clone() }, facts.now)
     {
-        let (reason, retry_at) = (&delay.reason, delay.retry_at);
+        let reason = &delay.reason;
         return Some(format!(
             "{wanted} could not be installed ({reason}); next attempt at {retry_at}, or run `update --now`"
         ));
@@ -98,6 +143,12 @@ fn wait(facts: &Facts, ask: &Request) -> Option<String> {
              {wanted} waits until {until}, or run `update --now`"
         )
     })
+}
+
+/// When what failed is tried again.
+fn retry_of(delay: &Refusal, urgent: bool) -> Timestamp {
+    let after = |wait| delay.time.saturating_add(wait).unwrap_or(delay.retry_at);
+    if urgent { delay.retry_at.clamp(after(URGENT_LEAST), after(URGENT_MOST)) } else { delay.retry_at }
 }
 
 /// Until when a return to `wanted` waits: whoever asks two proxies that answer unlike is told to go to and fro for ever. The

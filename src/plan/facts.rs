@@ -56,13 +56,13 @@ pub(crate) struct Facts {
     pub in_use_by_others: Vec<VersionDir>,
     /// Packages to be removed by `enable`.
     pub packages: Vec<String>,
-    /// Files of the Go updater to be set aside, with the place where they will be kept.
+    /// Files of the Go updater, and of RFD 0109's, to be set aside, with the place where they will be kept.
     pub set_aside: Vec<(PathBuf, PathBuf)>,
     /// What ours replaces of the Go updater's, with the place where it will be kept: links in the link directory, the
     /// agent's unit of a suffixed installation.
     pub foreign_links: Vec<(PathBuf, PathBuf)>,
-    /// The Go updater's timer, if it runs: it must not fire in the middle of its own end.
-    pub foreign_timer: Option<String>,
+    /// The timers of the updaters before this one that run: they must not fire in the middle of their own end.
+    pub foreign_timers: Vec<String>,
     /// The package's own timer, which the Go updater's masks.
     pub masked_timer: Option<String>,
     /// A closed directory above the versions that should get o+x.

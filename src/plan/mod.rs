@@ -35,6 +35,8 @@ use protocol::Revision;
 pub(crate) const TAKEN_OVER: &str = ".taken-over";
 /// The Go updater's timer, which has the same name as the package's.
 pub(crate) const TIMER_UNIT: &str = "teleport-update.timer";
+/// Those of RFD 0109's updater: the one that updates, and the one that looks for what is critical.
+pub(crate) const UPGRADE_TIMERS: [&str; 2] = ["teleport-upgrade.timer", "teleport-upgrade-check.timer"];
 
 /// What each file begins with that we write into the directories of units, and by which it is known to be ours.
 pub(crate) const OWN_MARK: &str = "# Written by `teleport-update enable`";

@@ -165,7 +165,7 @@ impl<'a> Move<'a> {
         let facts = self.facts;
         let mut steps = Vec::new();
         steps.extend(self.restores().then(|| Step::PrepareRestore { dir: self.to_dir.clone() }));
-        steps.extend(facts.foreign_timer.iter().map(|unit| Step::StopTimer { unit: unit.clone() }));
+        steps.extend(facts.foreign_timers.iter().map(|unit| Step::StopTimer { unit: unit.clone() }));
         let pairs = |(path, kept): &(PathBuf, PathBuf)| (path.clone(), kept.clone());
         steps.extend(facts.foreign_links.iter().map(pairs).map(|(path, kept)| Step::KeepLink { path, kept }));
         steps.extend(facts.set_aside.iter().map(pairs).map(|(path, kept)| Step::SetAside { path, kept }));

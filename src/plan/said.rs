@@ -137,6 +137,12 @@ fn with_time(line: String, took: Duration) -> String {
 
 /// `0.21 s`, `3.1 s`.
 pub(crate) fn seconds(took: Duration) -> String {
-    let digits = if took < SHORT { 2 } else { 1 };
-    format!("{:.digits$} s", took.as_secs_f64())
+    let millis = took.as_millis();
+    if took < SHORT {
+        let hundredths = (millis + 5) / 10;
+        format!("{}.{:02} s", hundredths / 100, hundredths % 100)
+    } else {
+        let tenths = (millis + 50) / 100;
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    }
 }

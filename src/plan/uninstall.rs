@@ -6,7 +6,7 @@ use super::facts::{Facts, part_of};
 use super::links::{is_installable, removal};
 use super::moves::record_agent;
 use super::step::{Node, Part, Placement, Step};
-use super::{Direction, Plan};
+use super::{Direction, Plan, UPGRADE_TIMERS};
 
 /// The plan that removes links, units and versions; the agent's configuration and data stay. `set_back`: where what was
 /// set aside goes, and where it is kept.
@@ -25,7 +25,11 @@ pub(crate) fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan 
         Step::Place(Placement { path: path.clone(), was: Node::Absent, now, part: Part::Unit })
     }));
     switch.extend(facts.unit.managed.then_some(Step::DaemonReload));
-    let after = facts.installed.iter().map(|installed| Step::Retire { dir: installed.dir.clone() }).collect();
+    // What enabled it is back: it also ticks again.
+    let is_back = |timer: &&&str| set_back.iter().any(|(path, _)| path.ends_with(timer) && is_wanted(path));
+    let timers = UPGRADE_TIMERS.iter().filter(is_back).map(|unit| Step::EnableTimer { unit: (*unit).to_owned() });
+    let retired = facts.installed.iter().map(|installed| Step::Retire { dir: installed.dir.clone() });
+    let after = timers.chain(retired).collect();
     Plan { from: facts.active.clone(), switch, after, ..Plan::none(Direction::Uninstall) }
 }
 
@@ -54,6 +58,11 @@ fn units(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Vec<Step> {
     );
     steps.extend(own().map(|(path, _, was)| Step::Place(gone(path, was))));
     steps
+}
+
+/// Whether `path` is a link in a directory of what a unit wants.
+fn is_wanted(path: &Path) -> bool {
+    path.parent().is_some_and(|dir| dir.extension().is_some_and(|extension| extension == "wants"))
 }
 
 /// Nothing in the place of a unit.

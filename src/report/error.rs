@@ -194,6 +194,8 @@ codes! {
     VersionRefused = "version_refused",
     /// The cluster's version is below `min_version`.
     BelowMinVersion = "below_min_version",
+    /// A channel names a version of a lower major.
+    LowerMajor = "lower_major",
     /// A string is not strict semver.
     VersionInvalid = "version_invalid",
     /// There is nothing to go back to.

@@ -1,5 +1,6 @@
 //! A run that changes the host: what is shared by the commands that do so.
 
+mod agent_health;
 pub(crate) mod change;
 pub(crate) mod environment;
 pub(crate) mod fleet;
@@ -12,6 +13,7 @@ pub(crate) mod scope;
 pub(crate) mod wanted;
 pub(crate) mod watch;
 mod way_back;
+mod windows;
 
 use change::{Ended, Fetched, RunRequest};
 

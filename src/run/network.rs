@@ -4,6 +4,7 @@ use std::path::Path;
 
 use base64::Engine;
 
+use crate::cluster::Source;
 use crate::config::{Credentials, Spec};
 use crate::context::Context;
 use crate::host::durable;
@@ -42,12 +43,16 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
         proxies.http = full.http_proxy.clone();
         proxies.none = proxies.none.take().or(full.no_proxy.clone());
     }
-    settings.credentials = match (&kept.base_url, &spec.base_url) {
-        (Some(userinfo), Some(base_url)) => {
-            Some(http::Credentials { base_url: base_url.clone(), header: authorization(userinfo) })
-        }
-        _ => None,
-    };
+    let source = spec.source.as_deref().and_then(|source| source.parse::<Source>().ok()?.origin());
+    // The mirror's first: its place can be on the source's server.
+    let known = [(&kept.base_url, &spec.base_url), (&kept.source, &source)];
+    settings.credentials = known
+        .into_iter()
+        .filter_map(|(userinfo, place)| {
+            let (header, base_url) = (authorization(userinfo.as_deref()?), place.clone()?);
+            Some(http::Credentials { base_url, header })
+        })
+        .collect();
     Client::new(&settings)
 }
 

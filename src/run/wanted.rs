@@ -1,19 +1,21 @@
 //! Which version is wanted, and who says so: the one door for a new source of versions (`cluster/` asks). `update` and `plan`
-//! take the whole answer; `enable` and `status` take the directive, for a version may be forced or the proxy be missing.
+//! take the whole answer; `enable` and `status` take what was said, for a version may be forced or the proxy be missing.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use protocol::find::{Directive, Question};
 use protocol::{Edition, Revision};
 
-use crate::cluster::{self, Found, ProxyAddr};
+use crate::cluster::{self, Choice, Found, ProxyAddr, Said, Source, Way, Window, Word};
 use crate::config::{Spec, Updates};
 use crate::context::Context;
 use crate::context::heard::Heard;
 use crate::host::http::Client;
 use crate::inspect;
+use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
-use crate::run::{fleet, identity};
+use crate::run::{agent_health, fleet, identity, network, windows};
 
 /// What becomes of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +26,40 @@ pub(crate) enum Purpose {
     Show,
 }
 
-/// What the cluster wants now.
+/// A question to the source that the settings name.
+pub(crate) struct Asking<'a> {
+    /// The settings, as they will be.
+    pub spec: &'a Spec,
+    /// The settings and what happened, as they are.
+    pub updates: &'a Updates,
+    /// The version that is active.
+    pub active: Option<&'a Revision>,
+    /// By whom it is asked.
+    pub client: &'a Client,
+    /// What for.
+    pub purpose: Purpose,
+    /// A person ignores earlier failures.
+    pub force: bool,
+    /// Bounds everything, retries included; `None` leaves the client's own limits.
+    pub deadline: Option<Duration>,
+}
+
+/// What a source answered.
+pub(crate) struct Answer {
+    /// The version, and whether it may be installed now; `None`: no update.
+    pub directive: Option<Directive>,
+    /// On which terms. Of a source that is no cluster `reason` is there.
+    pub terms: Terms,
+}
+
+impl Answer {
+    /// Why there is no update, or why the version may be installed now or not; empty where a cluster decides.
+    pub(crate) fn reason(&self) -> &str {
+        self.terms.reason.as_deref().unwrap_or_default()
+    }
+}
+
+/// What the source wants now.
 pub(crate) struct Wanted {
     /// The version to be run.
     pub revision: Revision,
@@ -32,53 +67,191 @@ pub(crate) struct Wanted {
     pub in_window: bool,
     /// Over how long hosts spread, seconds.
     pub jitter_seconds: u32,
+    /// On which terms.
+    pub terms: Terms,
 }
 
 impl Wanted {
-    /// Asks the cluster, for `purpose`.
+    /// Asks the source, for `purpose`; `force`: earlier failures do not count. The text says why there is no update.
     ///
     /// Errors: `proxy_missing`, those of the question, `edition_unknown`.
-    pub(crate) fn ask(context: &Context, updates: &Updates, client: &Client, purpose: Purpose) -> Result<Self> {
-        let directive = directive(context, updates.spec(), client, purpose, None)?;
-        // Where updates.yaml names no edition (RFD 0169 has none), the one on disk is meant.
-        let active = match updates.spec().active() {
-            Some(active) => Some(active),
-            None => inspect::active(updates, &inspect::installed_now(context, updates)?),
-        };
+    pub(crate) fn ask(
+        context: &Context,
+        updates: &Updates,
+        client: &Client,
+        purpose: Purpose,
+        force: bool,
+    ) -> Result<Result<Self, String>> {
+        let active = active(context, updates)?;
+        let asking =
+            Asking { spec: updates.spec(), updates, active: active.as_ref(), client, purpose, force, deadline: None };
+        let answer = ask(context, &asking)?;
+        let Some(directive) = answer.directive else { return Ok(Err(answer.terms.reason.unwrap_or_default())) };
         let revision = revision(&directive, active.as_ref(), None)?;
-        Ok(Self { revision, in_window: directive.in_window, jitter_seconds: directive.jitter_seconds })
+        let Directive { in_window, jitter_seconds, .. } = directive;
+        Ok(Ok(Self { revision, in_window, jitter_seconds, terms: answer.terms }))
     }
 }
 
-/// Asks the cluster that `spec` names.
-pub(crate) fn directive(
+/// The active version. Where updates.yaml names no edition (RFD 0169 has none), the one on disk is meant.
+pub(crate) fn active(context: &Context, updates: &Updates) -> Result<Option<Revision>> {
+    Ok(match updates.spec().active() {
+        Some(active) => Some(active),
+        None => inspect::active(updates, &inspect::installed_now(context, updates)?),
+    })
+}
+
+/// Asks the source that the settings name.
+///
+/// Errors: `proxy_missing`, `usage` for a source that is none, and those of the source: nothing follows from them.
+pub(crate) fn ask(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
+    let (spec, layout) = (asking.spec, &context.layout);
+    let cancelled = || context.signals.cancelled();
+    let end = asking.deadline.map(|deadline| Instant::now() + deadline);
+    let way = Way { client: asking.client, end, cancelled: &cancelled };
+    let source = source(spec)?;
+    let word = match &source {
+        Source::Find(server) => return find(context, asking, server),
+        Source::Channel(url) => cluster::ask_channel(url, &way)?,
+        Source::Graph(url) => {
+            let refused: Vec<_> = asking.updates.status().refused.iter().map(|it| &it.revision.version).collect();
+            let choice = Choice {
+                own: asking.active.map(|active| &active.version),
+                refused: if asking.force { &[] } else { &refused },
+                downwards: spec.allow_downgrade,
+            };
+            let host_uuid = context.host_uuid()?;
+            let id = identity::shown(context, spec, host_uuid.as_deref());
+            cluster::ask_graph(url, &choice, network::arch(context), id.as_deref(), &way)?
+        }
+        Source::File(path) => cluster::read_file(path, layout)?,
+    };
+    match word {
+        Word::Nothing(why) => Ok(Answer { directive: None, terms: Terms { reason: Some(why), ..Terms::default() } }),
+        Word::Version(said) => judged(context, asking, &source, *said, &way),
+    }
+}
+
+/// What follows from the word of a source that is no cluster.
+fn judged(context: &Context, asking: &Asking<'_>, source: &Source, said: Said, way: &Way<'_>) -> Result<Answer> {
+    let now = context.host.now();
+    if let Some(since) = said.stale_after.filter(|since| *since <= now) {
+        context
+            .report
+            .warn(&format!("{source} is out of date since {since} (stale_after): whatever writes it may have stopped"));
+    }
+    let mut terms = Terms {
+        digest: said.digest,
+        floor: said.floor.clone(),
+        keeps_major: matches!(source, Source::Channel(_)),
+        ..Terms::default()
+    };
+    if let Some(why) = out_of_time(&said, now) {
+        terms.reason = Some(why);
+        return Ok(Answer { directive: None, terms });
+    }
+    let (in_window, reason) = timing(context, asking, source, &said, way, &mut terms)?;
+    terms.reason = Some(reason);
+    let Said { version, edition, .. } = said;
+    Ok(Answer { directive: Some(Directive { version, edition, in_window, jitter_seconds: 0 }), terms })
+}
+
+fn out_of_time(said: &Said, now: Timestamp) -> Option<String> {
+    let version = &said.version;
+    match (said.not_before, said.not_after) {
+        (Some(from), _) if now < from => Some(format!("{version} is not to be installed before {from}")),
+        (_, Some(to)) if now > to => Some(format!("{version} was not to be installed after {to}")),
+        _ => None,
+    }
+}
+
+/// Whether the version may be installed now, and why: RFD 0109's loop. Critical? Agent unhealthy? Within a window?
+fn timing(
     context: &Context,
-    spec: &Spec,
-    client: &Client,
-    purpose: Purpose,
-    deadline: Option<Duration>,
-) -> Result<Directive> {
-    let proxy: ProxyAddr = proxy(spec)?.parse()?;
+    asking: &Asking<'_>,
+    source: &Source,
+    said: &Said,
+    way: &Way<'_>,
+    terms: &mut Terms,
+) -> Result<(bool, String)> {
+    let now = context.host.now();
+    let version = &said.version;
+    let is_below = |floor: &protocol::Version| asking.active.is_some_and(|active| active.version.precedes(floor));
+    if said.critical {
+        terms.urgent = true;
+        return Ok((true, format!("{version} is critical")));
+    }
+    if let Some(floor) = said.floor.as_ref().filter(|floor| is_below(floor)) {
+        terms.urgent = true;
+        return Ok((true, format!("this host's version is below the source's min_version {floor}")));
+    }
+    if let Some(complaint) = agent_health::complaint(context, asking.updates, asking.purpose == Purpose::Act)? {
+        terms.urgent = true;
+        return Ok((true, format!("the agent is unhealthy: {complaint}")));
+    }
+    let window = match &said.window {
+        Some(window) => Some(window.clone()),
+        None => window(context, asking.spec, source, way)?,
+    };
+    Ok(match window {
+        Some(window) => (window.is_open(now), window.told(now)),
+        None => (true, "there is no maintenance window".to_owned()),
+    })
+}
+
+/// The window of a source that names none itself: the one that the agent exports or, after it, the operator's, or the server's.
+fn window(context: &Context, spec: &Spec, source: &Source, way: &Way<'_>) -> Result<Option<Window>> {
+    let Source::Channel(url) = source else { return windows::of_settings(context, spec) };
+    if let Some(window) = windows::exported(context)? {
+        return Ok(Some(window));
+    }
+    match windows::of_settings(context, spec)? {
+        Some(window) => Ok(Some(window)),
+        None => cluster::schedule(url, spec.group.as_deref(), &context.layout, way),
+    }
+}
+
+/// Asks `server` the find question. A window of the settings can only narrow its own.
+fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<Answer> {
+    let spec = asking.spec;
+    let window = windows::of_settings(context, spec)?;
     let host_uuid = context.host_uuid()?;
     let update_id = identity::shown(context, spec, host_uuid.as_deref());
-    let dry_run = purpose == Purpose::Show;
+    let dry_run = asking.purpose == Purpose::Show;
     let question = Question { host: host_uuid, group: spec.group.clone(), update_id, dry_run };
-    let origin = cluster::origin(&proxy);
+    let origin = cluster::origin(server);
     // Only a question by which this host acts is signed.
     let host = question.host.as_deref().filter(|_| !dry_run);
     let signature = host.and_then(|host| fleet::signature(context, &origin, host));
     let signature = signature.as_deref();
+    let (client, deadline) = (asking.client, asking.deadline);
     let found = cluster::find(client, &origin, &question, signature, deadline, &|| context.signals.cancelled());
     context.talk.is_deaf.set(found.is_err());
-    let Found { directive, fleet } = found?;
-    let (version, acts, client) = (directive.version.clone(), purpose == Purpose::Act, client.clone());
+    let Found { mut directive, fleet } = found?;
+    let (version, acts, client) = (directive.version.clone(), !dry_run, client.clone());
     let result = fleet.and_then(|_| fleet::last_result(context));
     *context.talk.heard.borrow_mut() = Some(Heard { origin, fleet, version, acts, result, client });
-    Ok(directive)
+    let mut terms = Terms::default();
+    let now = context.host.now();
+    if let Some(window) = window.filter(|window| directive.in_window && !window.is_open(now)) {
+        directive.in_window = false;
+        terms.reason = Some(window.told(now));
+    }
+    Ok(Answer { directive: Some(directive), terms })
+}
+
+/// The source that the settings name: `spec.source`, or the cluster's proxy.
+///
+/// Errors: `usage` for one that is none; `proxy_missing`.
+pub(crate) fn source(spec: &Spec) -> Result<Source> {
+    match &spec.source {
+        Some(source) => source.parse(),
+        None => proxy(spec)?.parse().map(Source::Find),
+    }
 }
 
 /// The proxy address, or the error that says how to give one.
-pub(crate) fn proxy(spec: &Spec) -> Result<&str> {
+fn proxy(spec: &Spec) -> Result<&str> {
     spec.proxy.as_deref().ok_or_else(|| {
         Error::new(Code::ProxyMissing, "no cluster address is known")
             .advise("run `teleport-update enable --proxy ADDR`, or set teleport.proxy_server in /etc/teleport.yaml")

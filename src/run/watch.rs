@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::execute::unmanaged;
 use crate::host::{lock, machine};
 use crate::inspect::{self, Depth};
+use crate::plan::decide::Terms;
 use crate::plan::{Over, retention};
 use crate::report::{Code, Error, Result};
 use crate::run::change::{self, RunRequest};
@@ -155,6 +156,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
             target: previous.clone(),
             in_window: true,
             force: true,
+            terms: Terms::default(),
             depth: Depth::Move,
             over: Over::Told,
             change: &|spec| spec.follow(&previous.version),

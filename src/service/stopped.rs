@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::database;
 use crate::host::process::{self, Access, FIRST, Open, Process, Reach, Watched};
 use crate::host::session::{self, unit_of};
-use crate::host::{Layout, machine};
+use crate::host::{Layout, machine, order};
 use crate::report::{Code, Error, Result};
 use crate::store::contents::AGENT;
 
@@ -305,7 +305,7 @@ fn may_use_database(process: &Process) -> Result<bool> {
 }
 
 fn each_once(mut processes: Vec<Process>) -> Vec<Process> {
-    processes.sort_by_key(|process| process.pid);
+    order::sort_by(&mut processes, |one, other| one.pid < other.pid);
     processes.dedup_by_key(|process| process.pid);
     processes
 }

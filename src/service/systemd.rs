@@ -38,17 +38,18 @@ impl Systemd {
         self.ctl.start_line(&self.unit)
     }
 
+    /// Whether the unit has failed, or restarts again and again.
+    pub fn is_failing(&self) -> Result<bool> {
+        is_failing(&self.show()?)
+    }
+
     pub(super) fn state(&self) -> Result<AgentState> {
         let unit = self.show()?;
-        let looping = match unit.main_pid.filter(|_| unit.n_restarts.is_some_and(|count| count >= LOOP_RESTARTS)) {
-            Some(main) => process::age(main)?.is_some_and(|age| age < LOOP_AGE),
-            None => false,
-        };
         Ok(AgentState {
             running: unit.is_active(),
             main_pid: hint(&unit).pid()?,
             enabled: unit.is_enabled(),
-            failed: unit.is_failed() || unit.is_auto_restart() || looping,
+            failed: is_failing(&unit)?,
             known: unit.is_loaded(),
             unmanaged: Vec::new(),
         })
@@ -111,6 +112,14 @@ impl Systemd {
         let manager = process::cgroup(process::FIRST)?.unwrap_or_default();
         Ok(process::cgroup(pid)?.is_some_and(|text| session::inside_unit(&self.unit, &manager, &text)))
     }
+}
+
+fn is_failing(unit: &UnitState) -> Result<bool> {
+    let looping = match unit.main_pid.filter(|_| unit.n_restarts.is_some_and(|count| count >= LOOP_RESTARTS)) {
+        Some(main) => process::age(main)?.is_some_and(|age| age < LOOP_AGE),
+        None => false,
+    };
+    Ok(unit.is_failed() || unit.is_auto_restart() || looping)
 }
 
 /// Where to find the main process of a unit in this state.

@@ -8,6 +8,8 @@ use super::manifest::{self, Manifest};
 use crate::host::{durable, lock, ownership, trust};
 use crate::report::{IoContext, Result};
 
+/// Since when runs have seen that the agent is not ready, and when one last did, in the versions directory.
+pub(crate) const NOT_READY: &str = ".not-ready";
 /// The lock, in the versions directory (SPEC §1).
 pub(crate) const LOCK: &str = ".lock";
 /// Prefix of directories being filled; what carries it and is not ours is garbage of a run that died.

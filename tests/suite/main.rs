@@ -14,4 +14,5 @@ mod fleet;
 mod images;
 mod packaging;
 mod rooms;
+mod sources;
 mod support;

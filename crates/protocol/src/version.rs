@@ -16,6 +16,11 @@ impl Version {
     pub fn precedes(&self, other: &Self) -> bool {
         self.0.cmp_precedence(&other.0).is_lt()
     }
+
+    /// The first of its numbers.
+    pub fn major(&self) -> u64 {
+        self.0.major
+    }
 }
 
 /// Longest accepted version string, bytes: it becomes part of a file name (NAME_MAX is 255).

@@ -16,11 +16,11 @@ use crate::context::Context;
 use crate::context::awaited;
 use crate::host::lock;
 use crate::inspect;
-use crate::plan::decide::{self, Decision, Request};
+use crate::plan::decide::{self, Decision, Request, Terms};
 use crate::report::{Code, Result};
 use crate::run::fleet;
 use crate::run::network;
-use crate::run::wanted::{self, Purpose};
+use crate::run::wanted::{self, Answer, Asking, Purpose};
 use crate::store::publish;
 use protocol::Revision;
 use protocol::find::Directive;
@@ -42,13 +42,16 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         }
         Err(error) => return Err(error),
     };
-    let directive = directive(context, &updates);
-    let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive));
-    let mut status = gather(context, &updates, directive.as_ref());
+    let answer = answer(context, &updates);
+    let directive = answer.as_ref().and_then(|answer| answer.directive.clone());
+    let terms = answer.map(|answer| answer.terms).unwrap_or_default();
+    let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive, &terms));
+    let mut status = StatusReport { source_reason: terms.reason, ..gather(context, &updates, directive.as_ref()) };
     if !is_readable {
         status = StatusReport {
             agent_updates_enabled: None,
             pinned: None,
+            notify_only: None,
             refused: None,
             delayed: None,
             held: None,
@@ -87,13 +90,25 @@ fn awaited(context: &Context) -> Option<String> {
     Some(format!("no run has been able to start since {since}: another run holds the lock"))
 }
 
-/// What the cluster wants, if it says so in time.
-fn directive(context: &Context, updates: &Updates) -> Option<Directive> {
-    updates.spec().proxy.as_ref()?;
-    let asked = network::client(context, updates.spec())
-        .and_then(|client| wanted::directive(context, updates.spec(), &client, Purpose::Show, Some(PATIENCE)));
+/// What the source wants, if it says so in time.
+fn answer(context: &Context, updates: &Updates) -> Option<Answer> {
+    let spec = updates.spec();
+    spec.proxy.as_ref().or(spec.source.as_ref())?;
+    let asked = network::client(context, spec).and_then(|client| {
+        let active = wanted::active(context, updates)?;
+        let asking = Asking {
+            spec,
+            updates,
+            active: active.as_ref(),
+            client: &client,
+            purpose: Purpose::Show,
+            force: false,
+            deadline: Some(PATIENCE),
+        };
+        wanted::ask(context, &asking)
+    });
     match asked {
-        Ok(directive) => Some(directive),
+        Ok(answer) => Some(answer),
         Err(error) => {
             context.report.warn(&format!("cannot get the desired version from the cluster: {error}"));
             None
@@ -102,7 +117,7 @@ fn directive(context: &Context, updates: &Updates) -> Option<Directive> {
 }
 
 /// Whether `update`, run now, would change something.
-fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
+fn is_due(context: &Context, updates: &Updates, directive: &Directive, terms: &Terms) -> bool {
     let spec = updates.spec();
     if !spec.enabled || spec.pinned {
         return false;
@@ -117,7 +132,13 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive) -> bool {
     let Ok(wanted) = wanted::revision(directive, facts.active.as_ref(), None) else {
         return false;
     };
-    let question = Request { wanted: wanted.clone(), in_window: directive.in_window, force: false, announced: None };
+    let question = Request {
+        wanted: wanted.clone(),
+        in_window: directive.in_window,
+        force: false,
+        announced: None,
+        terms: terms.clone(),
+    };
     matches!(decide::decide(&facts, &question, spec.min_version.as_ref()), Decision::Proceed)
         && facts.active.as_ref() != Some(&wanted)
 }
@@ -150,6 +171,9 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         agent_update_time_jitter: directive.map(|directive| directive.jitter_seconds),
         agent_updates_enabled: Some(spec.enabled),
         proxy: spec.proxy.clone(),
+        source: spec.source.clone(),
+        source_reason: None,
+        notify_only: Some(spec.notify_only),
         group: spec.group.clone(),
         base_url: spec.base_url.clone(),
         pinned: Some(spec.pinned),

@@ -22,6 +22,9 @@ pub(super) struct StatusReport {
     pub agent_updates_enabled: Option<bool>,
     // What operators ask for.
     pub proxy: Option<String>,
+    pub source: Option<String>,
+    pub source_reason: Option<String>,
+    pub notify_only: Option<bool>,
     pub group: Option<String>,
     pub base_url: Option<String>,
     pub pinned: Option<bool>,
@@ -161,6 +164,7 @@ impl StatusReport {
             (None, _) => unknown(),
         };
         let updates = match (self.agent_updates_enabled, self.pinned) {
+            (Some(true), Some(false)) if self.notify_only == Some(true) => "told, not installed (notify_only)",
             (Some(true), Some(true)) => "enabled, pinned",
             (Some(false), Some(true)) => "disabled, pinned",
             (Some(true), _) => "enabled",
@@ -168,7 +172,9 @@ impl StatusReport {
             (None, _) => "-",
         };
         let window = self.in_window.map(|open| if open { "yes" } else { "no" });
-        vec![
+        let source = [("Source", &self.source), ("Reason", &self.source_reason)];
+        let source = source.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let mut rows = vec![
             ("Installed", both(&self.agent_version_installed, self.agent_edition_installed)),
             ("Running", running),
             ("Desired", both(&self.agent_version_desired, self.agent_edition_desired)),
@@ -179,7 +185,10 @@ impl StatusReport {
             ("Window open", window.map_or_else(unknown, str::to_owned)),
             ("Last update", self.agent_update_time_last.clone().unwrap_or_else(unknown)),
             ("Report", self.report.clone().unwrap_or_else(unknown)),
-        ]
+        ];
+        // Behind the cluster.
+        rows.splice(6..6, source);
+        rows
     }
 
     /// What waits, is no longer used, or is kept.

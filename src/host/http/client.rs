@@ -178,11 +178,11 @@ impl Client {
         let way = proxy
             .as_ref()
             .map_or_else(String::new, |proxy| format!(" through the HTTP proxy {}:{}", proxy.host(), proxy.port()));
-        let credentials = settings.credentials.as_ref();
         let mut headers = ask.headers.clone();
         headers.push(("accept-encoding", "identity".to_owned()));
         headers.extend(ask.signature.clone().filter(|_| is_at_home));
-        if let Some(known) = credentials.filter(|known| is_at_home && ask.json.is_none() && known.fit(&uri)) {
+        let mut credentials = settings.credentials.iter().filter(|_| is_at_home && ask.json.is_none());
+        if let Some(known) = credentials.find(|known| known.fit(&uri)) {
             headers.push(("authorization", known.header.clone()));
         }
         let left = || end.map(|end| end.saturating_duration_since(Instant::now()));

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::redact::redact;
 
@@ -11,20 +11,12 @@ const MAX_BODY: u64 = 8 << 10;
 /// Longest message that is shown, characters: two lines of a terminal.
 const SHOWN: usize = 240;
 
-#[derive(Deserialize)]
-struct Refusal {
-    error: Wrong,
-}
-
-#[derive(Deserialize)]
-struct Wrong {
-    message: String,
-}
-
-/// `error.message` of a body of JSON, as the rollout server and Teleport's proxies write it: one line, at most [`SHOWN`]
-/// characters, without control characters and without passwords of addresses. `None`: there is none.
+/// `error.message` of a body of JSON, as the rollout server and Teleport's proxies write it, or `value`, as servers of update
+/// graphs do: one line, at most [`SHOWN`] characters, without control characters and without passwords of addresses. `None`:
+/// there is none.
 pub(crate) fn said(body: &[u8]) -> Option<String> {
-    let Refusal { error: Wrong { message } } = serde_json::from_slice(body).ok()?;
+    let read: Value = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
+    let message = read.pointer("/error/message").or_else(|| read.get("value"))?.as_str()?;
     let clean: String = message.chars().take(4 * SHOWN).map(|char| if is_unseen(char) { ' ' } else { char }).collect();
     let words: Vec<&str> = clean.split_whitespace().collect();
     let line = redact(&words.join(" "));

@@ -25,8 +25,8 @@ pub(crate) struct HttpSettings {
     pub insecure: bool,
     /// HTTP proxies.
     pub proxies: Proxies,
-    /// What a private mirror asks for.
-    pub credentials: Option<Credentials>,
+    /// What a private mirror and a source ask for.
+    pub credentials: Vec<Credentials>,
     /// Longest times of the phases of a request.
     pub timeouts: Timeouts,
     /// When a request is tried again.
@@ -45,10 +45,10 @@ impl HttpSettings {
     }
 }
 
-/// An `Authorization` header for one mirror, sent to its own origin and below its own path only.
+/// An `Authorization` header for one mirror or source, sent to its own origin and below its own path only.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
-    /// The mirror's base URL.
+    /// The mirror's base URL, or the source's origin.
     pub base_url: String,
     /// The header's value: `Bearer …` or `Basic …`.
     pub header: String,
@@ -119,7 +119,7 @@ mod tests {
             _ => Reply::ok(b"file"),
         });
         let client = client(|settings| {
-            settings.credentials = Some(Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() });
+            settings.credentials = vec![Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() }];
         });
         client.ask(&Request::get(mirror.url("/m/near")), &never).unwrap();
         client.ask(&Request::get(mirror.url("/m/away")), &never).unwrap();
@@ -142,7 +142,7 @@ mod tests {
         });
         home.set(mirror.url("/m/file")).unwrap();
         let client = client(|settings| {
-            settings.credentials = Some(Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() });
+            settings.credentials = vec![Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() }];
         });
         assert_eq!(client.ask(&Request::get(mirror.url("/m/away")), &never).unwrap().body, b"file");
         let sent: Vec<_> = mirror.requests().iter().map(|request| request.field("authorization").is_some()).collect();

@@ -31,8 +31,8 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// The first process, which every `/proc` lists unless it hides what is others' (`hidepid=2`).
 pub(crate) const FIRST: u32 = 1;
 
-/// The kernel's USER_HZ, part of its ABI and 100 on every architecture we have.
-const TICKS_PER_SECOND: f64 = 100.0;
+/// A tick of the kernel's USER_HZ, part of its ABI and 100 on every architecture we have.
+const TICK: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// A file, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -323,9 +323,11 @@ pub(crate) fn parent_and_session() -> Result<[u32; 2]> {
 /// How long the process has been running; `None` if it is gone. Errors: `io`.
 pub(crate) fn age(pid: u32) -> Result<Option<std::time::Duration>> {
     let text = std::fs::read_to_string("/proc/uptime").at("cannot read", "/proc/uptime")?;
-    let uptime = text.split_ascii_whitespace().next().and_then(|seconds| seconds.parse::<f64>().ok());
-    let started = Process::by_pid(pid)?.map(|process| process.start_time as f64 / TICKS_PER_SECOND);
-    let age = |(uptime, started): (f64, f64)| std::time::Duration::from_secs_f64((uptime - started).max(0.0));
+    // Seconds with two digits: a tick is a hundredth.
+    let uptime =
+        text.split_ascii_whitespace().next().and_then(|seconds| seconds.replacen('.', "", 1).parse::<u64>().ok());
+    let started = Process::by_pid(pid)?.map(|process| process.start_time);
+    let age = |(uptime, started): (u64, u64)| TICK * u32::try_from(uptime.saturating_sub(started)).unwrap_or(u32::MAX);
     Ok(uptime.zip(started).map(age))
 }
 

@@ -1,10 +1,10 @@
 //! Whether the version that the cluster asks for is installed now: every reason alone, and which of them an operator overrules.
 
 use super::*;
-use crate::plan::decide::{Decision, Request, decide, refuse, wait_after};
+use crate::plan::decide::{Decision, Request, Terms, decide, refuse, wait_after};
 
 fn ask(version: &str, in_window: bool, force: bool) -> Request {
-    Request { wanted: revision(version), in_window, force, announced: None }
+    Request { wanted: revision(version), in_window, force, announced: None, terms: Terms::default() }
 }
 
 /// `go`, `rest` or the code of the error.
@@ -79,4 +79,52 @@ fn four_returns_are_prompt_and_each_further_one_is_held_longer() {
     assert_eq!(held_until(&host, &revision("3.0.0")), None);
     host.left.iter_mut().for_each(|(_, time)| *time = at(49 * 60));
     assert_eq!(held_until(&host, &revision("2.0.0")), None);
+}
+
+/// So many minutes after the beginning of time.
+fn after_minutes(count: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_second(count * 60).unwrap()
+}
+
+#[test]
+fn what_is_urgent_is_tried_once_or_twice_an_hour() {
+    let urgent = Request { terms: Terms { urgent: true, ..Terms::default() }, ..ask("2.0.0", true, false) };
+    // What the timer would try again at once, in twenty minutes, and only after a day.
+    for wait in [0, 20, 45, 24 * 60] {
+        let mut delay = refuse(None, &revision("2.0.0"), "stalled", "network", after_minutes(0));
+        delay.retry_at = after_minutes(wait);
+        let tried: Vec<i64> = (0..=120)
+            .filter(|now| {
+                let facts = Facts {
+                    delayed: vec![delay.clone()],
+                    now: after_minutes(*now),
+                    ..host("1.0.0", vec![installed("1.0.0", unusable())])
+                };
+                decide(&facts, &urgent, None) == Decision::Proceed
+            })
+            .collect();
+        assert_eq!(tried.first(), Some(&wait.clamp(30, 60)), "{wait}");
+        assert_eq!(tried.last(), Some(&120), "{wait}");
+    }
+}
+
+#[test]
+fn a_lower_major_is_refused_where_the_source_keeps_it() {
+    let facts = host("2.1.0", vec![installed("2.1.0", unusable())]);
+    let keeps =
+        |version: &str| Request { terms: Terms { keeps_major: true, ..Terms::default() }, ..ask(version, true, true) };
+    assert!(matches!(decide(&facts, &keeps("1.9.0"), None), Decision::Refuse(error) if error.code == Code::LowerMajor));
+    assert_eq!(decide(&facts, &keeps("2.0.0"), None), Decision::Proceed);
+    assert_eq!(decide(&facts, &ask("1.9.0", true, true), None), Decision::Proceed);
+}
+
+#[test]
+fn the_higher_of_two_floors_counts() {
+    let facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
+    for (own, of_source, refused) in [("1.0.0", "2.5.0", true), ("2.5.0", "1.0.0", true), ("1.0.0", "2.0.0", false)] {
+        let terms = Terms { floor: Some(of_source.parse().unwrap()), ..Terms::default() };
+        let asked = Request { terms, ..ask("2.0.0", true, false) };
+        let decision = decide(&facts, &asked, Some(&own.parse().unwrap()));
+        assert_eq!(matches!(decision, Decision::Refuse(_)), refused, "{own} {of_source}");
+    }
 }

@@ -77,7 +77,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         packages: Vec::new(),
         set_aside: Vec::new(),
         foreign_links: Vec::new(),
-        foreign_timer: None,
+        foreign_timers: Vec::new(),
         masked_timer: None,
         grant_traverse: None,
         own_units: Vec::new(),

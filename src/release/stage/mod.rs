@@ -42,6 +42,8 @@ pub(crate) struct StageRequest<'a> {
     pub staging_dir: &'a Path,
     /// With a key, the archive must be signed with it.
     pub public_key: Option<&'a PublicKey>,
+    /// The digest that it must have, whatever is announced.
+    pub digest: Option<Digest>,
     /// The only executables wanted, beside `teleport` and an updater.
     pub components: Option<&'a [String]>,
     /// The present time, for the manifest.
@@ -86,6 +88,10 @@ pub(crate) fn stage(
     let origin = Origin::new(request.base, name)?;
     progress(Progress { bytes_done: 0, bytes_total: None });
     let announced = announced(&origin, request.client, cancelled)?;
+    if let Some(digest) = request.digest.filter(|digest| *digest != announced) {
+        let what = format!("{} is announced with digest {announced}, but the source names {digest}", origin.shown());
+        return Err(Error::new(Code::ChecksumMismatch, what).advise("correct the digest in the source, or the mirror"));
+    }
     let signature = match request.public_key {
         Some(key) => Some((key, signature(&origin, request.client, cancelled)?)),
         None => None,

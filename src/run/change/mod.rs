@@ -97,6 +97,29 @@ pub(crate) fn apply(context: &mut Context, request: &RunRequest<'_>, fetched: &m
     Err(unreadable(context, request, "it was downloaded several times, but never matched the settings"))
 }
 
+/// Writes what `change` makes of the settings, and leaves the host as it is. `None`: they are not those of `basis` any more.
+pub(crate) fn save_settings(
+    context: &mut Context,
+    command: &str,
+    change: &dyn Fn(&mut Spec),
+    basis: &Basis,
+) -> Result<Option<u8>> {
+    context.make_versions()?;
+    let _lock = context.lock(command)?;
+    recovery::pending(context, false)?;
+    let mut updates = inspect::open(context)?;
+    if Basis::of(context, &updates)? != *basis {
+        return Ok(None);
+    }
+    let mut spec = updates.spec().clone();
+    change(&mut spec);
+    updates.set_spec(&spec);
+    let next = Next { config: Some(updates.render()), credentials: context.next_credentials()? };
+    execute::write_settings(&context.site(&updates, false)?, command, next)?;
+    context.report.notice("the settings are saved; nothing was installed");
+    Ok(Some(0))
+}
+
 /// How far a run has come when the lock is given back.
 enum Pass {
     /// What the request was decided from is not so any more.

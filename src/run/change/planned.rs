@@ -34,8 +34,13 @@ pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest
     } else {
         None
     };
-    let question =
-        Request { wanted: request.target.clone(), in_window: request.in_window, force: request.force, announced };
+    let question = Request {
+        wanted: request.target.clone(),
+        in_window: request.in_window,
+        force: request.force,
+        announced,
+        terms: request.terms.clone(),
+    };
     match decide::decide(&facts, &question, updates.spec().min_version.as_ref()) {
         Decision::Wait(why) => return Ok(Planned::Wait(why)),
         Decision::Refuse(error) => return Err(error),
@@ -115,6 +120,7 @@ pub(super) fn supplied<T>(
         base: &base,
         arch: network::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
+        digest: request.terms.digest,
         components: &spec.components,
         limits: spec.network.limits.clone(),
         version_wait: spec.version_wait,

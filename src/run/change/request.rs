@@ -6,6 +6,7 @@ use crate::database::SnapshotId;
 use crate::host::durable;
 use crate::inspect::Depth;
 use crate::plan::Over;
+use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
 use protocol::Revision;
 
@@ -66,6 +67,8 @@ pub(crate) struct RunRequest<'a> {
     pub in_window: bool,
     /// The operator forced: earlier refusals do not count.
     pub force: bool,
+    /// On which terms the source names the revision.
+    pub terms: Terms,
     /// How much is taken over.
     pub depth: Depth,
     /// What of others may be replaced.

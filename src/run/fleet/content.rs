@@ -87,7 +87,7 @@ fn text_of(file: &str) -> String {
 
 /// An error in one line, without addresses, and so without what may stand in them.
 fn plain(error: &str, spec: &Spec) -> String {
-    let known = [&spec.proxy, &spec.base_url, &spec.https_proxy, &spec.http_proxy].into_iter().flatten();
+    let known = [&spec.proxy, &spec.source, &spec.base_url, &spec.https_proxy, &spec.http_proxy].into_iter().flatten();
     let hosts: Vec<&str> = known.map(|address| host_of(address)).filter(|host| host.len() > 1).collect();
     let line = error.lines().next().unwrap_or_default();
     let words: Vec<&str> = line

@@ -5,7 +5,7 @@ use std::time::Instant;
 use protocol::report::{Change, Outcome, Rollout, Wanted};
 
 use super::change;
-use crate::cluster::{self, ProxyAddr};
+use crate::cluster::{self, Source};
 use crate::config::Updates;
 use crate::config::fleet_host::{FleetHost, Highest, Server, Told};
 use crate::context::Context;
@@ -13,6 +13,7 @@ use crate::context::heard::Heard;
 use crate::host::fingerprint::HostFingerprint;
 use crate::plan::decide;
 use crate::report::Result;
+use crate::run::wanted;
 
 /// What is kept, and what this run was told.
 pub(super) struct Talked {
@@ -121,10 +122,7 @@ fn hear(kept: &mut FleetHost, heard: &Heard) {
             server.highest = highest(server, heard.fleet);
         }
         _ => {
-            kept.failed.clear();
-            if let Some(last) = &mut kept.last {
-                (last.rollout, last.attempt) = (None, None);
-            }
+            forget_rollouts(kept);
             let server = Server { origin: heard.origin.clone(), wanted, ..Server::default() };
             let highest = highest(&server, heard.fleet);
             kept.server = heard.fleet.map(|_| Server { highest, ..server });
@@ -160,13 +158,25 @@ pub(super) fn is_new_attempt(kept: &FleetHost, told: &Told) -> bool {
     failed.is_some_and(|failed| (told.rollout, told.attempt) > (failed.rollout, failed.attempt))
 }
 
-/// A run that asks nobody reports to whom the settings name.
+/// A run that asks no such server reports to whom the settings name. Of any other nothing stays known, as in [`hear`].
 fn keep_the_asked(context: &Context, kept: &mut FleetHost) -> Result<()> {
     let updates = Updates::read(&context.layout.config_file())?;
-    let proxy = updates.spec().proxy.as_deref().and_then(|proxy| proxy.parse::<ProxyAddr>().ok());
-    let asked = proxy.map(|proxy| cluster::origin(&proxy));
-    kept.server = kept.server.take().filter(|server| Some(&server.origin) == asked.as_ref());
+    let asked = match wanted::source(updates.spec()) {
+        Ok(Source::Find(server)) => Some(cluster::origin(&server)),
+        _ => None,
+    };
+    if kept.server.as_ref().is_none_or(|server| Some(&server.origin) != asked.as_ref()) {
+        kept.server = None;
+        forget_rollouts(kept);
+    }
     Ok(())
+}
+
+fn forget_rollouts(kept: &mut FleetHost) {
+    kept.failed.clear();
+    if let Some(last) = &mut kept.last {
+        (last.rollout, last.attempt) = (None, None);
+    }
 }
 
 /// What this run was told to install, and in which rollout.

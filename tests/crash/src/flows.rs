@@ -6,17 +6,22 @@ use crate::database::{self, migrate, migrate_and_crash};
 use crate::flow::Flow;
 use crate::host::{Host, Updater, words};
 use crate::release::{small, small_enterprise};
+use crate::sources;
 use test_cluster::directive::Find;
 
 /// The one whose agent has a user of its own, which only root can give it.
 pub const OWNED: &str = "downgrade-owned";
 
 /// Their names, in the order of tables.
-pub const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 21] = [
     "enable",
     "enable-over-plain",
     "update",
     "update-names",
+    "update-channel",
+    "update-graph",
+    "update-file",
+    "enable-source",
     "downgrade",
     "downgrade-wal",
     OWNED,
@@ -47,6 +52,10 @@ pub fn flow(name: &str, updater: &Updater) -> Flow {
         "enable-over-plain" => enable_over_plain(updater),
         "update" => update(updater),
         "update-names" => update_names(updater),
+        "update-channel" => sources::update_channel(updater),
+        "update-graph" => sources::update_graph(updater),
+        "update-file" => sources::update_file(updater),
+        "enable-source" => sources::enable_source(updater),
         "downgrade" => downgrade(updater),
         "downgrade-wal" => downgrade_wal(updater),
         OWNED => downgrade_owned(updater),

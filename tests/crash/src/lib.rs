@@ -22,6 +22,7 @@ pub mod power;
 mod ptrace;
 pub mod random;
 pub mod release;
+pub mod sources;
 pub mod state;
 pub mod suite;
 pub mod suites;

@@ -15,8 +15,13 @@ use crate::strings::assert_version;
 use crate::tree::is_line;
 
 /// What `spec` and the mappings in it know; everything else there is somebody else's.
-const SPEC: [&str; 28] = [
+const SPEC: [&str; 33] = [
     "proxy",
+    "source",
+    "notify_only",
+    "window",
+    "window_length",
+    "allow_downgrade",
     "enabled",
     "active_version",
     "active_edition",

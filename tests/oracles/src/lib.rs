@@ -22,6 +22,7 @@ mod names;
 mod sandbox;
 pub mod seeds;
 mod signature;
+mod sources;
 mod strings;
 mod tree;
 
@@ -36,6 +37,7 @@ pub use journal::{journal, journal_records};
 pub use manifest::manifest;
 pub use names::archive_path;
 pub use signature::{digest, public_key, signature};
+pub use sources::{calendar, release_yaml, source, update_graph};
 pub use strings::strings;
 pub use tree::yaml;
 
@@ -52,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     ("archive", archive),
     ("archive_path", archive_path),
     ("backup_yaml", backup_yaml),
+    ("calendar", calendar),
     ("digest", digest),
     ("entries", entries),
     ("find", find),
@@ -68,10 +71,13 @@ pub const TARGETS: &[Target] = &[
     ("journal_records", journal_records),
     ("manifest", manifest),
     ("public_key", public_key),
+    ("release_yaml", release_yaml),
     ("signature", signature),
+    ("source", source),
     ("strings", strings),
     ("tar", tar),
     ("teleport_yaml", teleport_yaml),
+    ("update_graph", update_graph),
     ("updates_yaml", updates_yaml),
     ("yaml", yaml),
 ];

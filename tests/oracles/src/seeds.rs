@@ -98,6 +98,34 @@ fn long_and_short() -> Vec<(&'static str, Seeds)> {
             ]
             .concat(),
         ),
+        (
+            "calendar",
+            numbered(&["Tue,Wed *-*-* 00:00:00 UTC", "Mon..Fri 02:00", "*-*-* 0/6:*:30\nSat-Mon 1..4,22:00", "2026-02-30"]),
+        ),
+        (
+            "source",
+            numbered(&[
+                "https://h:8443",
+                "channel+https://u:p@h/v1/stable/cloud",
+                "cincinnati+https://[::1]/g?channel=a&x",
+                "file:///a%20b/release.yaml",
+            ]),
+        ),
+        (
+            "update_graph",
+            numbered(&[
+                r#"{"nodes":[{"version":"1.0.0"},{"version":"1.1.0","metadata":{"x.updates.barrier":"true"}},{"version":"1.2.0"}],"edges":[[0,1],[1,2],[0,2]]}"#,
+                r#"{"nodes":[{"version":"1.0.0"},{"version":"0.9.0"}],"edges":[[0,1]]}"#,
+            ]),
+        ),
+        (
+            "release_yaml",
+            numbered(&[
+                "version: 1.0.0\nedition: oss\nwindow: Tue 03:00 UTC\nwindow_length: 2h\ncritical: yes\n",
+                "version: none\n",
+                "version: 1.0.0\nmin_version: 1.0.0\nnot_before: 2026-01-01T00:00:00Z\nstale_after: 2026-01-01T00:00:00Z\n",
+            ]),
+        ),
         ("yaml", numbered(&[TREES, &[samples("updates")[0]]].concat())),
         (
             "updates_yaml",

@@ -43,6 +43,18 @@ fn an_update_to_names_that_come_and_go_can_be_killed_anywhere() {
 }
 
 #[test]
+fn an_update_that_any_source_names_can_be_killed_anywhere() {
+    for name in ["update-channel", "update-graph", "update-file"] {
+        every_kill(name);
+    }
+}
+
+#[test]
+fn a_change_of_the_source_with_its_credentials_can_be_killed_anywhere() {
+    every_kill("enable-source");
+}
+
+#[test]
 fn a_downgrade_that_restores_can_be_killed_anywhere() {
     every_kill("downgrade");
 }

@@ -10,4 +10,8 @@ mod reporting;
 mod reports;
 mod rollout;
 mod server;
+<<<<<<< HEAD
 mod visitor;
+=======
+mod sources;
+>>>>>>> 2bc859c

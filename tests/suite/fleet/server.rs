@@ -203,7 +203,13 @@ impl Fleet {
         ran.fails(1, "error").stderr
     }
 
-    fn enable(&self, proxy: &str, number: u8, group: &str) -> (Host, Ran) {
+    /// The file of those certificates.
+    pub(super) fn trusted_file(&self) -> String {
+        self.dir.path().join("trusted.pem").display().to_string()
+    }
+
+    /// A host that has enabled nothing yet.
+    pub(super) fn bare_host(&self, number: u8) -> Host {
         let host = Host {
             root: self.dir.path().join(format!("host-{number}")),
             uuid: format!("11111111-0000-4000-8000-0000000000{number:02}"),
@@ -214,8 +220,12 @@ impl Fleet {
         // A server that is down is not asked again for seconds.
         let settings = "version: v1\nkind: agent_versions\nspec:\n  network:\n    tries: 1\n";
         std::fs::write(state.join("versions/updates.yaml"), settings).unwrap();
-        let trusted = self.dir.path().join("trusted.pem");
-        let mut words = vec!["enable", "--proxy", proxy, "--group", group, "--ca-file", trusted.to_str().unwrap()];
+        host
+    }
+
+    fn enable(&self, proxy: &str, number: u8, group: &str) -> (Host, Ran) {
+        let (host, trusted) = (self.bare_host(number), self.trusted_file());
+        let mut words = vec!["enable", "--proxy", proxy, "--group", group, "--ca-file", &trusted];
         let base = self.cluster.base_url();
         words.extend(["--base-url", &base]);
         let ran = host.run(&words);

@@ -1,0 +1,107 @@
+//! A channel of RFD 0109: `version` and `critical` below one URL, and the server's maintenance schedule beside it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use protocol::Version;
+use serde_json::Value;
+
+use super::said::{Said, Way, Word};
+use super::source::origin_of;
+use super::window::Window;
+use crate::host::Layout;
+use crate::host::http::{Request, said};
+use crate::report::{Code, Error, Result};
+
+/// The word of a channel that names no version.
+const NONE: &str = "none";
+/// How long `critical` is waited for: without an answer a version is not critical.
+const CRITICAL_WAIT: Duration = Duration::from_secs(10);
+/// How much of an answer an error shows, characters.
+const EXCERPT: usize = 60;
+/// A window that the server lists is as long as it says; one that it writes as a calendar expression, an hour.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Asks the channel at `url` for its version, and whether that is critical.
+///
+/// Errors: [`Code::Network`] where there is no answer; [`Code::ClusterAnswer`] for one that is none; [`Code::Interrupted`].
+pub(crate) fn ask(url: &str, way: &Way<'_>) -> Result<Word> {
+    let place = format!("{url}/version");
+    let text = found(&place, way)?;
+    let text = text.trim();
+    if text == NONE {
+        return Ok(Word::Nothing(format!("{place} says none")));
+    }
+    let version: Version = text.parse().map_err(|_| {
+        let shown: String = text.chars().take(EXCERPT).collect();
+        Error::new(Code::ClusterAnswer, format!("{place} answered {shown:?}, which is not a version"))
+            .advise("check that this is the URL above `version` and `critical`")
+    })?;
+    Ok(Word::Version(Box::new(Said { critical: is_critical(url, way)?, ..Said::version(version) })))
+}
+
+/// Whether `critical` is exactly `yes`; without an answer it is not. Errors: [`Code::Interrupted`].
+fn is_critical(url: &str, way: &Way<'_>) -> Result<bool> {
+    let longest = way.left().map_or(CRITICAL_WAIT, |left| left.min(CRITICAL_WAIT));
+    let request = Request::get(format!("{url}/critical")).within(Some(longest));
+    match way.client.ask(&request, way.cancelled) {
+        Ok(answer) => Ok(answer.status == 200 && answer.body.trim_ascii() == b"yes"),
+        Err(error) if error.code == Code::Interrupted => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
+/// The windows of the maintenance schedule that the server of `url` has for `group`; `None` where it has none.
+///
+/// Errors: as [`ask`]: a server that has a schedule and does not tell it opens no window.
+pub(crate) fn schedule(url: &str, group: Option<&str>, layout: &Layout, way: &Way<'_>) -> Result<Option<Window>> {
+    let mut place = format!("{}/v1/maintenance-schedule", origin_of(url));
+    let mut query = "?kind=kube_controller".to_owned();
+    if let Some(group) = group {
+        query += &format!("&group={}", super::encoded(group));
+    }
+    let answer = way.client.ask(&Request::get(format!("{place}{query}")).within(way.left()), way.cancelled)?;
+    match answer.status {
+        200 => {}
+        // Buckets say 403 of what is not there.
+        403 | 404 | 405 | 410 => return Ok(None),
+        status => {
+            place += &format!(" answered {status}");
+            return Err(Error::new(Code::ClusterAnswer, place));
+        }
+    }
+    let text = String::from_utf8_lossy(&answer.body);
+    let window = match text.trim() {
+        "" => return Ok(None),
+        json if json.starts_with('{') => listed(json),
+        lines => Window::parse(lines, HOUR, layout),
+    };
+    let wrong = |why| {
+        Error::new(Code::ClusterAnswer, format!("the maintenance schedule of {place} cannot be read: {why}"))
+            .advise("set window in updates.yaml, which is used in its place")
+    };
+    window.map(Some).map_err(wrong)
+}
+
+/// `{"windows":[{"start","stop"}]}`. A window that ends before it begins is an error.
+fn listed(json: &str) -> Result<Window, String> {
+    let value: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let windows = value.get("windows").and_then(Value::as_array).ok_or("it has no windows")?;
+    let time = |window: &Value, key: &str| window.get(key)?.as_str()?.parse::<Timestamp>().ok();
+    let read = |window: &Value| {
+        let (start, stop) = time(window, "start").zip(time(window, "stop")).ok_or("a window has no times")?;
+        if start <= stop { Ok((start, stop)) } else { Err("a window ends before it begins".to_owned()) }
+    };
+    windows.iter().map(read).collect::<Result<_, String>>().map(Window::Listed)
+}
+
+/// The body of `place`. Errors: [`Code::Network`], [`Code::ClusterAnswer`] where the status is not 200, [`Code::Interrupted`].
+pub(super) fn found(place: &str, way: &Way<'_>) -> Result<String> {
+    let answer = way.client.ask(&Request::get(place).within(way.left()), way.cancelled)?;
+    if answer.status != 200 {
+        let why = said(&answer.body).map_or_else(String::new, |why| format!(": {why}"));
+        let shown = place.split('?').next().unwrap_or_default();
+        return Err(Error::new(Code::ClusterAnswer, format!("{shown} answered {}{why}", answer.status)));
+    }
+    Ok(String::from_utf8_lossy(&answer.body).into_owned())
+}

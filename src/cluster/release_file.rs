@@ -1,0 +1,105 @@
+//! `release.yaml`: the version as a file on this host, which configuration management writes.
+
+use std::path::Path;
+
+use protocol::{Digest, Version};
+
+use super::said::{Said, Word};
+use super::window::Window;
+use crate::host::{Layout, ownership};
+use crate::report::{Code, Error, IoContext, Result};
+use crate::yaml::view::{View, read_document};
+
+/// Every key of the file.
+const KEYS: [&str; 10] = [
+    "version",
+    "edition",
+    "window",
+    "window_length",
+    "critical",
+    "digest",
+    "min_version",
+    "not_before",
+    "not_after",
+    "stale_after",
+];
+/// How long a window is that names no length.
+const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// Reads the file at `path`, which nobody but root (or whoever runs this) may be able to change.
+///
+/// Errors: `permission` where somebody else can; `config_invalid` with the line; `io`.
+pub(crate) fn ask(path: &Path, layout: &Layout) -> Result<Word> {
+    // From here on only the real path is used, so that a link cannot be changed in between.
+    let file = std::fs::canonicalize(path).at("cannot read the source", path)?;
+    check_owner(&file)?;
+    let Some(root) = read_document(&file, true)? else {
+        return Err(Error::new(Code::Io, format!("{} has disappeared", file.display())));
+    };
+    let view = View::new(&file, &root);
+    if let Some((key, _)) =
+        root.pairs().into_iter().flatten().find(|(key, _)| !key.as_str().is_some_and(|key| KEYS.contains(&key)))
+    {
+        let name = key.as_str().unwrap_or_default();
+        return Err(Error::new(
+            Code::ConfigInvalid,
+            format!("{} line {}: unknown key {name:?}", file.display(), key.line),
+        )
+        .advise(format!("the keys are {}", KEYS.join(", "))));
+    }
+    said(&view, layout)
+}
+
+fn said(view: &View<'_>, layout: &Layout) -> Result<Word> {
+    let version = view.at("version")?;
+    if version.text()?.as_deref().map(str::trim) == Some("none") {
+        return Ok(Word::Nothing("the source names no version".to_owned()));
+    }
+    let version: Version = version.needed("a version", version.parsed("a version")?)?;
+    let length = view.at("window_length")?.duration()?.unwrap_or(HOUR);
+    let window = view.at("window")?;
+    let window = match window.text()? {
+        Some(text) => Some(
+            Window::parse(&text, length, layout)
+                .map_err(|why| window.wrong(&format!("a calendar expression such as Tue 03:00 UTC ({why})")))?,
+        ),
+        None => None,
+    };
+    Ok(Word::Version(Box::new(Said {
+        edition: view.at("edition")?.parsed("an edition")?,
+        critical: view.at("critical")?.boolean()?.unwrap_or_default(),
+        window,
+        digest: digest(&view.at("digest")?)?,
+        floor: view.at("min_version")?.parsed("a version")?,
+        not_before: view.at("not_before")?.time()?,
+        not_after: view.at("not_after")?.time()?,
+        stale_after: view.at("stale_after")?.time()?,
+        ..Said::version(version)
+    })))
+}
+
+/// In hex, perhaps behind `sha256:`.
+fn digest(view: &View<'_>) -> Result<Option<Digest>> {
+    let Some(text) = view.text()? else { return Ok(None) };
+    let hex = text.strip_prefix("sha256:").unwrap_or(&text);
+    hex.parse().map(Some).map_err(|_| view.wrong("a SHA-256 digest"))
+}
+
+fn check_owner(file: &Path) -> Result<()> {
+    let meta = std::fs::symlink_metadata(file).at("cannot look at", file)?;
+    if !meta.is_file() {
+        return Err(Error::new(Code::ConfigInvalid, format!("{} is not a regular file", file.display())));
+    }
+    let mut others = ownership::strangers(file.parent().unwrap_or(file))?;
+    if !ownership::is_closed(file, &meta) {
+        others.insert(0, (file.to_owned(), meta));
+    }
+    match others.first() {
+        None => Ok(()),
+        Some((path, _)) => Err(Error::new(
+            Code::Permission,
+            format!("the source {} is not used: users other than root can change {}", file.display(), path.display()),
+        )
+        .advise("make root the owner, and remove write permission for group and others")),
+    }
+}

@@ -1,0 +1,74 @@
+//! What any source says, in one form.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use protocol::{Digest, Edition, Version};
+
+use super::window::Window;
+
+/// The version that a source names, and what it says beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// The version.
+    pub version: Version,
+    /// The edition; `None` where the source names none.
+    pub edition: Option<Edition>,
+    /// It is to be installed at once, whatever the window says.
+    pub critical: bool,
+    /// When it may be installed, where the source says so.
+    pub window: Option<Window>,
+    /// The digest of its archive.
+    pub digest: Option<Digest>,
+    /// No version below this one is installed, and a host below it updates at once.
+    pub floor: Option<Version>,
+    /// From when on the version may be installed.
+    pub not_before: Option<Timestamp>,
+    /// Until when.
+    pub not_after: Option<Timestamp>,
+    /// From when on what the source says is old: whoever writes it may have stopped.
+    pub stale_after: Option<Timestamp>,
+}
+
+impl Said {
+    /// A version, and nothing beside it.
+    pub(crate) fn version(version: Version) -> Self {
+        Self {
+            version,
+            edition: None,
+            critical: false,
+            window: None,
+            digest: None,
+            floor: None,
+            not_before: None,
+            not_after: None,
+            stale_after: None,
+        }
+    }
+}
+
+/// What a source answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// This version.
+    Version(Box<Said>),
+    /// No update, and why.
+    Nothing(String),
+}
+
+/// How a server is asked.
+pub(crate) struct Way<'a> {
+    /// By whom.
+    pub client: &'a crate::host::http::Client,
+    /// All must be over by then; `None`: the client's own limits.
+    pub end: Option<std::time::Instant>,
+    /// Asked at least ten times a second.
+    pub cancelled: crate::host::signal::Cancelled<'a>,
+}
+
+impl Way<'_> {
+    /// What is left of the time.
+    pub(super) fn left(&self) -> Option<Duration> {
+        self.end.map(|end| end.saturating_duration_since(std::time::Instant::now()))
+    }
+}

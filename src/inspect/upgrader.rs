@@ -1,0 +1,76 @@
+//! The updater of RFD 0109 (`teleport-ent-updater`): a timer that asks a channel, and `/etc/teleport-upgrade.d`.
+
+use std::path::{Path, PathBuf};
+
+use crate::cluster::Source;
+use crate::context::Context;
+use crate::host::{Layout, durable};
+use crate::inspect::takeover::taken_over;
+use crate::inspect::timers;
+use crate::plan::UPGRADE_TIMERS;
+use crate::report::Result;
+
+/// Where units of administrators and those of packages are.
+const UNIT_DIRS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+/// The channel that it asks, without a scheme.
+const ENDPOINT: &str = "/etc/teleport-upgrade.d/endpoint";
+/// Longest such file, bytes.
+const MAX_ENDPOINT: u64 = 4 << 10;
+
+/// The default installation of this host is updated by it.
+pub(crate) fn is_there(layout: &Layout) -> Result<bool> {
+    if layout.suffix.is_some() {
+        return Ok(false);
+    }
+    for dir in UNIT_DIRS {
+        if durable::exists(&layout.followed(&Path::new(dir).join(UPGRADE_TIMERS[0])))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The channel that it follows; `None` where that cannot be told.
+pub(crate) fn channel(layout: &Layout) -> Option<Source> {
+    let file = layout.followed(Path::new(ENDPOINT));
+    // A pipe in its place would be waited for.
+    let bytes = if file.is_file() { durable::read_limited(&file, MAX_ENDPOINT).ok()?? } else { return None };
+    let text = String::from_utf8(bytes).ok()?;
+    let bare = text.trim().trim_start_matches("https://");
+    format!("channel+https://{bare}").parse().ok()
+}
+
+/// What enables it, and its units where an administrator's directory has them, with the place where each will be kept. A
+/// package's own files stay: without what enables them they do nothing.
+pub(super) fn set_aside(layout: &Layout) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut found = Vec::new();
+    if !is_there(layout)? {
+        return Ok(found);
+    }
+    for timer in UPGRADE_TIMERS {
+        let service = timer.replace(".timer", ".service");
+        let wants =
+            ["timers.target", "multi-user.target", layout.unit.as_str()].map(|by| format!("{by}.wants/{timer}"));
+        for name in wants.into_iter().chain([timer.to_owned(), service]) {
+            let inside = Path::new(UNIT_DIRS[0]).join(name);
+            let path = layout.real(&inside);
+            // One that an administrator has masked stays masked.
+            let is_mask = std::fs::read_link(&path).is_ok_and(|target| target == Path::new("/dev/null"));
+            if durable::exists(&path)? && !is_mask {
+                found.push((path, taken_over(layout, inside.strip_prefix("/").unwrap_or(&inside))));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Its timers that run now.
+pub(super) fn running(context: &Context) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    if is_there(&context.layout)? {
+        for timer in UPGRADE_TIMERS {
+            found.extend(timers::active(&context.layout, timer.to_owned())?);
+        }
+    }
+    Ok(found)
+}

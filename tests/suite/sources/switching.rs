@@ -1,0 +1,106 @@
+//! One source after another, a source that vanishes, and one that lies.
+
+use super::host::active;
+use crate::support::Image;
+use test_cluster::directive::Find;
+
+#[test]
+fn a_host_goes_from_source_to_source_and_back_with_an_update_in_between() {
+    let image = Image::with(&["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"]);
+    image.enable(&[]).ok();
+    assert_eq!(active(&image), "1.0.0");
+    image.say("1.1.0", "no");
+    image.run(&["enable", "--source", &image.channel()]).ok();
+    assert_eq!(active(&image), "1.1.0");
+    image.draw(&["1.1.0", "1.2.0"], &[(0, 1)]);
+    image.run(&["enable", "--source", &image.graph()]).ok();
+    assert_eq!(active(&image), "1.2.0");
+    let file = image.root().with_file_name("release.yaml");
+    std::fs::write(&file, "version: 1.3.0\n").unwrap();
+    image.run(&["enable", "--source", &format!("file://{}", file.display())]).ok();
+    assert_eq!(active(&image), "1.3.0");
+    image.say("1.3.0", "no");
+    image.run(&["enable", "--source", &image.channel()]).ok();
+    image.say("1.4.0", "no");
+    assert_eq!(image.update(), "1.4.0");
+    image.cluster.set_directive(Find::version("1.5.0"));
+    image.run(&["enable", "--source", "default"]).ok();
+    assert_eq!(active(&image), "1.5.0");
+    assert_eq!(image.run(&["status", "--format", "json"]).ok().json()["source"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_source_that_cannot_be_used_is_not_taken_over() {
+    let image = Image::with(&["1.0.0", "1.1.0"]);
+    image.say("1.0.0", "no");
+    image.follow(&image.channel(), &[]).ok();
+    // Neither one that answers nonsense nor one that answers not at all.
+    image.changes_nothing(&["enable", "--source", &image.graph()], 1, "404");
+    image.changes_nothing(&["enable", "--source", "file:///nowhere/release.yaml"], 1, "/nowhere/release.yaml");
+    image.changes_nothing(&["enable", "--source", "channel+https://127.0.0.1:1/v1/x"], 1, "127.0.0.1:1");
+    image.say("1.1.0", "no");
+    assert_eq!(image.update(), "1.1.0");
+}
+
+#[test]
+fn a_refusal_outlives_a_change_of_the_source() {
+    let image = Image::with(&["1.0.0", "1.1.0"]);
+    image.say("1.0.0", "no");
+    image.follow(&image.channel(), &[]).ok();
+    let refused = "status:\n  refused:\n    - version: 1.1.0\n      edition: oss\n      reason: ends\n      error_code: unhealthy\n";
+    let now = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap();
+    let later = jiff::Timestamp::from_second(now.as_second() + 3600).unwrap();
+    let times = format!("      time: \"{now}\"\n      count: 1\n      retry_at: \"{later}\"\n");
+    let config = image.config();
+    let spec = config.split("\nstatus:").next().unwrap().trim_end();
+    std::fs::write(image.versions().join("updates.yaml"), format!("{spec}\n{refused}{times}")).unwrap();
+    let file = image.root().with_file_name("release.yaml");
+    std::fs::write(&file, "version: 1.0.0\n").unwrap();
+    image.run(&["enable", "--source", &format!("file://{}", file.display())]).ok();
+    std::fs::write(&file, "version: 1.1.0\ncritical: yes\n").unwrap();
+    image.changes_nothing(&["update"], 0, "1.1.0 (oss) is not tried again yet (ends)");
+}
+
+#[test]
+fn a_source_that_vanishes_is_an_error_that_is_written_down_once() {
+    let mut image = Image::with(&["1.0.0", "1.1.0"]);
+    image.say("1.0.0", "no");
+    image.follow(&image.channel(), &[]).ok();
+    image.cluster.go_down();
+    image.changes_nothing(&["update"], 1, "version");
+    let written = image.config();
+    image.changes_nothing(&["update"], 1, "version");
+    assert_eq!(image.config(), written);
+    let status = image.run(&["status", "--format", "json"]).ok();
+    assert_eq!(status.json()["agent_version_desired"], serde_json::Value::Null);
+    image.cluster.come_up();
+    image.say("1.1.0", "no");
+    assert_eq!(image.update(), "1.1.0");
+}
+
+#[test]
+fn against_a_source_that_lies_floors_editions_and_waits_hold() {
+    let image = Image::with(&["2.0.0", "2.1.0", "2.0.1"]);
+    let file = image.root().with_file_name("release.yaml");
+    let say = |text: &str| std::fs::write(&file, text).unwrap();
+    say("version: 2.0.0\n");
+    image.follow(&format!("file://{}", file.display()), &["--min-version", "2.0.0"]).ok();
+    // An older version.
+    say("version: 1.9.0\ncritical: yes\n");
+    image.changes_nothing(&["update", "--now"], 1, "min_version 2.0.0");
+    // Another edition, of which there is no archive.
+    say("version: 2.1.0\nedition: enterprise\n");
+    image.run(&["update"]).fails(1, "teleport-ent");
+    assert_eq!(active(&image), "2.0.0");
+    // One that flaps: after the fourth return the timer waits.
+    let mut moves = 0;
+    for round in 0..12 {
+        let version = ["2.0.1", "2.1.0"][round % 2];
+        say(&format!("version: {version}\nedition: oss\ncritical: yes\n"));
+        let before = active(&image);
+        let ran = image.run(&["update"]).ok();
+        moves += usize::from(active(&image) != before);
+        assert!(active(&image) == version || ran.stderr.contains("switched back and forth"), "{ran:#?}");
+    }
+    assert!((4..=7).contains(&moves), "{moves}");
+}
