@@ -275,38 +275,88 @@ fn every_planted_fault_fits_the_source() {
     assert!(tried >= 7, "only {tried} hunks were found");
 }
 
-#[test]
-fn every_section_of_the_specification_that_a_comment_names_exists() {
+/// The files below some folders, and what is in them as text. What is no text is empty.
+fn texts(folders: &[&str]) -> Vec<(std::path::PathBuf, String)> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(top.join("docs/specification.md")).unwrap();
-    let sections: BTreeSet<&str> =
-        page.lines().filter_map(|line| line.strip_prefix("## §")?.split(' ').next()).collect();
-    let mut cited = 0;
-    let mut folders: Vec<_> = ["src", "tests", "benches", "fuzz/fuzz_targets"].map(|name| top.join(name)).into();
+    let mut found = Vec::new();
+    let mut folders: Vec<_> = folders.iter().map(|name| top.join(name)).collect();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
-            let path = entry.path();
             if entry.file_type().unwrap().is_dir() {
-                folders.push(path);
-                continue;
+                folders.push(entry.path());
+            } else {
+                found.push((entry.path(), std::fs::read_to_string(entry.path()).unwrap_or_default()));
             }
-            // What is no text cites nothing.
-            let text = std::fs::read_to_string(&path).unwrap_or_default();
+        }
+    }
+    found
+}
+
+/// Where comments cite a specification.
+const SOURCES: [&str; 6] = ["src", "crates", "fleet", "tests", "benches", "fuzz/fuzz_targets"];
+
+#[test]
+fn every_section_of_a_specification_that_a_comment_names_exists() {
+    for (mark, page, least) in
+        [("SPEC §", "docs/specification.md", 100), ("FLEET §", "docs/fleet-specification.md", 50)]
+    {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
+        let sections: BTreeSet<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("## §")?.split(' ').next()).collect();
+        let mut cited = 0;
+        for (path, text) in texts(&SOURCES) {
             // A number follows, but in this file.
             let is_numbered = |citation: &&str| citation.starts_with(|char: char| char.is_ascii_digit());
-            for citation in text.split("SPEC §").skip(1).filter(is_numbered) {
+            for citation in text.split(mark).skip(1).filter(is_numbered) {
                 // Further ones follow as in `SPEC §3, §4`, `SPEC §5 to §8`.
                 let line = citation.lines().next().unwrap();
+                let line = line.split([')', ';']).next().unwrap();
                 let numbers = format!("§{line}");
                 for number in numbers.split('§').skip(1) {
                     let number = number.split(|char: char| !char.is_ascii_digit()).next().unwrap();
-                    assert!(sections.contains(number), "{}: SPEC §{line}: no such section", path.display());
+                    assert!(sections.contains(number), "{}: {mark}{line}: no such section", path.display());
                     cited += 1;
                 }
             }
         }
+        assert!(cited > least, "only {cited} citations of {page} were found");
     }
-    assert!(cited > 100, "only {cited} citations were found");
+}
+
+#[test]
+fn no_source_names_a_document_that_is_not_here() {
+    // Those from which the pages were made; in two parts, so that this file does not name them.
+    let absent = ["SPEC", "FLEET", "ROLLOUTS", "FLEET_STACK", "DESIGN", "FINDINGS", "PEERS", "HOUSE"];
+    let mut found = Vec::new();
+    for (path, text) in texts(&SOURCES) {
+        for (number, line) in text.lines().enumerate() {
+            let names = |name: &str| line.contains(&format!("{name}{}", ".md")) || line.contains(&format!("{name} §"));
+            let is_here = |name: &str| ["SPEC", "FLEET"].contains(&name) && !line.contains(&format!("{name}{}", ".md"));
+            if absent.iter().any(|name| names(name) && !is_here(name)) {
+                found.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn the_codes_that_hosts_report_are_those_of_the_updater() {
+    let own: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    let reported = protocol::report::code::ALL;
+    assert_eq!(own, reported.into_iter().collect());
+    assert_eq!(own.len(), reported.len());
+}
+
+/// The server writes its routes as texts, which its document lists; hosts ask where the protocol says.
+#[test]
+fn the_paths_that_hosts_ask_are_those_of_the_servers_document() {
+    let document: Value = serde_json::from_str(include_str!("../../docs/fleet-api.json")).unwrap();
+    for path in protocol::find::PATHS {
+        assert!(document["paths"][path]["get"].is_object(), "docs/fleet-api.json has no GET {path}");
+    }
+    let path = protocol::report::PATH;
+    assert!(document["paths"][path]["post"].is_object(), "docs/fleet-api.json has no POST {path}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod agent;
 mod beds;
+mod circles;
 mod command;
 mod crash;
 mod docs;

@@ -1,7 +1,7 @@
 //! What updaters and rollout servers say to each other: versions, editions, names of archives, the find question and both
-//! dialects of its answer, hosts' reports. No I/O, no clock, no error codes of a program.
+//! dialects of its answer, hosts' reports with the codes of their errors. No I/O, no clock.
 //!
-//! `SPEC §n` in comments is section n of `docs/specification.md`.
+//! `SPEC §n` in comments is section n of `docs/specification.md`, `FLEET §n` section n of `docs/fleet-specification.md`.
 
 pub mod arch;
 pub mod digest;

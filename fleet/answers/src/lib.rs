@@ -1,4 +1,4 @@
-//! What each path of the rollout server answers, dialect by dialect (FLEET.md §4). Pure: no I/O, no clock.
+//! What each path of the rollout server answers, dialect by dialect (FLEET §4). Pure: no I/O, no clock.
 
 pub mod channel;
 pub mod find;

@@ -11,7 +11,7 @@ pub const JSON: &str = "application/json";
 pub const TEXT: &str = "text/plain; charset=utf-8";
 /// A POSIX shell script.
 pub const SHELL: &str = "text/x-shellscript; charset=utf-8";
-/// Every answer is of this moment (FLEET.md §4).
+/// Every answer is of this moment (FLEET §4).
 const HEADERS: &[(&str, &str)] = &[("cache-control", "no-store")];
 
 /// An HTTP response without what the connection adds.
@@ -85,7 +85,7 @@ impl Reply {
         Self::with(200, content_type, body)
     }
 
-    /// An error as `{"error":{"code","message"}}` (FLEET.md §12). `code` is stable; `message` says what failed and what to do.
+    /// An error as `{"error":{"code","message"}}` (FLEET §12). `code` is stable; `message` says what failed and what to do.
     pub fn error(status: u16, code: &str, message: &str) -> Self {
         let body = json!({ "error": { "code": code, "message": message } });
         Self::with(status, JSON, body.to_string())

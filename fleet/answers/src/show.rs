@@ -132,7 +132,7 @@ fn canary(canary: &Canary) -> Value {
     })
 }
 
-/// RFD 0169's answer, with ours in an object of its own. To strangers a reason is a code and a time (FLEET.md §4).
+/// RFD 0169's answer, with ours in an object of its own. To strangers a reason is a code and a time (FLEET §4).
 pub fn find(answer: &Answer) -> Value {
     let why = json!(answer.reason.why);
     json!({

@@ -11,6 +11,11 @@ mod resources;
 mod rollout;
 mod tokens;
 
+/// Entries of a page of a list, where the caller names no limit.
+pub const PAGE: u32 = 100;
+/// Most entries of a page.
+pub const MAX_PAGE: u32 = 1000;
+
 pub use audit::{Entry, Head, Page as AuditPage, Verified};
 pub use fleet_engine::book::{Cause, Holds};
 pub use hosts::{Decided, Decision, Explained, History, Host, Hosts, HostsQuery};

@@ -14,7 +14,7 @@ fn host(id: &str) -> Value {
         "host": id, "update_id": "u1", "group": "prod", "declared_group": "dev", "assigned_group": "prod",
         "labels": { "env": "staging", "arch": "x86_64" }, "version": "1.2.3", "state": "failed", "held": false,
         "pinned": true, "disabled": false, "last_seen": "2025-01-15T02:00:00Z", "last_outcome": "rolled_back",
-        "last_target": "1.2.4", "error_code": "health_failed", "enrolled": true, "listed": null, "not_counted": "",
+        "last_target": "1.2.4", "error_code": "unhealthy", "enrolled": true, "listed": null, "not_counted": "",
         "waiting_key": "",
     })
 }
@@ -22,7 +22,7 @@ fn host(id: &str) -> Value {
 fn explained() -> Value {
     json!({
         "known": host(ID), "host": ID, "group": "prod", "state": "failed", "version": "1.2.3", "update": false,
-        "why": { "code": "failed_here", "error": "health_failed", "since": "2025-01-15T02:00:00Z",
+        "why": { "code": "failed_here", "error": "unhealthy", "since": "2025-01-15T02:00:00Z",
                  "who": "operator", "advice": { "agent": "update_now" } },
         "until": null,
     })
@@ -37,10 +37,10 @@ fn hosts_are_a_table_of_all_pages() {
     assert_eq!(
         done,
         Done::ok(&format!(
-            "Host                                 Group Version State  Last Seen           Last Change                     \n\
-             ------------------------------------ ----- ------- ------ ------------------- ------------------------------- \n\
-             {ID} prod  1.2.3   failed 2025-01-15 02:00:00 rolled_back 1.2.4 health_failed \n\
-             b{space} prod  1.2.3   failed 2025-01-15 02:00:00 rolled_back 1.2.4 health_failed \n"
+            "Host                                 Group Version State  Last Seen           Last Change                 \n\
+             ------------------------------------ ----- ------- ------ ------------------- --------------------------- \n\
+             {ID} prod  1.2.3   failed 2025-01-15 02:00:00 rolled_back 1.2.4 unhealthy \n\
+             b{space} prod  1.2.3   failed 2025-01-15 02:00:00 rolled_back 1.2.4 unhealthy \n"
         ))
     );
     let paths: Vec<String> = server.asked().iter().map(|asked| asked.path.clone()).collect();
@@ -72,7 +72,7 @@ fn a_host_is_explained_in_sentences() {
              Group: prod\n\
              State: failed\n\
              Told: no update (1.2.3)\n\
-             Why: this version failed here (health_failed), since 2025-01-15 02:00:00 UTC; to try again, on the host: \
+             Why: this version failed here (unhealthy), since 2025-01-15 02:00:00 UTC; to try again, on the host: \
              teleport-update update --now\n\
              Until: no time is known\n"
         ))
@@ -97,7 +97,7 @@ fn a_hosts_detail_says_what_is_known() {
         "Labels: arch=x86_64, env=staging",
         "Set: pinned",
         "Last seen: 2025-01-15 02:00:00 UTC",
-        "Last change: rolled_back, to 1.2.4 (health_failed)",
+        "Last change: rolled_back, to 1.2.4 (unhealthy)",
     ] {
         assert!(out.lines().any(|shown| shown == line), "{line}\n{out}");
     }

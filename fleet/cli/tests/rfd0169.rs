@@ -1,4 +1,4 @@
-//! RFD 0169's flat spelling of `autoupdate`, as ROLLOUTS.md §4 has it.
+//! RFD 0169's flat spelling of `autoupdate`, as FLEET §6 has it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod support;
@@ -25,11 +25,11 @@ fn written() -> Reply {
 }
 
 const UPDATED: &str = "Automatic updates configuration has been updated.\n\
-                       updated k/n, takes effect within two seconds; 0 hosts are let go, 0 go down\n";
+                       updated k/n, takes effect within two seconds; 0 hosts may update now, 0 go down\n";
 /// Where nothing was written.
 const UNCHANGED: &str = "Nothing was different: nothing was written.\n";
 /// What each write says behind the sentence.
-const EFFECTS: &str = "updated k/n, takes effect within two seconds; 0 hosts are let go, 0 go down\n";
+const EFFECTS: &str = "updated k/n, takes effect within two seconds; 0 hosts may update now, 0 go down\n";
 
 const POLICY: &str = "\
 kind: cluster_maintenance_config
@@ -209,7 +209,7 @@ fn a_group_is_run_at_once() {
     assert_eq!(
         server.run(&["autoupdate", "run", "--group", "staging-group"]),
         Done::ok(
-            "Executing auto-update for group 'staging-group' immediately.\n\nOf the fleet: 1 host is let go, 0 go down.\n"
+            "Executing auto-update for group 'staging-group' immediately.\n\nOf the fleet: 1 host may update now, 0 go down.\n"
         )
     );
     assert_eq!(server.asked()[0].body["command"], json!({ "run": { "groups": ["staging-group"], "all": false } }));

@@ -1,4 +1,4 @@
-//! The texts of `tctl autoupdate`, as ROLLOUTS.md §4 has them, word for word.
+//! The texts of `tctl autoupdate`, as FLEET §6 has them, word for word.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod support;
@@ -134,7 +134,7 @@ fn the_immediate_schedule_has_a_sentence_in_place_of_the_table() {
 #[test]
 fn below_the_table_each_group_that_waits_says_why_and_what_to_do() {
     let why = json!({
-        "code": "halted", "rule": "canary_failed", "count": 1, "of": 5, "error": "health_failed",
+        "code": "halted", "rule": "canary_failed", "count": 1, "of": 5, "error": "unhealthy",
         "since": "2025-01-15T03:00:00Z", "until": null, "who": "operator",
         "advice": { "command": { "run": { "groups": ["dev"], "all": false } } },
     });
@@ -152,7 +152,7 @@ fn below_the_table_each_group_that_waits_says_why_and_what_to_do() {
     let below = text.split_once("last       Done      ").unwrap().1;
     assert_eq!(
         below.split_once('\n').unwrap().1,
-        "\ndev: halted (canary_failed): 1 of 5 hosts failed, a canary among them; most often: health_failed, since \
+        "\ndev: halted (canary_failed): 1 of 5 hosts failed, a canary among them; most often: unhealthy, since \
          2025-01-15 03:00:00 UTC; to try again: teleport-fleet autoupdate agents run dev\n\
          my prod: group dev is not done, since 2025-01-15 02:00:00 UTC; until 2025-01-16 02:00:00 UTC at the earliest; to \
          start now: teleport-fleet autoupdate agents start-update 'my prod'\n"
@@ -265,7 +265,7 @@ fn act(arguments: &[&str], groups: &[&str]) -> (String, Value) {
     assert_eq!((asked.method.as_str(), asked.path.as_str()), ("POST", "/v1/fleet/commands"));
     let (sentence, rest) = done.out.split_once('\n').unwrap();
     assert!(rest.starts_with("New agent rollout status:\n\nAgent autoupdate mode: enabled\n"), "{rest}");
-    assert!(rest.ends_with("\nOf the fleet: 12 hosts are let go, 0 go down.\n"), "{rest}");
+    assert!(rest.ends_with("\nOf the fleet: 12 hosts may update now, 0 go down.\n"), "{rest}");
     (sentence.to_owned(), asked.body["command"].clone())
 }
 
@@ -325,6 +325,6 @@ fn a_dry_run_changes_nothing_and_says_so() {
     let server = Server::new([Reply::json(&acted)]);
     let done = server.run(&["autoupdate", "agents", "start-update", "a", "--dry-run"]);
     assert!(done.out.starts_with("Nothing was changed (--dry-run)"), "{}", done.out);
-    assert!(done.out.contains("3 hosts are let go, 2 go down"), "{}", done.out);
+    assert!(done.out.contains("3 hosts may update now, 2 go down"), "{}", done.out);
     assert_eq!(server.asked()[0].body["dry_run"], true);
 }

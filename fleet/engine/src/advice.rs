@@ -1,4 +1,4 @@
-//! What would change a reason: a command that is accepted now and changes something, or resources to edit (FLEET.md §6). Where
+//! What would change a reason: a command that is accepted now and changes something, or resources to edit (FLEET §6). Where
 //! only time or hosts can change it, there is none.
 
 use jiff::Timestamp;

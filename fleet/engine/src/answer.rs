@@ -357,7 +357,7 @@ impl Verdict {
 }
 
 impl GroupStatus {
-    /// Whether a host is told the target, and whether to update now, in mode enabled (ROLLOUTS §3.2).
+    /// Whether a host is told the target, and whether to update now, in mode enabled (FLEET §4).
     fn tells(
         &self,
         rollout: &Rollout,

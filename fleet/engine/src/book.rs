@@ -18,7 +18,7 @@ pub struct Book {
     pub policy: Option<Policy>,
     /// What it shall run; `None`: there is no rollout.
     pub target: Option<Target>,
-    /// Why nobody new gets the target (`fleet_release`, FLEET.md §9); `None`: they do.
+    /// Why nobody new gets the target (`fleet_release`, FLEET §9); `None`: they do.
     #[serde(default)]
     pub blocked: Option<String>,
     /// What operators stopped.

@@ -1,6 +1,6 @@
 //! When things may happen: days of the week, the hour at which a window begins, time zones, and freezes.
 //!
-//! Windows run across midnight and belong to the day on which they begin (FLEET.md §2). Times are instants; a zone says
+//! Windows run across midnight and belong to the day on which they begin (FLEET §2). Times are instants; a zone says
 //! what its clocks show then.
 
 use jiff::civil::{Date, Time, Weekday};

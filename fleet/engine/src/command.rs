@@ -11,7 +11,6 @@ use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
-use crate::step::gate;
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,7 +150,7 @@ impl Book {
         }
     }
 
-    /// Suspended or disabled, nothing starts (FLEET.md §3).
+    /// Suspended or disabled, nothing starts (FLEET §3).
     fn may_start(&self) -> Result<(), Refusal> {
         match self.rollout.as_ref().map(|rollout| rollout.mode) {
             Some(mode @ (Mode::Suspended | Mode::Disabled)) => {
@@ -352,7 +351,7 @@ impl GroupStatus {
                 return Ok(());
             }
             // It was started without force, and a freeze keeps its hosts.
-            (State::Active, _) if force && gate::blackout(self, now).is_some() => {
+            (State::Active, _) if force && self.blackout(now).is_some() => {
                 self.forced = Some(now);
                 return Ok(());
             }

@@ -5,18 +5,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 use protocol::Version;
+use protocol::report::{DEFAULT_INTERVAL, code};
 
-use crate::host::{Arrival, FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place, Unfit};
+use crate::host::{Arrival, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place, Unfit};
 use crate::index::Index;
 use crate::label_set::{LabelSets, Labels};
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::order;
+use crate::resource::counts_are_good;
 use crate::rollout::{GroupStatus, Rollout, State};
-use crate::tally::{HostState, Look, REPORT_INTERVAL};
-
-/// Another server's counts are good so long, seconds (Managed Updates v2: a minute).
-const COUNTS_VALID: u32 = 60;
+use crate::tally::{HostState, Look};
 
 /// Most update ids that are remembered though their hosts have others now.
 const MOST_FORMER: usize = 100_000;
@@ -32,7 +31,7 @@ pub struct Fleet {
     /// How often hosts report, seconds.
     pub interval: u32,
     /// Hosts enrol by token or approval, so that nobody can invent one: then failures that they report may send others back
-    /// (`on_halt: rollback`, FLEET.md §3).
+    /// (`on_halt: rollback`, FLEET §3).
     pub is_proven: bool,
     /// Texts of hosts.
     pub names: Names,
@@ -66,7 +65,7 @@ struct Arranged {
 impl Default for Fleet {
     fn default() -> Self {
         Self {
-            interval: REPORT_INTERVAL,
+            interval: DEFAULT_INTERVAL,
             is_proven: true,
             names: Names::default(),
             hosts: Vec::new(),
@@ -194,7 +193,7 @@ impl Fleet {
     /// Another server's counts, while they are good.
     pub fn counts(&self, now: Timestamp) -> Option<&Counted> {
         let counts = self.counts.as_ref()?;
-        (Moment::of(now).since(counts.at) <= COUNTS_VALID).then_some(&counts.by_group)
+        counts_are_good(counts.at.time(), now).then_some(&counts.by_group)
     }
 
     /// Takes a report of an enrolled host.
@@ -210,7 +209,7 @@ impl Fleet {
             to: self.names.keep(&change.to),
             code: self.names.keep(&change.code),
             at: Moment::of(now),
-            is_of_the_way: FAULTS_OF_THE_WAY.contains(&change.code.as_str()),
+            is_of_the_way: code::is_of_the_way(&change.code),
         });
         self.take_update_id(at, report.update_id);
         self.change(at, rollout, now, |host| {
@@ -587,6 +586,18 @@ impl Fleet {
 pub(crate) fn is_below(version: Option<&str>, rollout: &Rollout) -> bool {
     let version = version.and_then(|version| version.parse::<Version>().ok());
     version.is_some_and(|version| version.precedes(&rollout.start))
+}
+
+// Here, and not beside the type, which knows one group and no fleet.
+impl<'a> Look<'a> {
+    /// Of `group` at `now`.
+    pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
+        let (start, target) = fleet.versions(rollout);
+        let wanted = if group.state == State::RolledBack { start } else { target };
+        let is_frozen = group.blackout(now).is_some();
+        let (rollout, now, interval) = (rollout.number, Moment::of(now), fleet.interval);
+        Self { rollout, group, wanted, start, target, now, interval, is_frozen }
+    }
 }
 
 impl Mark {

@@ -35,9 +35,6 @@ pub fn uuid(id: HostId) -> String {
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }
 
-/// Faults of the way and not of the version: whoever has them is tried again (FLEET.md §3).
-pub const FAULTS_OF_THE_WAY: [&str; 4] = ["network", "download_stalled", "lock_held", "interrupted"];
-
 /// A host's last change, as it reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Last {
@@ -49,7 +46,7 @@ pub struct Last {
     pub code: Name,
     /// When it was heard of.
     pub at: Moment,
-    /// Its error is one of [`FAULTS_OF_THE_WAY`].
+    /// Its error is one of [`protocol::report::code::OF_THE_WAY`].
     pub is_of_the_way: bool,
 }
 
@@ -102,7 +99,7 @@ impl Flags {
 }
 
 impl Unfit {
-    /// Why it is not counted, in the words of Managed Updates v2 (ROLLOUTS.md §1.4).
+    /// Why it is not counted, in the words of Managed Updates v2 (FLEET §5).
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NoUpdater => "agent has no updater",
@@ -190,7 +187,7 @@ pub enum Place {
 mod tests {
     use super::*;
 
-    /// FLEET.md §11: a million hosts, and everything else, in 256 MiB.
+    /// FLEET §11: a million hosts, and everything else, in 256 MiB.
     #[test]
     fn a_host_is_small() {
         assert!(size_of::<Host>() <= 144, "{} bytes", size_of::<Host>());

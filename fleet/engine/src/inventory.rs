@@ -1,5 +1,5 @@
 //! What Teleport's inventory says of agents (`tctl get instances`), and who of them is counted: as Managed Updates v2's own
-//! reports count (ROLLOUTS.md §1.4).
+//! reports count (FLEET §5).
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! The engine of `teleport-fleet`: decides which host updates when, and says why (FLEET.md §3).
+//! The engine of `teleport-fleet`: decides which host updates when, and says why (FLEET §3).
 //!
 //! Pure: no I/O, no clock, no randomness but a seed that it is given; the same inputs give the same bytes. The server, the
 //! simulator and the tests run the same step.
@@ -8,6 +8,7 @@ pub mod answer;
 pub mod book;
 pub mod calendar;
 pub mod command;
+pub mod counts;
 pub mod fleet;
 pub mod host;
 mod index;

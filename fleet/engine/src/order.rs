@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::host::HostId;
 
-/// A host's place: the first 64 bits of SHA-256 over its UUID and the rollout's id (FLEET.md §3). Ties are broken by UUID.
+/// A host's place: the first 64 bits of SHA-256 over its UUID and the rollout's id (FLEET §3). Ties are broken by UUID.
 pub fn key(host: HostId, rollout: u128) -> u64 {
     let mut hash = Sha256::new();
     hash.update(host.to_be_bytes());

@@ -23,7 +23,7 @@ impl Percent {
         self.0
     }
 
-    /// How many of `whole` that are, rounded up; at least 1 above 0 % (FLEET.md §3, the cap).
+    /// How many of `whole` that are, rounded up; at least 1 above 0 % (FLEET §3, the cap).
     pub fn cap(self, whole: u64) -> u64 {
         let share = u128::from(whole) * u128::from(self.0);
         let rounded = u64::try_from(share.div_ceil(100)).unwrap_or(u64::MAX);

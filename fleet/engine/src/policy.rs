@@ -1,6 +1,6 @@
 //! What operators want: groups of hosts, each with a gate (when may it start?), a pace (how many hosts at once?) and a proof
 //! (when is it done, when does it stop?). The strategies of Managed Updates v2 and the groups of RFD 0169 are settings of
-//! this one model (FLEET.md §2).
+//! this one model (FLEET §2).
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub enum Strategy {
     Requires,
 }
 
-/// The target of a rollout: `autoupdate_version` of either seed.
+/// The target of a rollout: `autoupdate_version` of either dialect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// What hosts run before their turn, and go back to.

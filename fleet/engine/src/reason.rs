@@ -1,4 +1,4 @@
-//! Why a group or a host waits: values with a stable code, not sentences (FLEET.md §6).
+//! Why a group or a host waits: values with a stable code, not sentences (FLEET §6).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -192,6 +192,46 @@ impl HaltRule {
 }
 
 impl Why {
+    /// Its stable code, as serde writes it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoRollout => "no_rollout",
+            Self::Disabled => "disabled",
+            Self::Suspended => "suspended",
+            Self::OutsideWindow => "outside_window",
+            Self::RolloutChangedDuringWindow => "rollout_changed_during_window",
+            Self::PreviousGroupsNotDone { .. } => "previous_groups_not_done",
+            Self::WaitHours { .. } => "wait_hours",
+            Self::SoakHours { .. } => "soak_hours",
+            Self::Blackout { .. } => "blackout",
+            Self::Approval { .. } => "approval",
+            Self::Gate { .. } => "gate",
+            Self::WaitingForCanaries { .. } => "waiting_for_canaries",
+            Self::MaxInFlight { .. } => "max_in_flight",
+            Self::Rate { .. } => "rate",
+            Self::UpdateInProgress { .. } => "update_in_progress",
+            Self::NoReports { .. } => "no_reports",
+            Self::Empty => "empty",
+            Self::Shrunk { .. } => "shrunk",
+            Self::Halted { .. } => "halted",
+            Self::RolledBack => "rolled_back",
+            Self::Done => "done",
+            Self::LetGo => "let_go",
+            Self::Updated => "updated",
+            Self::SentBack => "sent_back",
+            Self::WentBack => "went_back",
+            Self::NotYet => "not_yet",
+            Self::NextPass => "next_pass",
+            Self::Pinned => "pinned",
+            Self::HostDisabled => "host_disabled",
+            Self::Held => "held",
+            Self::FailedHere { .. } => "failed_here",
+            Self::TimedOut => "timed_out",
+            Self::Unassigned => "unassigned",
+            Self::StoreUnavailable => "store_unavailable",
+        }
+    }
+
     /// Whether the hosts did nothing to be halted for: a person or the server stopped them.
     pub fn is_stopped_by_decision(&self) -> bool {
         let Self::Halted { rule, .. } = self else { return false };
@@ -260,4 +300,46 @@ pub struct Reason {
     pub since: Timestamp,
     /// The earliest end, where the clock brings one.
     pub until: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// The names of all variants, from what serde says of a name that is none.
+    fn names<T: serde::de::DeserializeOwned>(unknown: serde_json::Value) -> BTreeSet<String> {
+        let error = serde_json::from_value::<T>(unknown).err().map(|error| error.to_string()).unwrap_or_default();
+        error.split('`').skip(3).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_code_of_a_reason_is_the_one_that_serde_writes() {
+        let codes = names::<Why>(json!({ "code": "?" }));
+        assert!(codes.len() > 30, "{codes:?}");
+        for code in &codes {
+            // The fields of all reasons; a reason takes its own.
+            let fields = json!({
+                "code": code, "group": "a", "reason": "a", "role": "a", "answer": null, "done": 1, "chosen": 1,
+                "wanted": 1, "in_flight": 1, "cap": 1, "granted": 1, "allowed": 1, "updated": 1, "of": 1, "hosts": 1,
+                "present": 1, "initial": 1, "rule": "manual_halt", "count": 1, "error": null,
+            });
+            let why: Why = serde_json::from_value(fields).unwrap();
+            assert_eq!(why.code(), code);
+            assert_eq!(serde_json::to_value(&why).unwrap()["code"], *code);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_rule_is_the_one_that_serde_writes() {
+        let rules = names::<HaltRule>(json!("?"));
+        assert!(rules.len() > 5, "{rules:?}");
+        for name in &rules {
+            let rule: HaltRule = serde_json::from_value(json!(name)).unwrap();
+            assert_eq!(rule.name(), name);
+        }
+    }
 }

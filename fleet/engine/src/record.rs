@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{Arrival, FAULTS_OF_THE_WAY, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::host::{Arrival, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
 use crate::moment::Moment;
 
 /// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
@@ -169,7 +170,7 @@ impl Fleet {
                 to: names.keep(&last.to),
                 code: names.keep(&last.code),
                 at: last.at,
-                is_of_the_way: FAULTS_OF_THE_WAY.contains(&last.code.as_str()),
+                is_of_the_way: code::is_of_the_way(&last.code),
             }),
             failure: record.failure.map(|failure| Failure {
                 to: names.keep(&failure.to),

@@ -4,13 +4,14 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::{Blackout, blackout_at};
+use crate::counts::Tally;
 use crate::host::{Host, HostId, Place};
 use crate::labels::Subject;
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::policy::{Group, Mode, Schedule, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, Reason, Why};
-use crate::tally::Tally;
 
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -377,6 +378,13 @@ impl GroupStatus {
             tally: Tally::default(),
             reason: Reason { why: Why::OutsideWindow, since: now, until: None },
         }
+    }
+
+    /// The freeze that keeps its hosts, unless it was started by force while that lasted. None keeps hosts from going back.
+    pub(crate) fn blackout(&self, now: Timestamp) -> Option<&Blackout> {
+        let is_passed =
+            |freeze: &&Blackout| self.state == State::RolledBack || self.forced.is_some_and(|at| freeze.covers(at));
+        blackout_at(&self.policy.gate.blackout, now).filter(|freeze| !is_passed(freeze))
     }
 
     /// Whether its hosts are let go by a cursor; else all at once.

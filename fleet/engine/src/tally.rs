@@ -1,16 +1,14 @@
-//! Hosts by state: what a host's state is, and how many have each.
+//! A host's state in a rollout, and which of its group's counts it is in.
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::Fleet;
+use crate::counts::Tally;
 use crate::host::{Host, Last, Mark, Outcome};
 use crate::moment::Moment;
 use crate::names::Name;
-use crate::rollout::{GroupStatus, Rollout, State};
-use crate::step::gate;
+use crate::rollout::{Cursor, GroupStatus, State};
 
-/// A host's state in a rollout; the first that holds (FLEET.md §3).
+/// A host's state in a rollout; the first that holds (FLEET §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostState {
@@ -56,9 +54,6 @@ pub const DEPARTED_AFTER: u32 = 86_400;
 /// watch.
 const STALLED_AFTER: u32 = 3_600;
 
-/// How often hosts report by default, seconds (FLEET.md §5).
-pub const REPORT_INTERVAL: u32 = 900;
-
 /// The view of one group at one time, from which states of its hosts are derived.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
@@ -77,19 +72,10 @@ pub struct Look<'a> {
     /// How often hosts report, seconds.
     pub interval: u32,
     /// A freeze keeps those that were not told.
-    is_frozen: bool,
+    pub is_frozen: bool,
 }
 
-impl<'a> Look<'a> {
-    /// Of `group` at `now`.
-    pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
-        let (start, target) = fleet.versions(rollout);
-        let wanted = if group.state == State::RolledBack { start } else { target };
-        let is_frozen = gate::blackout(group, now).is_some();
-        let (rollout, now, interval) = (rollout.number, Moment::of(now), fleet.interval);
-        Self { rollout, group, wanted, start, target, now, interval, is_frozen }
-    }
-
+impl Look<'_> {
     /// What the present rollout did to `host`, in the direction in which the group goes now.
     pub fn mark(&self, host: &Host) -> Option<Mark> {
         self.any_mark(host).filter(|_| host.told_back == self.is_going_back())
@@ -278,7 +264,7 @@ impl<'a> Look<'a> {
             {
                 true
             }
-            _ if self.is_retried(host) => group.retry.is_some_and(|retry| crate::rollout::Cursor::of(host) <= retry),
+            _ if self.is_retried(host) => group.retry.is_some_and(|retry| Cursor::of(host) <= retry),
             State::Active | State::Done | State::RolledBack => group.has_passed(host),
         }
     }
@@ -296,51 +282,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// How many hosts of a group are in which state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Tally {
-    /// Pinned, disabled, held.
-    pub excluded: u64,
-    /// On the wanted version.
-    pub updated: u64,
-    /// Failed.
-    pub failed: u64,
-    /// Timed out.
-    pub timed_out: u64,
-    /// Told to update.
-    pub told: u64,
-    /// Silent.
-    pub silent: u64,
-    /// Let go, and not told yet.
-    pub let_go: u64,
-    /// Not let go.
-    pub pending: u64,
-    /// Those that count, excluded and departed ones left out.
-    pub counted: u64,
-    /// Failed ones that count.
-    pub counted_failed: u64,
-    /// Those of them that said so.
-    pub counted_reported: u64,
-    /// Timed out ones that count.
-    pub counted_timed_out: u64,
-    /// Counted ones that were told and came to an end.
-    pub counted_ended: u64,
-    /// Heard of by a report within three intervals.
-    pub present: u64,
-    /// Those of them that run the rollout's target.
-    pub up_to_date: u64,
-    /// They asked before the group started, and do not report.
-    pub asking: u64,
-    /// Let go or told once in this rollout, whatever became of them.
-    pub ever_let_go: u64,
-}
-
 impl Tally {
-    /// Hosts that take a slot of the cap.
-    pub fn in_flight(&self) -> u64 {
-        self.let_go + self.told
-    }
-
     /// Counts `host`.
     pub fn add(&mut self, look: &Look<'_>, host: &Host) {
         if look.has_departed(host) {

@@ -1,5 +1,5 @@
 //! Takes connections: TLS and plain, with time-outs, a cap, a graceful stop, and certificates that are read again
-//! (FLEET.md §1, §8). It serves HTTP/1.1 and knows nothing of fleets: requests go to a [`tower_service::Service`].
+//! (FLEET §1, §8). It serves HTTP/1.1 and knows nothing of fleets: requests go to a [`tower_service::Service`].
 //!
 //! What a stranger can hold is bounded: each phase of a connection has its time ([`Limits`]), and beyond the cap the
 //! connection that has waited longest for its client makes room for a new one.

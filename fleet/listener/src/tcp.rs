@@ -46,7 +46,7 @@ impl Tcp {
     }
 }
 
-/// Whether HTTP without TLS may be served on `address`: on loopback, or behind a proxy (FLEET.md §8).
+/// Whether HTTP without TLS may be served on `address`: on loopback, or behind a proxy (FLEET §8).
 #[must_use]
 pub fn is_plain_allowed(address: SocketAddr, behind_proxy: bool) -> bool {
     behind_proxy || address.ip().to_canonical().is_loopback()

@@ -1,4 +1,4 @@
-//! Everything that stands on a page and is no template goes through here: text from hosts is data (FLEET.md §8).
+//! Everything that stands on a page and is no template goes through here: text from hosts is data (FLEET §8).
 
 use std::fmt::{self, Write};
 

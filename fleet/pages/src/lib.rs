@@ -1,4 +1,4 @@
-//! The dashboard's pages: what the server knows in, HTML out (FLEET.md §6). Pure: a file a page, its template beside it in
+//! The dashboard's pages: what the server knows in, HTML out (FLEET §6). Pure: a file a page, its template beside it in
 //! `templates/`.
 
 pub mod assets;

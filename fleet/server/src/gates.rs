@@ -1,4 +1,4 @@
-//! External checks of gates: asked while a group waits for them (FLEET.md §2). No answer is "wait".
+//! External checks of gates: asked while a group waits for them (FLEET §2). No answer is "wait".
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus (FLEET.md §6).
+//! Numbers for Prometheus (FLEET §6).
 
 use std::fmt::Write;
 

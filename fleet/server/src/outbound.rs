@@ -1,4 +1,4 @@
-//! Questions to other servers: short, bounded, and without following anybody elsewhere (FLEET.md §8).
+//! Questions to other servers: short, bounded, and without following anybody elsewhere (FLEET §8).
 
 use std::io::Read;
 use std::sync::Arc;

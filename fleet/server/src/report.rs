@@ -1,4 +1,4 @@
-//! A host's report as it came: signature, bounds, and texts that can be shown (FLEET.md §5).
+//! A host's report as it came: signature, bounds, and texts that can be shown (FLEET §5).
 
 use fleet_answers::ids;
 use fleet_api::{Code, Wrong};

@@ -1,4 +1,4 @@
-//! Sessions of the dashboard: what a browser has in place of a token (FLEET.md §8). They are in memory: a restart ends them.
+//! Sessions of the dashboard: what a browser has in place of a token (FLEET §8). They are in memory: a restart ends them.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

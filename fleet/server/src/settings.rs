@@ -1,4 +1,4 @@
-//! What `serve` runs with: flags and variables first, then the configuration, then the defaults (FLEET.md §1).
+//! What `serve` runs with: flags and variables first, then the configuration, then the defaults (FLEET §1).
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -26,7 +26,7 @@ const REPORT_INTERVAL: u32 = 900;
 /// See [`REPORT_INTERVAL`]. 0 is none.
 const REPORT_INTERVALS: std::ops::RangeInclusive<u32> = 60..=86_400;
 
-/// How a host's key comes to be believed (FLEET.md §5).
+/// How a host's key comes to be believed (FLEET §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Enrolment {
     /// The first that is seen for a host is.

@@ -1,4 +1,4 @@
-//! Tokens of the admin API: known by their digests alone (FLEET.md §8).
+//! Tokens of the admin API: known by their digests alone (FLEET §8).
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! FLEET.md §11: what the engine costs with a million hosts. Prints milliseconds and bytes; `scale [HOSTS] [step|simulate|all] [END]`.
+//! FLEET §11: what the engine costs with a million hosts. Prints milliseconds and bytes; `scale [HOSTS] [step|simulate|all] [END]`.
 //!
 //! `cargo run --profile server -p fleet-simulator --example scale`
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for measuring, which nobody installs")]

@@ -9,11 +9,9 @@ use fleet_engine::fleet::{Change, Fleet, Report};
 use fleet_engine::host::{HostId, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
+use protocol::report::code::UNHEALTHY;
 
 use fleet_answers::ids;
-
-/// The code that an updater reports whose new agent was not healthy.
-const BROKEN: &str = "health_check_failed";
 
 /// Hosts of one kind.
 pub(crate) struct Kind {
@@ -189,7 +187,7 @@ impl Crowd {
         let kind = self.kinds.get(host.kind).filter(|_| !host.is_known);
         host.is_known = true;
         let to = host.changes_to.as_ref().map(|(version, _)| version.to_string());
-        let code = |outcome: Outcome| if outcome.is_failure() { BROKEN } else { "" };
+        let code = |outcome: Outcome| if outcome.is_failure() { UNHEALTHY } else { "" };
         let change = |(outcome, to): (Outcome, String)| Change { outcome, to, code: code(outcome).to_owned() };
         let report = Report {
             host: host.id,

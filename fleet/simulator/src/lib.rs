@@ -1,4 +1,4 @@
-//! Questions the engine of `teleport-fleet` with a virtual clock (FLEET.md §6): `simulate --script`, and made-up hosts that
+//! Questions the engine of `teleport-fleet` with a virtual clock (FLEET §6): `simulate --script`, and made-up hosts that
 //! ask, obey and report.
 //!
 //! The engine is the server's own. Nothing here reads a clock or a file: text in, text out.

@@ -1,4 +1,4 @@
-//! `simulate --script`: JSON Lines in, one JSON line out for each line that asks or fails (FLEET.md §6).
+//! `simulate --script`: JSON Lines in, one JSON line out for each line that asks or fails (FLEET §6).
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The audit log: append, read, verify (FLEET.md §8).
+//! The audit log: append, read, verify (FLEET §8).
 
 use std::path::Path;
 

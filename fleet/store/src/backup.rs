@@ -1,4 +1,4 @@
-//! A copy of the database while the server writes it (FLEET.md §7).
+//! A copy of the database while the server writes it (FLEET §7).
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

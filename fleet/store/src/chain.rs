@@ -1,4 +1,4 @@
-//! The hash chain of the audit log (FLEET.md §8): SHA-256 over the hash of the record before and all fields of this one.
+//! The hash chain of the audit log (FLEET §8): SHA-256 over the hash of the record before and all fields of this one.
 //!
 //! The bytes that are hashed: [`DOMAIN`], then each of previous, seq, at, who, from, action, subject, done, detail, before
 //! and after as its length (8 bytes, big-endian) and its bytes. Numbers are decimal, `done` is `0` or `1`, times and detail

@@ -8,9 +8,9 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Error, Result};
 
-/// How long a lock of another process is waited for: an operator's stop must be decided within 2 s (FLEET.md §11).
+/// How long a lock of another process is waited for: an operator's stop must be decided within 2 s (FLEET §11).
 const LOCK_WAIT: Duration = Duration::from_secs(1);
-/// Memory for pages, KiB: a million hosts leave 256 MiB for everything (FLEET.md §11).
+/// Memory for pages, KiB: a million hosts leave 256 MiB for everything (FLEET §11).
 const CACHE_KIB: i64 = 16 * 1024;
 /// Pages in the log before they are brought into the database: 16 MiB, some batches of hosts.
 const CHECKPOINT_PAGES: i64 = 4096;

@@ -15,7 +15,7 @@ use crate::{audit, connection, load, schema};
 const LITTLE_SPACE: u64 = 64 * 1024 * 1024;
 /// A log longer than this was not brought into the database for long, bytes.
 const LONG_LOG: u64 = 4 * connection::LOG_LIMIT;
-/// Clocks of one fleet may differ by this (FLEET.md §3).
+/// Clocks of one fleet may differ by this (FLEET §3).
 const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
 /// A backup older than this is worth a word.
 const OLD_BACKUP: SignedDuration = SignedDuration::from_hours(7 * 24);

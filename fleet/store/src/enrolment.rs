@@ -1,4 +1,4 @@
-//! What is kept of hosts that report: their keys, who waits for an operator, reports, changes, join tokens (FLEET.md §5).
+//! What is kept of hosts that report: their keys, who waits for an operator, reports, changes, join tokens (FLEET §5).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::commit::signed;
 use crate::error::{Error, Result};
 use crate::load::{parse, unreadable, unsigned};
 
-/// Changes of a host that are kept, count (FLEET.md §5).
+/// Changes of a host that are kept, count (FLEET §5).
 const MOST_CHANGES: i64 = 50;
 
 /// A host that enrolled.

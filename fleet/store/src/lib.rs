@@ -1,7 +1,7 @@
 //! Keeps resources, rollout, hosts and audit in one SQLite file: a decision and its record in one transaction.
 //!
 //! One process writes: [`Store::open`] takes a lock on the data directory. What [`Store::commit`] answered is durable. An
-//! error says which it is: nothing was written, or it is not known (FLEET.md §7, §8).
+//! error says which it is: nothing was written, or it is not known (FLEET §7, §8).
 
 mod audit;
 mod backup;

@@ -1,5 +1,5 @@
 //! Up to which record of the audit log a receiver of notifications was told, in a file of its own beside the database: it must not
-//! wait for the database, and a restore must leave it as it is (FLEET.md §6).
+//! wait for the database, and a restore must leave it as it is (FLEET §6).
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Putting a backup in the place of the database (FLEET.md §7).
+//! Putting a backup in the place of the database (FLEET §7).
 //!
 //! The new database is made whole beside the old one, which is brought into one file and gets a second name; then one rename
 //! puts the new one in its place. Killed at any point, one of the two is there, whole.

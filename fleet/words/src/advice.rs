@@ -5,7 +5,7 @@ use fleet_engine::command::Command;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::Kind;
 
-use crate::reason::Subject;
+use crate::subject::Subject;
 use crate::text::shell;
 
 /// What it is good for, and the command.
@@ -65,7 +65,7 @@ fn purpose(command: &Command, why: &Why, subject: Subject<'_>) -> String {
         }
         Command::Start { .. } if *why == Why::RolledBack => of("to try again"),
         Command::Start { .. } => of("to start now"),
-        Command::MarkDone { .. } => of("to call it done"),
+        Command::MarkDone { .. } => of("to mark it as done"),
         Command::Run { all: true, .. } => "to end the hold of everything".to_owned(),
         Command::Run { .. } if matches!(why, Why::Halted { .. }) && !why.is_stopped_by_decision() => of("to try again"),
         Command::Run { .. } => of("to end the stop"),

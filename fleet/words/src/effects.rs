@@ -5,15 +5,14 @@ use fleet_engine::command::Command;
 
 use crate::text::{clean, hosts};
 
-/// `12 hosts are let go, 0 go down`.
+/// `12 hosts may update now, 0 go down`.
 pub fn effects(effects: &Effects) -> String {
-    let verb = if effects.lets_go == 1 { "is" } else { "are" };
     let goes = if effects.goes_down == 1 { "goes" } else { "go" };
     let before = if effects.halted_before { "; this version was halted here before" } else { "" };
-    format!("{} {verb} let go, {} {goes} down{before}", hosts(effects.lets_go), effects.goes_down)
+    format!("{} may update now, {} {goes} down{before}", hosts(effects.lets_go), effects.goes_down)
 }
 
-/// What a command did to `groups`, in the words of `tctl autoupdate agents` (ROLLOUTS.md §4).
+/// What a command did to `groups`, in the words of `tctl autoupdate agents` (FLEET §6).
 pub fn done(command: &Command, groups: &[String]) -> String {
     let groups = names(groups);
     match command {

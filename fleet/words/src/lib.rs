@@ -8,4 +8,5 @@ pub mod holds;
 pub mod reason;
 pub mod reported;
 pub mod rollout;
+mod subject;
 pub mod text;

@@ -1,10 +1,12 @@
 //! Why a group or a host waits, as sentences: what keeps it with its numbers, since when, until when, and the one command that
-//! would change it (FLEET.md §6). The codes are `fleet_engine::reason`'s.
+//! would change it (FLEET §6). The codes are `fleet_engine::reason`'s.
 
 use fleet_engine::advice::Advice;
 use fleet_engine::reason::{HaltRule, Why};
 use jiff::tz::TimeZone;
 use serde_json::Value;
+
+pub use crate::subject::Subject;
 
 use crate::advice;
 use crate::text::{self, clean, hosts};
@@ -31,15 +33,6 @@ pub enum Code {
     Unknown(String),
 }
 
-/// Of what a reason speaks.
-#[derive(Debug, Clone, Copy)]
-pub enum Subject<'a> {
-    /// The group of this name; empty: everybody, in a rollout without groups.
-    Group(&'a str),
-    /// The host of this UUID.
-    Host(&'a str),
-}
-
 impl Reason {
     /// Reads a `why` object, `until` in it.
     pub fn read(why: &Value) -> Self {
@@ -60,7 +53,7 @@ impl Reason {
         }
     }
 
-    /// Nobody is told to update, and that was not meant to be: of a rollout without groups.
+    /// No host is told to update, and that was not meant to be: of a rollout without groups.
     pub fn is_stopped(&self) -> bool {
         matches!(self.code, Code::Known(Why::Halted { .. } | Why::Disabled | Why::Suspended))
     }
@@ -105,81 +98,43 @@ impl Reason {
     }
 }
 
+// Every reason has its arm: without one this does not compile.
 fn sentence(why: &Why) -> String {
     match why {
         Why::NoRollout => "there is no rollout".to_owned(),
-        Why::Disabled => "the mode is disabled: nobody is told to update".to_owned(),
-        Why::Suspended => "the mode is suspended: nothing starts and nobody is told to update".to_owned(),
-        Why::StoreUnavailable => "the server does not reach its store, and lets nobody go until it does".to_owned(),
-        Why::RolledBack => "rolled back: its hosts are sent to the start version".to_owned(),
-        Why::Done => "done".to_owned(),
-        Why::Empty => "nobody is in the group: it is done an hour after its start".to_owned(),
-        Why::Halted { rule, count, of, error } => halted(*rule, *count, *of, error.as_deref()),
-        Why::Shrunk { present, initial } => {
-            let verb = if *present == 1 { "is" } else { "are" };
-            format!("only {present} of {} that were there at its start {verb} left: it waits for 90 %", hosts(*initial))
-        }
-        Why::NoReports { hosts: count } => {
-            let verb = if *count == 1 { "asks" } else { "ask" };
-            format!("{} {verb} and none reports: who is updated cannot be counted", hosts(*count))
-        }
-        Why::UpdateInProgress { updated, of } => format!("{updated} of {} updated", hosts(*of)),
-        _ => gate(why).or_else(|| pace(why)).unwrap_or_else(|| of_a_host(why)),
-    }
-}
-
-/// What keeps a group from starting.
-fn gate(why: &Why) -> Option<String> {
-    Some(match why {
+        Why::Disabled => "the mode is disabled: no host is told to update".to_owned(),
+        Why::Suspended => "the mode is suspended: no group starts, and no host is told to update".to_owned(),
         Why::OutsideWindow => "its window is closed".to_owned(),
-        Why::RolloutChangedDuringWindow => {
-            "the rollout began while its window was open: it waits for the next one".to_owned()
-        }
+        Why::RolloutChangedDuringWindow => "the rollout began in its window: it waits for the next window".to_owned(),
         Why::PreviousGroupsNotDone { group } => format!("group {} is not done", clean(group)),
-        Why::WaitHours { group } => {
-            format!("its wait_hours since the start of group {} are not over", clean(group))
-        }
+        Why::WaitHours { group } => format!("its wait_hours since the start of group {} are not over", clean(group)),
         Why::SoakHours { group } => format!("its soak_hours since group {} was done are not over", clean(group)),
         Why::Blackout { reason } if reason.is_empty() => "a freeze period lasts".to_owned(),
         Why::Blackout { reason } => format!("a freeze period lasts ({})", clean(reason)),
-        Why::Approval { role } => format!("nobody with the role {} has approved it", clean(role)),
+        Why::Approval { role } => format!("it needs the approval of the role {}", clean(role)),
         Why::Gate { answer: None } => "its external check has not answered".to_owned(),
         Why::Gate { answer: Some(answer) } => format!("its external check says {}", clean(answer)),
-        _ => return None,
-    })
-}
-
-/// What keeps the hosts of a group that has started.
-fn pace(why: &Why) -> Option<String> {
-    Some(match why {
-        Why::WaitingForCanaries { done, chosen, wanted } => {
-            let of = text::counted_as(u64::from(*wanted), "canary", "canaries");
-            let lacks = match *chosen {
-                chosen if chosen >= *wanted => String::new(),
-                0 => ", and none of its hosts could be chosen".to_owned(),
-                chosen => format!(", and only {chosen} of its hosts could be chosen"),
-            };
-            format!("{done} of {of} updated{lacks}")
-        }
-        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: nobody is let go".to_owned(),
+        Why::WaitingForCanaries { done, chosen, wanted } => canaries(*done, *chosen, *wanted),
+        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: no host is told to update".to_owned(),
         Why::MaxInFlight { in_flight, cap } => {
             format!("{} in flight, and max_in_flight allows {cap} at the same time", hosts(*in_flight))
         }
         Why::Rate { granted, allowed } => {
-            format!("{} let go in this hour, and its rate allows {allowed}", hosts(*granted))
+            format!("its rate allows {} in this hour, and {granted} of them may update already", hosts(*allowed))
         }
-        _ => return None,
-    })
-}
-
-fn of_a_host(why: &Why) -> String {
-    match why {
-        Why::LetGo => "its turn has come".to_owned(),
+        Why::UpdateInProgress { updated, of } => format!("{updated} of {} updated", hosts(*of)),
+        Why::NoReports { hosts: count } => no_reports(*count),
+        Why::Empty => "the group has no hosts: it is done an hour after its start".to_owned(),
+        Why::Shrunk { present, initial } => shrunk(*present, *initial),
+        Why::Halted { rule, count, of, error } => halted(*rule, *count, *of, error.as_deref()),
+        Why::RolledBack => "rolled back: its hosts are told to go back to the start version".to_owned(),
+        Why::Done => "done".to_owned(),
+        Why::LetGo => "it may update now".to_owned(),
         Why::Updated => "it runs the target".to_owned(),
-        Why::SentBack => "it is sent back to the start version".to_owned(),
+        Why::SentBack => "it is told to go back to the start version".to_owned(),
         Why::WentBack => "it went back to the start version".to_owned(),
-        Why::NotYet => "its turn has not come".to_owned(),
-        Why::NextPass => "it came after this pass through its group began: it is in the next one".to_owned(),
+        Why::NotYet => "it may not update yet".to_owned(),
+        Why::NextPass => "it came after this pass through its group began: it may update in the next one".to_owned(),
         Why::Pinned => "its updater is pinned to a version".to_owned(),
         Why::HostDisabled => "its updater is disabled, or it has none".to_owned(),
         Why::Held => "an operator holds it".to_owned(),
@@ -187,9 +142,30 @@ fn of_a_host(why: &Why) -> String {
         Why::FailedHere { error: Some(error) } => format!("this version failed here ({})", clean(error)),
         Why::TimedOut => "its update took too long".to_owned(),
         Why::Unassigned => "it belongs to no group".to_owned(),
-        // Each code has its sentence; a test goes through all of them.
-        _ => String::new(),
+        Why::StoreUnavailable => {
+            "the server does not reach its store: until it does, no host is told to update".to_owned()
+        }
     }
+}
+
+fn canaries(done: u32, chosen: u32, wanted: u32) -> String {
+    let of = text::counted_as(u64::from(wanted), "canary", "canaries");
+    let lacks = match chosen {
+        chosen if chosen >= wanted => String::new(),
+        0 => ", and none of its hosts could be chosen".to_owned(),
+        chosen => format!(", and only {chosen} of its hosts could be chosen"),
+    };
+    format!("{done} of {of} updated{lacks}")
+}
+
+fn no_reports(count: u64) -> String {
+    let verb = if count == 1 { "asks" } else { "ask" };
+    format!("{} {verb} and none reports: who is updated cannot be counted", hosts(count))
+}
+
+fn shrunk(present: u64, initial: u64) -> String {
+    let verb = if present == 1 { "is" } else { "are" };
+    format!("only {present} of {} that were there at its start {verb} left: it waits for 90 %", hosts(initial))
 }
 
 fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>) -> String {
@@ -211,6 +187,8 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
@@ -219,7 +197,7 @@ mod tests {
         Reason::read(&why).line(Subject::Group("prod"), &TimeZone::UTC)
     }
 
-    /// One of each code, as the engine writes them.
+    /// One at least of each code, as the engine writes them.
     fn every() -> Vec<Why> {
         let group = || "staging".to_owned();
         let rules = [
@@ -233,7 +211,7 @@ mod tests {
             HaltRule::Restored,
             HaltRule::StoreLost,
         ];
-        let halts = rules.map(|rule| Why::Halted { rule, count: 3, of: 40, error: Some("health_failed".to_owned()) });
+        let halts = rules.map(|rule| Why::Halted { rule, count: 3, of: 40, error: Some("unhealthy".to_owned()) });
         let mut all = vec![
             Why::NoRollout,
             Why::Disabled,
@@ -269,7 +247,7 @@ mod tests {
             Why::HostDisabled,
             Why::Held,
             Why::FailedHere { error: None },
-            Why::FailedHere { error: Some("health_failed".to_owned()) },
+            Why::FailedHere { error: Some("unhealthy".to_owned()) },
             Why::TimedOut,
             Why::Unassigned,
             Why::StoreUnavailable,
@@ -278,9 +256,28 @@ mod tests {
         all
     }
 
+    /// The names of all variants of an enum, by what serde says of a name that is none.
+    fn names<T: serde::de::DeserializeOwned>(unknown: Value) -> BTreeSet<String> {
+        let error = serde_json::from_value::<T>(unknown).err().map(|error| error.to_string()).unwrap_or_default();
+        error.split('`').skip(3).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn there_is_an_example_of_every_reason_and_of_every_rule() {
+        let (mut codes, mut rules) = (BTreeSet::new(), BTreeSet::new());
+        for why in every() {
+            codes.insert(why.code().to_owned());
+            if let Why::Halted { rule, .. } = why {
+                rules.insert(rule.name().to_owned());
+            }
+        }
+        assert_eq!(codes, names::<Why>(json!({ "code": "?" })));
+        assert_eq!(rules, names::<HaltRule>(json!("?")));
+    }
+
     #[test]
     fn every_code_is_known_has_a_sentence_of_its_own_and_names_its_numbers() {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for why in every() {
             let json = serde_json::to_value(&why).unwrap();
             let reason = Reason::read(&json);
@@ -315,13 +312,13 @@ mod tests {
     #[test]
     fn a_halt_names_rule_counts_error_and_the_way_on() {
         let why = json!({
-            "code": "halted", "rule": "failed_threshold", "count": 3, "of": 40, "error": "health_failed",
+            "code": "halted", "rule": "failed_threshold", "count": 3, "of": 40, "error": "unhealthy",
             "since": "2025-01-15T02:00:00Z", "until": null, "who": "operator",
             "advice": { "command": { "run": { "groups": ["prod"], "all": false } } },
         });
         assert_eq!(
             line(why),
-            "halted (failed_threshold): 3 of 40 hosts failed, more than allowed; most often: health_failed, since \
+            "halted (failed_threshold): 3 of 40 hosts failed, more than allowed; most often: unhealthy, since \
              2025-01-15 02:00:00 UTC; to try again: teleport-fleet autoupdate agents run prod"
         );
     }

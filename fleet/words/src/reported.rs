@@ -33,7 +33,7 @@ pub fn facts(history: &History) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// `2026-01-05 12:00:00  1.2.3 -> 1.2.4  failed (health_failed): the agent is not ready`.
+/// `2026-01-05 12:00:00  1.2.3 -> 1.2.4  failed (unhealthy): the agent is not ready`.
 pub fn change(change: &Value) -> String {
     let of = |key: &str| change.get(key).and_then(Value::as_str).unwrap_or_default();
     let at = of("reported").parse().map_or_else(|_| of("reported").to_owned(), time);

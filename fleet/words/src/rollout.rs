@@ -41,7 +41,7 @@ pub struct Status {
     pub groups: Vec<Group>,
     /// RFC 3339.
     pub start_time: Option<String>,
-    /// In which state it is; in seed 002's words, or `halted`.
+    /// In which state it is; in the words of Managed Updates v2, or `halted`.
     pub state: Option<String>,
     /// Of a rollout without groups: why it is as it is.
     pub why: Value,
@@ -55,7 +55,7 @@ pub struct Status {
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// In which state it is; in seed 002's words, or `halted`.
+    /// In which state it is; in the words of Managed Updates v2, or `halted`.
     pub state: String,
     /// RFC 3339.
     pub start_time: Option<String>,

@@ -1,4 +1,4 @@
-//! Words and cells. Text from hosts is data: nothing of it reaches a terminal as a command (FLEET.md §8).
+//! Words and cells. Text from hosts is data: nothing of it reaches a terminal as a command (FLEET §8).
 
 use std::borrow::Cow;
 

@@ -10,8 +10,5 @@ mod reporting;
 mod reports;
 mod rollout;
 mod server;
-<<<<<<< HEAD
 mod visitor;
-=======
 mod sources;
->>>>>>> 2bc859c

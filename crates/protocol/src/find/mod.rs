@@ -7,5 +7,9 @@ mod question;
 pub use directive::{Dialect, Directive, MAX_JITTER_SECONDS};
 pub use question::Question;
 
-/// Where it is asked: RFD 0169's path, then today's proxies'. Either answers in either dialect.
-pub const PATHS: [&str; 2] = ["/v1/webapi/find", "/webapi/find"];
+/// RFD 0169's path.
+pub const RFD_PATH: &str = "/v1/webapi/find";
+/// Today's proxies' path.
+pub const PROXY_PATH: &str = "/webapi/find";
+/// Where it is asked, in this order. Either answers in either dialect.
+pub const PATHS: [&str; 2] = [RFD_PATH, PROXY_PATH];

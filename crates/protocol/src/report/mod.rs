@@ -1,6 +1,7 @@
-//! Hosts' reports: what a host says of itself, how it signs that, and how a server asks for it (FLEET.md §5).
+//! Hosts' reports: what a host says of itself, how it signs that, and how a server asks for it (FLEET §5).
 
 mod change;
+pub mod code;
 mod signed;
 mod wanted;
 
@@ -14,6 +15,8 @@ pub use wanted::{Rollout, Wanted};
 
 /// Where a report goes, at the origin that was asked: a POST of JSON.
 pub const PATH: &str = "/v1/webapi/agents/report";
+/// How often a host reports that has nothing new to say, unless the server is told otherwise, seconds.
+pub const DEFAULT_INTERVAL: u32 = 900;
 /// The header of a report's signature: [`SignedReport`].
 pub const SIGNATURE_HEADER: &str = "teleport-fleet-signature";
 /// The header of a question's signature: [`SignedQuestion`].

@@ -1,7 +1,7 @@
-//! Channels of RFD 0109: `…/<channel>/version` and `…/<channel>/critical`, as text (FLEET.md §4, §12).
+//! Channels of RFD 0109: `…/<channel>/version` and `…/<channel>/critical`, as text (FLEET §4, §12).
 //!
 //! A channel has a static version, is forwarded from another server, or follows a group of the rollout. A name without a
-//! `fleet_channel` means the group of that name, as on proxies (ROLLOUTS §3.6).
+//! `fleet_channel` means the group of that name, as on proxies (FLEET §4).
 
 mod forward;
 #[cfg(test)]

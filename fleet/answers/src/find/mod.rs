@@ -1,9 +1,7 @@
-//! `find` and `ping` in both dialects: RFD 0169's flat keys, and those of today's proxies below `auto_update` (FLEET.md §4).
+//! `find` and `ping` in both dialects: RFD 0169's flat keys, and those of today's proxies below `auto_update` (FLEET §4).
 //!
 //! An answer is written straight into its bytes: this is the hot path. That its keys are those of
 //! [`protocol::find::Directive::write`] is held by tests.
-
-mod code;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,8 +16,6 @@ use protocol::report::Wanted;
 use protocol::{Arch, Digest, Edition, Version};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-
-pub use code::code;
 
 use crate::ids;
 use crate::query::Query;
@@ -59,7 +55,7 @@ pub struct Cluster {
 /// What clients such as `tsh` update to (`spec.tools` of `autoupdate_version` and `autoupdate_config`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tools {
-    /// `tools_version`; `None`: the servers' version (ROLLOUTS §1.2).
+    /// `tools_version`; `None`: the servers' version (FLEET §2).
     pub version: Option<Version>,
     /// `tools_auto_update`; `None`: not configured.
     pub auto_update: Option<bool>,
@@ -128,9 +124,14 @@ pub fn no_rollout() -> Reply {
 }
 
 /// The answer of a server that has not reached its store since `since`: the same version, without an
-/// update (FLEET.md §4).
+/// update (FLEET §4).
 pub fn stale(answer: Answer, since: Timestamp) -> Answer {
     Answer { update: false, reason: Reason { why: Why::StoreUnavailable, since, until: None }, ..answer }
+}
+
+/// The stable code of a reason.
+pub fn code(why: &Why) -> &'static str {
+    why.code()
 }
 
 /// RFD 0169's answer.
@@ -235,7 +236,7 @@ impl<'a> Ours<'a> {
             report: cluster.reports.as_ref(),
             rollout: answer.rollout,
             attempt: answer.attempt,
-            why: Code { code: code(&answer.reason.why) },
+            why: Code { code: answer.reason.why.code() },
             until: answer.reason.until.map(Second),
             digests: Archives(digests),
         }

@@ -287,7 +287,7 @@ fn whoever_asks_is_read_and_nothing_of_it_is_an_error() {
     assert_eq!(question(&format!("group={}", "g".repeat(256))).group, "");
 }
 
-/// ROLLOUTS §3.2, through resource, engine and both dialects.
+/// FLEET §4, through resource, engine and both dialects.
 #[test]
 fn the_rows_of_the_answer_table_are_written_in_both_dialects() {
     for (mode, schedule, version, update) in [

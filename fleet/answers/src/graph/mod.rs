@@ -1,5 +1,5 @@
-//! `GET /v1/graph` and `GET /api/upgrades_info/v1/graph`: which versions lead to which (seed 004's Cincinnati, and Fedora
-//! CoreOS's dialect of it), from the `fleet_release` resources (FLEET.md §9, §12; ROLLOUTS §5.4).
+//! `GET /v1/graph` and `GET /api/upgrades_info/v1/graph`: which versions lead to which (Cincinnati, and Fedora
+//! CoreOS's dialect of it), from the `fleet_release` resources (FLEET §9, §12).
 
 mod cache;
 mod catalogue;
@@ -32,7 +32,7 @@ pub fn reply(catalogue: &Catalogue, query: &str, accept: Option<&str>, now: Time
     }
 }
 
-/// What the line `{"graph":{channel,arch,version,node_uuid,rollout_wariness}}` of a script is answered (FLEET.md §12):
+/// What the line `{"graph":{channel,arch,version,node_uuid,rollout_wariness}}` of a script is answered (FLEET §12):
 /// `{"nodes","edges"}`.
 ///
 /// # Errors

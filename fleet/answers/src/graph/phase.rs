@@ -1,4 +1,4 @@
-//! Phased rollouts: a release becomes visible to more and more nodes (ROLLOUTS §5.4).
+//! Phased rollouts: a release becomes visible to more and more nodes (FLEET §9).
 
 use fleet_engine::resource::Phased;
 use jiff::Timestamp;

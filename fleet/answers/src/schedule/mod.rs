@@ -1,5 +1,5 @@
 //! `GET /v1/maintenance-schedule?kind=&group=`: when the hosts of a group may update, for updaters that keep their own window
-//! (RFD 0109; FLEET.md §4, §12).
+//! (RFD 0109; FLEET §4, §12).
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! `autoupdate`: the words of `tctl autoupdate`, and those of RFD 0169 (ROLLOUTS.md §4).
+//! `autoupdate`: the words of `tctl autoupdate`, and those of RFD 0169 (FLEET §6).
 
 use clap::{ArgAction, Args, Subcommand};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-/// States of hosts (FLEET.md §3).
+/// States of hosts (FLEET §3).
 const STATES: [&str; 9] =
     ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
 

@@ -18,9 +18,9 @@ pub use resources::{Create, Edit, Files, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Lint, Restore, Serve, Simulate};
 pub use tokens::{Join, NewToken, Tokens};
 
-/// Where the server's admin socket is unless something else is said (FLEET.md §1).
+/// Where the server's admin socket is unless something else is said (FLEET §1).
 pub const ADMIN_SOCKET: &str = "/run/teleport-fleet/admin.sock";
-/// The server's configuration unless another is named (FLEET.md §1).
+/// The server's configuration unless another is named (FLEET §1).
 pub const CONFIG: &str = "/etc/teleport-fleet.yaml";
 
 /// The heading under which `--help` lists what every verb takes.

@@ -1,4 +1,4 @@
-//! Verbs on resources (FLEET.md §2).
+//! Verbs on resources (FLEET §2).
 
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 
-/// Options of `serve`. Each is also a key of the configuration and a variable `TELEPORT_FLEET_…` (FLEET.md §1).
+/// Options of `serve`. Each is also a key of the configuration and a variable `TELEPORT_FLEET_…` (FLEET §1).
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
                   teleport-fleet serve --tls-cert fullchain.pem --tls-key key.pem --public-addr fleet.example.com\n  \

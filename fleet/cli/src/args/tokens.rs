@@ -1,4 +1,4 @@
-//! Tokens of the admin API (FLEET.md §8).
+//! Tokens of the admin API (FLEET §8).
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};

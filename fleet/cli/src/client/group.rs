@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The group that the server's package makes (FLEET.md §1).
+/// The group that the server's package makes (FLEET §1).
 const USUAL: &str = "teleport-fleet";
 
 /// The name of the group whose members may use the socket; the usual one where it cannot be seen, or is root's.

@@ -1,4 +1,4 @@
-//! `backup FILE`: a consistent copy of the server's data, written here (FLEET.md §7).
+//! `backup FILE`: a consistent copy of the server's data, written here (FLEET §7).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! `autoupdate` in RFD 0169's words: `update`, `reset`, `status`, `run` (ROLLOUTS.md §4).
+//! `autoupdate` in RFD 0169's words: `update`, `reset`, `status`, `run` (FLEET §6).
 
 use fleet_api::Written;
 use fleet_engine::command::Command;

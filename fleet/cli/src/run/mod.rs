@@ -28,7 +28,7 @@ use crate::console::{Console, Editor, Screen};
 use crate::failure::Failure;
 use crate::show::{text, value};
 
-/// Exit status of what failed or was refused (FLEET.md §12).
+/// Exit status of what failed or was refused (FLEET §12).
 const FAILED: u8 = 1;
 
 /// Carries `verb` out with this process's input and output; the exit status is `tctl`'s: 0 or 1.

@@ -1,4 +1,4 @@
-//! `get`, `create`, `update`, `rm` (FLEET.md §2).
+//! `get`, `create`, `update`, `rm` (FLEET §2).
 
 use std::fs::File;
 use std::io::{self, Read};

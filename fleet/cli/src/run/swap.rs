@@ -1,4 +1,4 @@
-//! Changes a resource as it is: read, changed, written with the revision that was read (FLEET.md §2).
+//! Changes a resource as it is: read, changed, written with the revision that was read (FLEET §2).
 
 use fleet_api::{Code, How, Kept, Write, Written};
 use fleet_engine::resource::Kind;
@@ -8,7 +8,7 @@ use super::{id, path};
 use crate::client::{Client, Question};
 use crate::failure::Failure;
 
-/// How often a change is tried where somebody else writes in between, as `tctl` does (ROLLOUTS.md §4).
+/// How often a change is tried where somebody else writes in between, as `tctl` does (FLEET §6).
 const TRIES: usize = 3;
 
 /// Where resources are.

@@ -1,4 +1,4 @@
-//! `autoupdate client-tools …` (ROLLOUTS.md §4).
+//! `autoupdate client-tools …` (FLEET §6).
 
 use fleet_api::Written;
 use fleet_engine::resource::Kind;

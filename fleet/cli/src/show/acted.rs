@@ -1,4 +1,4 @@
-//! What a command did, in the words of `tctl autoupdate agents` (ROLLOUTS.md §4).
+//! What a command did, in the words of `tctl autoupdate agents` (FLEET §6).
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `autoupdate status` in RFD 0169's words (ROLLOUTS.md §4).
+//! `autoupdate status` in RFD 0169's words (FLEET §6).
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What people and programs read: a file a screen. Texts of `tctl autoupdate` are those of ROLLOUTS.md §4, word for word.
+//! What people and programs read: a file a screen. Texts of `tctl autoupdate` are those of FLEET §6, word for word.
 
 pub(crate) mod acted;
 pub(crate) mod entries;

@@ -1,4 +1,4 @@
-//! `autoupdate agents report` (ROLLOUTS.md §4).
+//! `autoupdate agents report` (FLEET §6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

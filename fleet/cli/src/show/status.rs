@@ -1,4 +1,4 @@
-//! `autoupdate agents status` (ROLLOUTS.md §4), and below its table ours: why each group that does not move waits.
+//! `autoupdate agents status` (FLEET §6), and below its table ours: why each group that does not move waits.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Tables: a row of titles, a row of dashes, and a space behind every column, as `tctl` prints them (ROLLOUTS.md §4).
+//! Tables: a row of titles, a row of dashes, and a space behind every column, as `tctl` prints them (FLEET §6).
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! What a write did: when it takes effect, how many hosts it lets go, and how many go down (FLEET.md §2).
+//! What a write did: when it takes effect, how many hosts it lets go, and how many go down (FLEET §2).
 
 use std::io::Write;
 
@@ -86,7 +86,7 @@ mod tests {
         let effects = Effects { lets_go: 12, goes_down: 0, halted_before: false };
         assert_eq!(
             written(&[("r", false, Takes::NextRollout)], effects, false),
-            "created autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts are let go, 0 go down\n"
+            "created autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts may update now, 0 go down\n"
         );
     }
 
@@ -97,7 +97,7 @@ mod tests {
             written(&[("r", true, Takes::NewRollout), ("", true, Takes::NextStep)], effects, true),
             "would be updated autoupdate_config/autoupdate-config, begins a new rollout, from its first group\n\
              would be removed autoupdate_config/autoupdate-config, takes effect within two seconds\n\
-             together: 1 host is let go, 1 goes down; this version was halted here before\n"
+             together: 1 host may update now, 1 goes down; this version was halted here before\n"
         );
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn check(at: &At<'_>, group: &Group, now: Option<Timestamp>, found: &
         } else if days > LONGEST {
             has_endless = true;
             let what =
-                format!("the freeze lasts {days} days: nobody updates in all that time, security releases neither");
+                format!("the freeze lasts {days} days: no host updates in that time, not even to a security release");
             found.add(
                 &item.key("to"),
                 "freeze_never_ends",

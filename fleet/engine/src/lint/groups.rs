@@ -36,7 +36,7 @@ pub(super) fn lists(schedules: &At<'_>, policy: &Policy, known: &Known, found: &
             stops(&at, group, of_group.or(share), found);
             freezes::check(&at, group, known.now, found);
             if of_group == Some(0) {
-                let what = format!("nobody is in {}", group.name);
+                let what = format!("no host is in {}", group.name);
                 found.add(&at, "empty_group", what, "check its members, or take it out: an empty group costs an hour");
             }
         }
@@ -118,7 +118,7 @@ fn members(list: &At<'_>, policy: &Policy, groups: &[Group], found: &mut Found) 
         let text = texts.join("\n");
         let before = seen.iter().find(|(_, other)| *other == text).map(|(group, _)| *group);
         if let Some(before) = catches_all.or(before) {
-            let what = format!("{} has every host before {} is asked: nobody gets there", before.name, group.name);
+            let what = format!("{} takes every host before {}: no host gets there", before.name, group.name);
             found.add(&at, "unmatchable_group", what, "put the narrower group first");
         } else if matching::is_impossible(members) {
             let what = format!("no host can match {}", group.name);
@@ -166,7 +166,7 @@ fn stops(at: &At<'_>, group: &Group, hosts: Option<u64>, found: &mut Found) {
         thresholds(at, group, hosts, found);
     }
     if proof.on_halt == OnHalt::Rollback {
-        let what = "acts only where hosts enrol by token or approval: nobody may invent a downgrade";
+        let what = "acts only where hosts enrol by token or approval: else invented hosts could cause a downgrade";
         found.add(
             &at.key("on_halt"),
             "rollback_needs_enrolment",
@@ -175,7 +175,7 @@ fn stops(at: &At<'_>, group: &Group, hosts: Option<u64>, found: &mut Found) {
         );
     }
     if group.pace.max_in_flight == Percent::ZERO {
-        let what = format!("0 % of {name} may be in flight: nobody in it ever updates");
+        let what = format!("0 % of {name} may be in flight: no host in it is ever told to update");
         found.add(&at.key("max_in_flight"), "nobody_in_flight", what, "give it 1% or more, or hold the group");
     }
 }

@@ -1,4 +1,4 @@
-//! What is legal and unwise in a configuration (FLEET.md §6, policy at a glance). Pure: resources in, advice out.
+//! What is legal and unwise in a configuration (FLEET §6, policy at a glance). Pure: resources in, advice out.
 
 mod freezes;
 mod groups;

@@ -5,12 +5,12 @@ use super::place::At;
 use crate::policy::{Mode, Schedule};
 use crate::resource::{Release, Wanted};
 
-/// A mode that lets nobody go.
+/// A mode in which no host is told to update.
 pub(super) fn mode(at: &At<'_>, mode: Mode, found: &mut Found) {
     match mode {
         Mode::Enabled => {}
         Mode::Suspended => {
-            let what = "is suspended: no group starts, nobody is told to update, until somebody remembers";
+            let what = "is suspended: until it is enabled, no group starts and no host is told to update";
             found.add(at, "mode_suspended", what, "write enabled, or halt single groups instead");
         }
         Mode::Disabled if at.is_written() => {
@@ -33,7 +33,7 @@ pub(super) fn version(spec: &At<'_>, wanted: &Wanted, found: &mut Found) {
         mode(&agents.key("mode"), wanted.mode, found);
     }
     if wanted.schedule == Schedule::Immediate {
-        let what = "is immediate: every host goes at once, without groups, windows and canaries";
+        let what = "is immediate: every host updates at once, without groups, windows and canaries";
         let at = key("schedule", "agent_version_schedule");
         found.add(&at, "immediate_schedule", what, "write regular, unless the fleet is in danger as it is");
     }
@@ -59,7 +59,7 @@ pub(super) fn version(spec: &At<'_>, wanted: &Wanted, found: &mut Found) {
 /// A release of the graph.
 pub(super) fn release(spec: &At<'_>, release: &Release, found: &mut Found) {
     if release.blocked.as_ref().is_some_and(|reason| reason.trim().is_empty()) {
-        let what = "has no reason: whoever is refused learns nothing";
+        let what = "has no reason: an operator whose command is refused does not learn why";
         found.add(&spec.key("blocked").key("reason"), "no_reason", what, "say why, in a line");
     }
 }

@@ -1,4 +1,4 @@
-//! Expected codes and lines are from FLEET.md §6 and the texts themselves.
+//! Expected codes and lines are from FLEET §6 and the texts themselves.
 
 use super::*;
 use crate::resource;
@@ -95,7 +95,7 @@ fn thresholds_are_judged_by_the_hosts_that_there_are() {
     assert_eq!(codes(&never, &Known::default()), ["never_halts"]);
 }
 
-/// ROLLOUTS.md §1.1: two groups at the same hour take 25 hours, and each further one a day: five take 97.
+/// FLEET §2: two groups at the same hour take 25 hours, and each further one a day: five take 97.
 #[test]
 fn a_chain_of_four_days_is_long() {
     let groups = |count: usize| {

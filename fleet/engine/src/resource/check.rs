@@ -8,7 +8,7 @@ use super::reader::Reader;
 use super::shown::escaped;
 use crate::policy::{Group, Strategy, Unassigned};
 
-/// Most groups of Managed Updates v2's strategies (ROLLOUTS.md §1.1).
+/// Most groups of Managed Updates v2's strategies (FLEET §2).
 const MOST_HALT_ON_ERROR: usize = 10;
 /// The same.
 const MOST_TIME_BASED: usize = 20;

@@ -41,7 +41,7 @@ fn tools(reader: &Reader<'_>) -> bool {
 
 fn policy(agents: &Reader<'_>) -> Option<Policy> {
     let mut fields = agents.fields()?;
-    // A configuration without a mode leaves it to the version (FLEET.md D1).
+    // A configuration without a mode leaves it to the version (FLEET §3, D1).
     let mode = fields.get("mode").one_of(&MODES).unwrap_or(Mode::Enabled);
     let strategies = [("halt-on-error", Strategy::HaltOnError), ("time-based", Strategy::TimeBased)];
     let strategy = fields.get("strategy").one_of(&strategies).unwrap_or(Strategy::HaltOnError);

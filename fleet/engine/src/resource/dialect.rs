@@ -32,7 +32,7 @@ pub(super) struct Defaults {
 /// `max_silent` in both dialects.
 pub(super) const MAX_SILENT: Percent = percent(10);
 
-/// v2 never halts by itself; a server that knows of failures must not look away (FLEET.md §2).
+/// v2 never halts by itself; a server that knows of failures must not look away (FLEET §2).
 const V2: Defaults = Defaults {
     days: Days::WORK_START,
     jitter: 60,

@@ -13,12 +13,18 @@ pub(super) struct Fields<'a> {
     known: Vec<&'static str>,
 }
 
-impl<'a> Fields<'a> {
-    /// Of the mapping that stands there.
-    pub(super) fn new(here: Reader<'a>) -> Self {
-        Self { here, known: Vec::new() }
+impl<'a> Reader<'a> {
+    /// The keys of a mapping; `None` (and a fault) for something else. What is absent has no keys.
+    pub(super) fn fields(&self) -> Option<Fields<'a>> {
+        if self.is_there() && !self.is_mapping() {
+            self.wrong("a mapping of keys and values");
+            return None;
+        }
+        Some(Fields { here: self.clone(), known: Vec::new() })
     }
+}
 
+impl<'a> Fields<'a> {
     /// The place of a key.
     pub(super) fn get(&mut self, name: &'static str) -> Reader<'a> {
         self.known.push(name);

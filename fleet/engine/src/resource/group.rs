@@ -19,10 +19,10 @@ const MOST_BLACKOUTS: usize = 100;
 const MOST_HOSTS: u32 = 10_000_000;
 /// How long an external check may take where `gate.timeout_seconds` says nothing, seconds.
 const GATE_TIMEOUT: u32 = 10;
-/// Roles whose approval a group may wait for: those of the server (FLEET.md §8).
+/// Roles whose approval a group may wait for: those of the server (FLEET §8).
 const ROLES: [(&str, &str); 3] = [("viewer", "viewer"), ("operator", "operator"), ("admin", "admin")];
 
-/// Bounds of all windows that have a length: Managed Updates v2 takes 10 minutes and more (ROLLOUTS.md D3); after a week all
+/// Bounds of all windows that have a length: Managed Updates v2 takes 10 minutes and more (FLEET §3, D3); after a week all
 /// have come round.
 pub(super) const SHORTEST_WINDOW: SignedDuration = SignedDuration::from_mins(10);
 /// The other bound.

@@ -1,4 +1,4 @@
-//! How long groups take one after the other in the best case (ROLLOUTS.md §1.1).
+//! How long groups take one after the other in the best case (FLEET §2).
 //!
 //! A group starts within the hour of its window, is done at once, and its window counts to its end. Only hours matter: days of
 //! the week and time zones have no part in it.
@@ -42,7 +42,7 @@ mod tests {
         minimum_rollout_hours(&groups.iter().map(group).collect::<Vec<_>>())
     }
 
-    /// The vectors of ROLLOUTS.md §1.1.
+    /// The vectors of FLEET §2.
     #[test]
     fn the_minimum_rollout_time_is_that_of_all_eleven_vectors() {
         let vectors: [(&[(u8, u32)], u64); 11] = [
@@ -63,7 +63,7 @@ mod tests {
         }
     }
 
-    /// The algorithm as ROLLOUTS.md §1.1 restates it.
+    /// The algorithm as FLEET §2 restates it.
     fn restated(groups: &[(u8, u32)]) -> u64 {
         let Some((first, rest)) = groups.split_first() else { return 0 };
         let mut now = i64::from(first.0) + 1;

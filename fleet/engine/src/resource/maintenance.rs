@@ -26,7 +26,7 @@ pub struct Window {
 }
 
 /// The group that stands for all hosts where a v2 configuration has none: `default-cmc` in the cluster's maintenance window,
-/// else `default`, Monday to Thursday at 12:00 UTC (ROLLOUTS.md §2.3).
+/// else `default`, Monday to Thursday at 12:00 UTC (FLEET §2).
 pub fn default_group(window: Option<&Window>) -> Group {
     match window {
         Some(window) => Group::v2("default-cmc", window.opening.clone()),
@@ -59,7 +59,7 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<Maintenance> {
     Some(Maintenance { policy: is_written.then_some(policy), window })
 }
 
-/// The seed has `agent_auto_update` twice: as a boolean, and as the schedule without groups.
+/// RFD 0169 has `agent_auto_update` twice: as a boolean, and as the schedule without groups.
 fn update_of(reader: &Reader<'_>) -> (Mode, Option<Ungrouped>) {
     if !reader.is_there() {
         return (Mode::Enabled, None);

@@ -1,4 +1,4 @@
-//! Resources: what operators write, read and checked (FLEET.md §2, §9, §12). Pure.
+//! Resources: what operators write, read and checked (FLEET §2, §9, §12). Pure.
 //!
 //! A text in YAML or JSON becomes [`Resource`]s: the engine's model beside what was written, which is kept for printing.
 //! Whatever is wrong is told with line, key, what was found and what is allowed; nothing is ignored.
@@ -38,7 +38,7 @@ pub use hours::minimum_rollout_hours;
 pub use kind::Kind;
 pub use maintenance::{Maintenance, Window, default_group};
 pub use release::{Phased, Release};
-pub use report::{AgentReport, Count, MOST_GROUPS, MOST_VERSIONS, Omitted};
+pub use report::{AgentReport, Count, MOST_GROUPS, MOST_VERSIONS, Omitted, counts_are_good};
 pub use ruling::ruling;
 pub use url::check as check_url;
 pub use version::{Versions, Wanted};

@@ -10,7 +10,6 @@ use protocol::{Digest, Version};
 use yaml::{Node, Value, scalar};
 
 use super::fault::{Fault, Found};
-use super::fields::Fields;
 use super::shown::{alternatives, escaped, shown};
 use crate::percent::Percent;
 
@@ -63,15 +62,6 @@ impl<'a> Reader<'a> {
         if let Some(node) = self.node {
             self.refuse(format!("{} is not {wanted}", shown(node)));
         }
-    }
-
-    /// The keys of a mapping; `None` (and a fault) for something else. What is absent has no keys.
-    pub(super) fn fields(&self) -> Option<Fields<'a>> {
-        if self.node.is_some_and(|node| node.pairs().is_none()) {
-            self.wrong("a mapping of keys and values");
-            return None;
-        }
-        Some(Fields::new(self.clone()))
     }
 
     /// The place of a key here, whether or not that key is known.

@@ -1,4 +1,4 @@
-//! `fleet_release`: what is known of a version (FLEET.md §9).
+//! `fleet_release`: what is known of a version (FLEET §9).
 
 use jiff::Timestamp;
 use protocol::{Arch, Digest, Edition, Version};

@@ -5,19 +5,22 @@ use protocol::Version;
 
 use super::reader::Reader;
 
-/// Most groups of a report (ROLLOUTS.md §1.4).
+/// Most groups of a report (FLEET §5).
 pub const MOST_GROUPS: usize = 50;
 /// Most versions of a group.
 pub const MOST_VERSIONS: usize = 20;
-/// Most reasons for not being counted; there are seven (ROLLOUTS.md §1.4).
+/// Most reasons for not being counted; there are seven (FLEET §5).
 const MOST_OMITTED: usize = 100;
 /// Most agents of a count.
 const MOST_AGENTS: u32 = i32::MAX.unsigned_abs();
 
+/// How long counts are good, seconds: a minute (Managed Updates v2).
+const VALID: i64 = 60;
+
 /// What an `autoupdate_agent_report` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentReport {
-    /// When it was made; it counts for a minute.
+    /// When it was made; [`counts_are_good`] says until when it counts.
     pub timestamp: Timestamp,
     /// How many agents of a group run a version, in the order written.
     pub counts: Vec<Count>,
@@ -43,6 +46,11 @@ pub struct Omitted {
     pub count: u32,
     /// Why, for people.
     pub reason: String,
+}
+
+/// Whether counts that were made then are good at `now`.
+pub fn counts_are_good(made: Timestamp, now: Timestamp) -> bool {
+    now.as_second() - made.as_second() <= VALID
 }
 
 /// Reads `spec`.

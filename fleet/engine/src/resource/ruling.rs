@@ -1,4 +1,4 @@
-//! Which of two configurations rules (FLEET.md §2).
+//! Which of two configurations rules (FLEET §2).
 
 use super::dialect::Dialect;
 use crate::policy::Policy;

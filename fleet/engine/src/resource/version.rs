@@ -78,7 +78,7 @@ fn nested(agents: &Reader<'_>) -> Option<Wanted> {
     let target = fields.get("target_version").needed("the version that hosts shall run").version();
     let schedules = [("regular", Schedule::Regular), ("immediate", Schedule::Immediate)];
     let schedule = fields.get("schedule").one_of(&schedules).unwrap_or(Schedule::Regular);
-    // What a version does not enable, nobody has enabled (FLEET.md D1).
+    // What a version does not enable, nobody has enabled (FLEET §3, D1).
     let mode = fields.get("mode").one_of(&MODES).unwrap_or(Mode::Disabled);
     fields.end();
     Some(Wanted { dialect: Dialect::V2, start: Some(start?), target: target?, schedule, mode })

@@ -8,21 +8,19 @@ mod whole;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use protocol::Version;
 
 use crate::book::Book;
 use crate::fleet::{Counted, Fleet};
 use crate::policy::{Mode, Policy};
 use crate::resource::{
-    AgentReport, Dialect, Kind, Release, Resource, Versions, Wanted, default_group, read_json, ruling,
+    AgentReport, Dialect, Kind, Release, Resource, Versions, Wanted, counts_are_good, default_group, read_json, ruling,
 };
 
 /// Most releases of a channel. Each may lead to every later one: so many make 31,125 edges, and an answer below the MiB that
-/// updaters read (ROLLOUTS §5.4).
+/// updaters read (FLEET §9).
 pub const MOST_IN_CHANNEL: usize = 250;
-/// How old another server's counts may be (Managed Updates v2).
-const COUNTS_VALID: SignedDuration = SignedDuration::from_mins(1);
 
 /// All resources, by kind and name.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -67,7 +65,7 @@ impl Shelf {
 
     /// The same of those that are at most a minute old at `now`: a server that is gone counts no more.
     pub fn counted_at(&self, now: Timestamp) -> Counted {
-        self.counted_by(|report| now.duration_since(report.timestamp) <= COUNTS_VALID)
+        self.counted_by(|report| counts_are_good(report.timestamp, now))
     }
 
     fn counted_by(&self, is_good: impl Fn(&AgentReport) -> bool) -> Counted {
@@ -117,7 +115,7 @@ impl Shelf {
         self.put_for(resources, book, None)
     }
 
-    /// The same for this fleet: a new target is refused that hosts cannot reach from what they run (FLEET.md §9).
+    /// The same for this fleet: a new target is refused that hosts cannot reach from what they run (FLEET §9).
     ///
     /// # Errors
     /// Why not; then nothing changed.

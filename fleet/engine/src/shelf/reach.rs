@@ -1,4 +1,4 @@
-//! Whether hosts can reach a target from the versions that they run (FLEET.md §9).
+//! Whether hosts can reach a target from the versions that they run (FLEET §9).
 
 use std::collections::BTreeMap;
 

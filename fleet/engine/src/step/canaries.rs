@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::fleet::Fleet;
 use crate::host::{Host, Place};
 use crate::rollout::{Canary, Cursor, Rollout, State};
-use crate::tally::{HostState, Look};
+use crate::tally::{HostState, Look, SILENT_AFTER};
 
 /// Puts others in the place of canaries that are lost, and tops them up.
 pub(super) fn choose(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
@@ -44,7 +44,7 @@ fn drop_lost(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp)
     let look = Look::new(rollout, group, fleet, now);
     let is_lost = |canary: &Canary| {
         let Some(host) = fleet.host(canary.host_id) else { return true };
-        let is_here = now.as_second() - host.heard.time().as_second() <= i64::from(3 * fleet.interval);
+        let is_here = look.now.since(host.heard) <= SILENT_AFTER * look.interval;
         !canary.success && look.mark(host).is_none() && (!is_here || look.state(host) == HostState::Excluded)
     };
     let lost: Vec<u128> = group.canaries.iter().filter(|canary| is_lost(canary)).map(|canary| canary.host_id).collect();

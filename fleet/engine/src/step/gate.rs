@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::calendar::{Blackout, Opening, blackout_at};
+use crate::calendar::Opening;
 use crate::moment::hours;
 use crate::policy::Strategy;
 use crate::reason::Why;
@@ -72,7 +72,7 @@ pub(crate) fn closed(rollout: &Rollout, index: usize, now: Timestamp) -> Option<
     if let Some(waited_for) = before.iter().find(|group| group.state != State::Done) {
         return Some(Closed::Previous(waited_for.policy.name.clone()));
     }
-    if let Some(blackout) = blackout(group, now) {
+    if let Some(blackout) = group.blackout(now) {
         return Some(Closed::Blackout(blackout.reason.clone()));
     }
     if let Some((name, end)) = wait_end(rollout, index).filter(|(_, end)| *end > now) {
@@ -110,7 +110,7 @@ pub(crate) fn closed_in_window(rollout: &Rollout, index: usize, now: Timestamp) 
     if let Some(waited_for) = before(rollout, index).iter().find(|group| group.done_time.is_none()) {
         return Some(Closed::Previous(waited_for.policy.name.clone()));
     }
-    if let Some(blackout) = blackout(group, now) {
+    if let Some(blackout) = group.blackout(now) {
         return Some(Closed::Blackout(blackout.reason.clone()));
     }
     if let Some((name, end)) = soak_end(rollout, index).filter(|(_, end)| *end > now) {
@@ -161,11 +161,4 @@ pub(crate) fn began_in_window(opening: &Opening, begun: Timestamp, now: Timestam
         let of_then = opening.opened_at(begun, length);
         of_then.is_some() && of_then == opening.opened_at(now, length)
     }
-}
-
-/// The freeze that keeps a group's hosts, unless the group was started by force while it lasted. None keeps hosts from going back.
-pub(crate) fn blackout(group: &GroupStatus, now: Timestamp) -> Option<&Blackout> {
-    let is_passed =
-        |blackout: &&Blackout| group.state == State::RolledBack || group.forced.is_some_and(|at| blackout.covers(at));
-    blackout_at(&group.policy.gate.blackout, now).filter(|blackout| !is_passed(blackout))
 }

@@ -1,4 +1,4 @@
-//! One step of a rollout (FLEET.md §3): adopt what is wanted, count, open gates, let hosts go, halt.
+//! One step of a rollout (FLEET §3): adopt what is wanted, count, open gates, let hosts go, halt.
 
 mod canaries;
 pub(crate) mod gate;
@@ -13,11 +13,12 @@ mod tests;
 use jiff::Timestamp;
 
 use crate::book::{Book, Holds};
+use crate::counts::Tally;
 use crate::fleet::{Counted, Fleet};
 use crate::host::Place;
 use crate::policy::Mode;
 use crate::rollout::{GroupStatus, Rollout, State};
-use crate::tally::{Look, Tally};
+use crate::tally::Look;
 
 /// Versions that halted here, of which is known that they did.
 const HALTED: usize = 100;

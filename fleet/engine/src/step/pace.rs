@@ -1,10 +1,9 @@
-//! Letting hosts go: the cursor, its passes, the cap and the rate (FLEET.md §3).
+//! Letting hosts go: the cursor, its passes, the cap and the rate (FLEET §3).
 
 use std::collections::BinaryHeap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::gate;
 use crate::fleet::Fleet;
 use crate::host::{Host, Place};
 use crate::policy::{Rate, Schedule, Strategy};
@@ -45,7 +44,7 @@ pub(crate) fn is_moving(rollout: &Rollout, index: usize, now: Timestamp) -> bool
     let Some(group) = rollout.groups.get(index) else { return false };
     let is_on = matches!(group.state, State::Canary | State::Active | State::RolledBack)
         || (group.state == State::Done && rollout.strategy != Strategy::TimeBased);
-    is_on && !group.is_closed && gate::blackout(group, now).is_none() && is_in_hours(rollout, group, now)
+    is_on && !group.is_closed && group.blackout(now).is_none() && is_in_hours(rollout, group, now)
 }
 
 /// Whether the clock lets hosts go: within `window_duration`, and for RFD 0169's groups on their days. Going back waits for

@@ -54,7 +54,7 @@ pub(crate) fn halted(halt: &Halt) -> Why {
 
 /// What keeps the hosts of a started group that were not told yet: a freeze, or the clock.
 pub(crate) fn closed(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
-    if let Some(blackout) = gate::blackout(group, now) {
+    if let Some(blackout) = group.blackout(now) {
         let end = end_of_blackout(&group.policy.gate.blackout, now);
         return Some((Why::Blackout { reason: blackout.reason.clone() }, Some(end)));
     }

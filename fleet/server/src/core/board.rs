@@ -1,5 +1,5 @@
 //! What every host is told, as of the last decision that the store has: questions are answered from it without a lock and
-//! without the store (FLEET.md §4).
+//! without the store (FLEET §4).
 //!
 //! The core publishes; whoever asks reads. A host has one word: the generation of a table, and the answer in it. Whoever meets a
 //! word of another generation than its table's takes the table before.
@@ -21,7 +21,7 @@ use fleet_engine::shelf::Shelf;
 use jiff::Timestamp;
 use protocol::report::{Key, SignedQuestion, Wanted};
 
-/// How long an answer is good after the store last confirmed it, milliseconds (FLEET.md §4).
+/// How long an answer is good after the store last confirmed it, milliseconds (FLEET §4).
 const GOOD_FOR: u64 = 30_000;
 /// Between two times that the core is told of the same host's questions, seconds. Silence begins after three report intervals of
 /// 15 minutes; a question comes every ten.

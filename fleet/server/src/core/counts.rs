@@ -1,4 +1,4 @@
-//! How many hosts of each group run which version, as Managed Updates v2 counts (ROLLOUTS.md §1.4).
+//! How many hosts of each group run which version, as Managed Updates v2 counts (FLEET §5).
 
 use std::collections::{BTreeMap, BTreeSet};
 

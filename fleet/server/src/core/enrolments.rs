@@ -1,4 +1,4 @@
-//! Which hosts' reports are believed: keys, join tokens, and who waits for an operator (FLEET.md §5). Nothing here reads a clock
+//! Which hosts' reports are believed: keys, join tokens, and who waits for an operator (FLEET §5). Nothing here reads a clock
 //! or the store.
 
 use std::collections::HashMap;

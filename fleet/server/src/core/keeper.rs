@@ -22,25 +22,25 @@ use super::{changes, publish};
 use crate::settings::Enrolment;
 use crate::tokens::Tokens;
 
-/// Between two steps where nothing happens (FLEET.md §3).
+/// Between two steps where nothing happens (FLEET §3).
 const STEP_EVERY: Duration = Duration::from_secs(60);
-/// Until the step after a report, a question of a new host, or another event of hosts (FLEET.md §3).
+/// Until the step after a report, a question of a new host, or another event of hosts (FLEET §3).
 const STEP_SOON: Duration = Duration::from_secs(1);
 /// A step takes at most this part of the core's time: one in so many.
 const STEP_SHARE: u32 = 10;
 /// Between two writes to the store: what proves that it can be written. Answers are good for three of them.
 const PROVE_EVERY: Duration = Duration::from_secs(8);
-/// Until what hosts said is durable (FLEET.md §7).
+/// Until what hosts said is durable (FLEET §7).
 const FLUSH_EVERY: Duration = Duration::from_millis(800);
 /// Reports that are written at once, however short ago the last write was: their hosts wait for it, and take places.
 const FLUSH_AT: usize = 1000;
-/// Most hosts that only ask, where fewer are enrolled (FLEET.md §5).
+/// Most hosts that only ask, where fewer are enrolled (FLEET §5).
 const MOST_ASKING: usize = 100_000;
 /// A surplus of one in so many is taken away at once, so that not each newcomer costs a walk through all.
 const FORGET_SHARE: usize = 50;
 /// Most different names of groups, versions and labels beyond which a group's name that nobody wrote is not kept.
 const MOST_NAMES: usize = 65_536;
-/// How far the clock may be behind the newest decision (FLEET.md §3).
+/// How far the clock may be behind the newest decision (FLEET §3).
 const BEHIND: SignedDuration = SignedDuration::from_mins(5);
 /// Between two attempts to reach a store that fails.
 const RETRY_EVERY: Duration = Duration::from_secs(2);
@@ -455,7 +455,7 @@ impl Keeper {
     }
 
     /// Of hosts that only ask there are at most as many as there are enrolled ones, and 100,000: whoever asked longest ago goes,
-    /// those that were not told to update before those that were (FLEET.md §5). Of whom somebody decided something stays.
+    /// those that were not told to update before those that were (FLEET §5). Of whom somebody decided something stays.
     fn forget_surplus(&mut self) {
         let number = self.book.rollout.as_ref().map_or(0, |rollout| rollout.number);
         let rank = |host: &Host| {

@@ -1,4 +1,4 @@
-//! Taking reports: judged, then known, then durable, then answered (FLEET.md §5).
+//! Taking reports: judged, then known, then durable, then answered (FLEET §5).
 
 use fleet_api::{Code, JoinToken as ShownJoin, MadeToken, NewJoinToken, Role, Wrong};
 use fleet_engine::host::HostId;

@@ -1,4 +1,4 @@
-//! Requests of callers who are not known: counted, and now and then on record (FLEET.md §8). One record for each would let
+//! Requests of callers who are not known: counted, and now and then on record (FLEET §8). One record for each would let
 //! anybody fill the disk.
 
 use std::time::{Duration, Instant};

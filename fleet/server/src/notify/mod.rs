@@ -1,4 +1,4 @@
-//! Tells receivers outside what happened: a webhook, a command (FLEET.md §6). Each receiver has a thread and a place in the audit log
+//! Tells receivers outside what happened: a webhook, a command (FLEET §6). Each receiver has a thread and a place in the audit log
 //! of its own, so that none delays another, an answer or a decision; and at least once, in order.
 
 mod command;
@@ -25,7 +25,7 @@ use command::Command;
 use teller::Teller;
 use webhook::Webhook;
 
-/// Between two notes of the audit log's head (FLEET.md §8).
+/// Between two notes of the audit log's head (FLEET §8).
 const HEAD_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// How an event reaches a receiver.

@@ -1,4 +1,4 @@
-//! The dashboard: pages for people with a browser (FLEET.md §6). What they say is made in `fleet_pages`.
+//! The dashboard: pages for people with a browser (FLEET §6). What they say is made in `fleet_pages`.
 
 mod access;
 mod act;

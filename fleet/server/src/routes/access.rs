@@ -1,4 +1,4 @@
-//! Who may do what: by the admin socket's peer, or by a token (FLEET.md §8).
+//! Who may do what: by the admin socket's peer, or by a token (FLEET §8).
 
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;

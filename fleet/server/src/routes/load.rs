@@ -1,4 +1,4 @@
-//! How many requests are in work at a time: one more is refused at once, and told when to come again (FLEET.md §5).
+//! How many requests are in work at a time: one more is refused at once, and told when to come again (FLEET §5).
 //!
 //! A request is in work until its answer is made, not until its client has read it: a client that does not read takes no place
 //! from others, and is closed by the listener.
@@ -24,7 +24,7 @@ const ADMIN: usize = 256;
 /// Pages, over one listener; those wait for the core and the disk too. Forms of strangers wait for their bodies here, and take no
 /// place of the admin API.
 const PAGES: usize = 256;
-/// Seconds after which who was refused may come again: from the first, less than the sum (FLEET.md §5).
+/// Seconds after which who was refused may come again: from the first, less than the sum (FLEET §5).
 const AFTER: (u32, u32) = (5, 26);
 /// Steps through all of [`AFTER`], neighbours far apart: it has no divisor in common with their number.
 const STRIDE: u32 = 11;

@@ -1,4 +1,4 @@
-//! What anybody may ask: find, channels, schedules, graphs, the install script (FLEET.md §4).
+//! What anybody may ask: find, channels, schedules, graphs, the install script (FLEET §4).
 
 use std::convert::Infallible;
 

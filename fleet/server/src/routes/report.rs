@@ -1,4 +1,4 @@
-//! Hosts' reports (FLEET.md §5).
+//! Hosts' reports (FLEET §5).
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};

@@ -1,4 +1,4 @@
-//! FLEET.md §2: every write says when it acts, on how many hosts, and what is unwise in it; and what is held is seen.
+//! FLEET §2: every write says when it acts, on how many hosts, and what is unwise in it; and what is held is seen.
 
 use serde_json::Value;
 
@@ -68,10 +68,16 @@ fn the_commands_of_the_rfd_say_what_they_do_to_the_fleet() {
     let told = server.ok(&["autoupdate", "update", "--set-agent-version=1.1.0"]);
     let (sentence, effects) = told.split_once('\n').unwrap();
     assert_eq!(sentence, "Automatic updates configuration has been updated.");
-    assert!(effects.contains("begins a new rollout") && effects.contains("0 hosts are let go, 0 go down"), "{told}");
+    assert!(
+        effects.contains("begins a new rollout") && effects.contains("0 hosts may update now, 0 go down"),
+        "{told}"
+    );
     server.ok(&["autoupdate", "update", "--set-agent-auto-update=off"]);
     let told = server.ok(&["autoupdate", "reset"]);
-    assert!(told.contains("cluster_maintenance_config/") && told.contains("0 hosts are let go, 0 go down"), "{told}");
+    assert!(
+        told.contains("cluster_maintenance_config/") && told.contains("0 hosts may update now, 0 go down"),
+        "{told}"
+    );
 }
 
 #[test]

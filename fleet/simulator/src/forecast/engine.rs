@@ -9,6 +9,8 @@ use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, Rollout, State};
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
+use protocol::report::DEFAULT_INTERVAL;
+use protocol::report::code::UNHEALTHY;
 
 use super::crowd::{Crowd, Does};
 use super::plan::Plan;
@@ -18,16 +20,14 @@ use super::{Forecast, Load};
 
 /// Between two steps of the engine.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
-/// Between a report that halts a group and the step that does so (FLEET.md §3).
+/// Between a report that halts a group and the step that does so (FLEET §3).
 const SOON: SignedDuration = SignedDuration::from_secs(2);
 /// Nothing has changed for so long: nothing will. Longer than an update may take, and an empty group waits.
 const STUCK: SignedDuration = SignedDuration::from_hours(3);
-/// The code that an updater reports whose new agent is not healthy.
-const BROKEN: &str = "health_check_failed";
-/// Most minutes between two questions: after three of the engine's report intervals a host is silent.
-const MOST_BETWEEN: i64 = 15;
+/// Most minutes between two questions: a report interval of the engine. After three of them a host is silent.
+const MOST_BETWEEN: i64 = DEFAULT_INTERVAL as i64 / 60;
 /// A host that is heard of within so many minutes is not silent.
-const HEARD: u64 = 44;
+const HEARD: u64 = 3 * DEFAULT_INTERVAL as u64 / 60 - 1;
 
 /// What would happen.
 ///
@@ -431,7 +431,7 @@ impl<'a> World<'a> {
         let (on_target, goes_back) = (member.on_target, member.goes_back && member.is_busy);
         let version = if on_target { &self.target } else { &self.start };
         let to = if goes_back { &self.start } else { &self.target };
-        let code = if became.is_some_and(Became::is_failure) { BROKEN } else { "" };
+        let code = if became.is_some_and(Became::is_failure) { UNHEALTHY } else { "" };
         let report = Report {
             host: member.id,
             version: Some(version.to_string()),

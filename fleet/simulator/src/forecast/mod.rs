@@ -1,4 +1,4 @@
-//! What a rollout would do to a fleet (`simulate`, FLEET.md §6): the server's own engine, a virtual clock, hosts of an
+//! What a rollout would do to a fleet (`simulate`, FLEET §6): the server's own engine, a virtual clock, hosts of an
 //! inventory or made up, and failures that are chosen. Pure: the same [`Plan`] gives the same bytes.
 
 mod axis;

@@ -137,7 +137,7 @@ impl<'a> Picture<'a> {
         self.text(24.0, 78.0, "soft", &text::radius(self.forecast))?;
         let mut x = LEFT;
         for (class, area, name) in
-            [("go", "", "let go"), ("up", "up-area", "updated"), ("bad", "bad-area", "failed or timed out")]
+            [("go", "", "may update"), ("up", "up-area", "updated"), ("bad", "bad-area", "failed or timed out")]
         {
             if !area.is_empty() {
                 self.rect(area, (x, 92.0), (26.0, 10.0))?;

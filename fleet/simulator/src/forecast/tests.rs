@@ -1,4 +1,4 @@
-//! Expected figures are counted by hand from FLEET.md §3 and the plans.
+//! Expected figures are counted by hand from FLEET §3 and the plans.
 
 use fleet_engine::resource;
 use proptest::prelude::*;

@@ -226,7 +226,7 @@ impl Watched {
         let why = if has_schedule {
             "by the schedule without groups"
         } else {
-            "belongs to no group: nobody tells it to update"
+            "belongs to no group: it is not told to update"
         };
         Group {
             name: String::new(),
@@ -273,23 +273,17 @@ fn why(why: &Why) -> String {
         Why::WaitingForCanaries { done, wanted, .. } => format!("{done} of {wanted} canaries are done"),
         Why::UpdateInProgress { updated, of } => format!("{updated} of {} updated, too few to be done", hosts(*of)),
         Why::Shrunk { present, initial } => format!("only {present} of {} left", hosts(*initial)),
-        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: nobody is let go".to_owned(),
+        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: no host is told to update".to_owned(),
         Why::MaxInFlight { in_flight, cap } => format!("{in_flight} in flight, {cap} allowed"),
         Why::Rate { allowed, .. } => format!("{} an hour", hosts(*allowed)),
         Why::Halted { .. } => "halted".to_owned(),
         Why::RolledBack => "goes back".to_owned(),
-        Why::Empty => "nobody is in it".to_owned(),
-        other => code(other).replace('_', " "),
+        Why::Empty => "it has no hosts".to_owned(),
+        other => other.code().replace('_', " "),
     }
 }
 
 /// `1 host`, `12 hosts`.
 fn hosts(count: u64) -> String {
     if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") }
-}
-
-/// The stable code of a reason.
-fn code(why: &Why) -> String {
-    let value = serde_json::to_value(why).unwrap_or_default();
-    value.get("code").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }

@@ -7,7 +7,7 @@ use fleet_store::Change;
 
 use crate::support::*;
 
-/// Hosts of the figures (FLEET.md §11).
+/// Hosts of the figures (FLEET §11).
 const HOSTS: u32 = 1_000_000;
 /// Hosts in a batch: what comes in a second at the most.
 const BATCH: u32 = 5_000;

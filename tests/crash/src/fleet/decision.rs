@@ -171,5 +171,5 @@ impl Ready {
     }
 }
 
-/// Until what hosts said is written (FLEET.md §7: a second), and that again for a loaded machine.
+/// Until what hosts said is written (FLEET §7: a second), and that again for a loaded machine.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(2);

@@ -48,7 +48,7 @@ fn faults_of_a_report_name_group_and_version() {
     );
 }
 
-/// ROLLOUTS.md §1.4: at most 50 groups, at most 20 versions a group.
+/// FLEET §5: at most 50 groups, at most 20 versions a group.
 #[test]
 fn a_report_has_at_most_fifty_groups_of_twenty_versions() {
     let groups = |count: usize| (0..count).map(|group| format!("g{group}: {{}}")).collect::<Vec<_>>().join(", ");

@@ -16,7 +16,7 @@ fn texts(groups: &[String]) -> Vec<&str> {
     groups.iter().map(String::as_str).collect()
 }
 
-/// ROLLOUTS.md §1.1: non-empty, unique in list.
+/// FLEET §2: non-empty, unique in list.
 #[test]
 fn names_are_unique_in_a_list() {
     for (text, line) in
@@ -31,7 +31,7 @@ fn names_are_unique_in_a_list() {
     assert_eq!(groups(&halt(&["{name: a}", "{name: A}"])).len(), 2);
 }
 
-/// ROLLOUTS.md §1.1: the limits of groups.
+/// FLEET §2: the limits of groups.
 #[test]
 fn groups_have_a_limit_that_depends_on_the_strategy() {
     for (text, most) in [(halt as fn(&[&str]) -> String, 10), (time, 20), (rfd_text, 50)] {
@@ -42,7 +42,7 @@ fn groups_have_a_limit_that_depends_on_the_strategy() {
     }
 }
 
-/// ROLLOUTS.md §1.1: must be 0 for time-based; must be 0 on the first halt-on-error group.
+/// FLEET §2: must be 0 for time-based; must be 0 on the first halt-on-error group.
 #[test]
 fn wait_hours_is_for_all_but_the_first_group_of_halt_on_error() {
     assert_eq!(groups(&halt(&["{name: a, wait_hours: 0}", "{name: b, wait_hours: 24}"]))[1].gate.wait_hours, 24);
@@ -62,7 +62,7 @@ fn wait_hours_is_for_all_but_the_first_group_of_halt_on_error() {
     );
 }
 
-/// ROLLOUTS.md §1.1: 0–5; halt-on-error only.
+/// FLEET §2: 0–5; halt-on-error only.
 #[test]
 fn time_based_has_no_canaries() {
     assert_eq!(
@@ -88,7 +88,7 @@ fn soak_hours_needs_a_group_that_is_followed() {
     }
 }
 
-/// FLEET.md §2: unknown groups are refused when written.
+/// FLEET §2: unknown groups are refused when written.
 #[test]
 fn a_required_group_must_be_of_the_same_schedule() {
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_required_group_must_be_of_the_same_schedule() {
     );
 }
 
-/// ROLLOUTS.md §5.1: cycle (self, 2-cycle, 3-cycle) rejected.
+/// FLEET §2: cycle (self, 2-cycle, 3-cycle) rejected.
 #[test]
 fn circles_of_requires_are_refused_and_named() {
     let place = |index: usize| {
@@ -146,7 +146,7 @@ fn chain(count: usize, keys: &str) -> Vec<String> {
     (0..count).map(group).collect()
 }
 
-/// ROLLOUTS.md §5.1: chain of 8 daily groups rejected, 7 accepted.
+/// FLEET §2: chain of 8 daily groups rejected, 7 accepted.
 #[test]
 fn a_chain_of_eight_daily_groups_is_refused_and_seven_are_accepted() {
     assert_eq!(groups(&rfd_text(&texts(&chain(7, ", start_hour: 4")))).len(), 7);
@@ -186,7 +186,7 @@ fn a_chain_is_measured_by_hours_and_soaks_and_not_by_its_length() {
     );
 }
 
-/// ROLLOUTS.md §1.1 has no such limit for v2: only requirements make chains.
+/// FLEET §2 has no such limit for v2: only requirements make chains.
 #[test]
 fn halt_on_error_may_take_longer_than_a_week() {
     let groups: Vec<String> = (0..10).map(|index| format!("{{name: g{index}, start_hour: 4}}")).collect();

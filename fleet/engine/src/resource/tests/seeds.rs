@@ -1,4 +1,5 @@
-//! The documents of the seeds, with their comments. Seed 002 is printed without its indentation, which is put back.
+//! The example documents of RFD 0169, RFD 0109 and Managed Updates v2, with their comments. The last are printed without their
+//! indentation, which is put back.
 
 use jiff::SignedDuration;
 
@@ -8,7 +9,7 @@ use crate::calendar::Days;
 use crate::percent::Percent;
 use crate::policy::{Mode, Policy, Schedule, Strategy, Unassigned};
 
-/// Seed 002.
+/// Managed Updates v2.
 pub(super) const CONFIG: &str = r#"kind: autoupdate_config
 metadata:
   # autoupdate_config is a singleton resource. There can be only one instance
@@ -59,7 +60,7 @@ spec:
     mode: enabled
 "#;
 
-/// Seed 002.
+/// Managed Updates v2.
 pub(super) const NESTED: &str = r#"kind: autoupdate_version
 metadata:
   # autoupdate_version is a singleton resource. There can be only one instance
@@ -87,7 +88,7 @@ spec:
     target_version: v17.2.1
 "#;
 
-/// Seed 002.
+/// Managed Updates v2.
 pub(super) const REPORT: &str = r#"kind: autoupdate_agent_report
 version: v1
 metadata:
@@ -128,7 +129,7 @@ spec:
       reason: "updater version predates agent report"
 "#;
 
-/// Seed 000, with values in place of its alternatives and with the group that it requires.
+/// RFD 0169, with values in place of its alternatives and with the group that it requires.
 pub(super) const GROUPS: &str = r#"kind: cluster_maintenance_config
 spec:
   # agent_auto_update allows turning agent updates on or off at the
@@ -187,7 +188,7 @@ spec:
   # ...
 "#;
 
-/// Seed 000, with values in place of its alternatives.
+/// RFD 0169, with values in place of its alternatives.
 pub(super) const UNGROUPED: &str = r#"kind: cluster_maintenance_config
 spec:
   # ...
@@ -216,7 +217,7 @@ spec:
   # ...
 "#;
 
-/// Seed 000.
+/// RFD 0169.
 pub(super) const FLAT: &str = "kind: autoupdate_version
 spec:
   # agent_version is the version of the agent the cluster will advertise.
@@ -229,7 +230,7 @@ spec:
 ";
 
 #[test]
-fn the_configuration_of_seed_002_is_read() {
+fn the_configuration_of_managed_updates_v2_is_read() {
     let Resource::Config(config) = one(CONFIG) else { panic!() };
     assert!(config.model.tools);
     let policy = config.model.policy.unwrap();
@@ -242,7 +243,7 @@ fn the_configuration_of_seed_002_is_read() {
 }
 
 #[test]
-fn the_examples_of_seed_002_are_read() {
+fn the_examples_of_managed_updates_v2_are_read() {
     let head = "kind: autoupdate_config\nmetadata:\n  name: autoupdate-config\nspec:\n  agents:\n    mode: enabled\n";
     let days = "days: [\"Mon\", \"Tue\", \"Wed\", \"Thu\"]";
     let policy = |text: String| -> Policy {
@@ -269,7 +270,7 @@ fn the_examples_of_seed_002_are_read() {
 }
 
 #[test]
-fn the_versions_of_both_seeds_are_read() {
+fn the_versions_of_both_dialects_are_read() {
     let Resource::Version(version) = one(NESTED) else { panic!() };
     let agents = version.model.agents.unwrap();
     assert_eq!(agents.start, Some("17.2.0".parse().unwrap()));
@@ -287,7 +288,7 @@ fn the_versions_of_both_seeds_are_read() {
 }
 
 #[test]
-fn the_report_of_seed_002_is_read() {
+fn the_report_of_managed_updates_v2_is_read() {
     let Resource::Report(report) = one(REPORT) else { panic!() };
     assert_eq!(report.metadata.name, "auth1");
     assert_eq!(report.model.timestamp.to_string(), "2025-05-28T15:22:41.924956Z");
@@ -303,7 +304,7 @@ fn the_report_of_seed_002_is_read() {
 }
 
 #[test]
-fn the_groups_of_seed_000_are_read() {
+fn the_groups_of_rfd_0169_are_read() {
     let Resource::Maintenance(maintenance) = one(GROUPS) else { panic!() };
     let policy = maintenance.model.policy.unwrap();
     assert_eq!((policy.mode, policy.strategy, policy.ungrouped), (Mode::Enabled, Strategy::Requires, None));
@@ -318,7 +319,7 @@ fn the_groups_of_seed_000_are_read() {
 }
 
 #[test]
-fn the_schedule_without_groups_of_seed_000_is_read() {
+fn the_schedule_without_groups_of_rfd_0169_is_read() {
     let Resource::Maintenance(maintenance) = one(UNGROUPED) else { panic!() };
     let ungrouped = maintenance.model.policy.unwrap().ungrouped.unwrap();
     assert_eq!((ungrouped.immediate_jitter, ungrouped.critical), (60, None));
@@ -326,7 +327,7 @@ fn the_schedule_without_groups_of_seed_000_is_read() {
 }
 
 #[test]
-fn the_documents_of_the_seeds_are_printed_with_all_their_keys_and_comments() {
+fn the_example_documents_are_printed_with_all_their_keys_and_comments() {
     for text in [CONFIG, NESTED, REPORT, GROUPS, UNGROUPED, FLAT] {
         let resource = one(text);
         let printed = resource.to_yaml();

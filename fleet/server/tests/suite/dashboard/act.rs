@@ -93,7 +93,7 @@ fn everything_is_stopped_from_every_page_and_once_however_often_the_form_is_sent
     }
     let asked = confirm(&operator, &[("do", "halt")]);
     assert_eq!(asked.status, 200, "{asked:?}");
-    for part in ["Stop everything?", "0 hosts are let go, 0 go down", "dev, prod", ">Cancel<"] {
+    for part in ["Stop everything?", "0 hosts may update now, 0 go down", "dev, prod", ">Cancel<"] {
         assert!(asked.body.contains(part), "{part}: {asked:?}");
     }
     assert!(done(&records(&server), "halt").is_empty(), "it only asks");

@@ -48,7 +48,7 @@ fn the_rollout_says_why_in_the_words_of_the_command_line() {
         assert!(page.contains(part), "{part:?}: {page}");
     }
     let explained = visitor.get("/hosts/11111111-2222-4333-8444-555555555555").body;
-    assert!(explained.contains("update to 1.1.0") && explained.contains("its turn has come"), "{explained}");
+    assert!(explained.contains("update to 1.1.0") && explained.contains("it may update now"), "{explained}");
     let group = visitor.get("/groups/dev").body;
     assert!(group.contains("group started") || group.contains("<td>start</td>"), "{group}");
     server.ok(&["autoupdate", "agents", "halt", "--all"]);

@@ -1,4 +1,4 @@
-//! Reports that nobody should believe: each is refused or ignored (FLEET.md §5), and what was known stays.
+//! Reports that nobody should believe: each is refused or ignored (FLEET §5), and what was known stays.
 
 use protocol::report::{JOIN_HEADER, SIGNATURE_HEADER};
 use serde_json::{Value, json};

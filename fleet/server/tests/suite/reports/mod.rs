@@ -1,4 +1,4 @@
-//! Hosts report: who is believed, what a report moves, and what it does not (FLEET.md §5).
+//! Hosts report: who is believed, what a report moves, and what it does not (FLEET §5).
 
 mod enrolment;
 pub(crate) mod host;

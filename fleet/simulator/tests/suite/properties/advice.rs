@@ -1,4 +1,4 @@
-//! FLEET.md §6: a reason names the one command that would change it. Whatever is advised is accepted now, and changes something.
+//! FLEET §6: a reason names the one command that would change it. Whatever is advised is accepted now, and changes something.
 
 use proptest::prelude::*;
 use proptest::sample::Index;

@@ -375,7 +375,7 @@ pub(super) fn render(scenario: &Scenario) -> Rendered {
                 if let Some(outcome) = outcome {
                     let (outcome, code) = match *outcome {
                         "network" => ("failed", "network"),
-                        "rolled_back" => ("rolled_back", "health_check_failed"),
+                        "rolled_back" => ("rolled_back", "unhealthy"),
                         other => (other, ""),
                     };
                     report["last"] = json!({ "outcome": outcome, "to": version, "code": code });

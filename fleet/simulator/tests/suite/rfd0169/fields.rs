@@ -1,4 +1,4 @@
-//! Every field of the seed's resources: its name, range and default.
+//! Every field of RFD 0169's resources: its name, range and default.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn refused(settings: Value) -> String {
     error["message"].as_str().unwrap().to_owned()
 }
 
-/// The seed's example with groups; `test-group`, which it requires, is beside it.
+/// RFD 0169's example with groups; `test-group`, which it requires, is beside it.
 fn example() -> Value {
     json!({
         "kind": "cluster_maintenance_config",
@@ -73,7 +73,7 @@ fn the_seeds_example_is_taken_and_rolled_out() {
     play.say("Mon 12:05", json!({ "report": { "host": "t", "version": "15.1.1", "last": last } }));
     let told = play.told("Mon 12:06", names(10));
     assert_eq!(told.len(), 2, "20 % of ten");
-    let last = json!({ "outcome": "rolled_back", "to": "15.1.1", "code": "health_check_failed" });
+    let last = json!({ "outcome": "rolled_back", "to": "15.1.1", "code": "unhealthy" });
     play.say("Mon 12:07", json!({ "report": { "host": told[0], "version": "15.1.0", "last": last } }));
     assert_eq!(play.state("Mon 12:07", "staging-group"), "halted", "max_failed_before_halt is 0 %");
 }

@@ -172,7 +172,7 @@ fn a_host_of_no_group_waits_for_nothing_by_the_clock() {
     assert_ne!(play.ask("Mon 12:01", "other")["fleet"]["until"], at("Mon 12:00"));
 }
 
-/// FLEET.md §2: both kinds of membership in one list. `group` is the name that the host declares.
+/// FLEET §2: both kinds of membership in one list. `group` is the name that the host declares.
 #[test]
 fn a_list_of_groups_by_label_has_members_by_name_as_well() {
     let mut play = Play::default();

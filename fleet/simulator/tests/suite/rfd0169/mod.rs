@@ -1,4 +1,4 @@
-//! RFD 0169's groups: every field of its resources, and every rule of FLEET.md §3 about groups by label with a cap.
+//! RFD 0169's groups: every field of its resources, and every rule of FLEET §3 about groups by label with a cap.
 
 mod exclude;
 mod fields;
@@ -108,7 +108,7 @@ impl Play {
     }
 
     fn fails(&mut self, when: &str, host: &str) -> &mut Self {
-        self.reports(when, host, "1.0.0", "rolled_back", "health_check_failed")
+        self.reports(when, host, "1.0.0", "rolled_back", "unhealthy")
     }
 
     /// All of them are told, and update.

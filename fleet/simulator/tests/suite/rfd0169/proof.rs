@@ -143,8 +143,8 @@ fn every_other_failure_rollback_and_refusal_counts() {
     for (outcome, code) in [
         ("failed", "checksum_mismatch"),
         ("failed", ""),
-        ("rolled_back", "health_check_failed"),
-        ("refused", "failed_before"),
+        ("rolled_back", "unhealthy"),
+        ("refused", "version_refused"),
         ("failed", "some_code_of_tomorrow"),
     ] {
         let mut play = lenient(2, json!({}));
@@ -162,7 +162,7 @@ fn a_failure_of_another_version_or_of_a_rollout_before_does_not_count() {
     play.groups("Mon 08:00", json!([super::labelled("staging")])).target("Mon 08:00", "2.0.0");
     play.fails("Mon 11:50", "h01").heard("Mon 11:50", names(2));
     assert_eq!(play.told("Mon 12:01", names(2)).len(), 2);
-    let last = json!({ "outcome": "rolled_back", "to": "1.9.0", "code": "health_check_failed" });
+    let last = json!({ "outcome": "rolled_back", "to": "1.9.0", "code": "unhealthy" });
     play.say("Mon 12:02", json!({ "report": { "host": "h02", "version": "1.0.0", "last": last } }));
     let group = play.group("Mon 12:03", "staging");
     assert_eq!([&group["failed_count"], &group["in_flight_count"]], [0, 2], "{group}");

@@ -89,7 +89,7 @@ fn a_known_host_below_the_start_version_that_was_told_and_did_not_update_stays()
         play.say("Mon 11:50", json!({ "report": { "host": host, "version": "0.9.0", "labels": labels } }));
     }
     assert_eq!(play.told("Mon 12:01", &["told", "failed"]), ["told", "failed"]);
-    play.reports("Mon 12:02", "failed", "0.9.0", "rolled_back", "health_check_failed");
+    play.reports("Mon 12:02", "failed", "0.9.0", "rolled_back", "unhealthy");
     play.say("Mon 12:03", roll_back(false));
     for host in ["told", "failed"] {
         assert!(!play.is_told("Mon 12:04", host), "{host}: to go back is no reason to go up");

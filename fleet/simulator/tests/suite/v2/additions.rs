@@ -1,4 +1,4 @@
-//! FLEET.md §2: keys of ours in a configuration of Managed Updates v2.
+//! FLEET §2: keys of ours in a configuration of Managed Updates v2.
 
 use serde_json::{Value, json};
 
@@ -107,7 +107,7 @@ fn nobody_is_let_go_in_a_freeze_of_an_active_group() {
     assert_eq!(script.find_host("Mon 13:10", 2, "dev"), is(NEW, true));
 }
 
-/// FLEET.md §4: not let go: start_version, no update.
+/// FLEET §4: not let go: start_version, no update.
 #[test]
 fn who_is_not_let_go_in_a_freeze_is_answered_the_start_version() {
     let script =
@@ -229,7 +229,7 @@ fn an_approval_alone_opens_no_window() {
     assert_eq!(script.state("Mon 14:00", "prod"), "active");
 }
 
-/// FLEET.md §2: of this rollout.
+/// FLEET §2: of this rollout.
 #[test]
 fn an_approval_is_of_one_rollout() {
     let script = dev(&json!({ "approval": "operator" }))
@@ -342,7 +342,7 @@ fn hosts_are_let_go_within_the_window_duration_only() {
     assert!(!script.find_host("Tue 14:00", 1, "dev").1);
 }
 
-/// FLEET.md §4: not let go: start_version, no update.
+/// FLEET §4: not let go: start_version, no update.
 #[test]
 fn who_is_not_let_go_outside_the_window_is_answered_the_start_version() {
     let script = dev(&json!({ "window_duration": "2h" })).hosts("Mon 11:58", 1..=10, "dev", OLD);
@@ -435,7 +435,7 @@ fn max_in_flight_caps_a_group_of_v2_too() {
     assert_eq!(answers.iter().filter(|answer| super::told(answer).1).count(), 2);
 }
 
-/// FLEET.md §3: `start` lifts gates, never the cap.
+/// FLEET §3: `start` lifts gates, never the cap.
 #[test]
 fn start_force_lifts_no_cap() {
     let script = dev(&json!({ "max_in_flight": 20 }))
@@ -445,7 +445,7 @@ fn start_force_lifts_no_cap() {
     assert_eq!(script.run().iter().filter(|answer| super::told(answer).1).count(), 2);
 }
 
-// "In any of them" (FLEET.md §2): the same keys under the strategy time-based.
+// "In any of them" (FLEET §2): the same keys under the strategy time-based.
 
 /// A time-based group, four hours from 12 o'clock on, with these keys.
 fn time_based(keys: &Value) -> Script {

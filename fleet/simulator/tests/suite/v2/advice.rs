@@ -1,4 +1,4 @@
-//! FLEET.md §6: the one command that would change a reason.
+//! FLEET §6: the one command that would change a reason.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §3.1-3.3: what a host is told.
+//! FLEET §4: what a host is told.
 
 use serde_json::{Value, json};
 
@@ -156,7 +156,7 @@ fn a_missing_or_unknown_group_is_the_last_one() {
     assert_eq!(script.find("Mon 11:40", "dev"), is(NEW, true));
 }
 
-/// FLEET.md §4: version removed: the last target that was done, no update; never one: `no_rollout`.
+/// FLEET §4: version removed: the last target that was done, no update; never one: `no_rollout`.
 #[test]
 fn without_a_rollout_there_is_no_answer() {
     let script = Script::default();
@@ -206,7 +206,7 @@ fn removing_the_version_stops_an_active_group() {
     assert!(!script.on("Mon 11:47", json!({ "rm": "autoupdate_version" })).find("Mon 11:47", "dev").1);
 }
 
-// A canary's question never changes what others are answered (ROLLOUTS §3.4, FLEET §8).
+// A canary's question never changes what others are answered (FLEET §4, §8).
 
 /// Fifty hosts, of which five are canaries.
 fn with_canaries() -> (Script, Vec<String>) {
@@ -286,7 +286,7 @@ fn one_hosts_report_changes_no_other_hosts_answer() {
     assert_eq!(script.find("Mon 12:06", "dev"), is(NEW, true));
 }
 
-/// FLEET.md §3: hosts beyond the target are told the target like all.
+/// FLEET §3: hosts beyond the target are told the target like all.
 #[test]
 fn hosts_beyond_the_target_are_told_the_target() {
     let script = dev_and_prod().on("Mon 11:58", report(1, "dev", "18.0.0"));
@@ -307,7 +307,7 @@ fn what_explain_says_is_what_find_says() {
     }
 }
 
-/// FLEET.md §4: `why` to strangers is a code and a time: no names, no counts.
+/// FLEET §4: `why` to strangers is a code and a time: no names, no counts.
 #[test]
 fn strangers_are_told_a_code_and_a_time_alone() {
     let script = dev_and_prod().hosts("Mon 11:10", 1..=2, "dev", OLD);

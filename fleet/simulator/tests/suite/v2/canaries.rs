@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §2.5 and FLEET.md §3: the hosts that update before the others.
+//! FLEET §3: the hosts that update before the others.
 
 use std::collections::BTreeSet;
 
@@ -213,7 +213,7 @@ fn hosts_of_other_groups_are_no_canaries() {
     assert_eq!(chosen, BTreeSet::from([1, 2]));
 }
 
-/// FLEET.md §3: heard of within an interval (15 minutes).
+/// FLEET §3: heard of within an interval (15 minutes).
 #[test]
 fn whoever_was_not_heard_of_within_an_interval_is_no_canary() {
     let script = rollout(&groups(2)).hosts("Mon 11:40", 1..=8, "dev", OLD).hosts("Mon 11:58", 9..=10, "dev", OLD);
@@ -221,7 +221,7 @@ fn whoever_was_not_heard_of_within_an_interval_is_no_canary() {
     assert_eq!(chosen, BTreeSet::from([9, 10]));
 }
 
-/// FLEET.md §3: fewer only if the group has fewer hosts. (Upstream such a group hangs.)
+/// FLEET §3: fewer only if the group has fewer hosts. (Upstream such a group hangs.)
 #[test]
 fn a_group_of_fewer_hosts_has_fewer_canaries() {
     let script = of(5, 2);
@@ -251,7 +251,7 @@ fn more_canaries_are_chosen_as_soon_as_they_can_be() {
     assert_eq!(chosen, BTreeSet::from([4, 10]));
 }
 
-/// FLEET.md §5: only hosts that were enrolled when the group started count in canaries.
+/// FLEET §5: only hosts that were enrolled when the group started count in canaries.
 #[test]
 fn whoever_came_after_the_start_is_no_canary() {
     let script = rollout(&groups(2))
@@ -261,7 +261,7 @@ fn whoever_came_after_the_start_is_no_canary() {
     assert_eq!(chosen(&script, "Mon 12:03"), [10]);
 }
 
-/// FLEET.md §3: one that goes silent (three report intervals) before it was told is replaced.
+/// FLEET §3: one that goes silent (three report intervals) before it was told is replaced.
 #[test]
 fn a_canary_that_goes_silent_before_it_was_told_is_replaced() {
     let script = of(1, 3);
@@ -305,22 +305,21 @@ fn a_canary_that_is_pinned_before_it_was_told_is_replaced() {
     assert!(now.len() == 1 && now[0] != lost, "{now:?}");
 }
 
-/// FLEET.md §3: one that fails halts the group.
+/// FLEET §3: one that fails halts the group.
 #[test]
 fn a_canary_that_fails_halts_the_group() {
     for what in ["failed", "rolled_back", "refused"] {
         let script = of(1, 30);
         let canary = chosen(&script, "Mon 12:01")[0];
-        let script = script
-            .on("Mon 12:05", asks(canary, "dev"))
-            .on("Mon 12:10", outcome(canary, "dev", OLD, what, "health_check_failed"));
+        let script =
+            script.on("Mon 12:05", asks(canary, "dev")).on("Mon 12:10", outcome(canary, "dev", OLD, what, "unhealthy"));
         let group = script.group("Mon 12:10", "dev");
         assert_eq!(
             (&group["state"], &group["last_update_reason"]),
             (&json!("halted"), &json!("canary_failed")),
             "{what}"
         );
-        assert_eq!(group["why"]["error"], "health_check_failed");
+        assert_eq!(group["why"]["error"], "unhealthy");
         for number in 1..=30 {
             assert!(!script.find_host("Mon 12:11", number, "dev").1, "{what}: {number}");
         }
@@ -352,7 +351,7 @@ fn the_ways_faults_fail_no_canary() {
     }
 }
 
-/// FLEET_STACK.md 7: success means watched and healthy.
+/// FLEET §3: success means watched and healthy.
 #[test]
 fn a_canary_whose_watch_goes_on_has_not_succeeded() {
     let script = of(1, 3);
@@ -443,7 +442,7 @@ fn run_after_a_canary_failed_begins_with_canaries_again() {
     }
 }
 
-/// FLEET.md §2, D2: what is said of a canary's failure holds of one whose success was counted already.
+/// FLEET §3, D2: what is said of a canary's failure holds of one whose success was counted already.
 #[test]
 fn a_canary_that_goes_back_before_the_others_are_done_halts_the_group() {
     let script = of(2, 30);

@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §2.3 and §2.8: what begins a rollout anew, and what changes one that goes on.
+//! FLEET §3: what begins a rollout anew, and what changes one that goes on.
 
 use serde_json::{Value, json};
 
@@ -160,7 +160,7 @@ fn another_window_duration_begins_nothing() {
     assert_eq!(begun(&script, "Mon 12:10"), t("Mon 11:00").as_str());
 }
 
-/// FLEET.md §2: pace, thresholds and freezes act with the next step.
+/// FLEET §2: pace, thresholds and freezes act with the next step.
 #[test]
 fn thresholds_act_on_the_rollout_that_goes_on() {
     let of = |percent: u32| {

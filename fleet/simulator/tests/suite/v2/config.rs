@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §1.1: `autoupdate_config`.
+//! FLEET §2: `autoupdate_config`.
 
 use serde_json::{Value, json};
 

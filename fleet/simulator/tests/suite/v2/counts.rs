@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §1.4: how many hosts of a group run which version, as another server counts them or as they report.
+//! FLEET §5: how many hosts of a group run which version, as another server counts them or as they report.
 
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ fn hosts_that_report_are_present_and_the_unknown_group_is_the_last_one() {
     assert_eq!(numbers(&script, "Mon 11:11", "prod"), [3, 2]);
 }
 
-/// FLEET.md §5: where another server's names a group, it stands in for our presence there.
+/// FLEET §5: where another server's names a group, it stands in for our presence there.
 #[test]
 fn another_servers_counts_stand_in_for_our_own_where_they_name_the_group() {
     let script = dev_and_prod()
@@ -98,7 +98,7 @@ fn another_servers_counts_stand_in_for_our_own_where_they_name_the_group() {
     assert_eq!(numbers(&script, "Mon 11:13", "dev"), [3, 0]);
 }
 
-/// FLEET.md §5: ... never for failures.
+/// FLEET §5: ... never for failures.
 #[test]
 fn another_servers_counts_hide_no_failures() {
     let script = (1..=2).fold(

@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §2.5: from group to group, each when the one before it is done.
+//! FLEET §3: from group to group, each when the one before it is done.
 
 use serde_json::json;
 
@@ -278,7 +278,7 @@ fn the_rule_holds_of_hosts_that_report() {
     assert_eq!(eight.on("Mon 12:11", updated(9, "dev")).state("Mon 12:11", "dev"), "done");
 }
 
-/// FLEET.md §2: who was told and vanished stays in `initial_count`.
+/// FLEET §2: who was told and vanished stays in `initial_count`.
 #[test]
 fn who_was_told_and_vanished_is_missed() {
     let script = dev_and_prod().hosts("Mon 11:59", 1..=10, "dev", OLD);
@@ -313,7 +313,7 @@ fn an_empty_group_that_was_started_by_hand_is_done_an_hour_after_that() {
     assert_eq!(script.state("Mon 12:20:31", "dev"), "done");
 }
 
-/// FLEET.md §3, done.
+/// FLEET §3, done.
 #[test]
 fn a_group_whose_hosts_ask_and_do_not_report_is_not_empty() {
     let question = json!({ "find": { "host": super::host(1), "group": "dev" } });

@@ -1,4 +1,4 @@
-//! Managed Updates v2 (ROLLOUTS.md §§1-3, seed 002) with FLEET.md's additions, as `simulate --script` shows them.
+//! Managed Updates v2 (FLEET §2 to §4) with additions of ours, as `simulate --script` shows them.
 //!
 //! Times are written `Mon 12:00`: the week that begins on Monday, 5 January 2026; `next Mon 12:00` is a week later. All in UTC.
 
@@ -113,7 +113,7 @@ fn outcome(number: u32, group: &str, version: &str, outcome: &str, code: &str) -
 
 /// It failed to update to [`NEW`].
 fn failed(number: u32, group: &str) -> Value {
-    outcome(number, group, OLD, "failed", "health_check_failed")
+    outcome(number, group, OLD, "failed", "unhealthy")
 }
 
 /// It updated to [`NEW`].

@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §2.2: disabled before suspended before enabled; the lower of both wins.
+//! FLEET §3: disabled before suspended before enabled; the lower of both wins.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! FLEET.md §9, §12: what `fleet_release` does to a rollout, and the graph.
+//! FLEET §9, §12: what `fleet_release` does to a rollout, and the graph.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! FLEET.md §§2, 3: what stops a bad release under a configuration of Managed Updates v2.
+//! FLEET §2, §3: what stops a bad release under a configuration of Managed Updates v2.
 
 use serde_json::{Value, json};
 
@@ -57,12 +57,12 @@ fn a_halted_group_tells_nobody_and_lets_no_other_start() {
 #[test]
 fn the_reason_of_a_halt_names_rule_count_and_commonest_code() {
     let script = of(20, &json!({}))
-        .on("Mon 12:05", outcome(1, "dev", OLD, "failed", "disk_full"))
-        .on("Mon 12:05", outcome(2, "dev", OLD, "rolled_back", "health_check_failed"))
-        .on("Mon 12:05", outcome(3, "dev", OLD, "failed", "health_check_failed"));
+        .on("Mon 12:05", outcome(1, "dev", OLD, "failed", "no_space"))
+        .on("Mon 12:05", outcome(2, "dev", OLD, "rolled_back", "unhealthy"))
+        .on("Mon 12:05", outcome(3, "dev", OLD, "failed", "unhealthy"));
     let why = script.group("Mon 12:06", "dev")["why"].clone();
     let text = why.to_string();
-    assert!(text.contains("failed_threshold") && text.contains("health_check_failed") && text.contains('3'), "{why:#}");
+    assert!(text.contains("failed_threshold") && text.contains("unhealthy") && text.contains('3'), "{why:#}");
     assert!(why["until"].is_null(), "{why:#}");
 }
 
@@ -117,7 +117,7 @@ fn a_failure_of_before_the_rollout_does_not_count() {
     assert_eq!(script.group("Mon 12:05", "dev")["failed_count"], 0);
 }
 
-/// FLEET.md §3: of the members counted when the group started.
+/// FLEET §3: of the members counted when the group started.
 #[test]
 fn who_came_after_the_start_neither_fails_nor_dilutes() {
     let script = of(10, &json!({})).hosts("Mon 12:02", 100..=200, "dev", OLD);
@@ -129,7 +129,7 @@ fn who_came_after_the_start_neither_fails_nor_dilutes() {
     assert_eq!(script.state("Mon 12:05", "dev"), "active");
 }
 
-/// FLEET.md §3: less excluded ones.
+/// FLEET §3: less excluded ones.
 #[test]
 fn pinned_hosts_are_not_in_the_denominator() {
     let mut pinned = report(10, "dev", OLD);
@@ -138,7 +138,7 @@ fn pinned_hosts_are_not_in_the_denominator() {
     assert_eq!(script.state("Mon 12:05", "dev"), "halted", "1 of 9");
 }
 
-/// FLEET.md §2: half of those that ended, from 20 on; here nothing else halts.
+/// FLEET §2: half of those that ended, from 20 on; here nothing else halts.
 #[test]
 fn half_of_those_that_ended_may_fail_and_no_more() {
     let of = || of(200, &json!({ "max_failed_before_halt": 100 }));
@@ -171,7 +171,7 @@ fn both_thresholds_and_their_samples_can_be_set() {
     assert_eq!(fail(script, "Mon 12:06", 6..=6).state("Mon 12:06", "dev"), "halted", "2 of 6");
 }
 
-/// FLEET.md §2: `immediate`, which has no groups, stops by them too.
+/// FLEET §2: `immediate`, which has no groups, stops by them too.
 #[test]
 fn an_immediate_rollout_stops_by_both_thresholds() {
     let script = Script::default().hosts("Mon 11:00", 1..=10, "dev", OLD).on("Mon 11:01", immediate());
@@ -206,7 +206,7 @@ fn an_immediate_rollout_can_be_halted_and_go_on() {
     assert!(script.on("Mon 11:10", json!({ "run": { "all": true } })).find("Mon 11:10", "dev").1);
 }
 
-/// FLEET.md §2: soak failures halt too.
+/// FLEET §2: soak failures halt too.
 #[test]
 fn failures_after_a_group_is_done_halt_it() {
     let script = succeed(of(20, &json!({})), "Mon 12:05", 1..=18);
@@ -219,7 +219,7 @@ fn failures_after_a_group_is_done_halt_it() {
     assert!(!script.find("Mon 12:21", "dev").1);
 }
 
-/// FLEET.md §5: a success that is taken back is a soak failure.
+/// FLEET §5: a success that is taken back is a soak failure.
 #[test]
 fn a_success_that_is_taken_back_is_a_failure() {
     let script = succeed(of(10, &json!({})), "Mon 12:05", 1..=10);
@@ -255,7 +255,7 @@ fn thresholds_go_on_to_count_while_the_rollout_is_suspended() {
     assert_eq!(script.state("Mon 12:10", "dev"), "halted");
 }
 
-/// FLEET.md §12: `on_halt: rollback` works.
+/// FLEET §12: `on_halt: rollback` works.
 #[test]
 fn on_halt_rollback_gives_the_start_version_back() {
     let script = of(10, &json!({ "on_halt": "rollback" })).on("Mon 12:03", updated(9, "dev"));
@@ -265,7 +265,7 @@ fn on_halt_rollback_gives_the_start_version_back() {
     assert_eq!(script.state("Mon 12:59", "prod"), "unstarted");
 }
 
-/// FLEET.md §3: nobody's percentages of nobody.
+/// FLEET §3: nobody's percentages of nobody.
 #[test]
 fn a_group_without_counted_hosts_is_not_halted_by_nothing() {
     let script = of(0, &json!({}));
@@ -283,7 +283,7 @@ fn what_another_group_fails_halts_the_other_group_alone() {
     assert_eq!(script.state("Mon 12:08", "prod"), "active");
 }
 
-/// The six counts add up to the members (FLEET.md §12).
+/// The six counts add up to the members (FLEET §12).
 #[test]
 fn the_counts_of_a_group_add_up_to_its_members() {
     let script = succeed(fail(of(40, &json!({})), "Mon 12:05", 1..=3), "Mon 12:05", 10..=20);

@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §2.6: groups that depend on nothing but their windows.
+//! FLEET §3: groups that depend on nothing but their windows.
 
 use serde_json::{Value, json};
 
@@ -182,7 +182,7 @@ fn a_freeze_keeps_a_window_shut() {
     assert_eq!(script.find("Mon 06:00", "dev"), is(NEW, false));
 }
 
-/// FLEET.md §3: the window's end, again at the next; but a halted group stays halted.
+/// FLEET §3: the window's end, again at the next; but a halted group stays halted.
 #[test]
 fn a_halted_group_does_not_begin_again_with_the_next_window() {
     let script = three().on("Mon 04:30", halt(&["east"]));

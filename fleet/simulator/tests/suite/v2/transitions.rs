@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §2.7: which state a command leads to, from each.
+//! FLEET §3: which state a command leads to, from each.
 
 use serde_json::{Value, json};
 
@@ -107,7 +107,7 @@ fn a_done_group_cannot_be_started() {
     }
 }
 
-/// FLEET.md §3: `start` of a halted group is refused and names `run`.
+/// FLEET §3: `start` of a halted group is refused and names `run`.
 #[test]
 fn a_halted_group_cannot_be_started_and_the_refusal_names_run() {
     for action in [start(&["dev"]), start_by_force(&["dev"])] {
@@ -356,7 +356,7 @@ fn a_done_group_that_is_rolled_back_lets_no_other_begin() {
     assert_eq!(script.state("Mon 14:30", "prod"), "unstarted");
 }
 
-// Halt and run (FLEET.md §3).
+// Halt and run (FLEET §3).
 
 #[test]
 fn halt_stops_a_group_in_each_state() {
@@ -386,7 +386,7 @@ fn run_leads_back_to_where_the_group_was_with_another_attempt() {
     }
 }
 
-/// FLEET.md §3: `run` of one that has not begun starts it (RFD).
+/// FLEET §3: `run` of one that has not begun starts it (RFD).
 #[test]
 fn run_starts_a_group_that_has_not_begun() {
     assert_eq!(after("unstarted", 0, run(&["dev"]))["state"], "active");
@@ -411,7 +411,7 @@ fn a_halt_stays_until_a_person_ends_it() {
     }
 }
 
-/// FLEET.md §1: "from now on nobody is told to update, until `run`".
+/// FLEET §1: "from now on nobody is told to update, until `run`".
 #[test]
 fn halt_all_outlives_the_target_and_the_rollout() {
     let all = |script: Script| script.on("Mon 11:30", json!({ "halt": { "all": true } }));
@@ -460,7 +460,7 @@ fn a_halted_group_that_was_told_keeps_the_target_and_others_the_start() {
     assert_eq!(script.find("Mon 12:06", "dev"), is(OLD, false));
 }
 
-/// FLEET.md §3: `mark_done` of a halted one opens the way for dependents; its other hosts stay.
+/// FLEET §3: `mark_done` of a halted one opens the way for dependents; its other hosts stay.
 #[test]
 fn mark_done_of_a_halted_group_opens_the_way_and_its_other_hosts_stay() {
     let script = dev_and_prod()
@@ -494,7 +494,7 @@ fn after_run_what_failed_before_counts_no_more() {
     assert_eq!(again.state("Mon 12:26", "dev"), "halted");
 }
 
-/// FLEET.md §3: only a person or a new target ends it.
+/// FLEET §3: only a person or a new target ends it.
 #[test]
 fn a_new_target_ends_a_halt_by_failures() {
     let script = (1..=2)

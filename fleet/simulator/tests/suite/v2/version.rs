@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §1.2: `autoupdate_version`.
+//! FLEET §2: `autoupdate_version`.
 
 use serde_json::{Value, json};
 

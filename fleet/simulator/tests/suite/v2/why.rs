@@ -1,4 +1,4 @@
-//! FLEET.md §§6, 12: why a host is told what it is told, and until when at the earliest.
+//! FLEET §6, §12: why a host is told what it is told, and until when at the earliest.
 
 use std::collections::BTreeMap;
 

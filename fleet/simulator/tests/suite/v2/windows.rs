@@ -1,4 +1,4 @@
-//! ROLLOUTS.md §2.4, and FLEET.md's `timezone` and windows across midnight.
+//! FLEET §2, the gate: `timezone` and windows across midnight.
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ fn a_rollout_that_began_in_a_window_starts_in_the_next_one() {
     assert_eq!(script.state("next Mon 09:00", "dev"), "active");
 }
 
-/// ROLLOUTS.md §2.4: "makes the group wait for its *next* window".
+/// FLEET §2: "makes the group wait for its *next* window".
 #[test]
 fn the_next_window_begins_with_its_first_second_for_a_rollout_that_began_in_the_one_before() {
     let script = begun("Mon 09:30", &json!({ "days": ["*"], "start_hour": 9 }));
@@ -151,7 +151,7 @@ fn the_last_hour_of_the_day_is_a_window_like_others() {
     assert_eq!(of_late("Tue 23:30"), "unstarted");
 }
 
-/// v2 cuts a window off at midnight: a fault, not a rule (FLEET.md §2).
+/// v2 cuts a window off at midnight: a fault, not a rule (FLEET §2).
 #[test]
 fn a_window_across_midnight_belongs_to_the_day_of_its_beginning() {
     let script = Script::default()
