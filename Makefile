@@ -119,6 +119,7 @@ SCRIPTS := .ci/run $(shell find build tests benches packaging selinux -name '*.s
 lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	cargo clippy $(CARGO_FLAGS) --package teleport-fleet --no-default-features --all-targets -- -D warnings
 	if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	cargo deny --locked --workspace check licenses bans sources

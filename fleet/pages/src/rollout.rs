@@ -2,9 +2,8 @@
 
 use askama::Template;
 use fleet_api::Holds;
-use fleet_engine::reason::Why;
 use fleet_words::holds;
-use fleet_words::reason::{Code, Reason, Subject};
+use fleet_words::reason::{Reason, Subject};
 use fleet_words::rollout as words;
 use fleet_words::text;
 use jiff::tz::TimeZone;
@@ -86,7 +85,7 @@ impl Card {
         Self {
             state: group.state_words(),
             waits: Waits::of(&reason, Subject::Group(&group.name)),
-            actions: actions(group, &reason),
+            actions: actions(group),
             group: group.clone(),
         }
     }
@@ -140,13 +139,16 @@ impl Card {
 }
 
 /// What may be done to a group in its state. The server decides: what is missing here is still refused or done there.
-fn actions(group: &words::Group, reason: &Reason) -> Vec<Action> {
+fn actions(group: &words::Group) -> Vec<Action> {
     let on = |verb, label| Action::on_group(verb, label, &group.name);
     let mut actions = Vec::new();
-    if matches!(reason.code, Code::Known(Why::Approval { .. })) {
-        actions.push(on("approve", "Approve"));
-    }
+    // A start would be refused; an approval may be given ahead of what else keeps the group.
+    let is_unapproved = !group.approval.is_empty() && !group.approved;
     match group.state.as_str() {
+        "unstarted" if is_unapproved => {
+            actions.extend([on("approve", "Approve"), on("mark_done", "Mark done"), on("halt", "Halt")]);
+        }
+        "rolledback" if is_unapproved => actions.extend([on("approve", "Approve"), on("halt", "Halt")]),
         "unstarted" => actions.extend([on("start", "Start now"), on("mark_done", "Mark done"), on("halt", "Halt")]),
         "canary" | "active" => {
             actions.extend([on("mark_done", "Mark done"), on("halt", "Halt"), on("rollback", "Roll back")]);
@@ -237,15 +239,18 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_stopped_offers_no_second_stop_and_one_that_waits_for_an_approval_offers_that() {
-        let verbs = |state: &str, why: serde_json::Value| {
-            let group = words::Group { state: state.to_owned(), why, ..words::Group::default() };
+    fn a_group_that_is_stopped_offers_no_second_stop_and_one_that_needs_an_approval_offers_that_first() {
+        let verbs = |state: &str, approval: &str, approved: bool| {
+            let (state, approval) = (state.to_owned(), approval.to_owned());
+            let group = words::Group { state, approval, approved, ..words::Group::default() };
             Card::of(&group).actions.iter().map(|action| action.verb).collect::<Vec<_>>()
         };
-        let none = serde_json::Value::Null;
-        assert_eq!(verbs("halted", none.clone()), ["run", "mark_done", "rollback"]);
-        assert_eq!(verbs("moon", none), [""; 0]);
-        let approval = serde_json::json!({ "code": "approval", "role": "admin" });
-        assert_eq!(verbs("unstarted", approval)[0], "approve");
+        assert_eq!(verbs("halted", "", false), ["run", "mark_done", "rollback"]);
+        assert_eq!(verbs("moon", "", false), [""; 0]);
+        assert_eq!(verbs("unstarted", "", false), ["start", "mark_done", "halt"]);
+        assert_eq!(verbs("unstarted", "admin", false), ["approve", "mark_done", "halt"]);
+        assert_eq!(verbs("unstarted", "admin", true), ["start", "mark_done", "halt"]);
+        assert_eq!(verbs("rolledback", "admin", false), ["approve", "halt"]);
+        assert_eq!(verbs("active", "admin", false), ["mark_done", "halt", "rollback"]);
     }
 }

@@ -10,6 +10,7 @@ use fleet_cli::args::{Doctor, Global};
 use fleet_store::{Finding, Level};
 
 use crate::notify;
+use crate::oidc;
 use crate::settings::{Enrolment, Settings};
 
 /// What a problem ends with.
@@ -26,6 +27,7 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
     let mut findings = fleet_store::doctor(&dir);
     findings.push(enrolment(Settings::enrolment(&options.config)?));
     findings.extend(notify::doctor(&Settings::receivers(&options.config)?));
+    findings.extend(oidc::doctor(Settings::oidc(&options.config)?.as_ref()));
     findings.push(server(&socket));
     for finding in &findings {
         let word = match finding.level {

@@ -43,7 +43,7 @@ impl Outbound {
     /// Why there is none: one line.
     pub(crate) async fn get(&self, url: &str, most: u64) -> Result<Vec<u8>, String> {
         let (agent, url) = (self.agent.clone(), url.to_owned());
-        whole(most, move || agent.get(&url).call()).await
+        good(most, move || agent.get(&url).call()).await
     }
 
     /// Posts `body` to `url` with these headers, for a thread that may wait: the status of the answer, whose body is not read.
@@ -68,22 +68,53 @@ impl Outbound {
     /// Why there is no answer: one line.
     pub(crate) async fn post(&self, url: &str, json: String, timeout: Duration, most: u64) -> Result<Vec<u8>, String> {
         let (agent, url) = (self.agent.clone(), url.to_owned());
-        whole(most, move || {
+        good(most, move || {
             let request = agent.post(&url).header("content-type", "application/json");
             request.config().timeout_global(Some(timeout)).build().send(json)
         })
         .await
     }
+
+    /// What `url` answers to a form: the status, which may be an error's, and at most `most` bytes. `authorization` is the header's
+    /// value, where there is one.
+    ///
+    /// # Errors
+    /// Why there is no answer: one line.
+    #[cfg(feature = "oidc")]
+    pub(crate) async fn send_form(
+        &self,
+        url: &str,
+        authorization: Option<String>,
+        form: String,
+        most: u64,
+    ) -> Result<(u16, Vec<u8>), String> {
+        let (agent, url) = (self.agent.clone(), url.to_owned());
+        whole(most, move || {
+            let request = agent.post(&url).header("content-type", "application/x-www-form-urlencoded");
+            let request = request.header("accept", "application/json");
+            let request = authorization.iter().fold(request, |request, value| request.header("authorization", value));
+            request.config().http_status_as_error(false).build().send(form)
+        })
+        .await
+    }
+}
+
+async fn good(
+    most: u64,
+    ask: impl FnOnce() -> Result<ureq::http::Response<ureq::Body>, ureq::Error> + Send + 'static,
+) -> Result<Vec<u8>, String> {
+    whole(most, ask).await.map(|(_, body)| body)
 }
 
 async fn whole(
     most: u64,
     ask: impl FnOnce() -> Result<ureq::http::Response<ureq::Body>, ureq::Error> + Send + 'static,
-) -> Result<Vec<u8>, String> {
+) -> Result<(u16, Vec<u8>), String> {
     let asked = tokio::task::spawn_blocking(move || {
         let answer = ask().map_err(|error| error.to_string())?;
-        if answer.status().is_redirection() {
-            return Err(format!("it answers {}: redirects are not followed", answer.status()));
+        let status = answer.status();
+        if status.is_redirection() {
+            return Err(format!("it answers {status}: redirects are not followed"));
         }
         let mut body = Vec::new();
         let read = answer.into_body().into_reader().take(most + 1).read_to_end(&mut body);
@@ -91,7 +122,7 @@ async fn whole(
         if u64::try_from(body.len()).unwrap_or(u64::MAX) > most {
             return Err(format!("the answer is longer than {most} bytes"));
         }
-        Ok(body)
+        Ok((status.as_u16(), body))
     });
     asked.await.unwrap_or_else(|error| Err(error.to_string()))
 }

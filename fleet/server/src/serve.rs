@@ -20,6 +20,8 @@ use crate::notify;
 use crate::outbound::Outbound;
 use crate::pages::Dashboard;
 use crate::routes::{self, App, Load, Means};
+#[cfg(feature = "oidc")]
+use crate::secret_file;
 use crate::settings::Settings;
 use crate::tokens::Tokens;
 
@@ -75,7 +77,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         load: Load::new(),
         meters,
         tokens,
-        dashboard: Dashboard::new(settings.tls.is_some() || settings.is_behind_proxy, settings.public_addr.clone()),
+        dashboard: dashboard(settings, &outbound)?,
     };
     // Operators on this host have places of their own.
     let at_socket = App::new(Means { load: Load::new(), ..means.clone() });
@@ -115,6 +117,22 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     gates.abort();
     heads.abort();
     Ok(())
+}
+
+fn dashboard(settings: &Settings, outbound: &Outbound) -> Result<Dashboard, String> {
+    let is_secure = settings.tls.is_some() || settings.is_behind_proxy;
+    let dashboard = Dashboard::new(is_secure, settings.public_addr.clone());
+    #[cfg(feature = "oidc")]
+    if let Some(oidc) = &settings.oidc {
+        // A file that cannot be used is told at the start, not at the first login.
+        secret_file::read(&oidc.client_secret_file).map_err(|error| format!("oidc_client_secret_file: {error}"))?;
+        return dashboard
+            .with_login(oidc.clone(), outbound.clone())
+            .ok_or_else(|| "there are no random numbers".to_owned());
+    }
+    #[cfg(not(feature = "oidc"))]
+    let _ = outbound;
+    Ok(dashboard)
 }
 
 fn bind_socket(path: &Path) -> Result<Local, String> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::tokens;
+use crate::tokens::{self, Role};
 
 /// Without a page that somebody asked for.
 const IDLE: Duration = Duration::from_secs(60 * 60);
@@ -14,7 +14,7 @@ const IDLE: Duration = Duration::from_secs(60 * 60);
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 /// Most sessions; beyond them the one goes that was used longest ago.
 const MOST: usize = 1024;
-/// Most of one token, so that nobody pushes out the others.
+/// Most of one token or person, so that nobody pushes out the others.
 const MOST_OF_ONE: usize = 32;
 /// Bytes of a session's secret.
 const SECRET: usize = 32;
@@ -23,11 +23,35 @@ const SECRET: usize = 32;
 #[derive(Clone, Default)]
 pub(crate) struct Sessions(Arc<Mutex<Vec<Kept>>>);
 
+/// Whose a session is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// Who has the token with this digest; what that may do is looked up each time.
+    Token(String),
+    /// Somebody whom an OpenID Connect provider named, with what he could do then.
+    #[cfg_attr(not(feature = "oidc"), allow(dead_code, reason = "only a provider makes one"))]
+    Person {
+        /// `oidc SUBJECT (EMAIL)`.
+        who: String,
+        /// By the configuration.
+        role: Role,
+    },
+}
+
+impl Holder {
+    /// Whether both are the same token or person.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Person { who, .. }, Self::Person { who: other, .. }) => who == other,
+            _ => self == other,
+        }
+    }
+}
+
 struct Kept {
     /// Of the cookie; the cookie itself is not kept.
     digest: String,
-    /// Of the token that it was begun with.
-    token: String,
+    holder: Holder,
     began: Instant,
     used: Instant,
     /// Whoever watches it sees it go.
@@ -37,28 +61,26 @@ struct Kept {
 /// A session that is good.
 #[derive(Clone)]
 pub(crate) struct Found {
-    /// The digest of the token that it was begun with.
-    pub(crate) token: String,
+    /// Whose it is.
+    pub(crate) holder: Holder,
     /// Closed when the session ends by a logout, or as there are too many.
     pub(crate) ended: watch::Receiver<()>,
 }
 
 impl Sessions {
-    /// A new session of the token with this digest: the secret for its cookie. `None`: there are no random numbers.
-    pub(crate) fn begin(&self, token: &str, now: Instant) -> Option<String> {
-        let mut bytes = [0; SECRET];
-        rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).ok()?;
-        let secret = tokens::hex(&bytes);
+    /// A new session of `holder`: the secret for its cookie. `None`: there are no random numbers.
+    pub(crate) fn begin(&self, holder: Holder, now: Instant) -> Option<String> {
+        let secret = secret()?;
         let mut sessions = self.lock();
         sessions.retain(|kept| kept.is_good(now));
-        if sessions.iter().filter(|kept| kept.token == token).count() >= MOST_OF_ONE {
-            remove_oldest(&mut sessions, |kept| kept.token == token);
+        if sessions.iter().filter(|kept| kept.holder.is(&holder)).count() >= MOST_OF_ONE {
+            remove_oldest(&mut sessions, |kept| kept.holder.is(&holder));
         }
         if sessions.len() >= MOST {
             remove_oldest(&mut sessions, |_| true);
         }
-        let (digest, token) = (tokens::digest(&secret), token.to_owned());
-        sessions.push(Kept { digest, token, began: now, used: now, end: watch::Sender::new(()) });
+        let digest = tokens::digest(&secret);
+        sessions.push(Kept { digest, holder, began: now, used: now, end: watch::Sender::new(()) });
         Some(secret)
     }
 
@@ -70,7 +92,7 @@ impl Sessions {
         if is_use {
             kept.used = now;
         }
-        Some(Found { token: kept.token.clone(), ended: kept.end.subscribe() })
+        Some(Found { holder: kept.holder.clone(), ended: kept.end.subscribe() })
     }
 
     /// Ends the session of this secret.
@@ -97,6 +119,13 @@ fn remove_oldest(sessions: &mut Vec<Kept>, is_one: impl Fn(&Kept) -> bool) {
     }
 }
 
+/// What a cookie holds and nobody guesses: 64 hexadecimal digits. `None`: there are no random numbers.
+pub(crate) fn secret() -> Option<String> {
+    let mut bytes = [0; SECRET];
+    rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).ok()?;
+    Some(tokens::hex(&bytes))
+}
+
 /// What forms of a session carry. Whoever has not the cookie cannot know it.
 pub(crate) fn csrf(secret: &str) -> String {
     tokens::digest(&format!("csrf {secret}"))
@@ -120,6 +149,15 @@ const WINDOW: Duration = Duration::from_secs(60);
 const ADDRESSES: usize = 4096;
 
 impl Failures {
+    /// How long `from` has to wait, where there were too many.
+    #[cfg_attr(not(feature = "oidc"), allow(dead_code, reason = "a token is looked up without asking anybody"))]
+    pub(crate) fn wait(&self, from: IpAddr, now: Instant) -> Option<Duration> {
+        let from = network(from);
+        let tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = tries.iter().find(|tries| tries.from == from && tries.count >= TRIES)?;
+        WINDOW.checked_sub(now.duration_since(known.since))
+    }
+
     /// One more from `from`: how long it has to wait, where there were too many.
     pub(crate) fn note(&self, from: IpAddr, now: Instant) -> Option<Duration> {
         let from = network(from);
@@ -154,17 +192,21 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn token(digest: &str) -> Holder {
+        Holder::Token(digest.to_owned())
+    }
+
     #[test]
     fn a_session_is_good_for_an_hour_after_its_last_use_and_twelve_in_all() {
         let (sessions, start) = (Sessions::default(), Instant::now());
-        let idle = sessions.begin("token", start).unwrap();
-        let used = sessions.begin("token", start).unwrap();
+        let idle = sessions.begin(token("token"), start).unwrap();
+        let used = sessions.begin(token("token"), start).unwrap();
         assert_eq!(used.len(), 64, "256 bits: {used}");
         assert!(sessions.find(&idle, start + IDLE - SECOND, false).is_some(), "a look that is no use");
         assert!(sessions.find(&idle, start + IDLE, true).is_none());
         let mut now = start;
         while now < start + LONGEST {
-            assert_eq!(sessions.find(&used, now, true).unwrap().token, "token");
+            assert_eq!(sessions.find(&used, now, true).unwrap().holder, token("token"));
             now += IDLE - SECOND;
         }
         assert!(sessions.find(&used, start + LONGEST - SECOND, true).is_some());
@@ -174,7 +216,7 @@ mod tests {
     #[test]
     fn an_end_is_seen_at_once_and_ends_no_other() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let (one, other) = (sessions.begin("a", now).unwrap(), sessions.begin("a", now).unwrap());
+        let (one, other) = (sessions.begin(token("a"), now).unwrap(), sessions.begin(token("a"), now).unwrap());
         let found = sessions.find(&one, now, true).unwrap();
         assert!(found.ended.has_changed().is_ok());
         sessions.end(&one);
@@ -188,14 +230,28 @@ mod tests {
     fn neither_a_token_nor_all_of_them_have_more_sessions_than_their_bound() {
         let (sessions, start) = (Sessions::default(), Instant::now());
         let at = |number: usize| start + Duration::from_millis(u64::try_from(number).unwrap());
-        let first = sessions.begin("a", start).unwrap();
-        let own: Vec<String> = (1..=MOST_OF_ONE).map(|number| sessions.begin("a", at(number)).unwrap()).collect();
+        let first = sessions.begin(token("a"), start).unwrap();
+        let own: Vec<String> =
+            (1..=MOST_OF_ONE).map(|number| sessions.begin(token("a"), at(number)).unwrap()).collect();
         assert!(sessions.find(&first, at(100), false).is_none(), "the oldest of the token");
         assert!(own.iter().all(|secret| sessions.find(secret, at(100), false).is_some()));
         for number in 0..MOST * 2 {
-            sessions.begin(&format!("b{}", number % 100), at(100 + number)).unwrap();
+            sessions.begin(token(&format!("b{}", number % 100)), at(100 + number)).unwrap();
         }
         assert!(sessions.lock().len() <= MOST);
+    }
+
+    #[test]
+    fn a_person_has_no_more_sessions_than_a_token_whatever_his_role() {
+        let (sessions, start) = (Sessions::default(), Instant::now());
+        let person = |role| Holder::Person { who: "oidc 1".to_owned(), role };
+        let first = sessions.begin(person(Role::Viewer), start).unwrap();
+        let other = sessions.begin(token("oidc 1"), start).unwrap();
+        for _ in 0..MOST_OF_ONE {
+            sessions.begin(person(Role::Admin), start + SECOND).unwrap();
+        }
+        assert!(sessions.find(&first, start + SECOND, false).is_none());
+        assert!(sessions.find(&other, start + SECOND, false).is_some());
     }
 
     #[test]
@@ -207,7 +263,10 @@ mod tests {
             assert_eq!(failures.note(one, now), None);
         }
         assert_eq!(failures.note(neighbour, now + SECOND), Some(WINDOW - SECOND), "of the same network");
+        assert_eq!(failures.wait(one, now + SECOND), Some(WINDOW - SECOND));
         assert_eq!(failures.note("192.0.2.1".parse().unwrap(), now), None);
+        assert_eq!(failures.wait("192.0.2.1".parse().unwrap(), now), None);
+        assert_eq!(failures.wait(one, now + WINDOW + SECOND), None);
         assert_eq!(failures.note(one, now + WINDOW), None);
         for number in 0..2 * u32::try_from(ADDRESSES).unwrap() {
             failures.note(std::net::Ipv4Addr::from_bits(number).into(), now + WINDOW);

@@ -11,6 +11,7 @@ use yaml::Node;
 
 use crate::core::Reporting;
 use crate::notify::Receivers;
+use crate::oidc::{self, Oidc};
 
 /// Where the data is by default.
 const DATA: &str = "/var/lib/teleport-fleet";
@@ -69,6 +70,9 @@ pub(crate) struct Settings {
     pub(crate) reporting: Reporting,
     /// Who is told what happens.
     pub(crate) receivers: Receivers,
+    /// Who names the people that log in to the dashboard; `None`: tokens alone do.
+    #[cfg_attr(not(feature = "oidc"), allow(dead_code, reason = "it is none"))]
+    pub(crate) oidc: Option<Oidc>,
 }
 
 /// The configuration, as it is written.
@@ -93,10 +97,11 @@ struct Written {
     webhook_url: Option<String>,
     webhook_secret_file: Option<PathBuf>,
     notify_command: Option<String>,
+    oidc: oidc::Written,
 }
 
 /// Every key, for the error that names an unknown one.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 25] = [
     "data",
     "listen",
     "metrics",
@@ -116,6 +121,12 @@ const KEYS: [&str; 19] = [
     "webhook_url",
     "webhook_secret_file",
     "notify_command",
+    "oidc_issuer",
+    "oidc_client_id",
+    "oidc_client_secret_file",
+    "oidc_scopes",
+    "oidc_claim",
+    "oidc_roles",
 ];
 
 impl std::str::FromStr for Enrolment {
@@ -178,13 +189,16 @@ impl Settings {
                 "--plain on {listen}: without TLS the server listens on loopback alone, or with --behind-proxy"
             ));
         }
+        let public_addr = serve.public_addr.clone().or(file.public_addr);
+        let oidc =
+            Oidc::of(oidc_flags(serve)?.or(file.oidc), public_addr.as_deref(), tls.is_some() || is_behind_proxy)?;
         Ok(Self {
             data: serve.data.clone().or(file.data).unwrap_or_else(|| DATA.into()),
             listen,
             metrics: serve.metrics.or(file.metrics).unwrap_or(METRICS.into()),
             tls,
             is_behind_proxy,
-            public_addr: serve.public_addr.clone().or(file.public_addr),
+            public_addr,
             packages: serve.packages.clone().or(file.packages),
             ready_file: serve.ready_file.clone().or(file.ready_file),
             admin_socket: admin_socket.map(Path::to_owned).or(file.admin_socket).unwrap_or_else(|| ADMIN_SOCKET.into()),
@@ -197,6 +211,7 @@ impl Settings {
                 serve.webhook_secret_file.clone().or(file.webhook_secret_file),
                 serve.notify_command.as_deref().or(file.notify_command.as_deref()),
             )?,
+            oidc,
         })
     }
 
@@ -228,6 +243,16 @@ impl Settings {
         Receivers::of(file.webhook_url, file.webhook_secret_file, file.notify_command.as_deref())
     }
 
+    /// Who names the people that log in, by the configuration alone.
+    ///
+    /// # Errors
+    /// The configuration cannot be read, or says what does not go together.
+    pub(crate) fn oidc(config: &Path) -> Result<Option<Oidc>, String> {
+        let file = Written::read(config)?;
+        let is_secure = file.plain != Some(true) || file.behind_proxy == Some(true);
+        Oidc::of(file.oidc, file.public_addr.as_deref(), is_secure)
+    }
+
     /// Where the admin socket is, for a verb that asks the server beside a look at its files.
     ///
     /// # Errors
@@ -238,6 +263,20 @@ impl Settings {
             None => Ok(Written::read(config)?.admin_socket.unwrap_or_else(|| ADMIN_SOCKET.into())),
         }
     }
+}
+
+/// The settings `oidc_…` among the flags.
+fn oidc_flags(serve: &Serve) -> Result<oidc::Written, String> {
+    let mut written = oidc::Written {
+        issuer: serve.oidc_issuer.clone(),
+        client_id: serve.oidc_client_id.clone(),
+        client_secret_file: serve.oidc_client_secret_file.clone(),
+        scopes: serve.oidc_scopes.clone(),
+        claim: serve.oidc_claim.clone(),
+        roles: None,
+    };
+    written.take_roles(&serve.oidc_roles).map_err(|error| format!("--oidc-roles: {error}"))?;
+    Ok(written)
 }
 
 impl Written {
@@ -276,6 +315,9 @@ impl Written {
         }
         if value.is_null() {
             return Ok(());
+        }
+        if key.starts_with("oidc_") {
+            return self.oidc.take(key, value).map_err(|error| format!("{key}: {error}"));
         }
         let text = value.as_str().ok_or_else(|| format!("{key}: not a text"))?.to_owned();
         let address = || text.parse().map_err(|_| format!("{key}: {text:?} is no address such as 0.0.0.0:443"));
@@ -317,7 +359,7 @@ mod tests {
 
     #[test]
     fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
-        let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\nnotify_command: /c\n";
+        let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\nnotify_command: /c\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
         let written = Written::parse(text).unwrap();
         assert_eq!(text.lines().count(), KEYS.len());
         assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));
@@ -331,6 +373,8 @@ mod tests {
             ("enrolment: closed\n", 1, "is not open, token or approve"),
             ("report_interval_seconds: 59\n", 1, "60 to 86400"),
             ("report_interval_seconds: soon\n", 1, "no number"),
+            ("oidc_issuer: [a]\n", 1, "oidc_issuer: not a text"),
+            ("data: /d\noidc_roles: {sre: root}\n", 2, "oidc_roles: \"root\" is not viewer, operator or admin"),
         ] {
             let (found, message) = Written::parse(text).unwrap_err();
             assert_eq!(found, line, "{message}");

@@ -89,6 +89,10 @@ pub struct Group {
     pub config_requires: Option<Vec<String>>,
     /// It takes hosts of no other group; absent: v2's rule.
     pub catch_all: Option<bool>,
+    /// The role whose approval it needs; empty: none.
+    pub approval: String,
+    /// That was given.
+    pub approved: bool,
     /// Why it is as it is, for [`Reason::read`].
     pub why: Value,
 }

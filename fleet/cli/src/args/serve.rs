@@ -72,6 +72,30 @@ pub struct Serve {
     /// Program, with arguments, that gets each notification on standard input
     #[arg(long, value_name = "COMMAND", env = "TELEPORT_FLEET_NOTIFY_COMMAND", hide_env_values = true)]
     pub notify_command: Option<String>,
+    /// OpenID Connect provider by which people log in to the dashboard, as it names itself
+    #[arg(long, value_name = "URL", env = "TELEPORT_FLEET_OIDC_ISSUER", hide_env_values = true)]
+    pub oidc_issuer: Option<String>,
+    /// What this server is called there
+    #[arg(long, value_name = "ID", env = "TELEPORT_FLEET_OIDC_CLIENT_ID", hide_env_values = true)]
+    pub oidc_client_id: Option<String>,
+    /// The secret that the provider gave it, mode 0600; it is read again at each login
+    #[arg(long, value_name = "FILE", env = "TELEPORT_FLEET_OIDC_CLIENT_SECRET_FILE", hide_env_values = true)]
+    pub oidc_client_secret_file: Option<PathBuf>,
+    /// What the provider is asked for [default: openid email]
+    #[arg(long, value_name = "SCOPES", env = "TELEPORT_FLEET_OIDC_SCOPES", hide_env_values = true)]
+    pub oidc_scopes: Option<String>,
+    /// The claim that says what somebody may do [default: groups]
+    #[arg(long, value_name = "CLAIM", env = "TELEPORT_FLEET_OIDC_CLAIM", hide_env_values = true)]
+    pub oidc_claim: Option<String>,
+    /// Values of the claim, and the role of who has one: viewer, operator or admin
+    #[arg(
+        long,
+        value_name = "VALUE=ROLE,..",
+        env = "TELEPORT_FLEET_OIDC_ROLES",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    pub oidc_roles: Vec<String>,
 }
 
 /// Options of `lint`.

@@ -1,8 +1,5 @@
 //! A webhook: messages as JSON, signed as Standard Webhooks has it (<https://www.standardwebhooks.com>).
 
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,20 +7,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use ring::hmac;
-use rustix::fs::OFlags;
 
 use super::Way;
 use super::event::Event;
 use crate::outbound::Outbound;
+use crate::secret_file;
 
 /// For a whole delivery. A receiver that has more to do than to take the message does it afterwards.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Most bytes of a secret's file.
-const MAX_FILE: u64 = 4096;
 /// Fewest bytes of a secret (Standard Webhooks).
 const SHORTEST: usize = 24;
-/// What others than the owner may do with the file: nothing.
-const OTHERS: u32 = 0o077;
 /// Of a secret that is written in base64.
 const PREFIX: &str = "whsec_";
 
@@ -82,26 +75,8 @@ impl Secret {
     /// # Errors
     /// Why there is none: one line.
     pub(super) fn read(file: &Path) -> Result<Self, String> {
-        let shown = file.display();
-        let cannot = |error: std::io::Error| format!("cannot read the secret {shown}: {error}");
-        let mut options = File::options();
-        // Nobody is waited for where it is a pipe.
-        let options = options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        let file = options.open(file).map_err(cannot)?;
-        let found = file.metadata().map_err(cannot)?;
-        if !found.is_file() {
-            return Err(format!("the secret {shown} is not a file"));
-        }
-        if found.mode() & OTHERS != 0 {
-            let mode = found.mode() & 0o7777;
-            return Err(format!("the secret {shown} has mode {mode:o}: others may read or change it; chmod 600"));
-        }
-        if ![0, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
-            return Err(format!("the secret {shown} belongs to user {}, not to the server's", found.uid()));
-        }
-        let mut text = String::new();
-        file.take(MAX_FILE).read_to_string(&mut text).map_err(cannot)?;
-        Self::of(text.trim()).map_err(|what| format!("the secret {shown} {what}"))
+        let text = secret_file::read(file)?;
+        Self::of(&text).map_err(|what| format!("the secret {} {what}", file.display()))
     }
 
     fn of(text: &str) -> Result<Self, &'static str> {

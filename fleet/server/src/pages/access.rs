@@ -12,7 +12,7 @@ use fleet_listener::{BodyError, Caller, Peer, read_body};
 use super::{Dashboard, refuse, see};
 use crate::core::Actor;
 use crate::routes::App;
-use crate::sessions::{self, Found};
+use crate::sessions::{self, Found, Holder};
 
 /// Most bytes of a form: a name and a few words.
 const MAX_FORM: usize = 16 << 10;
@@ -22,7 +22,7 @@ const LIVE: &str = "x-live";
 /// A session, by its cookie. Who has none is led to the login.
 #[derive(Clone)]
 pub(super) struct Session {
-    /// Who: the token that was logged in with, and what it may do now.
+    /// Who: the token or the person that logged in, and what may be done now.
     pub(super) actor: Actor,
     /// What forms carry.
     pub(super) csrf: String,
@@ -35,18 +35,17 @@ pub(super) struct Session {
 impl Session {
     /// The session of a cookie, if it is good, and its token still is.
     pub(super) fn find(app: &App, headers: &HeaderMap, from: &str, is_use: bool) -> Option<Self> {
-        let secret = cookie(&app.dashboard, headers)?;
+        let secret = cookie(headers, cookie_name(&app.dashboard))?;
         let found = app.dashboard.sessions.find(secret, Instant::now(), is_use)?;
-        let token = app.tokens.with_digest(&found.token, crate::clock::now())?;
-        let who = format!("token {}", token.name);
-        let actor = Actor { who, from: from.to_owned(), role: token.role };
+        let (who, role) = holder(app, &found.holder)?;
+        let actor = Actor { who, from: from.to_owned(), role };
         Some(Self { actor, csrf: sessions::csrf(secret), secret: secret.to_owned(), found })
     }
 
     /// Whether it is still good.
     pub(super) fn is_good(&self, app: &App) -> bool {
         let found = app.dashboard.sessions.find(&self.secret, Instant::now(), false);
-        found.is_some_and(|found| app.tokens.with_digest(&found.token, crate::clock::now()).is_some())
+        found.is_some_and(|found| holder(app, &found.holder).is_some())
     }
 
     /// Refuses who has not at least this role; that is on record.
@@ -60,6 +59,17 @@ impl Session {
         // It is refused also where the store cannot be written, which its own failure says.
         let _ = app.core.run(move |keeper| Ok(keeper.refuse(&actor, "request", &subject, refused, false))).await;
         Err(refuse(app, Some(self), wrong, "/"))
+    }
+}
+
+/// Who has a session, and what he may do now; `None`: his token is gone.
+fn holder(app: &App, holder: &Holder) -> Option<(String, Role)> {
+    match holder {
+        Holder::Token(digest) => {
+            let token = app.tokens.with_digest(digest, crate::clock::now())?;
+            Some((format!("token {}", token.name), token.role))
+        }
+        Holder::Person { who, role } => Some((who.clone(), *role)),
     }
 }
 
@@ -155,8 +165,8 @@ pub(super) fn cookie_name(dashboard: &Dashboard) -> &'static str {
     if dashboard.is_secure { "__Host-fleet" } else { "fleet" }
 }
 
-fn cookie<'a>(dashboard: &Dashboard, headers: &'a HeaderMap) -> Option<&'a str> {
-    let name = cookie_name(dashboard);
+/// The value of a cookie.
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(known, _)| *known == name).map(|(_, value)| value)

@@ -1,10 +1,11 @@
 //! `/login` and `/logout`.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use fleet_listener::{Caller, Peer};
 use fleet_pages::login::Login;
@@ -13,6 +14,7 @@ use super::access::{Own, Posted, cookie_name, from};
 use super::{Dashboard, frame, page, see};
 use crate::core::Actor;
 use crate::routes::App;
+use crate::sessions::Holder;
 
 /// As long as a session can be good, seconds.
 const MAX_AGE: u32 = 12 * 60 * 60;
@@ -21,11 +23,11 @@ const MAX_AGE: u32 = 12 * 60 * 60;
 pub(super) async fn form(State(app): State<App>, uri: Uri) -> Response {
     let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     let next = query.into_iter().find(|(name, _)| name == "next").map(|(_, value)| value.into_owned());
-    page(StatusCode::OK, &Login { frame: frame(&app, None), next: path(next.as_deref()), error: String::new() })
+    page(StatusCode::OK, &with_error(&app, path(next.as_deref()), ""))
 }
 
 /// A path of ours, where `next` is one.
-fn path(next: Option<&str>) -> String {
+pub(super) fn path(next: Option<&str>) -> String {
     let is_ours = |next: &&str| {
         next.starts_with('/') && !next.starts_with("//") && !next.contains('\\') && !next.contains(char::is_control)
     };
@@ -38,13 +40,18 @@ pub(super) async fn begin(State(app): State<App>, own: Own) -> Response {
     let Some(token) = app.tokens.find(own.fields.get("token").trim(), crate::clock::now()) else {
         return refused(&app, &own, next);
     };
-    let Some(secret) = app.dashboard.sessions.begin(&token.digest, Instant::now()) else {
-        return page(StatusCode::INTERNAL_SERVER_ERROR, &with_error(&app, next, "the server has no random numbers"));
-    };
     let actor = Actor { who: format!("token {}", token.name), from: from(&own.parts), role: token.role };
+    enter(&app, Holder::Token(token.digest), actor, see(&next)).await
+}
+
+/// Begins a session, which `response` gives to the browser.
+pub(super) async fn enter(app: &App, holder: Holder, actor: Actor, mut response: Response) -> Response {
+    let Some(secret) = app.dashboard.sessions.begin(holder, Instant::now()) else {
+        let error = "the server has no random numbers";
+        return page(StatusCode::INTERNAL_SERVER_ERROR, &with_error(app, "/".to_owned(), error));
+    };
     // A store that fails must not keep an operator from looking at that.
     let _ = app.core.run(move |keeper| keeper.note(&actor, "login", "dashboard")).await;
-    let mut response = see(&next);
     set_cookie(&mut response, &app.dashboard, &secret, MAX_AGE);
     response
 }
@@ -52,14 +59,22 @@ pub(super) async fn begin(State(app): State<App>, own: Own) -> Response {
 /// A token that is right is let in, however often others failed: it has too many bits to be guessed.
 fn refused(app: &App, own: &Own, next: String) -> Response {
     app.core.board().refuse_stranger();
-    let address = match own.parts.extensions.get::<Caller>() {
+    match app.dashboard.failures.note(address(&own.parts), Instant::now()) {
+        None => page(StatusCode::UNAUTHORIZED, &with_error(app, next, "the token is not known, or has expired")),
+        Some(wait) => too_many(app, next, wait),
+    }
+}
+
+/// From where logins are counted.
+pub(super) fn address(parts: &Parts) -> IpAddr {
+    match parts.extensions.get::<Caller>() {
         Some(Caller { peer: Peer::Tcp(address) }) => address.ip(),
         _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-    };
-    let Some(wait) = app.dashboard.failures.note(address, Instant::now()) else {
-        let error = "the token is not known, or has expired";
-        return page(StatusCode::UNAUTHORIZED, &with_error(app, next, error));
-    };
+    }
+}
+
+/// Refuses a login because too many failed.
+pub(super) fn too_many(app: &App, next: String, wait: Duration) -> Response {
     let seconds = wait.as_secs() + 1;
     let error = format!("too many logins failed: come again in {seconds} s");
     let mut response = page(StatusCode::TOO_MANY_REQUESTS, &with_error(app, next, &error));
@@ -67,8 +82,10 @@ fn refused(app: &App, own: &Own, next: String) -> Response {
     response
 }
 
-fn with_error(app: &App, next: String, error: &str) -> Login {
-    Login { frame: frame(app, None), next, error: error.to_owned() }
+/// The form, with why the last try failed.
+pub(super) fn with_error(app: &App, next: String, error: &str) -> Login {
+    let provider = app.dashboard.provider().to_owned();
+    Login { frame: frame(app, None), next, error: error.to_owned(), provider }
 }
 
 /// Ends the session.
@@ -82,12 +99,16 @@ pub(super) async fn end(State(app): State<App>, Posted { session, .. }: Posted) 
 }
 
 fn set_cookie(response: &mut Response, dashboard: &Dashboard, value: &str, max_age: u32) {
+    let attributes = format!("SameSite=Strict; Max-Age={max_age}");
+    add_cookie(response, dashboard, (cookie_name(dashboard), value), &attributes);
+}
+
+/// Adds a cookie, by name and value, that no script reads and that TLS keeps where there is TLS.
+pub(super) fn add_cookie(response: &mut Response, dashboard: &Dashboard, cookie: (&str, &str), attributes: &str) {
     let secure = if dashboard.is_secure { "; Secure" } else { "" };
-    let name = cookie_name(dashboard);
-    let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={max_age}{secure}");
-    let headers: &mut HeaderMap = response.headers_mut();
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-        headers.insert(header::SET_COOKIE, cookie);
+    let (name, value) = cookie;
+    if let Ok(cookie) = HeaderValue::from_str(&format!("{name}={value}; Path=/; HttpOnly; {attributes}{secure}")) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
     }
 }
 

@@ -5,6 +5,8 @@ mod act;
 mod live;
 mod login;
 mod look;
+#[cfg(feature = "oidc")]
+mod oidc;
 mod simulate;
 mod wanted;
 
@@ -21,6 +23,10 @@ use fleet_pages::{Frame, Template, User, assets};
 use tokio::sync::Semaphore;
 
 use crate::clock;
+#[cfg(feature = "oidc")]
+use crate::oidc::{CALLBACK, Login, Oidc};
+#[cfg(feature = "oidc")]
+use crate::outbound::Outbound;
 use crate::routes::App;
 use crate::sessions::{Failures, Sessions};
 use access::Session;
@@ -45,6 +51,9 @@ pub(crate) struct Dashboard {
     pub(crate) is_secure: bool,
     /// What links name; where a proxy changes the request's `Host`, forms are known by it.
     pub(crate) public_addr: Option<String>,
+    /// Logs in people whom a provider names; `None`: tokens alone do.
+    #[cfg(feature = "oidc")]
+    pub(crate) login: Option<Login>,
     streams: Arc<AtomicUsize>,
     simulations: Arc<Semaphore>,
 }
@@ -61,9 +70,26 @@ impl Dashboard {
             failures,
             is_secure,
             public_addr,
+            #[cfg(feature = "oidc")]
+            login: None,
             streams: Arc::default(),
             simulations: Arc::new(Semaphore::new(1)),
         }
+    }
+
+    /// The same, where people also log in by a provider. `None`: there are no random numbers.
+    #[cfg(feature = "oidc")]
+    pub(crate) fn with_login(self, oidc: Oidc, outbound: Outbound) -> Option<Self> {
+        Some(Self { login: Some(Login::new(oidc, outbound)?), ..self })
+    }
+
+    /// The provider by which people log in, for the form; empty: there is none.
+    fn provider(&self) -> &str {
+        #[cfg(feature = "oidc")]
+        if let Some(login) = &self.login {
+            return login.host();
+        }
+        ""
     }
 
     fn stream(&self) -> Option<Stream> {
@@ -85,7 +111,10 @@ pub(crate) fn is_page(path: &str) -> bool {
 
 /// The routes.
 pub(crate) fn routes() -> Router<App> {
-    Router::new()
+    let routes = Router::new();
+    #[cfg(feature = "oidc")]
+    let routes = routes.route("/login/oidc", get(oidc::depart)).route(CALLBACK, get(oidc::arrive));
+    routes
         .route("/", get(look::rollout))
         .route("/groups/{*name}", get(look::group))
         .route("/hosts", get(look::hosts))

@@ -6,14 +6,14 @@ use tempfile::TempDir;
 use crate::driver::{Browser, DESK, Look, PHONE, axe};
 use crate::support::{PAGES, Server, dir, groups, version};
 
-const HOST: &str = "11111111-2222-4333-8444-555555555555";
-const TAB: &str = "\u{e004}";
-const ENTER: &str = "\u{e007}";
+pub(crate) const HOST: &str = "11111111-2222-4333-8444-555555555555";
+pub(crate) const TAB: &str = "\u{e004}";
+pub(crate) const ENTER: &str = "\u{e007}";
 /// A page that has computed something.
 const SIMULATED: &str = "/simulate?to=&hosts=200&bad=2%25&vanish=&seed=1";
 
 /// A server with two groups, of which the first has started, one known host, and an operator's token.
-fn started() -> (TempDir, Server, String) {
+pub(crate) fn started() -> (TempDir, Server, String) {
     let dir = dir();
     let server = Server::start(dir.path());
     server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
@@ -26,7 +26,7 @@ fn started() -> (TempDir, Server, String) {
 }
 
 /// A browser that is logged in, at the rollout.
-fn logged_in(server: &Server, token: &str, look: Look) -> Option<Browser> {
+pub(crate) fn logged_in(server: &Server, token: &str, look: Look) -> Option<Browser> {
     let browser = Browser::start(look)?;
     browser.open(&format!("http://{}/", server.addr));
     assert_eq!(browser.path(), "/login");
@@ -46,23 +46,28 @@ fn faults(browser: &Browser, axe: &str) -> Vec<String> {
     found.as_array().unwrap().iter().filter(serious).map(Value::to_string).collect()
 }
 
+/// Looks of which each must do.
+pub(crate) const LOOKS: [Look; 4] = [PHONE, DESK, Look { is_dark: true, ..DESK }, Look { is_dark: false, ..PHONE }];
+
+/// The open page is no wider than the window and has nothing that axe-core calls serious.
+pub(crate) fn check(browser: &Browser, axe: Option<&str>, look: Look, page: &str) {
+    let widths =
+        browser.run("const page = document.documentElement; return [page.scrollWidth, page.clientWidth, innerWidth]");
+    assert!(widths[0].as_u64() <= widths[1].as_u64(), "{page} is too wide: {widths}, {look:?}");
+    assert_eq!(widths[2].as_u64(), Some(u64::from(look.width)), "{page}");
+    assert_eq!(browser.run("return matchMedia('(prefers-color-scheme: dark)').matches"), look.is_dark);
+    let faults = axe.map(|axe| faults(browser, axe)).unwrap_or_default();
+    assert!(faults.is_empty(), "{page}, {look:?}: {faults:#?}");
+}
+
 #[test]
 fn every_page_fits_a_phone_and_a_desk_and_shuts_nobody_out() {
     let (_dir, server, token) = started();
     let axe = axe();
-    for look in [PHONE, DESK, Look { is_dark: true, ..DESK }, Look { is_dark: false, ..PHONE }] {
+    for look in LOOKS {
         let Some(browser) = logged_in(&server, &token, look) else { return };
         let open = |page: &str| browser.open(&format!("http://{}{page}", server.addr));
-        let check = |page: &str| {
-            let widths = browser
-                .run("const page = document.documentElement; return [page.scrollWidth, page.clientWidth, innerWidth]");
-            assert!(widths[0].as_u64() <= widths[1].as_u64(), "{page} is too wide: {widths}, {look:?}");
-            assert_eq!(widths[2].as_u64(), Some(u64::from(look.width)), "{page}");
-            let dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches");
-            assert_eq!(dark, look.is_dark);
-            let faults = axe.as_deref().map(|axe| faults(&browser, axe)).unwrap_or_default();
-            assert!(faults.is_empty(), "{page}, {look:?}: {faults:#?}");
-        };
+        let check = |page: &str| check(&browser, axe.as_deref(), look, page);
         for page in PAGES.into_iter().chain([SIMULATED]) {
             open(page);
             check(page);

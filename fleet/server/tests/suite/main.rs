@@ -18,6 +18,8 @@ mod load;
 mod memory;
 mod monitoring;
 mod notify;
+#[cfg(feature = "oidc")]
+mod oidc;
 mod outbound;
 mod reports;
 mod routes;

@@ -96,3 +96,11 @@ fn a_script_and_a_lint_need_no_server() {
     let line = refused(&program(&["lint", script.to_str().unwrap()]).output().unwrap());
     assert!(line.contains("moode"), "{line}");
 }
+
+/// `cargo test --package teleport-fleet --no-default-features`.
+#[cfg(not(feature = "oidc"))]
+#[test]
+fn a_program_without_openid_connect_refuses_its_settings() {
+    let line = serve(&["--listen", "127.0.0.1:0", "--plain", "--oidc-issuer", "https://id.example.com"]);
+    assert!(line.contains("built without the feature oidc"), "{line}");
+}

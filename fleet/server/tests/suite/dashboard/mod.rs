@@ -15,7 +15,7 @@ fn started(dir: &Path) -> Server {
     server
 }
 
-fn token(server: &Server, role: &str) -> String {
+pub(crate) fn token(server: &Server, role: &str) -> String {
     let told = server.ok(&["tokens", "create", role, "--role", role]);
     told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap().to_owned()
 }

@@ -6,24 +6,15 @@ mod receiver;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{Server, dir, done, groups, program, refused, request, version};
+use crate::support::{Server, authority, dir, done, groups, program, refused, request, version, write_secret};
 use receiver::{How, Receiver, Told};
 
 const SECRET: &str = "a secret of more than twenty-four bytes";
-
-/// Writes a secret that only its owner may read.
-fn write_secret(dir: &Path, secret: &str) -> String {
-    let file = dir.join("secret");
-    std::fs::write(&file, secret).unwrap();
-    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-    file.display().to_string()
-}
 
 /// A server that tells `receiver`.
 fn server(dir: &Path, receiver: &Receiver) -> Server {
@@ -158,22 +149,6 @@ fn the_head_of_the_audit_log_goes_to_the_webhook_and_to_the_log() {
     let hash = heads()[0].json()["data"]["hash"].as_str().unwrap().to_owned();
     assert!(server.ok(&["audit", "verify", "--head", &hash]).contains("is whole"));
     server.until("the log", || server.log().contains("head of the audit log"));
-}
-
-/// A certificate authority, and a server's configuration for 127.0.0.1.
-fn authority() -> (String, Arc<rustls::ServerConfig>) {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-    let (key, server_key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-    let mut own = CertificateParams::new(Vec::new()).unwrap();
-    own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let root = own.self_signed(&key).unwrap();
-    let server = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    let certificate = server.signed_by(&server_key, &Issuer::new(own, key)).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let secret = rustls::pki_types::PrivateKeyDer::try_from(server_key.serialize_der()).unwrap();
-    let config = config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], secret).unwrap();
-    (root.pem(), Arc::new(config))
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::support::whole_request;
+
 /// How it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum How {
@@ -136,7 +138,7 @@ impl Shared {
     }
 
     fn answer(&self, mut stream: impl Read + Write) {
-        let Some((head, body)) = request(&mut stream) else { return };
+        let Some((head, body)) = whole_request(&mut stream) else { return };
         // One lock: what is set afterwards is for later requests.
         let how = {
             let how = self.how.lock().unwrap();
@@ -174,24 +176,6 @@ impl Shared {
             if self.is_over.load(Ordering::SeqCst) || stream.write_all(&[b'x'; 65_536]).is_err() {
                 return;
             }
-        }
-    }
-}
-
-/// Head and body of a request; `None`: there is none.
-fn request(stream: &mut impl Read) -> Option<(String, String)> {
-    let mut text = Vec::new();
-    let mut part = [0; 4096];
-    loop {
-        let length = stream.read(&mut part).ok().filter(|length| *length > 0)?;
-        text.extend_from_slice(&part[..length]);
-        let whole = String::from_utf8_lossy(&text).into_owned();
-        let Some((head, body)) = whole.split_once("\r\n\r\n") else { continue };
-        let lengths = head.lines().filter_map(|line| line.split_once(": "));
-        let mut lengths = lengths.filter(|(key, _)| key.eq_ignore_ascii_case("content-length"));
-        let length: usize = lengths.next().map_or(0, |(_, value)| value.trim().parse().unwrap());
-        if body.len() >= length {
-            return Some((head.to_owned(), body.to_owned()));
         }
     }
 }

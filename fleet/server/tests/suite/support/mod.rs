@@ -1,12 +1,15 @@
 //! A real server on loopback, and what asks it.
 
 pub(crate) mod client;
+#[cfg(feature = "oidc")]
+pub(crate) mod issuer;
 pub(crate) mod visitor;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -284,4 +287,47 @@ pub(crate) fn groups(names: &[&str]) -> String {
          enabled\n    strategy: halt-on-error\n    schedules:\n      regular:\n{}",
         groups
     )
+}
+
+/// Head and body of a request; `None`: there is none.
+pub(crate) fn whole_request(stream: &mut impl Read) -> Option<(String, String)> {
+    let mut text = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let length = stream.read(&mut part).ok().filter(|length| *length > 0)?;
+        text.extend_from_slice(&part[..length]);
+        let whole = String::from_utf8_lossy(&text).into_owned();
+        let Some((head, body)) = whole.split_once("\r\n\r\n") else { continue };
+        let lengths = head.lines().filter_map(|line| line.split_once(": "));
+        let mut lengths = lengths.filter(|(key, _)| key.eq_ignore_ascii_case("content-length"));
+        let length: usize = lengths.next().map_or(0, |(_, value)| value.trim().parse().unwrap());
+        if body.len() >= length {
+            return Some((head.to_owned(), body.to_owned()));
+        }
+    }
+}
+
+/// A certificate authority, and a server's configuration for 127.0.0.1.
+pub(crate) fn authority() -> (String, Arc<rustls::ServerConfig>) {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let (key, server_key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let mut own = CertificateParams::new(Vec::new()).unwrap();
+    own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let root = own.self_signed(&key).unwrap();
+    let server = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = server.signed_by(&server_key, &Issuer::new(own, key)).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let secret = rustls::pki_types::PrivateKeyDer::try_from(server_key.serialize_der()).unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], secret).unwrap();
+    (root.pem(), Arc::new(config))
+}
+
+/// Writes a secret that only its owner may read.
+pub(crate) fn write_secret(dir: &Path, secret: &str) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let file = dir.join("secret");
+    std::fs::write(&file, secret).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    file.display().to_string()
 }

@@ -1,0 +1,182 @@
+//! The two steps of a login: to the provider, and back from it.
+
+use std::sync::Arc;
+
+use fleet_api::Role;
+use tokio::sync::Semaphore;
+
+use super::id_token::Claims;
+use super::provider::{Fault, Provider, encoded};
+use super::settings::Oidc;
+use super::trip::{Trip, Trips};
+use crate::clock;
+use crate::outbound::Outbound;
+
+/// Logins that may wait for the provider at the same time.
+const WAITING: usize = 16;
+/// Longest code that is passed on, bytes.
+const LONGEST_CODE: usize = 4096;
+
+/// Logs people in.
+#[derive(Clone)]
+pub(crate) struct Login(Arc<Means>);
+
+struct Means {
+    trips: Trips,
+    provider: Provider,
+    places: Semaphore,
+}
+
+/// Where a browser goes first.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    /// The provider's address.
+    pub(crate) url: String,
+    /// For the cookie.
+    pub(crate) cookie: String,
+}
+
+/// Who came back.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    /// `oidc SUBJECT (EMAIL)`.
+    pub(crate) who: String,
+    /// By the configuration.
+    pub(crate) role: Role,
+    /// The path that is shown.
+    pub(crate) next: String,
+}
+
+/// Why nobody is logged in.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// What came back is no login that this server began, or not good: what people read, and what the log says.
+    Login(String, String),
+    /// The provider does not answer as it should: what the log says.
+    Provider(String),
+    /// Somebody whom the configuration gives no role.
+    NoRole(String),
+    /// Too many wait for the provider.
+    Busy,
+}
+
+impl Login {
+    /// `None`: there are no random numbers.
+    pub(crate) fn new(oidc: Oidc, outbound: Outbound) -> Option<Self> {
+        let means =
+            Means { trips: Trips::new()?, provider: Provider::new(oidc, outbound), places: Semaphore::new(WAITING) };
+        Some(Self(Arc::new(means)))
+    }
+
+    /// Host and port of the issuer, for people.
+    pub(crate) fn host(&self) -> &str {
+        self.0.provider.oidc().host()
+    }
+
+    /// Sends somebody to the provider, to be shown `next` afterwards.
+    pub(crate) async fn depart(&self, next: String) -> Result<Departure, Refused> {
+        let own = self.clone();
+        whole(async move { own.sent(&next).await }).await
+    }
+
+    /// Who comes back with this query and this cookie.
+    pub(crate) async fn arrive(&self, query: String, cookie: Option<String>) -> Result<Arrival, Refused> {
+        let own = self.clone();
+        whole(async move { own.come(&query, cookie.as_deref()).await }).await
+    }
+
+    async fn sent(&self, next: &str) -> Result<Departure, Refused> {
+        let _place = self.0.places.try_acquire().map_err(|_| Refused::Busy)?;
+        let discovered = self.0.provider.discovered().await.map_err(Refused::Provider)?;
+        let trip = self.0.trips.begin(next, clock::now().as_second());
+        let trip = trip.ok_or_else(|| Refused::Provider("this server has no random numbers".to_owned()))?;
+        let oidc = self.0.provider.oidc();
+        let query = encoded(&[
+            ("response_type", "code"),
+            ("client_id", &oidc.client_id),
+            ("redirect_uri", &oidc.redirect_uri),
+            ("scope", &oidc.scopes),
+            ("state", &trip.state),
+            ("nonce", &trip.nonce),
+            ("code_challenge", &trip.challenge()),
+            ("code_challenge_method", "S256"),
+        ]);
+        let endpoint = &discovered.authorization_endpoint;
+        let mark = if endpoint.contains('?') { '&' } else { '?' };
+        Ok(Departure { url: format!("{endpoint}{mark}{query}"), cookie: trip.cookie })
+    }
+
+    async fn come(&self, query: &str, cookie: Option<&str>) -> Result<Arrival, Refused> {
+        let _place = self.0.places.try_acquire().map_err(|_| Refused::Busy)?;
+        let query = Query::read(query);
+        let trip = cookie.and_then(|cookie| self.0.trips.resume(cookie, query.get("state"), clock::now().as_second()));
+        let trip = trip.ok_or_else(|| {
+            let told = "the login was not begun in this browser, or took longer than ten minutes: log in again";
+            Refused::Login(told.to_owned(), "no cookie that goes with the state".to_owned())
+        })?;
+        self.refused_there(&query).await?;
+        let claims = self.claims(&query, &trip).await.map_err(|fault| match fault {
+            Fault::Provider(why) => Refused::Provider(why),
+            Fault::Login(why) => {
+                let told =
+                    format!("what {} says of you is not good: log in again; the server's log says more", self.host());
+                Refused::Login(told, why)
+            }
+        })?;
+        let (oidc, who) = (self.0.provider.oidc(), claims.who());
+        match claims.role(&oidc.claim, &oidc.roles) {
+            Some(role) => Ok(Arrival { who, role, next: trip.next }),
+            None => Err(Refused::NoRole(who)),
+        }
+    }
+
+    /// What the provider says in place of a code; and whether it was this provider (RFC 9207).
+    async fn refused_there(&self, query: &Query) -> Result<(), Refused> {
+        let discovered = self.0.provider.discovered().await.map_err(Refused::Provider)?;
+        let (said, issuer) = (query.get("iss"), &self.0.provider.oidc().issuer);
+        if said != issuer && (discovered.names_itself || !said.is_empty()) {
+            let told = "the login comes back from another provider: log in again";
+            return Err(Refused::Login(told.to_owned(), "iss of another provider".to_owned()));
+        }
+        let error = query.get("error");
+        if error.is_empty() {
+            return Ok(());
+        }
+        let is_code = error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let error = if is_code { error } else { "an error" };
+        Err(Refused::Login(format!("{} did not log you in: {error}", self.host()), format!("it says {error}")))
+    }
+
+    async fn claims(&self, query: &Query, trip: &Trip) -> Result<Claims, Fault> {
+        let code = query.get("code");
+        if code.is_empty() || code.len() > LONGEST_CODE {
+            return Err(Fault::Login("it came back without a code".to_owned()));
+        }
+        self.0.provider.claims(code, &trip.verifier, &trip.nonce).await
+    }
+}
+
+/// It goes on though the browser has left: else whoever asks and leaves could have the provider asked without end.
+async fn whole<T: Send + 'static>(
+    step: impl Future<Output = Result<T, Refused>> + Send + 'static,
+) -> Result<T, Refused> {
+    tokio::spawn(step).await.unwrap_or_else(|error| Err(Refused::Provider(error.to_string())))
+}
+
+/// The values of a query.
+struct Query(Vec<(String, String)>);
+
+impl Query {
+    fn read(text: &str) -> Self {
+        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+    }
+
+    /// The only value of this name; else empty.
+    fn get(&self, name: &str) -> &str {
+        let mut found = self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        match (found.next(), found.next()) {
+            (Some(only), None) => only,
+            _ => "",
+        }
+    }
+}

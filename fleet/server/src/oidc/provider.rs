@@ -1,0 +1,207 @@
+//! Asks a provider: who it is, which keys it has, and what a code is worth. What it says of itself is kept for an hour.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+use super::discovered::{self, Discovered};
+use super::id_token::{Claims, Expected, IdToken};
+use super::keys::Keys;
+use super::settings::Oidc;
+use crate::outbound::Outbound;
+use crate::secret_file;
+
+/// What the provider says of itself is asked for again after it: a key that it took back is then gone.
+const FRESH: Duration = Duration::from_secs(60 * 60);
+/// Between two questions for keys because a token was signed by none of those that are kept.
+const KEYS_EVERY: Duration = Duration::from_secs(60);
+/// After a question that failed: strangers cannot have the provider asked more often.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Most bytes of a document or a set of keys.
+const MAX_DOCUMENT: u64 = 256 << 10;
+/// Most bytes of an answer with a token.
+const MAX_TOKEN: u64 = 128 << 10;
+
+/// A provider on the network.
+pub(super) struct Provider {
+    oidc: Oidc,
+    outbound: Outbound,
+    discovered: Mutex<Known<Discovered>>,
+    keys: Mutex<Known<Keys>>,
+    /// When keys were asked for last because none had signed a token.
+    missed: Mutex<Option<Instant>>,
+}
+
+/// What was asked for, and when.
+struct Known<T> {
+    value: Option<(Arc<T>, Instant)>,
+    failed: Option<(String, Instant)>,
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self { value: None, failed: None }
+    }
+}
+
+impl<T> Known<T> {
+    /// What is kept and not old.
+    fn fresh(&self) -> Option<Arc<T>> {
+        let (value, at) = self.value.as_ref()?;
+        (at.elapsed() < FRESH).then(|| Arc::clone(value))
+    }
+
+    /// Why it is not asked for now.
+    fn failed(&self) -> Result<(), String> {
+        match &self.failed {
+            Some((error, at)) if at.elapsed() < AGAIN => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&mut self, value: Result<T, String>) -> Result<Arc<T>, String> {
+        match value {
+            Ok(value) => {
+                let value = Arc::new(value);
+                *self = Self { value: Some((Arc::clone(&value), Instant::now())), failed: None };
+                Ok(value)
+            }
+            Err(error) => {
+                self.failed = Some((error.clone(), Instant::now()));
+                Err(error)
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    id_token: Option<String>,
+    error: Option<String>,
+}
+
+/// Why there are no claims.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The provider does not answer as it should.
+    Provider(String),
+    /// What came is not good.
+    Login(String),
+}
+
+impl Provider {
+    pub(super) fn new(oidc: Oidc, outbound: Outbound) -> Self {
+        Self { oidc, outbound, discovered: Mutex::default(), keys: Mutex::default(), missed: Mutex::default() }
+    }
+
+    pub(super) fn oidc(&self) -> &Oidc {
+        &self.oidc
+    }
+
+    /// What it says of itself. Whoever asks meanwhile waits for the same answer.
+    ///
+    /// # Errors
+    /// It cannot be asked, or says what cannot be used: one line.
+    pub(super) async fn discovered(&self) -> Result<Arc<Discovered>, String> {
+        let mut known = self.discovered.lock().await;
+        if let Some(found) = known.fresh() {
+            return Ok(found);
+        }
+        known.failed()?;
+        let (issuer, url) = (&self.oidc.issuer, discovered::address(&self.oidc.issuer));
+        let text = self.outbound.get(&url, MAX_DOCUMENT).await;
+        known.take(text.and_then(|text| Discovered::read(&text, issuer)))
+    }
+
+    /// Its keys. `are_too_few`: those that are kept lack the one that signed a token, so that new ones are asked for.
+    async fn keys(&self, url: &str, are_too_few: bool) -> Result<Arc<Keys>, String> {
+        let mut known = self.keys.lock().await;
+        if let Some(keys) = known.fresh().filter(|_| !are_too_few) {
+            return Ok(keys);
+        }
+        known.failed()?;
+        let text = self.outbound.get(url, MAX_DOCUMENT).await;
+        known.take(text.and_then(|text| Keys::read(&text)))
+    }
+
+    /// What `code` is worth: the claims of the ID token that the provider gives for it.
+    pub(super) async fn claims(&self, code: &str, verifier: &str, nonce: &str) -> Result<Claims, Fault> {
+        let discovered = self.discovered().await.map_err(Fault::Provider)?;
+        let token = self.exchange(&discovered, code, verifier).await?;
+        let token = IdToken::read(&token).map_err(Fault::Login)?;
+        let now = crate::clock::now().as_second();
+        let expected = Expected { issuer: &self.oidc.issuer, client_id: &self.oidc.client_id, nonce, now };
+        for are_too_few in [false, true] {
+            if are_too_few && !self.may_miss().await {
+                break;
+            }
+            let keys = self.keys(&discovered.jwks_uri, are_too_few).await.map_err(Fault::Provider)?;
+            if let Some(claims) = token.check(&keys, expected).map_err(Fault::Login)? {
+                return Ok(claims);
+            }
+        }
+        Err(Fault::Login(format!(
+            "none of the provider's keys has signed the ID token, which names {:?}",
+            token.key_id()
+        )))
+    }
+
+    /// Whether keys may be asked for again because one is missing, which then counts.
+    async fn may_miss(&self) -> bool {
+        let mut missed = self.missed.lock().await;
+        let may = missed.is_none_or(|at| at.elapsed() >= KEYS_EVERY);
+        if may {
+            *missed = Some(Instant::now());
+        }
+        may
+    }
+
+    async fn exchange(&self, discovered: &Discovered, code: &str, verifier: &str) -> Result<String, Fault> {
+        let oidc = &self.oidc;
+        let file = oidc.client_secret_file.clone();
+        let secret = tokio::task::spawn_blocking(move || secret_file::read(&file)).await;
+        let secret = secret.map_err(|error| error.to_string()).flatten().map_err(Fault::Provider)?;
+        let mut form = vec![
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", &oidc.redirect_uri),
+            ("code_verifier", verifier),
+        ];
+        let mut authorization = None;
+        if discovered.takes_basic {
+            authorization = Some(basic(&oidc.client_id, &secret));
+        } else {
+            form.extend([("client_id", oidc.client_id.as_str()), ("client_secret", &secret)]);
+        }
+        let sent = self.outbound.send_form(&discovered.token_endpoint, authorization, encoded(&form), MAX_TOKEN);
+        let (status, body) = sent.await.map_err(Fault::Provider)?;
+        let answer: Result<Answer, _> = serde_json::from_slice(&body);
+        match (status, answer) {
+            (200, Ok(Answer { id_token: Some(token), error: None })) => Ok(token),
+            // Of all errors this one is about the code (RFC 6749 §5.2).
+            (400, Ok(Answer { error: Some(error), .. })) if error == "invalid_grant" => {
+                Err(Fault::Login("the provider does not take the code: invalid_grant".to_owned()))
+            }
+            (_, Ok(Answer { error: Some(error), .. })) => {
+                let error: String = error.chars().take(100).collect();
+                Err(Fault::Provider(format!("its token endpoint answers {status}: {error:?}")))
+            }
+            _ => Err(Fault::Provider(format!("its token endpoint answers {status} without an ID token"))),
+        }
+    }
+}
+
+/// As a form or a query is sent.
+pub(super) fn encoded(pairs: &[(&str, &str)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+/// Name and secret are encoded as in a form before they are joined (RFC 6749 §2.3.1).
+fn basic(client_id: &str, secret: &str) -> String {
+    let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(client_id), encode(secret))))
+}

@@ -1,0 +1,111 @@
+//! `/login/oidc` and the way back from the provider.
+
+use std::time::Instant;
+
+use axum::extract::{RawQuery, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::Response;
+use fleet_api::{Code, Wrong};
+use fleet_pages::login::Entered;
+
+use super::access::{cookie, from};
+use super::login::{add_cookie, address, enter, path, too_many, with_error};
+use super::{Dashboard, frame, nothing, page, see};
+use crate::core::Actor;
+use crate::oidc::{Arrival, MAX_AGE, Refused};
+use crate::routes::App;
+use crate::sessions::Holder;
+use crate::tokens::Role;
+
+/// When who was refused because too many log in may come again, seconds.
+const BUSY: u32 = 5;
+
+/// Leads a browser to the provider. It is a link: to be led there changes nothing.
+pub(super) async fn depart(State(app): State<App>, uri: Uri) -> Response {
+    let Some(login) = &app.dashboard.login else { return nothing(&app, None) };
+    let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let next = query.into_iter().find(|(name, _)| name == "next").map(|(_, value)| value.into_owned());
+    let next = path(next.as_deref());
+    match login.depart(next.clone()).await {
+        Ok(departure) => {
+            let mut response = see(&departure.url);
+            set_trip(&mut response, &app.dashboard, &departure.cookie, MAX_AGE);
+            response
+        }
+        Err(refused) => refuse(&app, None, next, refused).await,
+    }
+}
+
+/// Takes back who comes from the provider.
+pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, parts: Parts) -> Response {
+    let Some(login) = &app.dashboard.login else { return nothing(&app, None) };
+    // Before the provider is asked: strangers cannot have it asked as often as they like.
+    if let Some(wait) = app.dashboard.failures.wait(address(&parts), Instant::now()) {
+        app.core.board().refuse_stranger();
+        return too_many(&app, "/".to_owned(), wait);
+    }
+    let trip = cookie(&parts.headers, trip_name(&app.dashboard)).map(str::to_owned);
+    let mut response = match login.arrive(query.unwrap_or_default(), trip).await {
+        Ok(arrival) => let_in(&app, &parts, arrival).await,
+        Err(refused) => refuse(&app, Some(&parts), "/".to_owned(), refused).await,
+    };
+    set_trip(&mut response, &app.dashboard, "", 0);
+    response
+}
+
+/// On a page, not by a redirect: browsers send the session's cookie (`SameSite=Strict`) only where a page of ours leads on.
+async fn let_in(app: &App, parts: &Parts, Arrival { who, role, next }: Arrival) -> Response {
+    let entered = Entered { frame: frame(app, None), who: who.clone(), role, next: path(Some(&next)) };
+    let mut response = page(StatusCode::OK, &entered);
+    if let Ok(refresh) = HeaderValue::from_str(&format!("0; url={}", entered.next)) {
+        response.headers_mut().insert(header::REFRESH, refresh);
+    }
+    let actor = Actor { who: who.clone(), from: from(parts), role };
+    enter(app, Holder::Person { who, role }, actor, response).await
+}
+
+async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: Refused) -> Response {
+    let provider = app.dashboard.provider();
+    let failed = |status, error: &str| page(status, &with_error(app, next.clone(), error));
+    let count = || {
+        app.core.board().refuse_stranger();
+        let parts = parts?;
+        app.dashboard.failures.note(address(parts), Instant::now())
+    };
+    match refused {
+        Refused::Login(told, why) => {
+            tracing::warn!(provider, why, "a login by OpenID Connect was refused");
+            count().map_or_else(|| failed(StatusCode::UNAUTHORIZED, &told), |wait| too_many(app, next.clone(), wait))
+        }
+        Refused::Provider(why) => {
+            tracing::warn!(provider, why, "the OpenID Connect provider cannot be used");
+            let told =
+                format!("{provider} does not answer as it should: log in with a token; the server's log says more");
+            failed(StatusCode::BAD_GATEWAY, &told)
+        }
+        Refused::NoRole(who) => {
+            let wrong = Wrong::new(Code::Forbidden, format!("{who} has no role here: see oidc_roles"));
+            let told = wrong.message.clone();
+            let actor = Actor { who, from: parts.map(from).unwrap_or_default(), role: Role::Viewer };
+            // It is refused also where the store cannot be written, which its own failure says.
+            let _ = app.core.run(move |keeper| Ok(keeper.refuse(&actor, "login", "dashboard", wrong, false))).await;
+            count().map_or_else(|| failed(StatusCode::FORBIDDEN, &told), |wait| too_many(app, next.clone(), wait))
+        }
+        Refused::Busy => {
+            let mut response = failed(StatusCode::SERVICE_UNAVAILABLE, "too many log in at the same time: try again");
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(BUSY));
+            response
+        }
+    }
+}
+
+/// The name of the cookie that is with a browser on its way.
+fn trip_name(dashboard: &Dashboard) -> &'static str {
+    if dashboard.is_secure { "__Host-fleet-login" } else { "fleet-login" }
+}
+
+/// `Lax`: the browser comes back from another site.
+fn set_trip(response: &mut Response, dashboard: &Dashboard, value: &str, max_age: u32) {
+    add_cookie(response, dashboard, (trip_name(dashboard), value), &format!("SameSite=Lax; Max-Age={max_age}"));
+}

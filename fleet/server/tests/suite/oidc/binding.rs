@@ -1,0 +1,165 @@
+//! A login comes back to the browser that began it, once.
+
+use serde_json::json;
+
+use super::{CALLBACK, TRIP, arrive, assert_refused, cookie, depart, log_in, server, visitor};
+use crate::dashboard::token;
+use crate::support::issuer::{Issuer, TOKEN};
+use crate::support::visitor::Visitor;
+use crate::support::{dir, request};
+
+#[test]
+fn without_the_browsers_own_cookie_and_state_the_provider_is_not_even_asked() {
+    let (issuer, dir, elsewhere) = (Issuer::start(), dir(), crate::support::dir());
+    let (server, other_server) = (server(dir.path(), &issuer), super::server(elsewhere.path(), &issuer));
+    let (trip, other) = (depart(&server, &issuer, "/"), depart(&server, &issuer, "/"));
+    let foreign = depart(&other_server, &issuer, "/");
+    let code = issuer.logs_in(&trip.sent);
+    let (own, others) = (trip.sent["state"].as_str(), other.sent["state"].as_str());
+    let planted = format!("{TRIP}={}", "0".repeat(64));
+    let (nonce, twice) = (trip.sent["nonce"].as_str(), [("code", code.as_str()), ("state", own), ("state", own)]);
+    for (query, cookie) in [
+        (&[("code", code.as_str()), ("state", own)][..], ""),
+        (&[("code", code.as_str()), ("state", own)], &*other.cookie),
+        (&[("code", code.as_str()), ("state", own)], &planted),
+        (&[("code", code.as_str()), ("state", others)], &trip.cookie),
+        (&[("code", code.as_str()), ("state", nonce)], &trip.cookie),
+        (&[("code", code.as_str()), ("state", "")], &trip.cookie),
+        (&[("code", code.as_str())], &trip.cookie),
+        (&twice, &trip.cookie),
+        (&[("code", code.as_str()), ("state", foreign.sent["state"].as_str())], &foreign.cookie),
+    ] {
+        assert_refused(&arrive(&server, query, cookie), 401, "was not begun in this browser");
+    }
+    assert_eq!(issuer.asked(TOKEN), 0);
+    let answer = arrive(&server, &[("code", &code), ("state", own)], &trip.cookie);
+    assert_eq!(answer.status, 200, "the login itself is still good: {answer:?}");
+}
+
+#[test]
+fn a_code_is_good_once_and_only_for_the_login_that_it_was_given_to() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    let trip = depart(&server, &issuer, "/");
+    let code = issuer.logs_in(&trip.sent);
+    let back = [("code", code.as_str()), ("state", trip.sent["state"].as_str())];
+    assert_eq!(arrive(&server, &back, &trip.cookie).status, 200);
+    assert_refused(&arrive(&server, &back, &trip.cookie), 401, "is not good");
+    assert!(server.log().contains("invalid_grant"));
+    // A code of another browser's login, put in place of one's own.
+    let (mine, victim) = (depart(&server, &issuer, "/"), depart(&server, &issuer, "/"));
+    let code = issuer.logs_in(&mine.sent);
+    assert_refused(
+        &arrive(&server, &[("code", &code), ("state", &victim.sent["state"])], &victim.cookie),
+        401,
+        "is not good",
+    );
+    for code in ["", &"x".repeat(5000)] {
+        let trip = depart(&server, &issuer, "/");
+        assert_refused(
+            &arrive(&server, &[("code", code), ("state", &trip.sent["state"])], &trip.cookie),
+            401,
+            "is not good",
+        );
+    }
+}
+
+#[test]
+fn what_the_provider_says_in_place_of_a_code_is_told_and_another_provider_is_refused() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    let back = |query: &[(&str, &str)]| {
+        let trip = depart(&server, &issuer, "/");
+        let code = issuer.logs_in(&trip.sent);
+        let own = [("state", trip.sent["state"].as_str()), ("code", &code)];
+        arrive(&server, &[&own[..], query].concat(), &trip.cookie)
+    };
+    assert_refused(
+        &back(&[("error", "access_denied"), ("error_description", "<b>no")]),
+        401,
+        "did not log you in: access_denied",
+    );
+    let answer = back(&[("error", "<script>\u{1b}[2J")]);
+    assert_refused(&answer, 401, "did not log you in: an error");
+    assert!(!answer.body.contains("[2J") && !server.log().contains("[2J"), "{answer:?}");
+    assert_refused(&back(&[("iss", "https://evil.example")]), 401, "another provider");
+    assert_eq!(back(&[("iss", &issuer.url)]).status, 200);
+    assert_eq!(issuer.asked(TOKEN), 1);
+}
+
+#[test]
+fn a_provider_that_names_itself_must_do_so() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    issuer.says("authorization_response_iss_parameter_supported", json!(true));
+    let server = server(dir.path(), &issuer);
+    assert_refused(&log_in(&server, &issuer), 401, "another provider");
+    let trip = depart(&server, &issuer, "/");
+    let code = issuer.logs_in(&trip.sent);
+    let back = [("code", code.as_str()), ("state", &trip.sent["state"]), ("iss", &issuer.url)];
+    assert_eq!(arrive(&server, &back, &trip.cookie).status, 200);
+}
+
+#[test]
+fn a_session_that_somebody_planted_is_not_taken_up() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    let first = log_in(&server, &issuer);
+    let (known, _) = cookie(&first, "fleet").unwrap();
+    for planted in [known.to_owned(), format!("fleet={}", "0".repeat(64))] {
+        let trip = depart(&server, &issuer, "/");
+        let code = issuer.logs_in(&trip.sent);
+        let cookies = format!("{planted}; {}", trip.cookie);
+        let answer = arrive(&server, &[("code", &code), ("state", &trip.sent["state"])], &cookies);
+        assert_ne!(cookie(&answer, "fleet").unwrap().0, planted);
+        assert_eq!(visitor(&server, &answer).get("/").status, 200);
+    }
+    let mut planted = Visitor::new(&server);
+    planted.cookie = Some(format!("fleet={}", "0".repeat(64)));
+    assert_eq!(planted.get("/").status, 303);
+}
+
+#[test]
+fn a_login_leads_to_pages_of_this_server_alone() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    for (next, leads) in [
+        ("/audit?before=9", "/audit?before=9"),
+        ("//evil.example/", "/"),
+        ("https://evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("/\r\nset-cookie: fleet=x", "/"),
+        (&format!("/{}", "x".repeat(2000)), "/"),
+    ] {
+        let trip = depart(&server, &issuer, next);
+        let code = issuer.logs_in(&trip.sent);
+        let answer = arrive(&server, &[("code", &code), ("state", &trip.sent["state"])], &trip.cookie);
+        assert_eq!(answer.header("refresh"), Some(format!("0; url={leads}").as_str()), "{next:?}");
+        assert!(answer.body.contains(&format!("<a href=\"{leads}\">")), "{next:?}: {answer:?}");
+    }
+}
+
+#[test]
+fn logins_that_fail_are_counted_with_those_of_tokens_and_then_the_provider_is_not_asked() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    let right = token(&server, "viewer");
+    issuer.forges(|draft, _| {
+        draft.claims["nonce"] = json!("x");
+        None
+    });
+    let mut guess = Visitor::new(&server);
+    for number in 0..10 {
+        let status = if number % 2 == 0 { log_in(&server, &issuer).status } else { guess.login("tfleet_guess").status };
+        assert_eq!(status, 401, "{number}");
+    }
+    issuer.forges(|_, _| None);
+    let answer = log_in(&server, &issuer);
+    assert_refused(&answer, 429, "too many logins failed");
+    let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=60).contains(&wait), "{wait}");
+    assert_eq!(issuer.asked(TOKEN), 5);
+    assert_eq!(guess.login(&right).status, 303, "the right token still gets in");
+    let metrics = request(server.metrics, "GET", "/metrics", "", "").1;
+    assert!(metrics.contains("\nteleport_fleet_strangers_refused_total 11\n"), "{metrics}");
+    assert_eq!(Visitor::new(&server).get(CALLBACK).status, 429);
+}
