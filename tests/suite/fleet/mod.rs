@@ -10,5 +10,5 @@ mod reporting;
 mod reports;
 mod rollout;
 mod server;
-mod visitor;
 mod sources;
+mod visitor;
