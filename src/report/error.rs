@@ -190,8 +190,6 @@ codes! {
     ServiceFailed = "service_failed",
     /// The new version did not become healthy and was rolled back.
     Unhealthy = "unhealthy",
-    /// The target was refused before and its waiting time is not over.
-    VersionRefused = "version_refused",
     /// The cluster's version is below `min_version`.
     BelowMinVersion = "below_min_version",
     /// A channel names a version of a lower major.

@@ -41,7 +41,7 @@ fn both_dialects_answer_the_same_on_their_paths() {
     }
 }
 
-/// ROLLOUTS §3.2, and `mark-done`, `rollback`, `halt` in between.
+/// FLEET §4, and `mark-done`, `rollback`, `halt` in between.
 #[test]
 fn groups_are_told_what_their_state_says() {
     let dir = dir();

@@ -144,7 +144,7 @@ fn every_other_failure_rollback_and_refusal_counts() {
         ("failed", "checksum_mismatch"),
         ("failed", ""),
         ("rolled_back", "unhealthy"),
-        ("refused", "version_refused"),
+        ("refused", "below_min_version"),
         ("failed", "some_code_of_tomorrow"),
     ] {
         let mut play = lenient(2, json!({}));
