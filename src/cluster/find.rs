@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use protocol::find::{Directive, PATHS, Question};
+use protocol::ParseError;
+use protocol::find::{Digests, Directive, PATHS, Question};
 use protocol::report::{QUESTION_HEADER, Rollout};
 
 use super::ProxyAddr;
@@ -20,6 +21,8 @@ pub(crate) struct Found {
     pub directive: Directive,
     /// What a rollout server adds to it.
     pub fleet: Option<Rollout>,
+    /// The digests that it knows of the version's archives.
+    pub digests: Digests,
 }
 
 /// Where `proxy` is asked: `https://HOST:PORT`.
@@ -58,8 +61,9 @@ pub(crate) fn find(
         match answer.status {
             200 => match Directive::parse(&answer.body) {
                 Ok(read) => {
-                    let directive = read.map_err(|error| Error::from(error).during(format!("{url} (200)")))?;
-                    return Ok(Found { directive, fleet: Rollout::parse(&answer.body) });
+                    let place = |error: ParseError| Error::from(error).during(format!("{url} (200)"));
+                    let (directive, digests) = (read.map_err(place)?, Digests::parse(&answer.body).map_err(place)?);
+                    return Ok(Found { directive, fleet: Rollout::parse(&answer.body), digests });
                 }
                 Err(_) => refused.push(told(&format!(", but the body is not JSON: {:?}", excerpt(&answer.body)))),
             },

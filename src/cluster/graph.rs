@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use protocol::find::Digests;
 use protocol::{Arch, Version};
 use serde_json::Value;
 
@@ -11,6 +12,8 @@ use crate::report::{Code, Error, Result};
 
 /// The channel of a URL that names none.
 const CHANNEL: &str = "stable";
+/// Where `teleport-fleet` has the digest of a node's archive: this, and `oss/amd64` (FLEET §9).
+const DIGEST: &str = "fleet.digest.";
 
 /// What has a say in which version is chosen.
 pub(crate) struct Choice<'a> {
@@ -70,19 +73,22 @@ pub(crate) fn choose(body: &str, choice: &Choice<'_>) -> Result<Word, String> {
         return Ok(Word::Nothing(format!("{own} is a dead end: no update leads from it ({why})")));
     }
     let successors = graph.edges.iter().filter(|(from, _)| *from == at).map(|(_, to)| &graph.nodes[*to]);
-    let mut best: Option<&Version> = None;
+    let mut best: Option<&Node> = None;
     let mut held = "no update leads from it";
-    for version in successors.filter(|node| !graph.is_behind_barrier(own, &node.version)).map(|node| &node.version) {
+    for node in successors.filter(|node| !graph.is_behind_barrier(own, &node.version)) {
+        let version = &node.version;
         if !own.precedes(version) && !choice.downwards {
             held = "its updates lead to lower versions only, which allow_downgrade would have to allow";
         } else if choice.refused.contains(&version) {
             held = "the versions to which its updates lead failed on this host";
-        } else if best.is_none_or(|best| best.precedes(version)) {
-            best = Some(version);
+        } else if best.is_none_or(|best| best.version.precedes(version)) {
+            best = Some(node);
         }
     }
     Ok(match best {
-        Some(version) => Word::Version(Box::new(Said::version(version.clone()))),
+        Some(Node { version, digests, .. }) => {
+            Word::Version(Box::new(Said { digests: digests.clone(), ..Said::version(version.clone()) }))
+        }
         None => Word::Nothing(format!("{own} is the version to stay on: {held}")),
     })
 }
@@ -99,6 +105,8 @@ struct Node {
     barrier: bool,
     /// Why no update leads from it.
     dead_end: Option<String>,
+    /// The digests of its archives, where `teleport-fleet` knows them.
+    digests: Digests,
 }
 
 impl Graph {
@@ -177,7 +185,9 @@ impl Node {
                 .take(120)
                 .collect()
         });
-        Ok(Self { version, barrier: said("updates.barrier") == Some("true"), dead_end })
+        let digests = metadata.map(|metadata| Digests::read(metadata, DIGEST)).transpose();
+        let digests = digests.map_err(|error| format!("of {version}, {error}"))?.unwrap_or_default();
+        Ok(Self { version, barrier: said("updates.barrier") == Some("true"), dead_end, digests })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use protocol::find::Digests;
 use protocol::{Digest, Version};
 
 use super::said::{Said, Word};
@@ -69,7 +70,7 @@ fn said(view: &View<'_>, layout: &Layout) -> Result<Word> {
         edition: view.at("edition")?.parsed("an edition")?,
         critical: view.at("critical")?.boolean()?.unwrap_or_default(),
         window,
-        digest: digest(&view.at("digest")?)?,
+        digests: Digests::of_any(digest(&view.at("digest")?)?),
         floor: view.at("min_version")?.parsed("a version")?,
         not_before: view.at("not_before")?.time()?,
         not_after: view.at("not_after")?.time()?,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use protocol::{Digest, Edition, Version};
+use protocol::find::Digests;
+use protocol::{Edition, Version};
 
 use super::window::Window;
 
@@ -18,8 +19,8 @@ pub(crate) struct Said {
     pub critical: bool,
     /// When it may be installed, where the source says so.
     pub window: Option<Window>,
-    /// The digest of its archive.
-    pub digest: Option<Digest>,
+    /// The digests of its archives.
+    pub digests: Digests,
     /// No version below this one is installed, and a host below it updates at once.
     pub floor: Option<Version>,
     /// From when on the version may be installed.
@@ -38,7 +39,7 @@ impl Said {
             edition: None,
             critical: false,
             window: None,
-            digest: None,
+            digests: Digests::default(),
             floor: None,
             not_before: None,
             not_after: None,

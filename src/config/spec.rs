@@ -46,6 +46,8 @@ pub struct Spec {
     pub window: Option<String>,
     /// How long such a window is open.
     pub window_length: Duration,
+    /// After how long a source that says the same, or nothing, is told of; `None`: never.
+    pub stale_after: Option<Duration>,
     /// Whether an update graph may lead to lower versions.
     pub allow_downgrade: bool,
     /// The version the links point to.
@@ -124,6 +126,7 @@ impl Default for Spec {
             notify_only: false,
             window: None,
             window_length: DEFAULT_WINDOW,
+            stale_after: None,
             allow_downgrade: false,
             active_version: None,
             active_edition: None,
@@ -160,7 +163,7 @@ impl Default for Spec {
 macro_rules! each_setting {
     ($merge:ident) => {
         $merge! {
-            proxy, source, enabled, notify_only, window, window_length, allow_downgrade, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
+            proxy, source, enabled, notify_only, window, window_length, stale_after, allow_downgrade, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
             min_version, ca, public_key, insecure, watch, health, version_wait, network, backup_max_age,
             database_timeout, path, data_dir, https_proxy, http_proxy, no_proxy, service, labels, update_id, update_id_host
         }
@@ -238,6 +241,7 @@ impl Spec {
         let default = Self::default();
         let text = |key: &str| -> Result<_> { Ok(view.at(key)?.text()?.filter(|text| !text.is_empty())) };
         let (keep, health, window_length) = (view.at("keep")?, view.at("health")?, view.at("window_length")?);
+        let stale_after = view.at("stale_after")?;
         Ok(Self {
             proxy: text("proxy")?,
             source: text("source")?,
@@ -247,6 +251,10 @@ impl Spec {
             window_length: match window_length.duration()? {
                 Some(length) if length.is_zero() => return Err(window_length.wrong("longer than nothing")),
                 length => length.unwrap_or(default.window_length),
+            },
+            stale_after: match stale_after.duration()? {
+                Some(limit) if limit.is_zero() => return Err(stale_after.wrong("longer than nothing")),
+                limit => limit,
             },
             allow_downgrade: view.at("allow_downgrade")?.boolean()?.unwrap_or_default(),
             active_version: view.at("active_version")?.parsed("a version")?,
@@ -295,6 +303,7 @@ impl Spec {
             ("notify_only", Some(Node::plain(self.notify_only))),
             ("window", text(&self.window)),
             ("window_length", Some(Node::plain(duration_text(self.window_length)))),
+            ("stale_after", self.stale_after.map(|limit| Node::plain(duration_text(limit)))),
             ("allow_downgrade", Some(Node::plain(self.allow_downgrade))),
             ("active_version", version(&self.active_version)),
             ("active_edition", self.active_edition.map(|edition| Node::text(edition.as_str()))),

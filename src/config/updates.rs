@@ -270,6 +270,7 @@ mod tests {
             notify_only: true,
             window: Some("Tue,Wed *-*-* 00:00:00 UTC".to_owned()),
             window_length: Duration::from_secs(7200),
+            stale_after: Some(Duration::from_secs(1_209_600)),
             allow_downgrade: true,
             active_version: Some("15.1.1".parse().unwrap()),
             active_edition: Some(Edition::EnterpriseFips),

@@ -300,9 +300,10 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
 fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let versions = &site.layout.versions;
     if plan.direction == Direction::Uninstall {
-        let of_runs = [FleetHost::file(versions), FleetHost::token_file(versions), versions.join(publish::NOT_READY)];
-        for file in [&site.layout.config_file(), &versions.join(CREDENTIALS)].into_iter().chain(&of_runs) {
-            durable::remove_file(file)?;
+        let kept = [publish::NOT_READY, publish::SOURCE_ANSWERS].map(|name| versions.join(name));
+        let of_runs = [FleetHost::file(versions), FleetHost::token_file(versions)].into_iter().chain(kept);
+        for file in [&site.layout.config_file(), &versions.join(CREDENTIALS)].into_iter().cloned().chain(of_runs) {
+            durable::remove_file(&file)?;
         }
         durable::remove_tree(&versions.join(TAKEN_OVER))?;
         // Of versions that retention had removed by then: what failed runs of them wrote.

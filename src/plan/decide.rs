@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::facts::{Facts, Refusal};
 use crate::report::{Code, Error};
-use protocol::{Digest, Revision, Version};
+use protocol::find::Digests;
+use protocol::{Revision, Version};
 
 /// Wait after the first failure of a version, minutes: an hour lets a passing fault of the host pass.
 const FIRST_WAIT_MINUTES: i64 = 60;
@@ -46,8 +47,8 @@ pub(crate) struct Request {
 /// On which terms a source names a version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// The digest that its archive must have.
-    pub digest: Option<Digest>,
+    /// The digests that its archives must have.
+    pub digests: Digests,
     /// A floor beside this host's own: the higher one counts.
     pub floor: Option<Version>,
     /// A version of a lower major is not installed.

@@ -15,7 +15,7 @@ use crate::host::http::Client;
 use crate::inspect;
 use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
-use crate::run::{agent_health, fleet, identity, network, windows};
+use crate::run::{agent_health, fleet, identity, network, source_age, windows};
 
 /// What becomes of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +105,26 @@ pub(crate) fn active(context: &Context, updates: &Updates) -> Result<Option<Revi
 ///
 /// Errors: `proxy_missing`, `usage` for a source that is none, and those of the source: nothing follows from them.
 pub(crate) fn ask(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
+    let answer = word(context, asking);
+    if asking.purpose == Purpose::Act && asking.spec.stale_after.is_some() {
+        if let Ok(answer) = &answer {
+            let version = answer.directive.as_ref().map(|directive| &directive.version);
+            source_age::keep(context, source(asking.spec)?.to_string(), version)?;
+        }
+        if let Some(what) = stale(context, asking.spec) {
+            context.report.warn(&what);
+        }
+    }
+    answer
+}
+
+/// That the source has said the same, or nothing, for longer than `stale_after`.
+pub(crate) fn stale(context: &Context, spec: &Spec) -> Option<String> {
+    source_age::complaint(context, &source(spec).ok()?.to_string(), spec.stale_after?)
+}
+
+/// What the source says.
+fn word(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
     let (spec, layout) = (asking.spec, &context.layout);
     let cancelled = || context.signals.cancelled();
     let end = asking.deadline.map(|deadline| Instant::now() + deadline);
@@ -141,7 +161,7 @@ fn judged(context: &Context, asking: &Asking<'_>, source: &Source, said: Said, w
             .warn(&format!("{source} is out of date since {since} (stale_after): whatever writes it may have stopped"));
     }
     let mut terms = Terms {
-        digest: said.digest,
+        digests: said.digests.clone(),
         floor: said.floor.clone(),
         keeps_major: matches!(source, Source::Channel(_)),
         ..Terms::default()
@@ -227,11 +247,11 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
     let (client, deadline) = (asking.client, asking.deadline);
     let found = cluster::find(client, &origin, &question, signature, deadline, &|| context.signals.cancelled());
     context.talk.is_deaf.set(found.is_err());
-    let Found { mut directive, fleet } = found?;
+    let Found { mut directive, fleet, digests } = found?;
     let (version, acts, client) = (directive.version.clone(), !dry_run, client.clone());
     let result = fleet.and_then(|_| fleet::last_result(context));
     *context.talk.heard.borrow_mut() = Some(Heard { origin, fleet, version, acts, result, client });
-    let mut terms = Terms::default();
+    let mut terms = Terms { digests, ..Terms::default() };
     let now = context.host.now();
     if let Some(window) = window.filter(|window| directive.in_window && !window.is_open(now)) {
         directive.in_window = false;

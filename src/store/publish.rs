@@ -10,6 +10,8 @@ use crate::report::{IoContext, Result};
 
 /// Since when runs have seen that the agent is not ready, and when one last did, in the versions directory.
 pub(crate) const NOT_READY: &str = ".not-ready";
+/// What the source of versions answered, and when, in the versions directory.
+pub(crate) const SOURCE_ANSWERS: &str = ".source-answers";
 /// The lock, in the versions directory (SPEC §1).
 pub(crate) const LOCK: &str = ".lock";
 /// Prefix of directories being filled; what carries it and is not ours is garbage of a run that died.

@@ -173,6 +173,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         proxy: spec.proxy.clone(),
         source: spec.source.clone(),
         source_reason: None,
+        source_stale: wanted::stale(context, spec),
         notify_only: Some(spec.notify_only),
         group: spec.group.clone(),
         base_url: spec.base_url.clone(),

@@ -24,6 +24,7 @@ pub(super) struct StatusReport {
     pub proxy: Option<String>,
     pub source: Option<String>,
     pub source_reason: Option<String>,
+    pub source_stale: Option<String>,
     pub notify_only: Option<bool>,
     pub group: Option<String>,
     pub base_url: Option<String>,
@@ -172,7 +173,7 @@ impl StatusReport {
             (None, _) => "-",
         };
         let window = self.in_window.map(|open| if open { "yes" } else { "no" });
-        let source = [("Source", &self.source), ("Reason", &self.source_reason)];
+        let source = [("Source", &self.source), ("Reason", &self.source_reason), ("Stale", &self.source_stale)];
         let source = source.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
         let mut rows = vec![
             ("Installed", both(&self.agent_version_installed, self.agent_edition_installed)),

@@ -120,7 +120,7 @@ pub(super) fn supplied<T>(
         base: &base,
         arch: network::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
-        digest: request.terms.digest,
+        digest: request.terms.digests.get(request.target.edition, network::arch(context)),
         components: &spec.components,
         limits: spec.network.limits.clone(),
         version_wait: spec.version_wait,

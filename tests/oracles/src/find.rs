@@ -1,7 +1,7 @@
 //! The find answer: what is read from it can be named in paths and URLs, and both dialects say the same.
 
 use protocol::Kind;
-use protocol::find::{Directive, MAX_JITTER_SECONDS};
+use protocol::find::{Digests, Directive, MAX_JITTER_SECONDS};
 use protocol::{Arch, Edition, Revision};
 use serde_json::{Map, Value};
 
@@ -12,6 +12,9 @@ const MOVED: [&str; 3] = ["agent_version", "agent_auto_update", "agent_update_ji
 
 /// Any bytes as an answer's body.
 pub fn find(bytes: &[u8]) {
+    if let Err(error) = Digests::parse(bytes) {
+        assert!(matches!(error.kind, Kind::Answer | Kind::Digest) && !error.what.is_empty(), "{error:?}");
+    }
     let Ok(read) = Directive::parse(bytes) else { return };
     let directive = match read {
         Ok(directive) => directive,

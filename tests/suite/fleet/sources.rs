@@ -2,6 +2,7 @@
 //! real hosts.
 
 use serde_json::Value;
+use test_cluster::archive::Archive;
 
 use super::server::{Fleet, Host};
 
@@ -94,6 +95,38 @@ fn a_host_follows_the_update_graph_past_barriers_and_never_to_a_blocked_release(
         let source = format!("cincinnati+https://{}{path}", fleet.proxy());
         let host = fleet.follower(number as u8 + 1, &source, "1.0.0");
         assert_eq!([host.update(), host.update(), host.update()], ["1.1.0", "1.2.0", "1.2.0"], "{path}");
+    }
+}
+
+/// The digests of its archives by edition and architecture: what the server knows of a release must hold, whatever the mirror says.
+#[test]
+fn an_archive_must_have_the_digest_that_the_server_knows_of_its_release() {
+    let fleet = Fleet::start(&["1.0.0", "2.0.0"]);
+    let release = |digest: &str| {
+        let digests = format!("{{oss/amd64: {digest}, oss/arm64: {digest}}}");
+        let out = "rollout: {start: \"2020-01-01T00:00:00Z\", start_value: 1.0}";
+        let of = |version: &str, rest: &str| {
+            format!(
+                "kind: fleet_release\nversion: v1\nmetadata: {{name: {version}}}\nspec: {{version: {version}, channels: [stable], {out}{rest}}}\n"
+            )
+        };
+        fleet.write(&format!("{}---\n{}", of("1.0.0", ""), of("2.0.0", &format!(", digests: {digests}"))));
+    };
+    release(&"ab".repeat(32));
+    fleet.groups(&["dev"]);
+    fleet.wish("1.0.0", "2.0.0");
+    let of_rollout = fleet.host(1, "dev");
+    assert_eq!(of_rollout.update(), "1.0.0");
+    fleet.agents("start-update", "dev");
+    let of_graph = fleet.follower(2, &format!("cincinnati+https://{}/v1/graph", fleet.proxy()), "1.0.0");
+    for host in [&of_rollout, &of_graph] {
+        let ran = host.run(&["update", "--now"]).fails(1, "the source names abab");
+        assert_eq!((host.version(), ran.stderr.contains("2.0.0")), ("1.0.0".to_owned(), true));
+    }
+    release(&fleet.cluster.publish(&Archive::simple("2.0.0")).sha256);
+    for host in [&of_rollout, &of_graph] {
+        host.run(&["update", "--now"]).ok();
+        assert_eq!(host.version(), "2.0.0");
     }
 }
 

@@ -79,6 +79,43 @@ fn a_source_that_vanishes_is_an_error_that_is_written_down_once() {
 }
 
 #[test]
+fn a_source_that_says_the_same_for_long_or_nothing_is_told_of() {
+    let mut image = Image::with(&["1.0.0", "1.1.0"]);
+    image.say("1.0.0", "no");
+    image.follow(&image.channel(), &[]).ok();
+    let answers = image.versions().join(".source-answers");
+    image.update();
+    assert!(!answers.exists(), "nobody asked for it");
+    image.set("  stale_after: 14d\n");
+    let stale = |image: &Image| image.run(&["status", "--format", "json"]).ok().json()["source_stale"].clone();
+    assert!(!image.run(&["update"]).ok().stderr.contains("stale"));
+    assert!(stale(&image).is_null());
+    // As if lines 2 and 3 had been written long ago: since when it names the version, and when it last answered.
+    let of_old = |lines: &[usize]| {
+        let text = std::fs::read_to_string(&answers).unwrap();
+        let old = |(at, line): (usize, &str)| {
+            if lines.contains(&at) { "2020-01-01T00:00:00Z".to_owned() } else { line.to_owned() }
+        };
+        std::fs::write(&answers, text.lines().enumerate().map(old).collect::<Vec<_>>().join("\n")).unwrap();
+    };
+    of_old(&[2]);
+    let told = format!("{} has named 1.0.0 since 2020-01-01", image.channel());
+    let ran = image.run(&["update"]).ok();
+    assert!(ran.stderr.contains(&told) && ran.stderr.contains("stale_after (14d)"), "{ran:#?}");
+    assert!(stale(&image).as_str().unwrap().starts_with(&told));
+    image.say("1.1.0", "no");
+    assert_eq!(image.update(), "1.1.0");
+    assert!(stale(&image).is_null());
+    of_old(&[2, 3]);
+    image.cluster.go_down();
+    let ran = image.run(&["update"]).fails(1, "has not answered since 2020-01-01");
+    assert!(ran.stderr.contains("stale_after (14d)"), "{ran:#?}");
+    assert!(stale(&image).as_str().unwrap().contains("has not answered since 2020-01-01"));
+    image.run(&["uninstall"]).ok();
+    assert!(!answers.exists());
+}
+
+#[test]
 fn against_a_source_that_lies_floors_editions_and_waits_hold() {
     let image = Image::with(&["2.0.0", "2.1.0", "2.0.1"]);
     let file = image.root().with_file_name("release.yaml");

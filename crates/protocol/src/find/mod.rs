@@ -1,9 +1,11 @@
 //! The find question and its answer (SPEC §3).
 
+mod digests;
 mod directive;
 mod keys;
 mod question;
 
+pub use digests::Digests;
 pub use directive::{Dialect, Directive, MAX_JITTER_SECONDS};
 pub use question::Question;
 
