@@ -122,7 +122,7 @@ impl Holds {
 impl Book {
     /// What stops every host, also those without a group.
     pub(crate) fn held_everywhere(&self) -> Option<Why> {
-        let halted = |rule| Some(Why::Halted { rule, count: 0, of: 0, error: None });
+        let halted = |rule| Some(Why::Halted { rule, count: 0, of: 0, error: None, sample: Vec::new() });
         match (&self.blocked, self.holds.all, self.holds.cause) {
             (Some(_), _, _) => halted(HaltRule::ReleaseBlocked),
             (None, true, Cause::Operator) => Some(Why::Held),

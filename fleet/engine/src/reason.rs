@@ -114,6 +114,9 @@ pub enum Why {
         of: u64,
         /// Their commonest error code.
         error: Option<String>,
+        /// Some of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sample: Vec<String>,
     },
     /// Updates are given back.
     RolledBack,

@@ -90,10 +90,23 @@ pub struct Halt {
     pub of: u64,
     /// Their commonest error code.
     pub error: Option<String>,
+    /// Some of them: UUIDs of at most [`Halt::SAMPLE`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sample: Vec<String>,
     /// When.
     pub at: Timestamp,
     /// The state before it, to which a `run` leads back.
     pub from: State,
+}
+
+impl Halt {
+    /// Most hosts that it names: enough for somebody to look.
+    pub const SAMPLE: usize = 3;
+
+    /// By a decision, and not by what hosts did.
+    pub(crate) fn decided(rule: HaltRule, at: Timestamp, from: State) -> Self {
+        Self { rule, count: 0, of: 0, error: None, sample: Vec::new(), at, from }
+    }
 }
 
 /// What an external check said last.

@@ -126,7 +126,7 @@ fn sentence(why: &Why) -> String {
         Why::NoReports { hosts: count } => no_reports(*count),
         Why::Empty => "the group has no hosts: it is done an hour after its start".to_owned(),
         Why::Shrunk { present, initial } => shrunk(*present, *initial),
-        Why::Halted { rule, count, of, error } => halted(*rule, *count, *of, error.as_deref()),
+        Why::Halted { rule, count, of, error, sample } => halted(*rule, *count, *of, error.as_deref(), sample),
         Why::RolledBack => "rolled back: its hosts are told to go back to the start version".to_owned(),
         Why::Done => "done".to_owned(),
         Why::LetGo => "it may update now".to_owned(),
@@ -168,7 +168,7 @@ fn shrunk(present: u64, initial: u64) -> String {
     format!("only {present} of {} that were there at its start {verb} left: it waits for 90 %", hosts(initial))
 }
 
-fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>) -> String {
+fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[String]) -> String {
     let many = format!("{count} of {}", hosts(of));
     let what = match rule {
         HaltRule::FailedThreshold => format!("{many} failed, more than allowed"),
@@ -182,7 +182,9 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>) -> String {
         HaltRule::StoreLost => "by the server, as its store lost decisions".to_owned(),
     };
     let error = error.map(|error| format!("; most often: {}", clean(error))).unwrap_or_default();
-    format!("halted ({}): {what}{error}", rule.name())
+    let some: Vec<_> = sample.iter().map(|host| clean(host)).collect();
+    let some = if some.is_empty() { String::new() } else { format!("; for example {}", some.join(", ")) };
+    format!("halted ({}): {what}{error}{some}", rule.name())
 }
 
 #[cfg(test)]
@@ -211,7 +213,13 @@ mod tests {
             HaltRule::Restored,
             HaltRule::StoreLost,
         ];
-        let halts = rules.map(|rule| Why::Halted { rule, count: 3, of: 40, error: Some("unhealthy".to_owned()) });
+        let halts = rules.map(|rule| Why::Halted {
+            rule,
+            count: 3,
+            of: 40,
+            error: Some("unhealthy".to_owned()),
+            sample: vec!["4f1c0d1e-0000-4000-8000-000000000001".to_owned()],
+        });
         let mut all = vec![
             Why::NoRollout,
             Why::Disabled,

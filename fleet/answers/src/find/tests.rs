@@ -69,7 +69,7 @@ fn reasons() -> Vec<Why> {
         Why::NoReports { hosts: 5 },
         Why::Empty,
         Why::Shrunk { present: 1, initial: 9 },
-        Why::Halted { rule: HaltRule::FailedThreshold, count: 2, of: 9, error: Some(text()) },
+        Why::Halted { rule: HaltRule::FailedThreshold, count: 2, of: 9, error: Some(text()), sample: vec![text()] },
         Why::RolledBack,
         Why::Done,
         Why::LetGo,

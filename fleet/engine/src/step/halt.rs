@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::fleet::Fleet;
-use crate::host::{Host, Place};
+use crate::host::{Host, Place, uuid};
 use crate::moment::Moment;
 use crate::policy::OnHalt;
 use crate::reason::HaltRule;
@@ -21,6 +21,7 @@ impl Rollout {
                 continue;
             };
             let error = self.commonest_error(index, fleet, now);
+            let sample = self.sample(index, rule, fleet, now);
             let Some(group) = self.groups.get_mut(index) else { continue };
             // Silence sends nobody back.
             let by_reports = match rule {
@@ -36,7 +37,7 @@ impl Rollout {
             if by_reports && fleet.is_proven && group.policy.proof.on_halt == OnHalt::Rollback {
                 group.roll_back(rule.name(), false, now);
             } else {
-                group.stop(Halt { rule, count, of, error, at: now, from: group.state });
+                group.stop(Halt { rule, count, of, error, sample, at: now, from: group.state });
             }
         }
     }
@@ -48,6 +49,23 @@ impl Rollout {
         let failed = group.canaries.iter().filter(|canary| fleet.host(canary.host_id).is_some_and(has_failed)).count();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         (failed > 0).then(|| (HaltRule::CanaryFailed, count(failed), count(group.canaries.len())))
+    }
+
+    /// The first few of the hosts by which `rule` is broken.
+    fn sample(&self, index: usize, rule: HaltRule, fleet: &Fleet, now: Timestamp) -> Vec<String> {
+        let Some(group) = self.groups.get(index) else { return Vec::new() };
+        let look = Look::new(self, group, fleet, now);
+        let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
+        let breaks = |host: &&Host| match (rule, look.state(host)) {
+            (HaltRule::FailedThreshold | HaltRule::SoakFailed, HostState::Failed)
+            | (HaltRule::TimeoutThreshold, HostState::TimedOut) => look.is_counted(host),
+            (HaltRule::CanaryFailed, HostState::Failed | HostState::TimedOut) => group.is_canary(host.id),
+            _ => false,
+        };
+        let breaking = fleet.hosts().iter().filter(|host| host.place == place).filter(breaks);
+        let mut hosts: Vec<_> = breaking.map(|host| host.id).collect();
+        hosts.sort_unstable();
+        hosts.into_iter().take(Halt::SAMPLE).map(uuid).collect()
     }
 
     fn commonest_error(&self, index: usize, fleet: &Fleet, now: Timestamp) -> Option<String> {
@@ -109,8 +127,7 @@ impl GroupStatus {
         if self.state == State::Halted || self.is_closed {
             return;
         }
-        let from = self.state;
-        self.stop(Halt { rule: HaltRule::ReleaseBlocked, count: 0, of: 0, error: None, at: now, from });
+        self.stop(Halt::decided(HaltRule::ReleaseBlocked, now, self.state));
     }
 
     /// A hold stops it, by `rule`. One that is closed tells nobody anyway, and others may wait for it.
@@ -118,7 +135,7 @@ impl GroupStatus {
         if self.state == State::Halted || self.is_closed {
             return;
         }
-        self.stop(Halt { rule, count: 0, of: 0, error: None, at: now, from: self.state });
+        self.stop(Halt::decided(rule, now, self.state));
     }
 
     /// Another attempt: what failed before counts no more.

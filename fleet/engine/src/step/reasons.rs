@@ -49,7 +49,8 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
 
 /// The reason of a halt, as a group and its hosts have it.
 pub(crate) fn halted(halt: &Halt) -> Why {
-    Why::Halted { rule: halt.rule, count: halt.count, of: halt.of, error: halt.error.clone() }
+    let (error, sample) = (halt.error.clone(), halt.sample.clone());
+    Why::Halted { rule: halt.rule, count: halt.count, of: halt.of, error, sample }
 }
 
 /// What keeps the hosts of a started group that were not told yet: a freeze, or the clock.

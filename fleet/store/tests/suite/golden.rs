@@ -42,6 +42,7 @@ fn full_book() -> Book {
         count: 3,
         of: 20,
         error: Some("unhealthy".to_owned()),
+        sample: Vec::new(),
         at,
         from: State::Active,
     });

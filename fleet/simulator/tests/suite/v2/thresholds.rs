@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    NEW, OLD, Steps, asks, failed, halting, immediate, is, mark_done, outcome, report, run, state_and_reason, updated,
-    version,
+    NEW, OLD, Steps, asks, failed, halting, host, immediate, is, mark_done, outcome, report, run, state_and_reason,
+    updated, version,
 };
 use crate::support::Script;
 
@@ -64,6 +64,16 @@ fn the_reason_of_a_halt_names_rule_count_and_commonest_code() {
     let text = why.to_string();
     assert!(text.contains("failed_threshold") && text.contains("unhealthy") && text.contains('3'), "{why:#}");
     assert!(why["until"].is_null(), "{why:#}");
+    assert_eq!(why["sample"], json!([host(1), host(2), host(3)]));
+}
+
+#[test]
+fn a_halt_names_three_hosts_at_most_and_only_those_that_broke_its_rule() {
+    let script = (1..=6).fold(of(20, &json!({ "max_failed_before_halt": "25%" })), |script, number| {
+        script.on("Mon 12:05", outcome(number + 4, "dev", OLD, "failed", "unhealthy"))
+    });
+    let why = script.group("Mon 12:06", "dev")["why"].clone();
+    assert_eq!((&why["count"], &why["sample"]), (&json!(6), &json!([host(5), host(6), host(7)])));
 }
 
 #[test]
