@@ -113,10 +113,7 @@ impl Client {
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if cancelled() => return Err(Failure::lasting(interrupted())),
                 Err(mpsc::RecvTimeoutError::Timeout) if end.is_some_and(|end| Instant::now() >= end) => {
-                    return Err(Failure::lasting(
-                        Error::new(Code::Network, format!("{} did not answer in time", shown(&ask.url)))
-                            .advise("check the network and the address"),
-                    ));
+                    return Err(Failure::lasting(late(&ask.url).advise("check the network and the address")));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
@@ -212,14 +209,21 @@ fn with<B>(request: RequestBuilder<B>, headers: &[(&'static str, String)]) -> Re
     headers.iter().fold(request, |request, (name, value)| request.header(*name, value))
 }
 
+fn late(url: &str) -> Error {
+    Error::new(Code::Network, format!("{} did not answer in time", shown(url)))
+}
+
 /// The body of the answer of `url`, of at most `most` bytes.
 fn whole(body: impl Read, most: u64, url: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     body.take(most + 1).read_to_end(&mut bytes).map_err(|error| {
-        Failure::passing(Error::new(
-            Code::Network,
-            format!("cannot read the answer of {}: {}", shown(url), redact(&error.to_string())),
-        ))
+        Failure::passing(match ureq::Error::from(error) {
+            ureq::Error::Timeout(_) => late(url),
+            error => {
+                let what = format!("cannot read the answer of {}: {}", shown(url), redact(&error.to_string()));
+                Error::new(Code::Network, what)
+            }
+        })
     })?;
     if bytes.len() as u64 > most {
         let what = format!("{} answered with more than {most} bytes", shown(url));

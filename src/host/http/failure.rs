@@ -5,12 +5,23 @@ use super::retry::Failure;
 use super::trust;
 use crate::report::{Code, Error};
 
+/// A server that shows the authority's certificate as its own.
+const OF_AUTHORITY: &str =
+    "its certificate is that of an authority (CA:TRUE): the server needs one of its own, signed by it";
+
 /// Of a request for `url`, sent `way` (by a proxy, or empty).
 pub(super) fn of(error: ureq::Error, url: &str, way: &str) -> Failure {
     let told = Error::new(Code::Network, format!("cannot reach {}{way}: {}", shown(url), redact(&error.to_string())));
     let is_certificate = matches!(error, ureq::Error::Rustls(_) | ureq::Error::Tls(_)) || trust::is_refusal(&error);
     if is_certificate {
-        return Failure::lasting(told.advise("check the system clock, or give the CA certificate with --ca-file FILE"));
+        // webpki's error has no name in rustls.
+        let is_of_authority = told.what.contains("CaUsedAsEndEntity");
+        let advice = if is_of_authority {
+            OF_AUTHORITY
+        } else {
+            "check the system clock, or give the CA certificate with --ca-file FILE"
+        };
+        return Failure::lasting(told.advise(advice));
     }
     match error {
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::lasting(Error { code: Code::Usage, ..told }),

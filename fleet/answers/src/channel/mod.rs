@@ -153,10 +153,11 @@ pub fn unknown(name: &str) -> Reply {
     Reply::error(404, "not_found", &message)
 }
 
-/// 502: the server that a channel is forwarded from gave no usable answer for longer than the last one is good.
+/// 502: the server that a channel is forwarded from gives no usable answer, and none of the last hour is there.
 pub fn unreachable(name: &str) -> Reply {
-    let message =
-        format!("channel {name:?} is forwarded, and its server has not answered for an hour: check its forward_url");
+    let message = format!(
+        "channel {name:?} is forwarded, and its server has given no usable answer within an hour: check its forward_url"
+    );
     Reply::error(502, "forward_failed", &message)
 }
 

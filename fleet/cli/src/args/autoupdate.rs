@@ -14,7 +14,11 @@ pub enum Autoupdate {
     /// Change cluster_maintenance_config or the wanted version (RFD 0169)
     Update(Box<FlatUpdate>),
     /// Remove the update policy from cluster_maintenance_config; its maintenance window stays (RFD 0169)
-    Reset,
+    Reset {
+        /// Only check, and say what would happen
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Show the rollout, or one of its groups (RFD 0169)
     Status(FlatStatus),
     /// Start a group now, or again after it was halted (RFD 0169)
@@ -181,6 +185,9 @@ pub struct FlatUpdate {
     /// How many of its hosts may time out before it halts, in percent
     #[arg(long, value_name = "PERCENT", requires = "group", value_parser = percent)]
     pub set_max_timeout_before_halt: Option<u32>,
+    /// Only check, and say what would happen
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// The words of the RFD, and those of YAML.

@@ -47,7 +47,7 @@ pub struct Serve {
     /// Write the bound addresses to this file once the server answers
     #[arg(long, value_name = "FILE", env = "TELEPORT_FLEET_READY_FILE", hide_env_values = true)]
     pub ready_file: Option<PathBuf>,
-    /// Server version that answers of the nested dialect name [default: the target's]
+    /// Version of your Teleport servers: answers name it, and channels no higher major [default: none]
     #[arg(long, value_name = "VERSION", env = "TELEPORT_FLEET_SERVER_VERSION", hide_env_values = true)]
     pub server_version: Option<String>,
     /// Cluster name that answers of the nested dialect carry

@@ -78,6 +78,10 @@ fn hint(error: &io::Error) -> &'static str {
         Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
             ": name the authority of its certificate with --ca-file"
         }
+        // webpki's error has no name in rustls.
+        Some(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+            ": its certificate is that of an authority (CA:TRUE): the server needs one of its own, signed by it"
+        }
         _ => "",
     }
 }

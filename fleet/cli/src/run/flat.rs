@@ -24,17 +24,17 @@ const GROUPS: &str = "agent_auto_update_groups";
 
 /// `update --set-…`: policy first, so that a version never goes by the old one.
 pub(super) fn update(update: &FlatUpdate, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let settings = settings(update);
+    let (settings, dry_run) = (settings(update), update.dry_run);
     if update.set_agent_auto_update.is_none() && update.set_agent_version.is_none() && settings.is_empty() {
         return Err(Failure::new("bad_request", "nothing to set: give at least one --set-… option"));
     }
     let mut done = Vec::new();
     match update.set_agent_auto_update {
-        Some(is_on) if settings.is_empty() => done.extend(switch(client, is_on)?),
+        Some(is_on) if settings.is_empty() => done.extend(switch(client, is_on, dry_run)?),
         is_on => {
             if !settings.is_empty() {
                 let group = update.group.as_deref().unwrap_or_default();
-                done.extend(swap::change(client, Kind::Maintenance, |document| {
+                done.extend(swap::change(client, Kind::Maintenance, dry_run, |document| {
                     if let Some(is_on) = is_on {
                         set_on(document, is_on)?;
                     }
@@ -46,25 +46,35 @@ pub(super) fn update(update: &FlatUpdate, client: &Client, screen: &mut Screen<'
     }
     if let Some(version) = &update.set_agent_version {
         let schedule = if update.critical { "critical" } else { "regular" };
-        done.extend(swap::change(client, Kind::Version, |document| {
+        done.extend(swap::change(client, Kind::Version, dry_run, |document| {
+            if document.at(&["spec", "agents"]).is_some() {
+                let message = "autoupdate_version has start and target version (spec.agents): change both with \
+                               `teleport-fleet edit autoupdate_version`";
+                return Err(Failure::new("conflict", message));
+            }
             document.set(&["spec", "agent_version"], Node::text(version));
             document.set(&["spec", "agent_version_schedule"], Node::text(schedule));
             Ok(true)
         })?);
     }
-    said(UPDATED, &done, screen)
+    said(UPDATED, &done, dry_run, screen)
 }
 
-/// The seed's sentence, and what each write did to the fleet. For programs the writes alone.
-pub(super) fn said(sentence: &str, done: &[Written], screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+/// The seed's sentence, and what each write did to the fleet, or would do. For programs the writes alone.
+pub(super) fn said(
+    sentence: &str,
+    done: &[Written],
+    dry_run: bool,
+    screen: &mut Screen<'_, '_>,
+) -> Result<(), Failure> {
     let format = screen.format();
     if format != Format::Text {
         let json = serde_json::to_value(done).map_err(|error| Failure::local("cannot write JSON", error))?;
         return value::write(screen.out(), format, &json);
     }
-    writeln!(screen.out(), "{sentence}")?;
+    writeln!(screen.out(), "{}", if dry_run { "Nothing was changed (--dry-run)." } else { sentence })?;
     for written in done {
-        written::text(screen.out(), written, false)?;
+        written::text(screen.out(), written, dry_run)?;
     }
     if done.is_empty() {
         writeln!(screen.out(), "Nothing was different: nothing was written.")?;
@@ -93,18 +103,18 @@ fn settings(update: &FlatUpdate) -> Vec<(&'static str, Node)> {
 }
 
 /// Turns updates on or off where the policy that rules says so.
-fn switch(client: &Client, is_on: bool) -> Result<Option<Written>, Failure> {
+fn switch(client: &Client, is_on: bool, dry_run: bool) -> Result<Option<Written>, Failure> {
     if swap::only(client, Kind::Maintenance)?.is_none()
         && let Some(config) = swap::only(client, Kind::Config)?
         && config.json.pointer("/spec/agents").is_some()
     {
         let mode = if is_on { "enabled" } else { "disabled" };
-        return swap::change(client, Kind::Config, |document| {
+        return swap::change(client, Kind::Config, dry_run, |document| {
             document.set(&["spec", "agents", "mode"], Node::text(mode));
             Ok(true)
         });
     }
-    swap::change(client, Kind::Maintenance, |document| set_on(document, is_on))
+    swap::change(client, Kind::Maintenance, dry_run, |document| set_on(document, is_on))
 }
 
 /// The seed has the key twice: as a boolean, and as the schedule without groups, which means on. Gives whether it changed.
@@ -156,10 +166,10 @@ fn set_group(
 }
 
 /// `reset`: the policy goes, the maintenance window stays.
-pub(super) fn reset(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn reset(dry_run: bool, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let mut done = None;
     if swap::only(client, Kind::Maintenance)?.is_some() {
-        done = swap::change(client, Kind::Maintenance, |document| {
+        done = swap::change(client, Kind::Maintenance, dry_run, |document| {
             let removed = [AUTO_UPDATE, GROUPS, "agents"].map(|key| document.remove(&["spec", key]));
             Ok(removed.contains(&true))
         })?;
@@ -168,7 +178,7 @@ pub(super) fn reset(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), 
                        remove it with `teleport-fleet rm autoupdate_config`";
         return Err(Failure::new("conflict", message));
     }
-    said(RESET, done.as_slice(), screen)
+    said(RESET, done.as_slice(), dry_run, screen)
 }
 
 /// `status [--group]`.

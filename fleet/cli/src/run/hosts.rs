@@ -78,6 +78,7 @@ pub(super) fn list(filter: &HostsFilter, client: &Client, screen: &mut Screen<'_
     match (format, count) {
         (Format::Json, 0) => writeln!(screen.out(), "[]")?,
         (Format::Json, _) => writeln!(screen.out(), "\n]")?,
+        (Format::Text, 0) => writeln!(screen.out(), "No host is known that matches.")?,
         _ => {}
     }
     Ok(())

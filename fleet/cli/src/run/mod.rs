@@ -111,7 +111,7 @@ fn autoupdate(verb: &Autoupdate, client: &Client, screen: &mut Screen<'_, '_>) -
         Autoupdate::Agents(verb) => agents::run(verb, client, screen),
         Autoupdate::ClientTools(verb) => tools::run(verb, client, screen),
         Autoupdate::Update(update) => flat::update(update, client, screen),
-        Autoupdate::Reset => flat::reset(client, screen),
+        Autoupdate::Reset { dry_run } => flat::reset(*dry_run, client, screen),
         Autoupdate::Status(status) => flat::status(status, client, screen),
         Autoupdate::Run(run) => flat::run(&run.group, client, screen),
     }

@@ -61,13 +61,14 @@ pub(super) fn write(client: &Client, text: String, how: How, dry_run: bool) -> R
     client.ask(&Question::post(RESOURCES, &Write { id: id(), text, how, dry_run })?)
 }
 
-/// Changes the only resource of `kind`, which is made where it is not there; `change` says whether there is anything to write.
+/// Changes the only resource of `kind`, which is made where it is not there; `dry_run`: it is only checked. `change` says whether there is anything to write.
 ///
 /// # Errors
 /// Those of `change`, and the server's refusals.
 pub(super) fn change(
     client: &Client,
     kind: Kind,
+    dry_run: bool,
     change: impl Fn(&mut Node) -> Result<bool, Failure>,
 ) -> Result<Option<Written>, Failure> {
     let mut tries = TRIES;
@@ -81,7 +82,7 @@ pub(super) fn change(
         if !change(&mut text)? {
             return Ok(None);
         }
-        match write(client, text.emit(), how, false) {
+        match write(client, text.emit(), how, dry_run) {
             Err(failure) if tries > 0 && (failure.is(Code::StaleRevision) || failure.is(Code::AlreadyExists)) => {}
             written => return written.map(Some),
         }

@@ -31,13 +31,13 @@ pub(super) fn run(verb: &ClientTools, client: &Client, screen: &mut Screen<'_, '
         ClientTools::Target { version: None, .. } => {
             // What is not there is clear already.
             let done = match swap::only(client, Kind::Version)? {
-                Some(_) => swap::change(client, Kind::Version, |document| Ok(document.remove(&VERSION)))?,
+                Some(_) => swap::change(client, Kind::Version, false, |document| Ok(document.remove(&VERSION)))?,
                 None => None,
             };
             ("client tools auto update target version has been cleared", done)
         }
     };
-    said(sentence, done.as_slice(), screen)
+    said(sentence, done.as_slice(), false, screen)
 }
 
 fn set_mode(client: &Client, mode: &str) -> Result<(&'static str, Option<Written>), Failure> {
@@ -46,7 +46,7 @@ fn set_mode(client: &Client, mode: &str) -> Result<(&'static str, Option<Written
 }
 
 fn set(client: &Client, kind: Kind, path: &[&str], to: &str) -> Result<Option<Written>, Failure> {
-    swap::change(client, kind, |document| {
+    swap::change(client, kind, false, |document| {
         document.set(path, Node::text(to));
         Ok(true)
     })
