@@ -135,4 +135,6 @@ pub enum Decision {
     /// The key that waits is its key, and what it reports counts from now on; with `Some`, only if it begins with these hex
     /// digits.
     Accept(Option<String>),
+    /// It is struck off, and its key with it: if it comes back it is new.
+    Forget,
 }

@@ -33,6 +33,7 @@ pub(super) fn one(host: &OneHost, client: &Client, screen: &mut Screen<'_, '_>) 
         HostVerb::Assign { group } => Decision::Assign(Some(group.clone())),
         HostVerb::Unassign => Decision::Assign(None),
         HostVerb::Accept { key } => Decision::Accept(key.clone()),
+        HostVerb::Forget => Decision::Forget,
     });
     let question = match decision {
         Some(decision) => Question::post(place(&host.host), &Decided { id: id(), decision })?,

@@ -121,6 +121,7 @@ impl Keeper {
             Decision::Release => "release",
             Decision::Assign(_) => "assign",
             Decision::Accept(_) => "accept",
+            Decision::Forget => "forget",
         };
         let subject = format!("host {}", fleet_answers::ids::text(host));
         self.once(&decided.id, &(host, &decided.decision), |keeper, request| {
@@ -136,6 +137,11 @@ impl Keeper {
             {
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
+            if decided.decision == Decision::Forget
+                && let Err(wrong) = actor.decides_on_keys()
+            {
+                return Err(keeper.refuse(actor, action, &subject, wrong, false));
+            }
             let may_be_new = matches!(decided.decision, Decision::Hold | Decision::Assign(Some(_)));
             if may_be_new && !keeper.fleet.expect(host, rollout.as_ref()) {
                 let message = "too many hosts were decided on that never came: release some of them first";
@@ -147,6 +153,7 @@ impl Keeper {
                 Decision::Release => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = false),
                 Decision::Assign(group) => keeper.fleet.assign(host, group.as_deref(), rollout.as_ref(), now),
                 Decision::Accept(_) => true,
+                Decision::Forget => keeper.strike_off(|known| known.id == host),
             };
             if !known {
                 let wrong = Wrong::new(Code::NotFound, format!("no {subject} was heard of"));
@@ -162,7 +169,10 @@ impl Keeper {
             keeper.finish(draft, request, &())?;
             Ok(())
         })?;
-        self.explain(host)
+        match self.explain(host) {
+            Err(wrong) if wrong.code == Code::NoRollout => Ok(self.untold(host)),
+            explained => explained,
+        }
     }
 
     /// Whether a group is called so, in the rollout or in the policy for the next one.

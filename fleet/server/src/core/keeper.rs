@@ -472,15 +472,12 @@ impl Keeper {
         let (_, last, _) = ranks.select_nth_unstable(surplus.saturating_sub(1).min(most));
         let last = *last;
         let left = std::cell::Cell::new(surplus);
-        let gone = self.fleet.forget(|host| {
+        self.strike_off(|host| {
             let goes = left.get() > 0 && rank(host).is_some_and(|rank| rank <= last);
             left.set(left.get() - usize::from(goes));
             goes
         });
-        tracing::warn!(count = gone.len(), "more hosts ask than can be remembered: the oldest are forgotten");
-        publish::forget(&self.board, &gone);
-        self.members.forget(&gone);
-        self.forgotten.extend(gone);
+        tracing::warn!(count = surplus - left.get(), "more hosts ask than can be remembered: the oldest are forgotten");
     }
 
     /// Forgets a host that never came, and on which nothing is decided any more.
@@ -488,10 +485,17 @@ impl Keeper {
         if !self.fleet.host(id).is_some_and(Host::is_nobody) {
             return;
         }
-        let gone = self.fleet.forget(|host| host.id == id);
+        self.strike_off(|host| host.id == id);
+    }
+
+    /// Forgets the hosts for which `goes` is true, their keys with them. Gives whether there was one.
+    pub(super) fn strike_off(&mut self, goes: impl Fn(&Host) -> bool) -> bool {
+        let gone = self.fleet.forget(goes);
         publish::forget(&self.board, &gone);
         self.members.forget(&gone);
+        let is_any = !gone.is_empty();
         self.forgotten.extend(gone);
+        is_any
     }
 
     /// Steps, writes and tries again, each when it is due.

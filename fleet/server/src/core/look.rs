@@ -8,6 +8,7 @@ use fleet_engine::answer::Question;
 use fleet_engine::book::Holds;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::moment::Moment;
+use fleet_engine::reason::Why;
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::tally::{HostState, Look};
 use jiff::Timestamp;
@@ -126,6 +127,16 @@ impl Keeper {
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
         let answer = show::explain(&ids::text(id), state, &answer, advice.as_ref());
         Ok(Explained { known: known.map(|host| self.shown(host, now)), history: None, answer })
+    }
+
+    /// The same while no host is told anything.
+    pub(super) fn untold(&self, id: HostId) -> Explained {
+        let now = self.now();
+        let known = self.fleet.host(id);
+        let state = known.map_or("unknown", |host| self.state(host, now));
+        let answer =
+            serde_json::json!({ "host": ids::text(id), "state": state, "why": { "code": Why::NoRollout.code() } });
+        Explained { known: known.map(|host| self.shown(host, now)), history: None, answer }
     }
 
     /// Hosts, by UUID.

@@ -63,6 +63,18 @@ pub(crate) struct Actor {
     pub(crate) role: Role,
 }
 
+impl Actor {
+    /// Which key is a host's says an admin.
+    ///
+    /// # Errors
+    /// He is none.
+    fn decides_on_keys(&self) -> Result<(), Wrong> {
+        let Self { who, role, .. } = self;
+        let message = || format!("{who} has the role {role}; which key is right says the role admin");
+        if *role < Role::Admin { Err(Wrong::new(Code::Forbidden, message())) } else { Ok(()) }
+    }
+}
+
 impl Core {
     /// Opens the data in `dir` and starts the thread. It ends when every [`Core`] is gone.
     ///

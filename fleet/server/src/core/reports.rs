@@ -1,6 +1,6 @@
 //! Taking reports: judged, then known, then durable, then answered (FLEET §5).
 
-use fleet_api::{Code, JoinToken as ShownJoin, MadeToken, NewJoinToken, Role, Wrong};
+use fleet_api::{Code, JoinToken as ShownJoin, MadeToken, NewJoinToken, Wrong};
 use fleet_engine::host::HostId;
 use fleet_store::{Fixed, JoinToken, StoredReport};
 use protocol::report::{Change, GoOn};
@@ -117,12 +117,7 @@ impl Keeper {
 
     /// An operator believes the key that waits.
     pub(super) fn accept(&mut self, actor: &Actor, host: HostId, key: Option<&str>) -> Result<(), Wrong> {
-        if actor.role < Role::Admin {
-            return Err(Wrong::new(
-                Code::Forbidden,
-                format!("{} has the role {}; which key is right says the role admin", actor.who, actor.role),
-            ));
-        }
+        actor.decides_on_keys()?;
         let now = self.now();
         let had_key = self.members.has(host);
         self.members.accept(host, key, &actor.who, now)?;

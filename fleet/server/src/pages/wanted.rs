@@ -109,6 +109,7 @@ impl Wanted {
                     Decision::Assign(None) => format!("Give host {host} back to the group that it declares"),
                     Decision::Assign(Some(group)) => format!("Put host {host} in group {group}"),
                     Decision::Accept(_) => format!("Accept the key of host {host}"),
+                    Decision::Forget => format!("Strike host {host} off"),
                 }
             }
         }
@@ -137,6 +138,7 @@ impl Wanted {
             },
             Self::Host(_, Decision::Hold) => "The host is not told to update until somebody releases it.",
             Self::Host(_, Decision::Release) => "The host is told to update when its turn comes.",
+            Self::Host(_, Decision::Forget) => "If the host comes back it is new, and enrols as new hosts do.",
             Self::Host(_, Decision::Accept(_)) => "What the host reports with the key that waits counts from now on.",
             Self::Host(_, Decision::Assign(_)) => "A host that was told to update stays in its group for this rollout.",
         }

@@ -49,6 +49,32 @@ fn only_an_admin_says_which_key_is_right() {
 }
 
 #[test]
+fn who_is_struck_off_is_new_when_he_comes_back_and_his_key_is_worth_nothing() {
+    let dir = dir();
+    let server = started(dir.path(), &["--plain", "--enrolment", "token"]);
+    let (host, epoch) = (Host::new(1, "dev"), epoch(&server));
+    let token = server.ok(&["tokens", "join", "create", "rack", "--uses", "1"]).trim().to_owned();
+    let says = || host.says(epoch, "1.0.0", None);
+    assert_eq!(host.joins(server.addr, &says(), &token).0, 200);
+    assert_eq!(host.sends(server.addr, &says()).0, 200);
+    let operator = server.ok(&["tokens", "create", "acts", "--role", "operator"]);
+    let operator = operator.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+    let decided = json!({"id": "00000000-0000-4000-8000-000000000001", "decision": "forget"}).to_string();
+    let (path, header) = (format!("/v1/fleet/hosts/{}", host.id), format!("authorization: Bearer {operator}\r\n"));
+    assert_eq!(request(server.addr, "POST", &path, &header, &decided).0, 403);
+    assert_eq!(known(&server, &host)["known"]["enrolled"], true);
+    let told = server.ok(&["host", &host.id, "forget"]);
+    assert!(told.contains("never heard of"), "{told}");
+    assert!(!server.ok(&["hosts"]).contains(&host.id));
+    assert!(server.ok(&["audit"]).contains("forget"));
+    assert_eq!(code(&host.sends(server.addr, &says())), (403, "join_token_needed"));
+    server.kill();
+    let server = crate::support::Server::with(dir.path(), &["--plain", "--enrolment", "token"]);
+    assert!(!server.ok(&["hosts"]).contains(&host.id), "a kill brings nobody back");
+    assert!(refused(&server.cli(&["host", &host.id, "forget"])).contains("was heard of"));
+}
+
+#[test]
 fn who_is_to_be_accepted_counts_from_then_on() {
     let dir = dir();
     let server = started(dir.path(), &["--plain", "--enrolment", "approve"]);
