@@ -6,6 +6,7 @@ mod admin;
 mod agree;
 mod answers;
 mod audit;
+mod canaries;
 mod crash;
 mod dashboard;
 mod docs;
