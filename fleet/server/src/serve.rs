@@ -78,6 +78,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         meters,
         tokens,
         dashboard: dashboard(settings, &outbound)?,
+        is_behind_proxy: settings.is_behind_proxy,
     };
     // Operators on this host have places of their own.
     let at_socket = App::new(Means { load: Load::new(), ..means.clone() });

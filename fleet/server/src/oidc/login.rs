@@ -50,7 +50,9 @@ pub(crate) struct Arrival {
 /// Why nobody is logged in.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// What came back is no login that this server began, or not good: what people read, and what the log says.
+    /// What came back is no login that this server began in this browser.
+    NotBegun,
+    /// What came back is not good: what people read, and what the log says.
     Login(String, String),
     /// The provider does not answer as it should: what the log says.
     Provider(String),
@@ -85,6 +87,15 @@ impl Login {
         whole(async move { own.come(&query, cookie.as_deref()).await }).await
     }
 
+    /// Whether the query belongs to a login that was begun here, in the browser with this cookie.
+    pub(crate) fn began(&self, query: &str, cookie: Option<&str>) -> bool {
+        self.resume(&Query::read(query), cookie).is_some()
+    }
+
+    fn resume(&self, query: &Query, cookie: Option<&str>) -> Option<Trip> {
+        self.0.trips.resume(cookie?, query.get("state"), clock::now().as_second())
+    }
+
     async fn sent(&self, next: &str) -> Result<Departure, Refused> {
         let _place = self.0.places.try_acquire().map_err(|_| Refused::Busy)?;
         let discovered = self.0.provider.discovered().await.map_err(Refused::Provider)?;
@@ -107,13 +118,10 @@ impl Login {
     }
 
     async fn come(&self, query: &str, cookie: Option<&str>) -> Result<Arrival, Refused> {
-        let _place = self.0.places.try_acquire().map_err(|_| Refused::Busy)?;
         let query = Query::read(query);
-        let trip = cookie.and_then(|cookie| self.0.trips.resume(cookie, query.get("state"), clock::now().as_second()));
-        let trip = trip.ok_or_else(|| {
-            let told = "the login was not begun in this browser, or took longer than ten minutes: log in again";
-            Refused::Login(told.to_owned(), "no cookie that goes with the state".to_owned())
-        })?;
+        let trip = self.resume(&query, cookie).ok_or(Refused::NotBegun)?;
+        // Who did not begin here takes no place of who did.
+        let _place = self.0.places.try_acquire().map_err(|_| Refused::Busy)?;
         self.refused_there(&query).await?;
         let claims = self.claims(&query, &trip).await.map_err(|fault| match fault {
             Fault::Provider(why) => Refused::Provider(why),

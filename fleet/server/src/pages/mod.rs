@@ -47,6 +47,8 @@ pub(crate) struct Dashboard {
     pub(crate) sessions: Sessions,
     /// Who tried in vain.
     pub(crate) failures: Failures,
+    /// Whose logins by the provider failed; who guesses tokens keeps nobody from those.
+    pub(crate) provider_failures: Failures,
     /// Browsers reach it by TLS, ours or a proxy's.
     pub(crate) is_secure: bool,
     /// What links name; where a proxy changes the request's `Host`, forms are known by it.
@@ -64,10 +66,10 @@ struct Stream(Arc<AtomicUsize>);
 impl Dashboard {
     /// Nobody is logged in.
     pub(crate) fn new(is_secure: bool, public_addr: Option<String>) -> Self {
-        let (sessions, failures) = (Sessions::default(), Failures::default());
         Self {
-            sessions,
-            failures,
+            sessions: Sessions::default(),
+            failures: Failures::default(),
+            provider_failures: Failures::default(),
             is_secure,
             public_addr,
             #[cfg(feature = "oidc")]

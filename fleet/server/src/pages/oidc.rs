@@ -40,13 +40,15 @@ pub(super) async fn depart(State(app): State<App>, uri: Uri) -> Response {
 /// Takes back who comes from the provider.
 pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, parts: Parts) -> Response {
     let Some(login) = &app.dashboard.login else { return nothing(&app, None) };
+    let query = query.unwrap_or_default();
+    let trip = cookie(&parts.headers, trip_name(&app.dashboard)).map(str::to_owned);
     // Before the provider is asked: strangers cannot have it asked as often as they like.
-    if let Some(wait) = app.dashboard.failures.wait(address(&parts), Instant::now()) {
+    let wait = app.dashboard.provider_failures.wait(address(&parts), Instant::now());
+    if let Some(wait) = wait.filter(|_| login.began(&query, trip.as_deref())) {
         app.core.board().refuse_stranger();
         return too_many(&app, "/".to_owned(), wait);
     }
-    let trip = cookie(&parts.headers, trip_name(&app.dashboard)).map(str::to_owned);
-    let mut response = match login.arrive(query.unwrap_or_default(), trip).await {
+    let mut response = match login.arrive(query, trip).await {
         Ok(arrival) => let_in(&app, &parts, arrival).await,
         Err(refused) => refuse(&app, Some(&parts), "/".to_owned(), refused).await,
     };
@@ -71,9 +73,15 @@ async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: Refused
     let count = || {
         app.core.board().refuse_stranger();
         let parts = parts?;
-        app.dashboard.failures.note(address(parts), Instant::now())
+        app.dashboard.provider_failures.note(address(parts), Instant::now())
     };
     match refused {
+        // Nobody was asked, and nothing was guessed: else any page that a browser is led to could have its user wait.
+        Refused::NotBegun => {
+            app.core.board().refuse_stranger();
+            let told = "the login was not begun in this browser, or took longer than ten minutes: log in again";
+            failed(StatusCode::UNAUTHORIZED, told)
+        }
         Refused::Login(told, why) => {
             tracing::warn!(provider, why, "a login by OpenID Connect was refused");
             count().map_or_else(|| failed(StatusCode::UNAUTHORIZED, &told), |wait| too_many(app, next.clone(), wait))
@@ -82,7 +90,7 @@ async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: Refused
             tracing::warn!(provider, why, "the OpenID Connect provider cannot be used");
             let told =
                 format!("{provider} does not answer as it should: log in with a token; the server's log says more");
-            failed(StatusCode::BAD_GATEWAY, &told)
+            count().map_or_else(|| failed(StatusCode::BAD_GATEWAY, &told), |wait| too_many(app, next.clone(), wait))
         }
         Refused::NoRole(who) => {
             let wrong = Wrong::new(Code::Forbidden, format!("{who} has no role here: see oidc_roles"));

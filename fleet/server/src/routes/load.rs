@@ -21,8 +21,7 @@ const WAITING: usize = 256;
 const REPORTS: usize = 4096;
 /// The admin API, over one listener. Its answers wait for the core and the disk.
 const ADMIN: usize = 256;
-/// Pages, over one listener; those wait for the core and the disk too. Forms of strangers wait for their bodies here, and take no
-/// place of the admin API.
+/// Pages, over one listener; those wait for the core and the disk too.
 const PAGES: usize = 256;
 /// Seconds after which who was refused may come again: from the first, less than the sum (FLEET §5).
 const AFTER: (u32, u32) = (5, 26);
@@ -87,6 +86,11 @@ impl Kind {
             path if crate::pages::is_page(path) => Self::Page,
             _ => Self::Public,
         }
+    }
+
+    /// Its body is read before it takes a place: anybody may send one, as slowly as he likes, and others wait for the same places.
+    pub(super) fn waits_for_its_body(self) -> bool {
+        matches!(self, Self::Report | Self::Page)
     }
 
     /// It is on record in the log, with an id that its answer has.
@@ -221,6 +225,7 @@ mod tests {
             ("/scripts/install.sh", Kind::Public),
         ] {
             assert_eq!(Kind::of(path), kind, "{path}");
+            assert_eq!(kind.waits_for_its_body(), matches!(kind, Kind::Report | Kind::Page), "{path}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod caller;
 mod health;
 mod load;
 mod public;
@@ -12,6 +13,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Request, header};
 use axum::response::{IntoResponse, Response};
@@ -33,6 +35,9 @@ use admin::Failure;
 use load::Kind;
 pub(crate) use load::{Load, Overloaded};
 use public::Sent;
+
+/// Most bytes of a report, and of a form.
+const MOST_GATHERED: usize = 16 << 10;
 
 /// What the routes work with. One pointer, since each request has several copies of it.
 #[derive(Clone)]
@@ -59,6 +64,8 @@ pub(crate) struct Means {
     pub(crate) tokens: Tokens,
     /// For people with a browser.
     pub(crate) dashboard: Dashboard,
+    /// A reverse proxy is in front, and says who asks.
+    pub(crate) is_behind_proxy: bool,
 }
 
 impl App {
@@ -88,7 +95,7 @@ pub(crate) fn all(app: App) -> Router {
         .route("/readyz", get(health::ready))
         .fallback(nothing)
         .method_not_allowed_fallback(other_methods)
-        .layer(axum::middleware::from_fn_with_state(app.load.clone(), note))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), note))
         .with_state(app)
 }
 
@@ -116,16 +123,26 @@ fn not_found() -> Reply {
     Reply::error(404, "not_found", "there is nothing at this path")
 }
 
+/// The request with its whole body, or with one that says why it did not come: who sends slowly takes no place from others.
+async fn gathered(request: Request<Body>) -> Request<Body> {
+    let (parts, body) = request.into_parts();
+    let body = match fleet_listener::read_body(body, MOST_GATHERED).await {
+        Ok(body) => Body::from(body),
+        Err(error) => Body::from_stream(tokio_stream::once(Err::<Vec<u8>, _>(error))),
+    };
+    Request::from_parts(parts, body)
+}
+
 /// Gives each request its place, or refuses it; those of the admin API also an id, which answer and log have. Of hosts' questions
 /// there are too many for the log.
-async fn note(
-    State(load): State<Load>,
-    mut request: Request<axum::body::Body>,
-    next: axum::middleware::Next,
-) -> Response {
+async fn note(State(app): State<App>, request: Request<Body>, next: axum::middleware::Next) -> Response {
     const ID: &str = "x-request-id";
     let kind = Kind::of(request.uri().path());
-    let _place = match load.enter(kind) {
+    let mut request = if kind.waits_for_its_body() { gathered(request).await } else { request };
+    if app.is_behind_proxy {
+        caller::see_through(&mut request);
+    }
+    let _place = match app.load.enter(kind) {
         Ok(place) => place,
         Err(overloaded) => return overloaded.into_response(),
     };

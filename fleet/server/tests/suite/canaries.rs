@@ -3,20 +3,17 @@
 
 use serde_json::Value;
 
+use crate::reports::host::{Host, epoch};
 use crate::support::{Server, client::Client, dir, groups, version};
 
 /// Hosts that the group has.
-const HOSTS: u32 = 8;
+const HOSTS: u8 = 8;
 /// Clients that ask at the same time.
 const CLIENTS: usize = 6;
 /// Questions of each.
 const QUESTIONS: usize = 1_000;
 
-fn host(number: u32) -> String {
-    format!("40000000-0000-4000-8000-{number:012}")
-}
-
-fn update_id(number: u32) -> String {
+fn update_id(number: u8) -> String {
     format!("50000000-0000-4000-8000-{number:012}")
 }
 
@@ -32,10 +29,14 @@ fn thousands_of_interleaved_questions_are_each_answered_for_who_asks() {
     let server = Server::start(dir.path());
     let policy = groups(&["dev", "prod"]).replace("name: dev,", "name: dev, canary_count: 2,");
     server.create(&format!("{policy}---\n{}", version("1.0.0", "1.1.0", "regular")));
+    let epoch = epoch(&server);
     for number in 1..=HOSTS {
-        let path = format!("/webapi/find?host={}&group=dev&update_id={}", host(number), update_id(number));
-        assert_eq!(updates(&server.get(&path).1), false);
+        let host = Host::new(number, "dev");
+        let mut says = host.says(epoch, "1.0.0", None);
+        says["update_id"] = update_id(number).into();
+        assert_eq!(host.sends(server.addr, &says).0, 200);
     }
+    let host = |number: u8| Host::new(number, "dev").id;
     server.ok(&["autoupdate", "agents", "start-update", "dev"]);
     let canaries = || -> Vec<Value> { server.group("dev")["canaries"].as_array().cloned().unwrap_or_default() };
     server.until("both canaries are chosen", || canaries().len() == 2);
@@ -54,7 +55,7 @@ fn thousands_of_interleaved_questions_are_each_answered_for_who_asks() {
                 of(format!("group=dev&update_id={id}"), is_canary),
                 // A stranger, a host of the group after it, and one that says nothing.
                 of("group=dev&update_id=60000000-0000-4000-8000-000000000001".to_owned(), false),
-                of(format!("host={}&group=prod", host.replace("40000000", "70000000")), false),
+                of(format!("host=70000000-0000-4000-8000-{number:012}&group=prod"), false),
                 of(String::new(), false),
             ]
         })

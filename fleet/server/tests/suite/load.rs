@@ -5,10 +5,13 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use crate::support::visitor::Visitor;
 use crate::support::{SOON, Server, dir, groups, request, version};
 
 /// Who may wait for other servers at a time.
 const WAITING: usize = 256;
+/// Pages that may be in work at a time.
+const PAGES: usize = 256;
 /// So many more ask.
 const SURPLUS: usize = 44;
 
@@ -84,4 +87,34 @@ fn who_finds_no_place_comes_again_later_and_everybody_else_is_served() {
     server.until("there are places again", || {
         server.get("/v1/slow/version").0 == 502 || server.get("/v1/slow/version").0 == 200
     });
+}
+
+/// Who sends slowly takes no place: more of them than pages have places, and everybody else is served.
+#[test]
+fn forms_that_do_not_come_keep_nobody_out() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let told = server.ok(&["tokens", "create", "o", "--role", "operator"]);
+    let token = told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+    let head = format!(
+        "POST /login HTTP/1.1\r\nhost: x\r\norigin: http://{0}\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+         content-length: 100\r\nexpect: 100-continue\r\n\r\n",
+        server.addr
+    );
+    let half = |_| {
+        let mut stream = TcpStream::connect(server.addr).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        // The server says so once it waits for the body; it may as well refuse at once.
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        (stream, answer)
+    };
+    let halves: Vec<(TcpStream, [u8; 12])> = (0..PAGES + SURPLUS).map(half).collect();
+    assert!(halves.iter().all(|(_, answer)| answer == b"HTTP/1.1 100"), "{:?}", halves.first());
+    let mut visitor = Visitor::new(&server);
+    assert_eq!(visitor.get("/login").status, 200);
+    assert_eq!(visitor.login(token).status, 303);
+    assert_eq!(visitor.get("/").status, 200);
+    assert_eq!(request(server.addr, "POST", "/v1/webapi/agents/report", "", "{}").0, 400);
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{CALLBACK, TRIP, arrive, assert_refused, cookie, depart, log_in, server, visitor};
 use crate::dashboard::token;
-use crate::support::issuer::{Issuer, TOKEN};
+use crate::support::issuer::{How, Issuer, TOKEN};
 use crate::support::visitor::Visitor;
 use crate::support::{dir, request};
 
@@ -139,7 +139,7 @@ fn a_login_leads_to_pages_of_this_server_alone() {
 }
 
 #[test]
-fn logins_that_fail_are_counted_with_those_of_tokens_and_then_the_provider_is_not_asked() {
+fn logins_that_fail_are_counted_apart_from_those_of_tokens_and_then_the_provider_is_not_asked() {
     let (issuer, dir) = (Issuer::start(), dir());
     let server = server(dir.path(), &issuer);
     let right = token(&server, "viewer");
@@ -149,17 +149,40 @@ fn logins_that_fail_are_counted_with_those_of_tokens_and_then_the_provider_is_no
     });
     let mut guess = Visitor::new(&server);
     for number in 0..10 {
-        let status = if number % 2 == 0 { log_in(&server, &issuer).status } else { guess.login("tfleet_guess").status };
-        assert_eq!(status, 401, "{number}");
+        assert_eq!(log_in(&server, &issuer).status, 401, "{number}");
+        assert_eq!(guess.login("tfleet_guess").status, 401, "{number}");
     }
     issuer.forges(|_, _| None);
     let answer = log_in(&server, &issuer);
     assert_refused(&answer, 429, "too many logins failed");
     let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&wait), "{wait}");
-    assert_eq!(issuer.asked(TOKEN), 5);
+    assert_eq!(issuer.asked(TOKEN), 10);
     assert_eq!(guess.login(&right).status, 303, "the right token still gets in");
     let metrics = request(server.metrics, "GET", "/metrics", "", "").1;
-    assert!(metrics.contains("\nteleport_fleet_strangers_refused_total 11\n"), "{metrics}");
-    assert_eq!(Visitor::new(&server).get(CALLBACK).status, 429);
+    assert!(metrics.contains("\nteleport_fleet_strangers_refused_total 21\n"), "{metrics}");
+}
+
+#[test]
+fn a_way_back_that_nobody_began_is_refused_and_keeps_nobody_out() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    let mut guess = Visitor::new(&server);
+    for number in 0..20 {
+        let answer = Visitor::new(&server).get(&format!("{CALLBACK}?code=x&state=y"));
+        assert_refused(&answer, 401, "was not begun in this browser");
+        assert_eq!(guess.login("tfleet_guess").status, if number < 10 { 401 } else { 429 });
+    }
+    assert_eq!(issuer.asked(TOKEN), 0);
+    assert_eq!(log_in(&server, &issuer).status, 200, "others at the same address");
+}
+
+#[test]
+fn a_provider_that_refuses_codes_in_its_own_way_is_not_asked_without_end() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    issuer.answers(TOKEN, How::Status(403));
+    let statuses: Vec<u16> = (0..14).map(|_| log_in(&server, &issuer).status).collect();
+    assert_eq!(statuses, [vec![502; 10], vec![429; 4]].concat());
+    assert_eq!(issuer.asked(TOKEN), 10);
 }
