@@ -116,5 +116,5 @@ fn forms_that_do_not_come_keep_nobody_out() {
     assert_eq!(visitor.get("/login").status, 200);
     assert_eq!(visitor.login(token).status, 303);
     assert_eq!(visitor.get("/").status, 200);
-    assert_eq!(request(server.addr, "POST", "/v1/webapi/agents/report", "", "{}").0, 400);
+    assert_eq!(request(server.addr, "POST", "/v1/webapi/agents/report", "", "{}").0, 401, "it has no signature");
 }
