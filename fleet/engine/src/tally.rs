@@ -207,10 +207,10 @@ impl Look<'_> {
     }
 
     fn over_at(&self, mark: &Mark) -> Option<Moment> {
-        let by_clock = match (self.group.policy.proof.timeout_seconds, mark.started, mark.switched) {
-            (Some(seconds), Some(started), None) => Some(started.after(seconds)),
-            _ => None,
-        };
+        // A switch that comes later does not undo it: another host has the slot since.
+        let is_missed = |end: &Moment| mark.switched.is_none_or(|switched| switched > *end);
+        let end = |seconds: u32| mark.started.map(|started| started.after(seconds));
+        let by_clock = self.group.policy.proof.timeout_seconds.and_then(end).filter(is_missed);
         let stalled = mark.told.after(self.group.policy.pace.jitter.saturating_add(STALLED_AFTER));
         let over = by_clock.map_or(stalled, |by_clock| by_clock.min(stalled));
         (self.now > over).then_some(over)

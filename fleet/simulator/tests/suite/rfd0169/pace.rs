@@ -73,6 +73,22 @@ fn a_slot_is_freed_by_who_timed_out_and_he_is_not_told_again() {
     assert_eq!(play.told("Mon 12:05", &order), [order[1]]);
 }
 
+/// Found by the property with further cases: its slot was another's by then.
+#[test]
+fn a_switch_that_comes_after_the_time_out_takes_no_slot_again() {
+    let order = order(0, names(4));
+    let mut play = capped(4, "25%");
+    assert_eq!(play.told("Mon 12:01", names(4)), [order[0]]);
+    play.starts("Mon 12:02", order[0]);
+    assert_eq!(play.told("Mon 12:05", &order), [order[1]]);
+    play.switches("Mon 12:06", order[0]);
+    let group = play.group("Mon 12:06", "staging");
+    assert_eq!([&group["in_flight_count"], &group["timed_out_count"]], [1, 1]);
+    play.updates("Mon 12:07", order[0]);
+    let group = play.group("Mon 12:07", "staging");
+    assert_eq!([&group["in_flight_count"], &group["timed_out_count"], &group["updated_count"]], [1, 0, 1]);
+}
+
 #[test]
 fn who_was_let_go_takes_a_slot_before_he_asks_and_while_he_waits_watches_and_is_silent() {
     let order = order(0, names(4));

@@ -54,6 +54,17 @@ fn who_is_on_its_way_to_the_target_keeps_its_slot_in_a_rollback() {
     assert_eq!(play.told("Mon 12:04:20", &order[..2]), [""; 0], "one of ten at once, and the third is not at an end");
 }
 
+/// Found by the property with further cases.
+#[test]
+fn a_switch_that_comes_after_time_out_and_rollback_takes_no_slot_again() {
+    let (mut play, order) = under_way("10%");
+    play.starts("Mon 12:04", order[2]);
+    play.say("Mon 12:07", roll_back(false));
+    assert_eq!(play.told("Mon 12:08", &order[..2]).len(), 1, "the third has timed out");
+    play.reports("Mon 12:09", order[2], "1.0.0", "switched", "");
+    assert_eq!(play.count("Mon 12:09", "staging", "in_flight"), 1);
+}
+
 #[test]
 fn after_a_rollback_nobody_goes_up() {
     let (mut play, order) = under_way("10%");
