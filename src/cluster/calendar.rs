@@ -4,6 +4,8 @@ use jiff::civil::{DateTime, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::find::excerpt;
+
 /// How far ahead a beginning is looked for, minutes: eight days, for those that come each week.
 const AHEAD_MINUTES: i64 = 8 * 24 * 60;
 /// From Monday on.
@@ -59,9 +61,11 @@ impl Calendar {
         };
         let name = words.next().unwrap_or_default();
         if let Some(word) = words.next() {
-            return Err(format!("{word:?} is one word too many"));
+            return Err(format!("{:?} is one word too many", excerpt(word.as_bytes())));
         }
-        let zone = zone_of(name).ok_or_else(|| format!("{name:?} is neither a day, a date, a time nor a time zone"))?;
+        let zone = zone_of(name).ok_or_else(|| {
+            format!("{:?} is neither a day, a date, a time nor a time zone", excerpt(name.as_bytes()))
+        })?;
         Ok(Self { weekdays: named.unwrap_or([true; 7]), date, time, zone })
     }
 
@@ -135,7 +139,7 @@ fn weekdays(word: &str) -> Option<[bool; 7]> {
 
 /// Three parts between `mark`s, each in its bounds.
 fn parts(word: &str, mark: char, bounds: [(i16, i16); 3]) -> Result<[Part; 3], String> {
-    let wrong = || format!("{word:?} is no date or time");
+    let wrong = || format!("{:?} is no date or time", excerpt(word.as_bytes()));
     let mut texts = word.split(mark);
     let mut next = |bounds: (i16, i16)| texts.next().and_then(|text| part(text, bounds)).ok_or_else(wrong);
     let found = [next(bounds[0])?, next(bounds[1])?, next(bounds[2])?];

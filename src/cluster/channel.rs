@@ -6,19 +6,18 @@ use jiff::Timestamp;
 use protocol::Version;
 use serde_json::Value;
 
+use super::find::excerpt;
 use super::said::{Said, Way, Word};
 use super::source::origin_of;
 use super::window::Window;
 use crate::host::Layout;
-use crate::host::http::{Request, said};
+use crate::host::http::{Request, said, shown};
 use crate::report::{Code, Error, Result};
 
 /// The word of a channel that names no version.
 const NONE: &str = "none";
 /// How long `critical` is waited for: without an answer a version is not critical.
 const CRITICAL_WAIT: Duration = Duration::from_secs(10);
-/// How much of an answer an error shows, characters.
-const EXCERPT: usize = 60;
 /// A window that the server lists is as long as it says; one that it writes as a calendar expression, an hour.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -30,11 +29,11 @@ pub(crate) fn ask(url: &str, way: &Way<'_>) -> Result<Word> {
     let text = found(&place, way)?;
     let text = text.trim();
     if text == NONE {
-        return Ok(Word::Nothing(format!("{place} says none")));
+        return Ok(Word::Nothing(format!("{} says none", shown(&place))));
     }
     let version: Version = text.parse().map_err(|_| {
-        let shown: String = text.chars().take(EXCERPT).collect();
-        Error::new(Code::ClusterAnswer, format!("{place} answered {shown:?}, which is not a version"))
+        let (place, told) = (shown(&place), excerpt(text.as_bytes()));
+        Error::new(Code::ClusterAnswer, format!("{place} answered {told:?}, which is not a version"))
             .advise("check that this is the URL above `version` and `critical`")
     })?;
     Ok(Word::Version(Box::new(Said { critical: is_critical(url, way)?, ..Said::version(version) })))
@@ -55,7 +54,7 @@ fn is_critical(url: &str, way: &Way<'_>) -> Result<bool> {
 ///
 /// Errors: as [`ask`]: a server that has a schedule and does not tell it opens no window.
 pub(crate) fn schedule(url: &str, group: Option<&str>, layout: &Layout, way: &Way<'_>) -> Result<Option<Window>> {
-    let mut place = format!("{}/v1/maintenance-schedule", origin_of(url));
+    let place = format!("{}/v1/maintenance-schedule", origin_of(url));
     let mut query = "?kind=kube_controller".to_owned();
     if let Some(group) = group {
         query += &format!("&group={}", super::encoded(group));
@@ -64,11 +63,8 @@ pub(crate) fn schedule(url: &str, group: Option<&str>, layout: &Layout, way: &Wa
     match answer.status {
         200 => {}
         // Buckets say 403 of what is not there.
-        403 | 404 | 405 | 410 => return Ok(None),
-        status => {
-            place += &format!(" answered {status}");
-            return Err(Error::new(Code::ClusterAnswer, place));
-        }
+        204 | 403 | 404 | 405 | 410 => return Ok(None),
+        status => return Err(Error::new(Code::ClusterAnswer, format!("{} answered {status}", shown(&place)))),
     }
     let text = String::from_utf8_lossy(&answer.body);
     let window = match text.trim() {
@@ -77,7 +73,7 @@ pub(crate) fn schedule(url: &str, group: Option<&str>, layout: &Layout, way: &Wa
         lines => Window::parse(lines, HOUR, layout),
     };
     let wrong = |why| {
-        Error::new(Code::ClusterAnswer, format!("the maintenance schedule of {place} cannot be read: {why}"))
+        Error::new(Code::ClusterAnswer, format!("the maintenance schedule of {} cannot be read: {why}", shown(&place)))
             .advise("set window in updates.yaml, which is used in its place")
     };
     window.map(Some).map_err(wrong)
@@ -100,8 +96,7 @@ pub(super) fn found(place: &str, way: &Way<'_>) -> Result<String> {
     let answer = way.client.ask(&Request::get(place).within(way.left()), way.cancelled)?;
     if answer.status != 200 {
         let why = said(&answer.body).map_or_else(String::new, |why| format!(": {why}"));
-        let shown = place.split('?').next().unwrap_or_default();
-        return Err(Error::new(Code::ClusterAnswer, format!("{shown} answered {}{why}", answer.status)));
+        return Err(Error::new(Code::ClusterAnswer, format!("{} answered {}{why}", shown(place), answer.status)));
     }
     Ok(String::from_utf8_lossy(&answer.body).into_owned())
 }

@@ -11,7 +11,7 @@ use crate::host::http::{Client, Request, said};
 use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, Result};
 
-/// How much of a body that is no JSON an error shows, characters.
+/// How much of what somebody else wrote an error shows, characters.
 const EXCERPT: usize = 60;
 
 /// An answer.
@@ -85,8 +85,15 @@ fn bracketed(proxy: &ProxyAddr) -> String {
     if proxy.host().contains(':') { format!("[{}]", proxy.host()) } else { proxy.host().to_owned() }
 }
 
-fn excerpt(body: &[u8]) -> String {
-    String::from_utf8_lossy(body).trim().chars().take(EXCERPT).collect()
+/// The beginning of what somebody else wrote, for an error.
+pub(super) fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let (text, mut shown) = (text.trim(), String::new());
+    shown.extend(text.chars().take(EXCERPT));
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub fn graph(body: &str, own: &Version, refused: &[&Version], downwards: bool) -
 
 /// The version that the file at `path` names. Errors: those of the source.
 pub fn release_file(path: &Path) -> Result<Option<Version>> {
-    let word = release_file::ask(path, &Layout::new(Path::new("/"), None, None)?)?;
+    let (word, _) = release_file::ask(path, &Layout::new(Path::new("/"), None, None)?)?;
     Ok(match word {
         Word::Version(said) => Some(said.version),
         Word::Nothing(_) => None,

@@ -7,7 +7,9 @@ use protocol::{Arch, Version};
 use serde_json::Value;
 
 use super::channel::found;
+use super::find::excerpt;
 use super::said::{Said, Way, Word};
+use crate::host::http::shown;
 use crate::report::{Code, Error, Result};
 
 /// The channel of a URL that names none.
@@ -31,10 +33,8 @@ pub(crate) struct Choice<'a> {
 pub(crate) fn ask(url: &str, choice: &Choice<'_>, arch: Arch, id: Option<&str>, way: &Way<'_>) -> Result<Word> {
     let place = question(url, choice.own, arch, id);
     let body = found(&place, way)?;
-    choose(&body, choice).map_err(|why| {
-        let shown = place.split('?').next().unwrap_or_default();
-        Error::new(Code::ClusterAnswer, format!("{shown} answered no usable graph: {why}"))
-    })
+    choose(&body, choice)
+        .map_err(|why| Error::new(Code::ClusterAnswer, format!("{} answered no usable graph: {why}", shown(&place))))
 }
 
 /// The URL with this host's parameters; those that it has itself stay. A URL with `stream` or `basearch` is Fedora CoreOS's.
@@ -165,20 +165,20 @@ impl Graph {
 impl Node {
     fn read(node: &Value) -> Result<Self, String> {
         let text = node.get("version").and_then(Value::as_str).ok_or("a node has no version")?;
-        let version = text.parse().map_err(|_| {
-            let shown: String = text.chars().take(40).collect();
-            format!("{shown:?} is not a version")
-        })?;
+        let version = text.parse().map_err(|_| format!("{:?} is not a version", excerpt(text.as_bytes())))?;
         let metadata = node.get("metadata").and_then(Value::as_object);
         // Fedora CoreOS's are below a prefix of its own.
         let said = |name: &str| {
             let mut pairs = metadata.into_iter().flatten();
             let found =
                 pairs.find(|(key, _)| *key == name || key.strip_suffix(name).is_some_and(|rest| rest.ends_with('.')));
-            found.and_then(|(_, value)| value.as_str())
+            found.map(|(_, value)| value)
         };
-        let dead_end = (said("updates.deadend") == Some("true")).then(|| {
+        // The protocol has texts; a graph written by hand may have the word of JSON.
+        let is = |name: &str| said(name).is_some_and(|value| value == "true" || value == true);
+        let dead_end = is("updates.deadend").then(|| {
             said("updates.deadend_reason")
+                .and_then(Value::as_str)
                 .unwrap_or("no reason is given")
                 .chars()
                 .filter(|c| !c.is_control())
@@ -187,7 +187,7 @@ impl Node {
         });
         let digests = metadata.map(|metadata| Digests::read(metadata, DIGEST)).transpose();
         let digests = digests.map_err(|error| format!("of {version}, {error}"))?.unwrap_or_default();
-        Ok(Self { version, barrier: said("updates.barrier") == Some("true"), dead_end, digests })
+        Ok(Self { version, barrier: is("updates.barrier"), dead_end, digests })
     }
 }
 
@@ -243,13 +243,15 @@ mod tests {
     #[test]
     fn a_barrier_is_not_skipped_and_a_dead_end_not_left() {
         let key = "org.fedoraproject.coreos.updates";
-        let graph = format!(
-            r#"{{"nodes":[{{"version":"1.0.0"}},{{"version":"1.1.0","metadata":{{"{key}.barrier":"true"}}}},{{"version":"1.2.0"}},
-            {{"version":"1.3.0","metadata":{{"{key}.deadend":"true","{key}.deadend_reason":"no way"}}}}],"edges":[[0,1],[0,2],[1,2],[3,2]]}}"#
-        );
-        assert_eq!(chosen(&graph, "1.0.0", &[], true).unwrap().as_deref(), Some("1.1.0"));
-        assert_eq!(chosen(&graph, "1.1.0", &[], true).unwrap().as_deref(), Some("1.2.0"));
-        assert_eq!(chosen(&graph, "1.3.0", &[], true).unwrap(), None);
+        for yes in ["\"true\"", "true"] {
+            let graph = format!(
+                r#"{{"nodes":[{{"version":"1.0.0"}},{{"version":"1.1.0","metadata":{{"{key}.barrier":{yes}}}}},{{"version":"1.2.0"}},
+                {{"version":"1.3.0","metadata":{{"{key}.deadend":{yes},"{key}.deadend_reason":"no way"}}}}],"edges":[[0,1],[0,2],[1,2],[3,2]]}}"#
+            );
+            assert_eq!(chosen(&graph, "1.0.0", &[], true).unwrap().as_deref(), Some("1.1.0"));
+            assert_eq!(chosen(&graph, "1.1.0", &[], true).unwrap().as_deref(), Some("1.2.0"));
+            assert_eq!(chosen(&graph, "1.3.0", &[], true).unwrap(), None);
+        }
     }
 
     #[test]

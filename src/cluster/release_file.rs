@@ -1,13 +1,14 @@
 //! `release.yaml`: the version as a file on this host, which configuration management writes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use protocol::find::Digests;
 use protocol::{Digest, Version};
 
 use super::said::{Said, Word};
 use super::window::Window;
-use crate::host::{Layout, ownership};
+use crate::host::{Layout, trust};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::yaml::view::{View, read_document};
 
@@ -27,13 +28,12 @@ const KEYS: [&str; 10] = [
 /// How long a window is that names no length.
 const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 
-/// Reads the file at `path`, which nobody but root (or whoever runs this) may be able to change.
+/// Reads the file at `path`, which nobody but root (or whoever runs this) may be able to change. The time is that from which on
+/// what it says is old.
 ///
 /// Errors: `permission` where somebody else can; `config_invalid` with the line; `io`.
-pub(crate) fn ask(path: &Path, layout: &Layout) -> Result<Word> {
-    // From here on only the real path is used, so that a link cannot be changed in between.
-    let file = std::fs::canonicalize(path).at("cannot read the source", path)?;
-    check_owner(&file)?;
+pub(crate) fn ask(path: &Path, layout: &Layout) -> Result<(Word, Option<Timestamp>)> {
+    let file = trusted(path)?;
     let Some(root) = read_document(&file, true)? else {
         return Err(Error::new(Code::Io, format!("{} has disappeared", file.display())));
     };
@@ -48,7 +48,7 @@ pub(crate) fn ask(path: &Path, layout: &Layout) -> Result<Word> {
         )
         .advise(format!("the keys are {}", KEYS.join(", "))));
     }
-    said(&view, layout)
+    Ok((said(&view, layout)?, view.at("stale_after")?.time()?))
 }
 
 fn said(view: &View<'_>, layout: &Layout) -> Result<Word> {
@@ -57,7 +57,11 @@ fn said(view: &View<'_>, layout: &Layout) -> Result<Word> {
         return Ok(Word::Nothing("the source names no version".to_owned()));
     }
     let version: Version = version.needed("a version", version.parsed("a version")?)?;
-    let length = view.at("window_length")?.duration()?.unwrap_or(HOUR);
+    let length = view.at("window_length")?;
+    let length = match length.duration()? {
+        Some(zero) if zero.is_zero() => return Err(length.wrong("longer than nothing")),
+        given => given.unwrap_or(HOUR),
+    };
     let window = view.at("window")?;
     let window = match window.text()? {
         Some(text) => Some(
@@ -74,7 +78,6 @@ fn said(view: &View<'_>, layout: &Layout) -> Result<Word> {
         floor: view.at("min_version")?.parsed("a version")?,
         not_before: view.at("not_before")?.time()?,
         not_after: view.at("not_after")?.time()?,
-        stale_after: view.at("stale_after")?.time()?,
         ..Said::version(version)
     })))
 }
@@ -86,21 +89,20 @@ fn digest(view: &View<'_>) -> Result<Option<Digest>> {
     hex.parse().map(Some).map_err(|_| view.wrong("a SHA-256 digest"))
 }
 
-fn check_owner(file: &Path) -> Result<()> {
-    let meta = std::fs::symlink_metadata(file).at("cannot look at", file)?;
-    if !meta.is_file() {
+/// The real path of the file, after the check that nobody else decides which one it is and what is in it.
+fn trusted(path: &Path) -> Result<PathBuf> {
+    let (file, stranger) =
+        trust::traced(path).map_err(|error| error.during(format!("cannot read the source {}", path.display())))?;
+    if let Some((other, _)) = stranger {
+        let what = format!("users other than root can change {}", other.display());
+        return Err(Error::new(Code::Permission, format!("the source {} is not used: {what}", path.display()))
+            .advise("make root the owner, and remove write permission for group and others"));
+    }
+    let meta = std::fs::symlink_metadata(&file).at("cannot look at", &file)?;
+    // What is read in /proc, a program writes, whose name or arguments another may have chosen.
+    let is_of_proc = rustix::fs::statfs(&file).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC);
+    if !meta.is_file() || is_of_proc {
         return Err(Error::new(Code::ConfigInvalid, format!("{} is not a regular file", file.display())));
     }
-    let mut others = ownership::strangers(file.parent().unwrap_or(file))?;
-    if !ownership::is_closed(file, &meta) {
-        others.insert(0, (file.to_owned(), meta));
-    }
-    match others.first() {
-        None => Ok(()),
-        Some((path, _)) => Err(Error::new(
-            Code::Permission,
-            format!("the source {} is not used: users other than root can change {}", file.display(), path.display()),
-        )
-        .advise("make root the owner, and remove write permission for group and others")),
-    }
+    Ok(file)
 }

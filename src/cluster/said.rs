@@ -27,8 +27,6 @@ pub(crate) struct Said {
     pub not_before: Option<Timestamp>,
     /// Until when.
     pub not_after: Option<Timestamp>,
-    /// From when on what the source says is old: whoever writes it may have stopped.
-    pub stale_after: Option<Timestamp>,
 }
 
 impl Said {
@@ -43,7 +41,6 @@ impl Said {
             floor: None,
             not_before: None,
             not_after: None,
-            stale_after: None,
         }
     }
 }

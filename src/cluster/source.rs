@@ -42,12 +42,13 @@ pub(super) fn origin_of(url: &str) -> String {
     url[..end].to_owned()
 }
 
+/// Without a password that an editor may have written into it.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Find(server) => f.write_str(&super::origin(server)),
-            Self::Channel(url) => write!(f, "channel+{url}"),
-            Self::Graph(url) => write!(f, "cincinnati+{url}"),
+            Self::Channel(url) => write!(f, "channel+{}", redact(url)),
+            Self::Graph(url) => write!(f, "cincinnati+{}", redact(url)),
             Self::File(path) => write!(f, "file://{}", path.display()),
         }
     }

@@ -7,11 +7,15 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::calendar::Calendar;
+use super::find::excerpt;
 use crate::host::Layout;
 use crate::host::durable;
 
 /// Longest window, a week: what is longer is no window.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+/// Longest text that tells of windows, bytes, and most lines of it: whoever has more would keep a host at work for minutes.
+const MAX_TEXT: usize = 4 << 10;
+const MAX_LINES: usize = 64;
 /// Longest file of a time zone, bytes; the largest has 3,500.
 const MAX_ZONE: u64 = 64 << 10;
 
@@ -36,8 +40,11 @@ impl Window {
     ///
     /// Errors: what is wrong with them.
     pub(crate) fn parse(text: &str, length: Duration, layout: &Layout) -> Result<Self, String> {
+        check_length(text)?;
         let zone_of = |name: &str| zone(name, layout);
-        let read = |line: &str| Calendar::parse(line, &zone_of).map_err(|why| format!("{line:?}: {why}"));
+        let read = |line: &str| {
+            Calendar::parse(line, &zone_of).map_err(|why| format!("{:?}: {why}", excerpt(line.as_bytes())))
+        };
         let starts =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).map(read).collect::<Result<Vec<_>, _>>()?;
         if starts.is_empty() {
@@ -46,6 +53,17 @@ impl Window {
         let length = SignedDuration::try_from(length.min(LONGEST)).unwrap_or(SignedDuration::ZERO);
         let text = text.lines().map(str::trim).collect::<Vec<_>>().join(", ");
         Ok(Self::Calendar { starts, length, text })
+    }
+
+    /// Reads `START STOP` in seconds since the epoch, a window a line, as the agent exports it for systemd (RFD 0109). `None`:
+    /// it is something else.
+    pub(crate) fn listed(lines: &[&str]) -> Option<Self> {
+        let time = |text: &str| Timestamp::from_second(text.parse().ok()?).ok();
+        let read = |line: &&str| {
+            let (start, stop) = line.split_once([' ', '\t'])?;
+            time(start).zip(time(stop.trim_start())).filter(|(start, stop)| start < stop)
+        };
+        (lines.len() <= MAX_LINES).then(|| lines.iter().map(read).collect::<Option<_>>()).flatten().map(Self::Listed)
     }
 
     /// Whether one is open.
@@ -67,7 +85,7 @@ impl Window {
     /// For people: `the window "Tue 03:00" is open`.
     pub(crate) fn told(&self, now: Timestamp) -> String {
         let name = match self {
-            Self::Calendar { text, .. } => format!("the window {text:?}"),
+            Self::Calendar { text, .. } => format!("the window {:?}", excerpt(text.as_bytes())),
             Self::Listed(_) => "the maintenance window".to_owned(),
         };
         match (self.is_open(now), self.next(now)) {
@@ -76,9 +94,19 @@ impl Window {
                 let next = Timestamp::from_second(next.as_second()).unwrap_or(next);
                 format!("{name} is closed and opens at {next}")
             }
+            (false, None) if matches!(self, Self::Listed(windows) if !windows.is_empty()) => {
+                format!("{name} is closed, and the schedule has no later one: it may be out of date")
+            }
             (false, None) => format!("{name} is closed"),
         }
     }
+}
+
+fn check_length(text: &str) -> Result<(), String> {
+    if text.len() > MAX_TEXT || text.lines().nth(MAX_LINES).is_some() {
+        return Err(format!("it has more than {MAX_LINES} lines or {MAX_TEXT} bytes"));
+    }
+    Ok(())
 }
 
 /// The time zone called `name` on the host or image; the empty name is its local time.

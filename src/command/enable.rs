@@ -9,6 +9,7 @@ use crate::config::credentials::{self, MODE};
 use crate::config::fleet_host::FleetHost;
 use crate::config::{Credentials, GoUpdater, Spec, Updates};
 use crate::context::Context;
+use crate::host::http::redact;
 use crate::host::{Layout, durable, lock, machine};
 use crate::inspect::{self, Depth, upgrader};
 use crate::plan::Over;
@@ -246,7 +247,7 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         None => {}
     };
     source(args, spec);
-    adopt_upgrader(context, spec)?;
+    adopt_upgrader(context, args, spec)?;
     given(&args.group, &mut spec.group);
     given(&args.base_url, &mut spec.base_url);
     if let Some(path) = &args.path {
@@ -352,7 +353,8 @@ fn components(names: &[String]) -> Result<Vec<String>> {
 /// Takes the credentials out of `spec`, and gives those to be kept beside it; `None` if the kept ones stay.
 fn own_credentials(context: &Context, known: &Spec, spec: &mut Spec) -> Result<Option<Credentials>> {
     let given = spec.take_credentials();
-    let kept = Credentials::known(&context.layout.versions)?;
+    let on_disk = Credentials::known(&context.layout.versions)?;
+    let kept = on_disk.clone().fitting(known.urls());
     // What was given for one server is never sent to another.
     let still = |known: &Option<String>, now: &Option<String>, kept: &Option<String>| {
         kept.clone().filter(|_| known.is_some() && known == now)
@@ -362,8 +364,10 @@ fn own_credentials(context: &Context, known: &Spec, spec: &mut Spec) -> Result<O
         http_proxy: given.http_proxy.or(still(&known.http_proxy, &spec.http_proxy, &kept.http_proxy)),
         base_url: given.base_url.or(still(&known.base_url, &spec.base_url, &kept.base_url)),
         source: given.source.or(still(&known.source, &spec.source, &kept.source)),
-    };
-    Ok((credentials != kept).then_some(credentials))
+        ..given
+    }
+    .bound(spec.urls());
+    Ok((credentials != on_disk).then_some(credentials))
 }
 
 /// The certificates of `known` and those of `more` that are not among them.
@@ -380,19 +384,25 @@ fn with_more(known: &str, more: &str) -> String {
 }
 
 /// Tells of the updater of RFD 0109, which gives way. Its channel is followed only where nothing else is known to ask.
-fn adopt_upgrader(context: &Context, spec: &mut Spec) -> Result<()> {
+fn adopt_upgrader(context: &Context, args: &Install, spec: &mut Spec) -> Result<()> {
     if spec.active_version.is_some() || !upgrader::is_there(&context.layout)? {
         return Ok(());
     }
     context.report.notice("taking this host over from the updater of RFD 0109 (teleport-upgrade.timer)");
-    let Some(channel) = upgrader::channel(&context.layout).filter(|_| spec.source.is_none()) else { return Ok(()) };
-    if spec.proxy.is_some() {
+    let channel = upgrader::channel(&context.layout).unwrap_or_else(|error| {
+        context.report.warn(&error.during("its endpoint is not followed").to_string());
+        None
+    });
+    let Some(channel) = channel.filter(|_| spec.source.is_none()) else { return Ok(()) };
+    let (source, channel) = (channel.clone(), redact(&channel));
+    // A source that is given, be it the proxy, is an answer.
+    if spec.proxy.is_some() || args.source.is_some() {
         context.report.notice(&format!("it asked {channel}; to go on with that, run `enable --source {channel}`"));
     } else {
         context
             .report
             .notice(&format!("it asked {channel}, which this host now follows (`--source default` ends that)"));
-        spec.source = Some(channel.to_string());
+        spec.source = Some(source);
     }
     Ok(())
 }

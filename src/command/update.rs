@@ -66,7 +66,7 @@ fn notify(context: &Context, updates: &Updates) -> Result<Option<u8>> {
         updates,
         active: active.as_ref(),
         client: &client,
-        purpose: Purpose::Show,
+        purpose: Purpose::Tell,
         force: false,
         deadline: None,
     };

@@ -22,7 +22,12 @@ pub struct Credentials {
     pub base_url: Option<String>,
     /// Of the source.
     pub source: Option<String>,
+    /// For which server each of them is, in this order; `None` where nobody wrote that down: for the one of `updates.yaml`.
+    pub(crate) servers: [Option<String>; 4],
 }
+
+/// The keys of the file and, below `servers`, those of the servers.
+const KEYS: [&str; 4] = ["https_proxy", "http_proxy", "base_url", "source"];
 
 impl Credentials {
     /// The file below the versions directory.
@@ -35,7 +40,12 @@ impl Credentials {
         let file = Self::file(versions);
         let Some(root) = read_document(&file, true)? else { return Ok(Self::default()) };
         let view = View::new(&file, &root);
+        let mut servers = [const { None }; 4];
+        for (server, key) in servers.iter_mut().zip(KEYS) {
+            *server = view.at("servers")?.at(key)?.text()?;
+        }
         Ok(Self {
+            servers,
             https_proxy: view.at("https_proxy")?.text()?,
             http_proxy: view.at("http_proxy")?.text()?,
             base_url: view.at("base_url")?.text()?,
@@ -50,6 +60,31 @@ impl Credentials {
             Err(error) if error.code == Code::Permission && !machine::is_root() => Ok(Self::default()),
             read => read,
         }
+    }
+
+    /// These, written down as being for the servers of `urls`, which are in the order of the fields.
+    #[must_use]
+    pub fn bound(mut self, urls: [&Option<String>; 4]) -> Self {
+        let mut servers = urls.map(server);
+        for (kept, server) in self.each().into_iter().zip(&mut servers) {
+            server.take_if(|_| kept.is_none());
+        }
+        self.servers = servers;
+        self
+    }
+
+    /// Those that are not for another server than that of its URL: an editor may have exchanged it.
+    #[must_use]
+    pub fn fitting(mut self, urls: [&Option<String>; 4]) -> Self {
+        let servers = self.servers.clone();
+        for ((kept, server), now) in self.each().into_iter().zip(servers).zip(urls.map(self::server)) {
+            kept.take_if(|_| server.is_some() && server != now);
+        }
+        self
+    }
+
+    fn each(&mut self) -> [&mut Option<String>; 4] {
+        [&mut self.https_proxy, &mut self.http_proxy, &mut self.base_url, &mut self.source]
     }
 
     /// The content of the file in `versions` with these in it, unknown keys kept; empty when nothing is left.
@@ -69,12 +104,16 @@ impl Credentials {
     }
 
     fn to_node(&self) -> Node {
-        Node::mapping([
+        let servers = KEYS.into_iter().zip(&self.servers);
+        let servers: Vec<_> = servers.filter_map(|(key, server)| Some((key, Node::text(server.as_deref()?)))).collect();
+        let mut node = Node::mapping([
             ("https_proxy", self.https_proxy.as_deref().map(Node::text)),
             ("http_proxy", self.http_proxy.as_deref().map(Node::text)),
             ("base_url", self.base_url.as_deref().map(Node::text)),
             ("source", self.source.as_deref().map(Node::text)),
-        ])
+        ]);
+        servers.into_iter().for_each(|(key, server)| node.set(&["servers", key], server));
+        node
     }
 }
 
@@ -82,6 +121,16 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials(hidden)")
     }
+}
+
+/// Scheme, host and port of `url`.
+fn server(url: &Option<String>) -> Option<String> {
+    let (bare, _) = split(url.as_deref()?);
+    let start = bare.find("://").map_or(0, |index| index + 3);
+    let end = bare[start..].find(['/', '?', '#']).map_or(bare.len(), |index| start + index);
+    let server = bare[..end].to_ascii_lowercase();
+    // A source has its kind before the scheme: `channel+https`.
+    Some(server.split_once('+').map_or(server.clone(), |(_, rest)| rest.to_owned()))
 }
 
 /// The URL without its userinfo, and the userinfo if there is one. A URL without scheme is understood.
@@ -124,6 +173,26 @@ mod tests {
                 assert_eq!(join(bare, userinfo), url);
             }
         }
+    }
+
+    #[test]
+    fn what_was_given_for_one_server_fits_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let given = Credentials { base_url: Some("me:a".into()), source: Some("b".into()), ..Credentials::default() };
+        let url = |text: &str| Some(text.to_owned());
+        let (mirror, source, none) = (url("https://M:1/x"), url("channel+https://s/v1"), None);
+        let bound = given.bound([&none, &none, &mirror, &source]);
+        let text = bound.render_over(dir.path()).unwrap();
+        durable::write(&Credentials::file(dir.path()), text.as_bytes(), MODE).unwrap();
+        let kept = Credentials::read(dir.path()).unwrap();
+        assert_eq!(kept, bound, "{text}");
+        let (near, other) = (url("https://m:1/y"), url("cincinnati+https://s:8443/v1"));
+        assert_eq!(kept.clone().fitting([&none, &none, &near, &source]).base_url.as_deref(), Some("me:a"));
+        let fitting = kept.clone().fitting([&none, &none, &mirror, &other]);
+        assert_eq!((fitting.base_url.as_deref(), fitting.source), (Some("me:a"), None));
+        assert_eq!(kept.fitting([&none, &none, &none, &source]).base_url, None);
+        let old = Credentials { source: Some("b".into()), ..Credentials::default() };
+        assert_eq!(old.clone().fitting([&none, &none, &none, &other]), old);
     }
 
     #[test]

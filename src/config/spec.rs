@@ -219,7 +219,13 @@ impl Spec {
             http_proxy: take(&mut self.http_proxy),
             base_url: take(&mut self.base_url),
             source: take(&mut self.source),
+            ..Credentials::default()
         }
+    }
+
+    /// The URLs that credentials can be for, in the order of [`Credentials`].
+    pub(crate) fn urls(&self) -> [&Option<String>; 4] {
+        [&self.https_proxy, &self.http_proxy, &self.base_url, &self.source]
     }
 
     /// Puts credentials back into the URLs, for use; never for writing.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::spec::Spec;
 use super::status::Status;
 use crate::host::durable;
-use crate::report::Result;
+use crate::report::{Code, Error, Result};
 use crate::yaml::Node;
 use crate::yaml::view::{View, read_document};
 
@@ -94,9 +94,15 @@ impl Updates {
         self.root.emit()
     }
 
-    /// Replaces the file durably, mode 0644.
+    /// Replaces the file durably, mode 0644. Errors: `config_invalid` for what [`Updates::read`] would refuse by its length;
+    /// those of writing.
     pub fn write(&self) -> Result<()> {
-        durable::write(&self.file, self.render().as_bytes(), durable::FILE_MODE)
+        let text = self.render();
+        if text.len() > ::yaml::MAX_BYTES {
+            let what = format!("{} would be larger than {} bytes", self.file.display(), ::yaml::MAX_BYTES);
+            return Err(Error::new(Code::ConfigInvalid, what).advise("shorten it; it was not changed"));
+        }
+        durable::write(&self.file, text.as_bytes(), durable::FILE_MODE)
     }
 
     fn change(&mut self, key: &str, old: &Node, new: &Node) {
@@ -119,7 +125,6 @@ mod tests {
     use crate::config::spec::Network;
     use crate::host::http::{Retry, Timeouts};
     use crate::release::Limits;
-    use crate::report::Code;
     use crate::service::{Commands, HealthSettings};
     use protocol::Edition;
     use std::time::Duration;
@@ -223,6 +228,16 @@ mod tests {
             assert_eq!(error.code, Code::ConfigInvalid, "{content}");
             assert!(error.what.contains(&format!("updates.yaml line {line}:")), "{content}: {error}");
         }
+    }
+
+    #[test]
+    fn nothing_is_written_that_could_not_be_read_again() {
+        let (_dir, read) = updates(HEAD);
+        let mut updates = read.unwrap();
+        let text = "x".repeat(::yaml::MAX_BYTES);
+        updates.set_spec(&Spec { group: Some(text), ..Spec::default() });
+        assert!(updates.write().is_err());
+        assert_eq!(std::fs::read_to_string(updates.file()).unwrap(), HEAD);
     }
 
     #[test]

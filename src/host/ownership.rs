@@ -28,7 +28,7 @@ const ACL: &str = "system.posix_acl_access";
 ///
 /// Errors: `permission`, `io`.
 pub(crate) fn strangers(dir: &Path) -> Result<Vec<(PathBuf, Metadata)>> {
-    let top = ROOT.get().map_or(Path::new("/"), PathBuf::as_path);
+    let top = root();
     let mut found = Vec::new();
     for part in dir.ancestors().take_while(|part| part.starts_with(top) || !dir.starts_with(top)) {
         match std::fs::symlink_metadata(part) {
@@ -39,6 +39,11 @@ pub(crate) fn strangers(dir: &Path) -> Result<Vec<(PathBuf, Metadata)>> {
         }
     }
     Ok(found)
+}
+
+/// The root that this process works in.
+pub(super) fn root() -> &'static Path {
+    ROOT.get().map_or(Path::new("/"), PathBuf::as_path)
 }
 
 /// Says where the root is that this process works in: who owns what is above an image is its builder's business.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 use super::layout::Layout;
-use super::ownership::{GROUP_WRITES, OTHERS_WRITE, STICKY, is_ours, strangers};
+use super::ownership::{self, GROUP_WRITES, OTHERS_WRITE, STICKY, is_ours, strangers};
 use super::{durable, machine, path};
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -106,6 +106,25 @@ pub(crate) fn check_way(layout: &Layout, inside: &Path) -> Result<()> {
     let mut met: Vec<PathBuf> = Vec::new();
     path::walk(&layout.root, inside, &mut |path| met.push(path.to_owned()));
     met.iter().try_for_each(|path| check_entry(path))
+}
+
+/// The real path of `named`, and the first directory, link or file on the way there that others than root (or whoever runs
+/// this) own or may write to: whoever can exchange a link names the file as much as whoever owns what it leads to. Who owns
+/// what is above an image is its builder's business.
+///
+/// Errors: `permission`, `io`; also where nothing is there.
+pub(crate) fn traced(named: &Path) -> Result<(PathBuf, Option<(PathBuf, Metadata)>)> {
+    let top = ownership::root();
+    let mut met: Vec<PathBuf> = Vec::new();
+    let real = path::walk(Path::new("/"), named, &mut |path| met.push(path.to_owned()));
+    let is_above = |part: &Path| real.starts_with(top) && top.starts_with(part) && part != top;
+    for part in met.into_iter().filter(|part| !is_above(part)) {
+        let meta = std::fs::symlink_metadata(&part).at("cannot look at", &part)?;
+        if !is_ours(&part, &meta) {
+            return Ok((real, Some((part, meta))));
+        }
+    }
+    Ok((real, None))
 }
 
 /// Makes sure that whoever can write the agent's configuration `file`, or exchange it, has nothing to gain by naming the data

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::cluster::Source;
 use crate::context::Context;
+use crate::host::http::redact;
 use crate::host::{Layout, durable};
 use crate::inspect::takeover::taken_over;
 use crate::inspect::timers;
 use crate::plan::UPGRADE_TIMERS;
-use crate::report::Result;
+use crate::report::{Code, Error, Result};
 
 /// Where units of administrators and those of packages are.
 const UNIT_DIRS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
@@ -30,14 +31,23 @@ pub(crate) fn is_there(layout: &Layout) -> Result<bool> {
     Ok(false)
 }
 
-/// The channel that it follows; `None` where that cannot be told.
-pub(crate) fn channel(layout: &Layout) -> Option<Source> {
+/// The channel that it follows, as a source; `None` where there is none.
+///
+/// Errors: `usage` for what is no channel, such as one that is not encrypted.
+pub(crate) fn channel(layout: &Layout) -> Result<Option<String>> {
     let file = layout.followed(Path::new(ENDPOINT));
     // A pipe in its place would be waited for.
-    let bytes = if file.is_file() { durable::read_limited(&file, MAX_ENDPOINT).ok()?? } else { return None };
-    let text = String::from_utf8(bytes).ok()?;
-    let bare = text.trim().trim_start_matches("https://");
-    format!("channel+https://{bare}").parse().ok()
+    let bytes = if file.is_file() { durable::read_limited(&file, MAX_ENDPOINT)? } else { None };
+    let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).trim().to_owned();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let scheme = if text.contains("://") { "channel+" } else { "channel+https://" };
+    let source = format!("{scheme}{text}");
+    match source.parse()? {
+        Source::Channel(url) if url.starts_with("https://") => Ok(Some(source)),
+        _ => Err(Error::new(Code::Usage, format!("{} is not an https:// URL", redact(&text)))),
+    }
 }
 
 /// What enables it, and its units where an administrator's directory has them, with the place where each will be kept. A

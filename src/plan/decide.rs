@@ -128,9 +128,8 @@ pub(crate) fn too_low(
 /// Why the timer waits with a version that nothing is known against.
 fn wait(facts: &Facts, ask: &Request) -> Option<String> {
     let wanted = &ask.wanted;
-    let is_other = |delay: &Refusal| delay.digest.is_some() && ask.announced.is_some() && delay.digest != ask.announced;
-    if let Some(delay) = facts.delayed.iter().find(|delay| delay.revision == *wanted && !is_other(delay))
-        && let retry_at = retry_of(delay, ask.terms.urgent)
+    if let Some(delay) = facts.delayed.iter().find(|delay| delay.revision == *wanted)
+        && let Some(retry_at) = retry_of(delay, ask)
         && is_waiting(&Refusal { retry_at, ..delay.clone() }, facts.now)
     {
         let reason = &delay.reason;
@@ -146,10 +145,17 @@ fn wait(facts: &Facts, ask: &Request) -> Option<String> {
     })
 }
 
-/// When what failed is tried again.
-fn retry_of(delay: &Refusal, urgent: bool) -> Timestamp {
+/// When what failed is tried again; `None`: now, since another archive is announced. What is urgent waits its least time all
+/// the same: whoever serves a channel could announce another one each minute.
+fn retry_of(delay: &Refusal, ask: &Request) -> Option<Timestamp> {
     let after = |wait| delay.time.saturating_add(wait).unwrap_or(delay.retry_at);
-    if urgent { delay.retry_at.clamp(after(URGENT_LEAST), after(URGENT_MOST)) } else { delay.retry_at }
+    let is_other = delay.digest.is_some() && ask.announced.is_some() && delay.digest != ask.announced;
+    match (ask.terms.urgent, is_other) {
+        (true, true) => Some(after(URGENT_LEAST)),
+        (true, false) => Some(delay.retry_at.clamp(after(URGENT_LEAST), after(URGENT_MOST))),
+        (false, true) => None,
+        (false, false) => Some(delay.retry_at),
+    }
 }
 
 /// Until when a return to `wanted` waits: whoever asks two proxies that answer unlike is told to go to and fro for ever. The

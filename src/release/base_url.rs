@@ -9,6 +9,7 @@ use std::str::FromStr;
 use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 
+use crate::host::trust;
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Where Teleport's releases are (SPEC §4).
@@ -54,10 +55,13 @@ impl BaseUrl {
         let Some(path) = self.0.strip_prefix("file://") else { return Ok(None) };
         let decoded = percent_decode_str(path).decode_utf8().map_err(|_| refused(&self.0, "its path is not UTF-8"))?;
         let named = PathBuf::from(decoded.as_ref());
-        // From here on only the real path is used, so that a link cannot be changed in between.
-        let dir = std::fs::canonicalize(&named).at("cannot read the archive directory", &named).map_err(|error| {
+        let (dir, stranger) = trust::traced(&named).map_err(|error| {
+            let error = error.during(format!("cannot read the archive directory {}", named.display()));
             if error.code == Code::Io { Error { code: Code::ArchiveMissing, ..error } } else { error }
         })?;
+        if let Some((other, meta)) = stranger {
+            return Err(changeable(&other, &meta));
+        }
         for (depth, part) in dir.ancestors().enumerate() {
             let meta = std::fs::metadata(part).at("cannot read", part)?;
             let may_be_shared = depth > 0 && meta.mode() & STICKY != 0;
@@ -91,7 +95,11 @@ fn check_owner(path: &Path, meta: &std::fs::Metadata, may_be_shared: bool) -> Re
     if is_trusted && (may_be_shared || meta.mode() & OTHERS_WRITE == 0) {
         return Ok(());
     }
-    Err(Error::new(
+    Err(changeable(path, meta))
+}
+
+fn changeable(path: &Path, meta: &std::fs::Metadata) -> Error {
+    Error::new(
         Code::Permission,
         format!(
             "{} can be changed by users other than root (owner {}, mode {:o})",
@@ -100,7 +108,7 @@ fn check_owner(path: &Path, meta: &std::fs::Metadata, may_be_shared: bool) -> Re
             meta.mode() & 0o7777
         ),
     )
-    .advise("make root its owner, and remove write permission for group and others"))
+    .advise("make root its owner, and remove write permission for group and others")
 }
 
 impl FromStr for BaseUrl {

@@ -36,20 +36,27 @@ pub(crate) fn complaint(context: &Context, updates: &Updates, writes: bool) -> R
     let file = context.layout.versions.join(publish::NOT_READY);
     let now = context.host.now();
     if !is_not_ready {
-        if writes && durable::exists(&file)? {
-            durable::remove_file(&file)?;
+        if writes {
+            told(context, durable::exists(&file).and_then(|is| if is { durable::remove_file(&file) } else { Ok(()) }));
         }
         return Ok(None);
     }
-    let since = since(&durable::read_limited(&file, LIMIT)?.unwrap_or_default(), now);
+    // What is no file of ours tells nothing.
+    let since = since(&durable::read_limited(&file, LIMIT).ok().flatten().unwrap_or_default(), now);
     if writes && durable::is_dir(&context.layout.versions)? {
         let text = format!("{} {}\n", time_text(since), time_text(now));
-        match durable::write(&file, text.as_bytes(), durable::FILE_MODE) {
-            Err(error) if error.code == Code::Permission => {}
-            written => written?,
-        }
+        told(context, durable::write(&file, text.as_bytes(), durable::FILE_MODE));
     }
     Ok((now.duration_since(since) >= PATIENCE).then_some("it has not been ready for five minutes"))
+}
+
+/// A note that cannot be kept keeps no host from its updates.
+fn told(context: &Context, written: Result<()>) {
+    if let Err(error) = written
+        && error.code != Code::Permission
+    {
+        context.report.warn(&error.to_string());
+    }
 }
 
 /// Since when it is not ready, by what the last run kept.

@@ -35,7 +35,8 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     let kept = match &context.credentials {
         Some(given) => given.clone(),
         None => Credentials::known(&context.layout.versions)?,
-    };
+    }
+    .fitting(spec.urls());
     let full = spec.clone().with_credentials(&kept);
     let proxies = &mut settings.proxies;
     if proxies.https.is_none() && proxies.http.is_none() && proxies.all.is_none() {

@@ -22,6 +22,13 @@ use protocol::Revision;
 /// ever (SPEC §8, loop guard).
 const MAX_ATTEMPTS: u32 = 3;
 
+/// Longest message that is kept of a failure, characters: a server writes some of them.
+const MAX_MESSAGE: usize = 2_000;
+
+fn kept(message: &str) -> String {
+    message.chars().take(MAX_MESSAGE).collect()
+}
+
 /// Counts a run that a database in use has failed. A first one that lies in the future was written by another clock.
 fn count_busy(status: &mut Status, now: Timestamp) {
     let earlier = status.database_busy.take().filter(|busy| busy.since <= now);
@@ -198,7 +205,7 @@ impl Failure {
             time: now,
             outcome: if self.switched { Outcome::RolledBack } else { Outcome::Failed },
             error_code: Some(self.code.clone()),
-            message: Some(self.reason.clone()),
+            message: Some(kept(&self.reason)),
             from: self.plan.from.clone(),
             to: self.plan.to.clone(),
             run: Some(run),
@@ -237,7 +244,7 @@ fn note_kept_database(status: &mut Status, revision: &Revision, version_dir: &st
 /// Refuses `revision` from now on, with a wait that grows with each failure.
 pub(crate) fn add_refusal(status: &mut Status, revision: &Revision, reason: &str, code: &str, now: Timestamp) {
     let earlier = status.refused.iter().find(|refused| refused.revision == *revision);
-    let refusal = decide::refuse(earlier, revision, reason, code, now);
+    let refusal = decide::refuse(earlier, revision, &kept(reason), code, now);
     status.refused.retain(|refused| refused.revision != *revision);
     status.refused.push(refusal);
 }
@@ -257,7 +264,7 @@ pub(crate) fn add_delay(
     status.delayed.retain(|delayed| delayed.revision != *revision);
     status.delayed.push(Refusal {
         revision: revision.clone(),
-        reason: reason.to_owned(),
+        reason: kept(reason),
         error_code: code.to_owned(),
         time: now,
         count,
@@ -296,7 +303,7 @@ pub(crate) fn failed(updates: &mut Updates, error: &Error, to: Option<&Revision>
         time: now,
         outcome: Outcome::Failed,
         error_code: Some(error.code.as_str().to_owned()),
-        message: Some(error.what.clone()),
+        message: Some(kept(&error.what)),
         from: updates.spec().active(),
         to: to.cloned(),
         run: None,
@@ -316,7 +323,7 @@ pub(crate) fn note(context: &Context, command: &str, error: &Error) {
         }
         let mut updates = Updates::read(&context.layout.config_file())?;
         let known = updates.status().last_result.as_ref().is_some_and(|last| {
-            last.error_code.as_deref() == Some(error.code.as_str()) && last.message.as_deref() == Some(&error.what)
+            last.error_code.as_deref() == Some(error.code.as_str()) && last.message == Some(kept(&error.what))
         });
         if known {
             return Ok(());

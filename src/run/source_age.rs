@@ -30,9 +30,20 @@ struct Kept {
 }
 
 impl Kept {
-    fn read(context: &Context) -> Result<Option<Self>> {
+    fn read(context: &Context) -> Option<Self> {
         let file = context.layout.versions.join(publish::SOURCE_ANSWERS);
-        Ok(durable::read_limited(&file, LIMIT)?.and_then(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))))
+        // What is no file of ours, such as a larger one or a directory, tells nothing.
+        Self::parse(&String::from_utf8_lossy(&durable::read_limited(&file, LIMIT).ok()??))
+    }
+
+    fn write(&self, context: &Context) -> Result<()> {
+        if !durable::is_dir(&context.layout.versions)? {
+            return Ok(());
+        }
+        let Self { source, version, since, answered } = self;
+        let text = format!("{source}\n{version}\n{}\n{}\n", time_text(*since), time_text(*answered));
+        let file = context.layout.versions.join(publish::SOURCE_ANSWERS);
+        durable::write(&file, text.as_bytes(), durable::FILE_MODE)
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -50,27 +61,27 @@ impl Kept {
     }
 }
 
-/// Keeps that `source` answered: the version that it named, or that it named none.
+/// Keeps that `source` answered: the version that it named, or that it named none. `answered` is false where it did not: then
+/// it counts from now on, unless something is known of it.
 ///
-/// Errors: `io`. Who may not write keeps nothing.
-pub(super) fn keep(context: &Context, source: String, version: Option<&Version>) -> Result<()> {
-    if !durable::is_dir(&context.layout.versions)? {
-        return Ok(());
+/// What cannot be kept is told, and fails nothing; who may not write keeps nothing.
+pub(super) fn keep(context: &Context, source: String, version: Option<&Version>, answered: bool) {
+    let kept = Kept::read(context).filter(|kept| kept.source == source);
+    let now = context.host.now();
+    if !answered && kept.as_ref().is_some_and(|kept| kept.answered <= now) {
+        return;
     }
     let version = version.map_or_else(|| NOTHING.to_owned(), ToString::to_string);
-    let Kept { source, version, since, answered } =
-        Kept::with(Kept::read(context)?, source, version, context.host.now());
-    let text = format!("{source}\n{version}\n{}\n{}\n", time_text(since), time_text(answered));
-    let file = context.layout.versions.join(publish::SOURCE_ANSWERS);
-    match durable::write(&file, text.as_bytes(), durable::FILE_MODE) {
-        Err(error) if error.code == Code::Permission => Ok(()),
-        written => written,
+    if let Err(error) = Kept::with(kept, source, version, now).write(context)
+        && error.code != Code::Permission
+    {
+        context.report.warn(&error.during("cannot keep what the source answered").to_string());
     }
 }
 
 /// Why `source` counts as stale after `limit`; `None`: it does not, or nothing is known of it.
 pub(super) fn complaint(context: &Context, source: &str, limit: Duration) -> Option<String> {
-    let kept = Kept::read(context).ok().flatten().filter(|kept| kept.source == source)?;
+    let kept = Kept::read(context).filter(|kept| kept.source == source)?;
     let most = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
     let is_over = |from: Timestamp| context.host.now().duration_since(from) > most;
     let (since, said) = match kept.version.as_str() {

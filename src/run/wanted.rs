@@ -22,6 +22,8 @@ use crate::run::{agent_health, fleet, identity, network, source_age, windows};
 pub(crate) enum Purpose {
     /// This host installs what it is told, when it is told to.
     Act,
+    /// This host tells what it is told, and installs nothing: it does not count as told either.
+    Tell,
     /// A person reads it: the host does not count as told (docs/decisions/0047).
     Show,
 }
@@ -106,10 +108,11 @@ pub(crate) fn active(context: &Context, updates: &Updates) -> Result<Option<Revi
 /// Errors: `proxy_missing`, `usage` for a source that is none, and those of the source: nothing follows from them.
 pub(crate) fn ask(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
     let answer = word(context, asking);
-    if asking.purpose == Purpose::Act && asking.spec.stale_after.is_some() {
-        if let Ok(answer) = &answer {
-            let version = answer.directive.as_ref().map(|directive| &directive.version);
-            source_age::keep(context, source(asking.spec)?.to_string(), version)?;
+    if asking.purpose != Purpose::Show && asking.spec.stale_after.is_some() {
+        if let Ok(source) = source(asking.spec) {
+            let directive = answer.as_ref().ok().and_then(|answer| answer.directive.as_ref());
+            let version = directive.map(|directive| &directive.version);
+            source_age::keep(context, source.to_string(), version, answer.is_ok());
         }
         if let Some(what) = stale(context, asking.spec) {
             context.report.warn(&what);
@@ -144,7 +147,14 @@ fn word(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
             let id = identity::shown(context, spec, host_uuid.as_deref());
             cluster::ask_graph(url, &choice, network::arch(context), id.as_deref(), &way)?
         }
-        Source::File(path) => cluster::read_file(path, layout)?,
+        Source::File(path) => {
+            let (word, stale_after) = cluster::read_file(path, layout)?;
+            if let Some(since) = stale_after.filter(|since| *since <= context.host.now()) {
+                let what = format!("{source} is out of date since {since} (stale_after)");
+                context.report.warn(&format!("{what}: whatever writes it may have stopped"));
+            }
+            word
+        }
     };
     match word {
         Word::Nothing(why) => Ok(Answer { directive: None, terms: Terms { reason: Some(why), ..Terms::default() } }),
@@ -155,11 +165,6 @@ fn word(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
 /// What follows from the word of a source that is no cluster.
 fn judged(context: &Context, asking: &Asking<'_>, source: &Source, said: Said, way: &Way<'_>) -> Result<Answer> {
     let now = context.host.now();
-    if let Some(since) = said.stale_after.filter(|since| *since <= now) {
-        context
-            .report
-            .warn(&format!("{source} is out of date since {since} (stale_after): whatever writes it may have stopped"));
-    }
     let mut terms = Terms {
         digests: said.digests.clone(),
         floor: said.floor.clone(),
@@ -205,7 +210,7 @@ fn timing(
         terms.urgent = true;
         return Ok((true, format!("this host's version is below the source's min_version {floor}")));
     }
-    if let Some(complaint) = agent_health::complaint(context, asking.updates, asking.purpose == Purpose::Act)? {
+    if let Some(complaint) = agent_health::complaint(context, asking.updates, asking.purpose != Purpose::Show)? {
         terms.urgent = true;
         return Ok((true, format!("the agent is unhealthy: {complaint}")));
     }
@@ -237,7 +242,7 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
     let window = windows::of_settings(context, spec)?;
     let host_uuid = context.host_uuid()?;
     let update_id = identity::shown(context, spec, host_uuid.as_deref());
-    let dry_run = asking.purpose == Purpose::Show;
+    let dry_run = asking.purpose != Purpose::Act;
     let question = Question { host: host_uuid, group: spec.group.clone(), update_id, dry_run };
     let origin = cluster::origin(server);
     // Only a question by which this host acts is signed.

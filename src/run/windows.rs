@@ -38,7 +38,10 @@ pub(crate) fn exported(context: &Context) -> Result<Option<Window>> {
         let text = String::from_utf8_lossy(&bytes);
         let starts = starts(&text);
         if !starts.is_empty() {
-            let wrong = |why| Error::new(Code::ConfigInvalid, format!("{inside} holds no calendar expression: {why}"));
+            if let Some(window) = Window::listed(&starts) {
+                return Ok(Some(window));
+            }
+            let wrong = |why| Error::new(Code::ConfigInvalid, format!("{inside} holds no windows: {why}"));
             return Window::parse(&starts.join("\n"), HOUR, &context.layout).map(Some).map_err(wrong);
         }
     }

@@ -14,6 +14,7 @@ use crate::config::Updates;
 use crate::config::status::Status;
 use crate::context::Context;
 use crate::context::awaited;
+use crate::host::http::redact;
 use crate::host::lock;
 use crate::inspect;
 use crate::plan::decide::{self, Decision, Request, Terms};
@@ -134,7 +135,8 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive, terms: &T
     };
     let question = Request {
         wanted: wanted.clone(),
-        in_window: directive.in_window,
+        // Who is only told is told at any time.
+        in_window: directive.in_window || spec.notify_only,
         force: false,
         announced: None,
         terms: terms.clone(),
@@ -171,12 +173,12 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         agent_update_time_jitter: directive.map(|directive| directive.jitter_seconds),
         agent_updates_enabled: Some(spec.enabled),
         proxy: spec.proxy.clone(),
-        source: spec.source.clone(),
+        source: spec.source.as_deref().map(redact),
         source_reason: None,
         source_stale: wanted::stale(context, spec),
         notify_only: Some(spec.notify_only),
         group: spec.group.clone(),
-        base_url: spec.base_url.clone(),
+        base_url: spec.base_url.as_deref().map(redact),
         pinned: Some(spec.pinned),
         in_window: directive.map(|directive| directive.in_window),
         last_result: status.last_result.as_ref().map(Into::into),

@@ -20,7 +20,7 @@ pub(crate) fn redact(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         out.push_str(before);
-        let end = after.find(['/', '?', '#', ' ', '"', '\'']).unwrap_or(after.len());
+        let end = after.find(['/', '?', '#', ' ', '"']).unwrap_or(after.len());
         match after[..end].rfind('@') {
             Some(sign) => {
                 out.push_str("***");

@@ -109,6 +109,28 @@ fn what_is_urgent_is_tried_once_or_twice_an_hour() {
 }
 
 #[test]
+fn another_digest_ends_a_wait_but_not_the_least_one_of_what_is_urgent() {
+    let mut delay = refuse(None, &revision("2.0.0"), "other bytes", "checksum_mismatch", after_minutes(0));
+    delay.digest = Some("ab".to_owned());
+    for (urgent, announced, first) in [(false, "ab", 60), (false, "cd", 0), (true, "ab", 60), (true, "cd", 30)] {
+        let asked = Request {
+            terms: Terms { urgent, ..Terms::default() },
+            announced: Some(announced.to_owned()),
+            ..ask("2.0.0", true, false)
+        };
+        let is_tried = |now: &i64| {
+            let facts = Facts {
+                delayed: vec![delay.clone()],
+                now: after_minutes(*now),
+                ..host("1.0.0", vec![installed("1.0.0", unusable())])
+            };
+            decide(&facts, &asked, None) == Decision::Proceed
+        };
+        assert_eq!((0..=120).find(is_tried), Some(first), "urgent {urgent}, {announced} announced");
+    }
+}
+
+#[test]
 fn a_lower_major_is_refused_where_the_source_keeps_it() {
     let facts = host("2.1.0", vec![installed("2.1.0", unusable())]);
     let keeps =

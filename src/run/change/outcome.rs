@@ -58,7 +58,8 @@ pub(super) fn say_done(context: &Context, plan: &Plan) {
 
 /// A failure that no journal tells of (network, archive, refusal) is written down for `status`. Where one is open its
 /// recovery has the say: settings that it committed must not look older than this note.
-/// `cost`: an archive had come in part, and this digest was announced for it.
+/// `cost`: an archive had come in part, and this digest was announced for it. What is urgent waits after each failure, or every
+/// run of the timer would try it.
 pub(super) fn note_failure(context: &Context, request: &RunRequest<'_>, error: &Error, cost: Option<Option<String>>) {
     // After an `uninstall` there is no status to write to.
     let is_gone = request.basis.as_ref().is_some_and(|basis| basis.is_gone(context).unwrap_or(true));
@@ -71,7 +72,7 @@ pub(super) fn note_failure(context: &Context, request: &RunRequest<'_>, error: &
     }
     let written = Updates::read(&context.layout.config_file()).and_then(|mut updates| {
         record::failed(&mut updates, error, Some(&request.target), context.host.now());
-        if let Some(digest) = cost {
+        if let Some(digest) = cost.or(request.terms.urgent.then_some(None)) {
             let mut status = updates.status().clone();
             record::add_delay(
                 &mut status,

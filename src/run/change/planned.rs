@@ -47,11 +47,29 @@ pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest
         Decision::Proceed => {}
     }
     let plan = replan(context, updates, request, &facts)?;
+    check_stored(context, request, &facts, &plan)?;
     // A look at the processes that fails half-way would be taken for a fault of the new version's.
     if !context.layout.is_image() && !plan.is_empty() {
         context.stop_proof()?.check_sight()?;
     }
     Ok(Planned::Proceed(Box::new(plan), Box::new(facts)))
+}
+
+/// A version that is on the disk already must come from the archive that the source names, as one that is downloaded. What is
+/// active stays.
+fn check_stored(context: &Context, request: &RunRequest<'_>, facts: &Facts, plan: &Plan) -> Result<()> {
+    let target = &request.target;
+    let stored = facts.find(target).and_then(|installed| installed.marker.as_ref());
+    match (stored, request.terms.digests.get(target.edition, network::arch(context))) {
+        (Some(stored), Some(named))
+            if !plan.fetches() && facts.active.as_ref() != Some(target) && *stored != named.to_string() =>
+        {
+            let what =
+                format!("{target} is installed from an archive with digest {stored}, but the source names {named}");
+            Err(Error::new(Code::ChecksumMismatch, what).advise("correct the digest in the source"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.

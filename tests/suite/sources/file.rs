@@ -107,6 +107,7 @@ fn what_is_no_release_file_is_an_error_with_its_line() {
         ("version: 1.0.0\nedition: platinum\n", "line 2: edition"),
         ("version: 1.0.0\nwindow: Tueday\n", "line 2: window"),
         ("version: 1.0.0\nwindoww: Tue\n", "line 2: unknown key \"windoww\""),
+        ("version: 1.0.0\nwindow: Tue\nwindow_length: 0s\n", "line 3: window_length"),
         ("version: 1.0.0\ncritical: perhaps\n", "line 2: critical"),
         ("version: 1.0.0\ndigest: abc\n", "line 2: digest"),
         ("version: [1.0.0]\n", "version"),
@@ -122,4 +123,68 @@ fn what_is_no_release_file_is_an_error_with_its_line() {
     image.changes_nothing(&["update"], 1, "release.yaml");
     std::fs::create_dir(place(&image)).unwrap();
     image.changes_nothing(&["update"], 1, "not a regular file");
+}
+
+#[test]
+fn nobody_but_root_has_a_say_in_which_file_or_mirror_is_meant() {
+    let image = Image::with(&["1.0.0", "2.0.0"]);
+    put(&image, "version: 1.0.0\n");
+    let theirs = image.root().with_file_name("theirs");
+    std::fs::create_dir(&theirs).unwrap();
+    std::os::unix::fs::symlink(place(&image), theirs.join("release.yaml")).unwrap();
+    std::os::unix::fs::symlink(theirs.join("release.yaml"), image.root().with_file_name("ours")).unwrap();
+    std::os::unix::fs::symlink(image.cluster.cdn(), theirs.join("mirror")).unwrap();
+    let source = format!("file://{}", image.root().with_file_name("ours").display());
+    image.follow(&source, &[]).ok();
+    put(&image, "version: 2.0.0\n");
+    // The file is root's, and a link on the way there is not; nor is one whose directory is another's.
+    std::os::unix::fs::lchown(theirs.join("release.yaml"), Some(900), None).unwrap();
+    image.changes_nothing(&["update"], 1, "users other than root can change");
+    std::os::unix::fs::lchown(theirs.join("release.yaml"), Some(0), None).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(900), None).unwrap();
+    image.changes_nothing(&["update"], 1, "users other than root can change");
+    put(&image, "version: 2.0.0\n");
+    let mirror = format!("file://{}/mirror", theirs.display());
+    let own = format!("file://{}", place(&image).display());
+    image.changes_nothing(
+        &["enable", "--source", &own, "--base-url", &mirror],
+        1,
+        "can be changed by users other than root",
+    );
+    std::os::unix::fs::chown(&theirs, Some(0), None).unwrap();
+    assert_eq!(image.update(), "2.0.0");
+    image.run(&["enable", "--source", &own, "--base-url", &mirror]).ok();
+    // A program writes what is read there.
+    for file in ["/proc/self/comm", "/proc/self/environ"] {
+        image.changes_nothing(&["enable", "--source", &format!("file://{file}")], 1, "not a regular file");
+    }
+}
+
+#[test]
+fn a_version_that_is_on_the_disk_must_have_the_digest_too() {
+    let image = Image::with(&["1.0.0", "1.1.0"]);
+    let source = put(&image, "version: 1.0.0\n");
+    image.follow(&source, &[]).ok();
+    put(&image, "version: 1.1.0\n");
+    assert_eq!(image.update(), "1.1.0");
+    put(&image, &format!("version: 1.0.0\ndigest: {}\n", "00".repeat(32)));
+    for command in [&["update"][..], &["update", "--now"]] {
+        image.changes_nothing(command, 1, "but the source names 0000");
+        assert_eq!(image.last_result()["error_code"], "checksum_mismatch");
+    }
+    // What is active stays, and the true one goes.
+    put(&image, &format!("version: 1.1.0\ndigest: {}\n", "00".repeat(32)));
+    image.changes_nothing(&["update"], 0, "nothing to do");
+    let digest = image.cluster.publish(&Archive::simple("1.0.0")).sha256;
+    put(&image, &format!("version: 1.0.0\ndigest: {digest}\n"));
+    assert_eq!(image.update(), "1.0.0");
+}
+
+#[test]
+fn a_file_that_names_no_version_can_be_out_of_date() {
+    let image = Image::with(&["1.0.0"]);
+    let source = put(&image, "version: 1.0.0\n");
+    image.follow(&source, &[]).ok();
+    put(&image, "version: none\nstale_after: 2020-01-01T00:00:00Z\n");
+    image.changes_nothing(&["update"], 0, "out of date since 2020");
 }

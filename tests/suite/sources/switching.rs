@@ -141,3 +141,38 @@ fn against_a_source_that_lies_floors_editions_and_waits_hold() {
     }
     assert!((4..=7).contains(&moves), "{moves}");
 }
+
+#[test]
+fn a_source_that_never_answered_is_told_of_and_what_is_kept_fails_no_update() {
+    let mut image = Image::with(&["1.0.0", "1.1.0"]);
+    image.say("1.0.0", "no");
+    image.follow(&image.channel(), &[]).ok();
+    image.set("  stale_after: 14d\n");
+    let answers = image.versions().join(".source-answers");
+    image.cluster.go_down();
+    image.run(&["update"]).fails(1, "error");
+    let first = std::fs::read_to_string(&answers).unwrap();
+    image.run(&["update"]).fails(1, "error");
+    assert_eq!(std::fs::read_to_string(&answers).unwrap(), first, "it counts from the first time");
+    let lines: Vec<&str> = first.lines().collect();
+    assert_eq!((lines[1], lines[2]), ("none", lines[3]));
+    std::fs::write(&answers, first.replace(lines[2], "2020-01-01T00:00:00Z")).unwrap();
+    image.run(&["update"]).fails(1, "has not answered since 2020-01-01");
+    image.cluster.come_up();
+    // Who is only told keeps it too.
+    image.set("  notify_only: true\n");
+    image.run(&["update"]).ok();
+    assert!(std::fs::read_to_string(&answers).unwrap().contains("\n1.0.0\n"));
+    image.run(&["enable"]).ok();
+    image.say("1.1.0", "no");
+    std::fs::write(&answers, "x".repeat(1 << 20)).unwrap();
+    assert_eq!(image.update(), "1.1.0");
+    assert!(std::fs::read_to_string(&answers).unwrap().contains("\n1.1.0\n"), "it is replaced");
+    // What cannot be replaced is told.
+    std::fs::remove_file(&answers).unwrap();
+    std::fs::create_dir_all(answers.join("x")).unwrap();
+    image.say("1.0.0", "no");
+    let ran = image.run(&["update"]).ok();
+    assert!(ran.stderr.contains("cannot keep what the source answered"), "{ran:#?}");
+    assert_eq!(active(&image), "1.0.0");
+}

@@ -61,6 +61,31 @@ fn a_host_that_knows_nobody_else_to_ask_follows_the_same_channel_and_is_told_so(
 }
 
 #[test]
+fn a_word_for_the_proxy_and_an_endpoint_that_is_no_channel_end_that() {
+    let image = Image::with(&["1.0.0"]);
+    let endpoint = format!("{}{CHANNEL}", image.cluster.addr());
+    upgrader(&image.root(), &endpoint);
+    image.say("1.0.0", "no");
+    let (base, ca) = (image.cluster.base_url(), image.cluster.ca_file().display().to_string());
+    let args = ["enable", "--base-url", &base, "--ca-file", &ca, "--edition", "oss"];
+    image.run(&[&args[..], &["--source", "default"]].concat()).fails(1, "no cluster address is known");
+    for (endpoint, told) in [
+        (format!("http://{endpoint}"), "is not an https:// URL"),
+        (format!("ftp://me:s3cret@{endpoint}"), "its endpoint is not followed"),
+    ] {
+        std::fs::write(image.path("/etc/teleport-upgrade.d/endpoint"), endpoint).unwrap();
+        let ran = image.run(&args).fails(1, told);
+        assert!(ran.stderr.contains("no cluster address is known") && !ran.stderr.contains("s3cret"), "{ran:#?}");
+    }
+    assert_eq!(active(&image), "");
+    // A password in it goes where passwords go.
+    std::fs::write(image.path("/etc/teleport-upgrade.d/endpoint"), format!("https://me:s3cret@{endpoint}")).unwrap();
+    let ran = image.run(&args).ok();
+    assert!(!ran.stderr.contains("s3cret") && !image.config().contains("s3cret"), "{ran:#?}");
+    assert_eq!(active(&image), "1.0.0");
+}
+
+#[test]
 fn on_a_running_host_its_timer_stops_and_uninstall_starts_it_again() {
     let Some(rig) = Rig::up("sourcetake") else { return };
     upgrader(rig.bed.root(), "updates.example.com/v1/stable/cloud");

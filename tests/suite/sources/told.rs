@@ -166,3 +166,71 @@ fn a_source_needs_no_proxy_and_a_host_without_either_says_so() {
     image.follow(&image.channel(), &[]).ok();
     assert!(!image.config().contains("proxy:"), "{}", image.config());
 }
+
+#[test]
+fn credentials_are_sent_to_the_server_that_they_were_given_for_alone() {
+    let image = Image::with(&["1.0.0", "1.1.0"]);
+    image.say("1.0.0", "no");
+    image.follow(&image.channel().replacen("://", "://me:s3cret@", 1), &[]).ok();
+    image.say("1.1.0", "no");
+    // By hand, to another server: as if this had been the other one.
+    let file = image.versions().join(".credentials");
+    let kept = std::fs::read_to_string(&file).unwrap();
+    let server = format!("https://{}", image.cluster.addr());
+    assert!(kept.contains(&server), "{kept}");
+    std::fs::write(&file, kept.replace(&server, "https://other.example.com")).unwrap();
+    image.cluster.forget_requests();
+    assert_eq!(image.update(), "1.1.0");
+    let sent = || image.cluster.requests_to(CHANNEL).iter().any(|asked| asked.header("authorization").is_some());
+    assert!(!sent());
+    // Nor does the next `enable` take them along.
+    image.run(&["enable"]).ok();
+    assert!(!sent() && !file.exists());
+    // Of whom nobody wrote for which server they are, they are for the one of the settings.
+    std::fs::write(&file, "source: me:s3cret\n").unwrap();
+    image.run(&["update"]).ok();
+    assert!(sent());
+}
+
+#[test]
+fn a_password_that_an_editor_wrote_into_the_source_is_shown_to_nobody() {
+    let mut image = Image::with(&["1.0.0", "1.1.0"]);
+    image.say("1.0.0", "no");
+    image.follow(&image.channel(), &[]).ok();
+    let secret = image.config().replace("channel+https://", "channel+https://me:s3c'ret@");
+    std::fs::write(image.versions().join("updates.yaml"), secret).unwrap();
+    image.set("  stale_after: 14d\n");
+    let mut told = String::new();
+    let mut hear = |image: &Image| {
+        for command in [&["update"][..], &["status", "--format", "json"], &["status", "--format", "text"], &["plan"]] {
+            told += &format!("{:?}", image.run(command));
+        }
+        told += image.config().split_once("\nstatus:").map_or("", |(_, status)| status);
+    };
+    image.say("1.1.0", "no");
+    image.cluster.set_page("/v1/maintenance-schedule", &[(200, "nonsense")]);
+    hear(&image);
+    image.cluster.set_page("/v1/maintenance-schedule", &[(500, "")]);
+    hear(&image);
+    for version in ["nonsense", "none"] {
+        image.say(version, "no");
+        hear(&image);
+    }
+    let answers = std::fs::read_to_string(image.versions().join(".source-answers")).unwrap();
+    image.cluster.go_down();
+    hear(&image);
+    assert!(!told.contains("s3c") && told.contains("***@"), "{told}");
+    assert!(!answers.contains("s3c"), "{answers}");
+}
+
+#[test]
+fn who_is_only_told_is_told_outside_of_the_window_too() {
+    let image = Image::with(&["1.0.0", "1.1.0"]);
+    image.say("1.0.0", "no");
+    image.follow(&image.channel(), &[]).ok();
+    image.set_window(&closed_window());
+    image.say("1.1.0", "no");
+    assert_eq!(image.run(&["status", "--err-if-should-update-now"]).status, 0);
+    image.set("  notify_only: true\n");
+    assert_eq!(image.run(&["status", "--err-if-should-update-now"]).status, 3);
+}
