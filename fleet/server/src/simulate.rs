@@ -14,30 +14,15 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use yaml::Node;
 
+use crate::fault::Fault;
 use crate::offline;
 
 /// Hosts that are made up where nobody says how many.
 pub(crate) const MADE_UP: u32 = 1000;
 /// Kinds that a simulation is about.
 pub(crate) const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Version];
-/// What wrong usage ends with.
-const USAGE: u8 = 2;
 /// Bytes of a megabyte, as networks count.
 const MEGABYTE: u64 = 1_000_000;
-
-/// Why a simulation was not made.
-enum Fault {
-    /// What was asked for cannot be.
-    Usage(String),
-    /// A file, the server, or the configuration.
-    Failed(String),
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
 
 /// `simulate`.
 ///
@@ -51,9 +36,9 @@ pub(crate) fn simulate(options: &Simulate, global: &Global) -> io::Result<ExitCo
     match forecast {
         Ok(forecast) => show(&forecast, options, global).map(|()| ExitCode::SUCCESS),
         Err(Fault::Failed(what)) => Err(io::Error::other(what)),
-        Err(Fault::Usage(what)) => {
-            eprintln!("error: {what}");
-            Ok(ExitCode::from(USAGE))
+        Err(fault @ Fault::Usage(_)) => {
+            eprintln!("error: {fault}");
+            Ok(fault.status())
         }
     }
 }

@@ -150,8 +150,8 @@ fn seconds(value: &Value) -> Option<i64> {
 }
 
 impl Claims {
-    /// `oidc SUBJECT (EMAIL)`, as audit log and pages name who it is. The address is left out where the provider says that nobody
-    /// checked it.
+    /// `oidc SUBJECT (EMAIL)`, as audit log and pages name who it is. The address is left out where the provider says anything
+    /// else of it than that it was checked: some write `"false"`, a text.
     pub(super) fn who(&self) -> String {
         let text = |name: &str| self.0.get(name).and_then(Value::as_str);
         let subject = text::clean(text("sub").unwrap_or_default());
@@ -159,11 +159,10 @@ impl Claims {
             let is_odd = |char: char| char.is_whitespace() || matches!(char, '(' | ')');
             !email.is_empty() && email.len() <= LONGEST_EMAIL && !email.contains(is_odd)
         };
-        match text("email").filter(is_address) {
-            Some(email) if self.0.get("email_verified") != Some(&Value::Bool(false)) => {
-                format!("oidc {subject} ({})", text::clean(email))
-            }
-            _ => format!("oidc {subject}"),
+        let is_checked = self.0.get("email_verified").is_none_or(|checked| *checked == Value::Bool(true));
+        match text("email").filter(is_address).filter(|_| is_checked) {
+            Some(email) => format!("oidc {subject} ({})", text::clean(email)),
+            None => format!("oidc {subject}"),
         }
     }
 

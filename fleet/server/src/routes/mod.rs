@@ -34,6 +34,9 @@ use load::Kind;
 pub(crate) use load::{Load, Overloaded};
 use public::Sent;
 
+/// Longest path in the log, characters: none of ours is longer, and a stranger may send any.
+const LONGEST_PATH: usize = 256;
+
 /// What the routes work with. One pointer, since each request has several copies of it.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Means>);
@@ -133,7 +136,7 @@ async fn note(
         return next.run(request).await;
     }
     let id = uuid::Uuid::new_v4().to_string();
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let (method, path) = (request.method().clone(), shown(request.uri().path()));
     if kind == Kind::Admin {
         // A browser adds it to whatever it sends: it is good for pages and their forms alone.
         request.headers_mut().remove(header::COOKIE);
@@ -145,4 +148,12 @@ async fn note(
     }
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     response.into_response()
+}
+
+/// A path as the log has it.
+fn shown(path: &str) -> String {
+    match path.char_indices().nth(LONGEST_PATH) {
+        Some((end, _)) => format!("{}…", path.get(..end).unwrap_or_default()),
+        None => path.to_owned(),
+    }
 }
