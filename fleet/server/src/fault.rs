@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 /// What wrong usage ends with.
-const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 
 /// Why a verb failed: a line for people.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -59,8 +59,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         Some((cert, key)) => Some(Tls::load(cert, key).map_err(|error| error.to_string())?),
         None => None,
     };
-    let (main, metrics) =
-        (bind(settings.listen, tls.clone(), "--listen")?, bind(settings.metrics, None, "--metrics")?);
+    let (main, metrics) = (bind(settings.listen, tls.clone(), "--listen")?, bind(settings.metrics, None, "--metrics")?);
     let local = bind_socket(&settings.admin_socket)?;
     let address = |tcp: &Tcp| tcp.local_addr().map_err(|error| error.to_string());
     let bound = format!("{} {}", address(&main)?, address(&metrics)?);

@@ -239,10 +239,7 @@ impl Settings {
 }
 
 /// The value of a flag, or of its variable, which has a shape.
-fn flag<T: std::str::FromStr<Err: std::fmt::Display>>(
-    name: &str,
-    text: Option<&String>,
-) -> Result<Option<T>, Fault> {
+fn flag<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, text: Option<&String>) -> Result<Option<T>, Fault> {
     let parsed = text.map(|text| text.parse()).transpose();
     parsed.map_err(|error| Fault::Usage(format!("{name}: {error}")))
 }
@@ -292,8 +289,7 @@ fn reporting(serve: &Serve, file: &Written) -> Result<Reporting, Fault> {
 }
 
 fn receivers(serve: &Serve, file: &Written) -> Result<Receivers, Fault> {
-    let is_said =
-        serve.webhook_url.is_some() || serve.webhook_secret_file.is_some() || serve.notify_command.is_some();
+    let is_said = serve.webhook_url.is_some() || serve.webhook_secret_file.is_some() || serve.notify_command.is_some();
     let receivers = Receivers::of(
         serve.webhook_url.clone().or(file.webhook_url.clone()),
         serve.webhook_secret_file.clone().or(file.webhook_secret_file.clone()),

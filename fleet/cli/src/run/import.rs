@@ -57,8 +57,7 @@ fn parse(reader: impl Read) -> Result<Vec<Instance>, String> {
     let mut is_empty = true;
     for part in serde_json::Deserializer::from_reader(reader).into_iter::<Part>() {
         is_empty = false;
-        let Part(part) =
-            part.map_err(|error| format!("{error}; {EXPECTED}"))?;
+        let Part(part) = part.map_err(|error| format!("{error}; {EXPECTED}"))?;
         all.extend(part);
         if all.len() > MOST {
             return Err(format!("it has more than {MOST} instances"));

@@ -307,7 +307,13 @@ mod tests {
     fn a_name_has_no_control_characters_and_no_address_that_nobody_checked() {
         let who = |change: Value| Claims(claims(&change)).who();
         assert_eq!(who(json!({"email": "joe@example.com"})), "oidc 1 (joe@example.com)");
-        assert_eq!(who(json!({"email": "joe@example.com", "email_verified": false})), "oidc 1");
+        assert_eq!(who(json!({"email": "joe@example.com", "email_verified": true})), "oidc 1 (joe@example.com)");
+        for not in [json!(false), json!("false"), json!("true"), json!(0), json!(1), json!([true])] {
+            assert_eq!(who(json!({"email": "joe@example.com", "email_verified": not})), "oidc 1", "{not}");
+        }
+        let mut null = claims(&json!({"email": "joe@example.com"}));
+        null.insert("email_verified".to_owned(), Value::Null);
+        assert_eq!(Claims(null).who(), "oidc 1");
         assert_eq!(who(json!({"sub": "a\u{1b}[2J\n\u{202e}"})), "oidc a\\u001b[2J\\u000a\\u202e");
         assert_eq!(who(json!({"email": "a\u{7}@b"})), "oidc 1 (a\\u0007@b)");
         for odd in [json!("a) (b"), json!(""), json!(7), json!("x".repeat(LONGEST_EMAIL + 1))] {
