@@ -1,4 +1,4 @@
-//! What ends a verb with exit status 1: a code for programs, a line for people.
+//! What ends a verb with exit status 1, or 2 for wrong usage: a code for programs, a line for people.
 
 use std::fmt;
 use std::io;
@@ -23,6 +23,8 @@ impl Failure {
     pub const BAD_ANSWER: &str = "bad_answer";
     /// A file or a program on this host.
     pub const LOCAL: &str = "local";
+    /// What was typed cannot be asked: the exit status is 2, not 1.
+    pub const USAGE: &str = "usage";
     /// Whoever reads the output has read enough: no fault.
     const CLOSED: &str = "closed";
 

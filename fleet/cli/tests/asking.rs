@@ -215,3 +215,14 @@ fn https_to_a_port_without_tls_is_told_as_that() {
     let trusts_nobody = done.err.contains("no certificate authority");
     assert!(trusts_nobody || done.err.contains(": that port speaks no TLS; look at the port, "), "{}", done.err);
 }
+
+#[test]
+fn an_address_that_cannot_be_asked_is_status_2_and_told_to_programs_as_usage() {
+    for url in ["foo", "http://example.com", "https://me@localhost"] {
+        let done = at(url, &["--format", "json"]);
+        assert_eq!((done.status, done.err.lines().count()), (2, 1), "{}", done.err);
+        assert_eq!(done.json()["error"]["code"], "usage");
+    }
+    let done = Server::new([]).run(&["autoupdate", "update", "--group", "g"]);
+    assert_eq!(done.status, 2, "{}", done.err);
+}

@@ -179,9 +179,10 @@ fn a_chain_that_is_broken_is_an_error() {
     let verified =
         |fault: Value| Reply::json(&json!({ "records": 9, "head": { "seq": 9, "hash": "abc" }, "fault": fault }));
     let server = Server::new([verified(Value::Null)]);
-    let done = server.run(&["audit", "verify", "--head", "abc"]);
+    let head = "0a".repeat(32);
+    let done = server.run(&["audit", "verify", "--head", &head]);
     assert_eq!(done, Done::ok("The chain of 9 records is whole. Head: abc (record 9)\n"));
-    assert_eq!(server.asked()[0].path, "/v1/fleet/audit/verify?head=abc");
+    assert_eq!(server.asked()[0].path, format!("/v1/fleet/audit/verify?head={head}"));
     let done = Server::new([verified(json!("record 4 was changed"))]).run(&["audit", "verify", "--format", "json"]);
     assert_eq!(done.status, 1);
     assert_eq!(done.json()["error"]["code"], "audit_broken");

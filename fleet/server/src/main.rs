@@ -3,6 +3,7 @@
 mod clock;
 mod core;
 mod doctor;
+mod fault;
 mod forwards;
 mod gates;
 mod ids;
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use fleet_cli::args::{Cli, Verb};
 
+use fault::Fault;
 use settings::Settings;
 
 /// musl's own takes a lock for each piece of memory; questions of hosts take many small ones.
@@ -38,24 +40,24 @@ fn main() -> ExitCode {
     let Cli { global, verb } = Cli::parse();
     let done = match verb {
         Verb::Serve(options) => Settings::of(&options, global.admin_socket.as_deref())
-            .and_then(|settings| serve::run(&settings))
+            .and_then(|settings| Ok(serve::run(&settings)?))
             .map(|()| ExitCode::SUCCESS),
         Verb::Simulate(options) => told(simulate::simulate(&options, &global)),
         Verb::Lint(options) => told(offline::lint(&options, &global)),
-        Verb::Restore(options) => offline::restore(&options),
-        Verb::Doctor(options) => doctor::doctor(&options, &global),
+        Verb::Restore(options) => offline::restore(&options).map_err(Fault::from),
+        Verb::Doctor(options) => doctor::doctor(&options, &global).map_err(Fault::from),
         verb => return fleet_cli::run(&verb, &global),
     };
-    done.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
-        ExitCode::FAILURE
+    done.unwrap_or_else(|fault| {
+        eprintln!("error: {fault}");
+        fault.status()
     })
 }
 
 /// Whoever reads us may have read enough.
-fn told(done: std::io::Result<ExitCode>) -> Result<ExitCode, String> {
+fn told(done: std::io::Result<ExitCode>) -> Result<ExitCode, Fault> {
     match done {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        done => done.map_err(|error| error.to_string()),
+        done => Ok(done?),
     }
 }

@@ -11,6 +11,7 @@ use fleet_engine::resource;
 use serde_json::json;
 use yaml::Node;
 
+use crate::fault::Fault;
 use crate::settings::Settings;
 
 /// What a wrong resource, or a problem, ends with.
@@ -24,7 +25,11 @@ pub(crate) fn lint(options: &Lint, global: &Global) -> io::Result<ExitCode> {
     let known = Known { hosts: options.hosts, by_group: None, now: Some(crate::clock::now()) };
     let mut out = io::stdout().lock();
     let (mut is_good, mut found) = (true, Vec::new());
-    fleet_cli::args::read_once(options.files.all()).map_err(io::Error::other)?;
+    if let Err(what) = fleet_cli::args::read_once(options.files.all()) {
+        let fault = Fault::Usage(what.to_owned());
+        eprintln!("error: {fault}");
+        return Ok(fault.status());
+    }
     for file in options.files.all() {
         let name = file.display();
         let resources = match resource::read(&read(file)?) {

@@ -1,13 +1,11 @@
 //! `serve`: data, core, listeners; then it waits to be told to end.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
 
 use fleet_answers::find::Cluster;
-use fleet_answers::install_script::InstallScript;
 use fleet_listener::{Limits, Local, Tcp, Tls, serve};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -20,8 +18,6 @@ use crate::notify;
 use crate::outbound::Outbound;
 use crate::pages::Dashboard;
 use crate::routes::{self, App, Load, Means};
-#[cfg(feature = "oidc")]
-use crate::secret_file;
 use crate::settings::Settings;
 use crate::tokens::Tokens;
 
@@ -47,6 +43,9 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
         edition: settings.edition,
         ..Cluster::default()
     };
+    if let Some(finding) = fleet_store::writable_by_others(&settings.data) {
+        tracing::warn!("{}: {}", finding.what, finding.advice);
+    }
     let (core, thread) = Core::start(&settings.data, tokens.clone(), cluster, settings.reporting)?;
     let done = runtime.block_on(serve_until_told(settings, core, tokens));
     // Requests that still run hold the core: without them it ends, and keeps what hosts said last.
@@ -60,8 +59,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         Some((cert, key)) => Some(Tls::load(cert, key).map_err(|error| error.to_string())?),
         None => None,
     };
-    let bind = |address: SocketAddr, tls| Tcp::bind(address, tls).map_err(|error| error.to_string());
-    let (main, metrics) = (bind(settings.listen, tls.clone())?, bind(settings.metrics, None)?);
+    let (main, metrics) = (bind(settings.listen, tls.clone(), "--listen")?, bind(settings.metrics, None, "--metrics")?);
     let local = bind_socket(&settings.admin_socket)?;
     let address = |tcp: &Tcp| tcp.local_addr().map_err(|error| error.to_string());
     let bound = format!("{} {}", address(&main)?, address(&metrics)?);
@@ -72,7 +70,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         ending: stopped.clone(),
         core,
         data: settings.data.clone(),
-        install_script: install_script(settings)?,
+        install_script: settings.install_script.clone(),
         forwards: Forwards::new(outbound.clone()),
         load: Load::new(),
         meters,
@@ -120,13 +118,21 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     Ok(())
 }
 
+/// Listens on `address`, which `flag` names.
+fn bind(address: SocketAddr, tls: Option<Tls>, flag: &str) -> Result<Tcp, String> {
+    Tcp::bind(address, tls).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => format!("{error}: stop what listens there, or give another {flag}"),
+        ErrorKind::AddrNotAvailable => format!("{error}: give an address of this host with {flag}"),
+        _ => error.to_string(),
+    })
+}
+
 fn dashboard(settings: &Settings, outbound: &Outbound) -> Result<Dashboard, String> {
     let is_secure = settings.tls.is_some() || settings.is_behind_proxy;
     let dashboard = Dashboard::new(is_secure, settings.public_addr.clone());
     #[cfg(feature = "oidc")]
     if let Some(oidc) = &settings.oidc {
-        // A file that cannot be used is told at the start, not at the first login.
-        secret_file::read(&oidc.client_secret_file).map_err(|error| format!("oidc_client_secret_file: {error}"))?;
+        crate::oidc::check_secret(oidc)?;
         return dashboard
             .with_login(oidc.clone(), outbound.clone())
             .ok_or_else(|| "there are no random numbers".to_owned());
@@ -145,12 +151,6 @@ fn bind_socket(path: &Path) -> Result<Local, String> {
         made.map_err(|error| format!("cannot make {} for the admin socket: {error}", dir.display()))?;
     }
     Local::bind(path, SOCKET_MODE, crate::users::group(GROUP)).map_err(|error| error.to_string())
-}
-
-fn install_script(settings: &Settings) -> Result<Option<Arc<InstallScript>>, String> {
-    let Some(address) = &settings.public_addr else { return Ok(None) };
-    let script = InstallScript::new(address, settings.packages.as_deref());
-    script.map(|script| Some(Arc::new(script))).map_err(|error| format!("public_addr or packages: {error}"))
 }
 
 /// That this server listens: the bound addresses, the metrics' second, for whoever started it with port 0; and systemd.

@@ -4,12 +4,15 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use fleet_answers::install_script::InstallScript;
 use fleet_cli::args::{ADMIN_SOCKET, CONFIG, Serve};
 use protocol::{Edition, Version};
 use yaml::Node;
 
 use crate::core::Reporting;
+use crate::fault::Fault;
 use crate::notify::Receivers;
 use crate::oidc::{self, Oidc};
 
@@ -54,8 +57,8 @@ pub(crate) struct Settings {
     pub(crate) is_behind_proxy: bool,
     /// What scripts and links name.
     pub(crate) public_addr: Option<String>,
-    /// Where new hosts find the updater's packages.
-    pub(crate) packages: Option<String>,
+    /// The script for new hosts; `None`: the server's own address is not known.
+    pub(crate) install_script: Option<Arc<InstallScript>>,
     /// Where the bound addresses are written.
     pub(crate) ready_file: Option<PathBuf>,
     /// For operators on this host.
@@ -154,64 +157,34 @@ impl Settings {
     /// Of the flags, and the configuration that they name.
     ///
     /// # Errors
-    /// One line: which file, line and key, or which flags do not go together.
-    pub(crate) fn of(serve: &Serve, admin_socket: Option<&Path>) -> Result<Self, String> {
+    /// One line: which flags are wrong or do not go together; or which file, line and key.
+    pub(crate) fn of(serve: &Serve, admin_socket: Option<&Path>) -> Result<Self, Fault> {
         let file = Written::read(&serve.config)?;
-        let version = |text: &String| text.parse().map_err(|error| format!("--server-version: {error}"));
-        let edition = |text: &String| text.parse().map_err(|error| format!("--edition: {error}"));
-        let enrolment = |text: &String| text.parse().map_err(|error| format!("--enrolment: {error}"));
-        let interval =
-            |seconds| report_interval(seconds).map_err(|error| format!("--report-interval-seconds: {error}"));
-        let reporting = Reporting {
-            enrolment: serve.enrolment.as_ref().map(enrolment).transpose()?.or(file.enrolment).unwrap_or_default(),
-            interval: serve
-                .report_interval_seconds
-                .map(interval)
-                .transpose()?
-                .or(file.report_interval_seconds)
-                .unwrap_or(REPORT_INTERVAL),
-        };
         let listen = serve.listen.or(file.listen).unwrap_or(LISTEN.into());
-        let is_plain = serve.plain || file.plain == Some(true);
         let is_behind_proxy = serve.behind_proxy || file.behind_proxy == Some(true);
-        let tls = match (serve.tls_cert.clone().or(file.tls_cert), serve.tls_key.clone().or(file.tls_key)) {
-            (Some(cert), Some(key)) if !is_plain => Some((cert, key)),
-            (None, None) if is_plain => None,
-            (None, None) => {
-                return Err("give --tls-cert and --tls-key; or --plain, on loopback or with --behind-proxy".to_owned());
-            }
-            (Some(_), None) => return Err("--tls-cert needs --tls-key".to_owned()),
-            (None, Some(_)) => return Err("--tls-key needs --tls-cert".to_owned()),
-            (Some(_), Some(_)) => return Err("--plain does not go with --tls-cert and --tls-key".to_owned()),
-        };
-        if tls.is_none() && !fleet_listener::is_plain_allowed(listen, is_behind_proxy) {
-            return Err(format!(
-                "--plain on {listen}: without TLS the server listens on loopback alone, or with --behind-proxy"
-            ));
-        }
-        let public_addr = serve.public_addr.clone().or(file.public_addr);
-        let oidc =
-            Oidc::of(oidc_flags(serve)?.or(file.oidc), public_addr.as_deref(), tls.is_some() || is_behind_proxy)?;
+        let tls = tls(serve, &file, listen, is_behind_proxy).map_err(Fault::Usage)?;
+        let public_addr = serve.public_addr.clone().or(file.public_addr.clone());
+        let server_version = flag("--server-version", serve.server_version.as_ref())?;
+        let edition = flag("--edition", serve.edition.as_ref())?;
         Ok(Self {
-            data: serve.data.clone().or(file.data).unwrap_or_else(|| DATA.into()),
+            data: serve.data.clone().or(file.data.clone()).unwrap_or_else(|| DATA.into()),
             listen,
             metrics: serve.metrics.or(file.metrics).unwrap_or(METRICS.into()),
-            tls,
             is_behind_proxy,
+            ready_file: serve.ready_file.clone().or(file.ready_file.clone()),
+            admin_socket: admin_socket
+                .map(Path::to_owned)
+                .or(file.admin_socket.clone())
+                .unwrap_or_else(|| ADMIN_SOCKET.into()),
+            server_version: server_version.or(file.server_version.clone()),
+            cluster_name: serve.cluster_name.clone().or(file.cluster_name.clone()).unwrap_or_default(),
+            edition: edition.or(file.edition),
+            reporting: reporting(serve, &file)?,
+            receivers: receivers(serve, &file)?,
+            oidc: oidc(serve, &file, public_addr.as_deref(), tls.is_some() || is_behind_proxy)?,
+            install_script: install_script(serve, &file, public_addr.as_deref())?,
+            tls,
             public_addr,
-            packages: serve.packages.clone().or(file.packages),
-            ready_file: serve.ready_file.clone().or(file.ready_file),
-            admin_socket: admin_socket.map(Path::to_owned).or(file.admin_socket).unwrap_or_else(|| ADMIN_SOCKET.into()),
-            server_version: serve.server_version.as_ref().map(version).transpose()?.or(file.server_version),
-            cluster_name: serve.cluster_name.clone().or(file.cluster_name).unwrap_or_default(),
-            edition: serve.edition.as_ref().map(edition).transpose()?.or(file.edition),
-            reporting,
-            receivers: Receivers::of(
-                serve.webhook_url.clone().or(file.webhook_url),
-                serve.webhook_secret_file.clone().or(file.webhook_secret_file),
-                serve.notify_command.as_deref().or(file.notify_command.as_deref()),
-            )?,
-            oidc,
         })
     }
 
@@ -265,9 +238,68 @@ impl Settings {
     }
 }
 
-/// The settings `oidc_…` among the flags.
-fn oidc_flags(serve: &Serve) -> Result<oidc::Written, String> {
-    let mut written = oidc::Written {
+/// The value of a flag, or of its variable, which has a shape.
+fn flag<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, text: Option<&String>) -> Result<Option<T>, Fault> {
+    let parsed = text.map(|text| text.parse()).transpose();
+    parsed.map_err(|error| Fault::Usage(format!("{name}: {error}")))
+}
+
+/// What is wrong with settings of which `is_said` by flags or variables: else the configuration is wrong.
+fn fault(is_said: bool) -> fn(String) -> Fault {
+    if is_said { Fault::Usage } else { Fault::Failed }
+}
+
+/// Certificate chain and key; `None`: plain HTTP.
+///
+/// # Errors
+/// What does not go together.
+fn tls(
+    serve: &Serve,
+    file: &Written,
+    listen: SocketAddr,
+    is_behind_proxy: bool,
+) -> Result<Option<(PathBuf, PathBuf)>, String> {
+    let is_plain = serve.plain || file.plain == Some(true);
+    let cert = serve.tls_cert.clone().or(file.tls_cert.clone());
+    let key = serve.tls_key.clone().or(file.tls_key.clone());
+    let wrong = match (cert, key) {
+        (Some(cert), Some(key)) if !is_plain => return Ok(Some((cert, key))),
+        (None, None) if is_plain && fleet_listener::is_plain_allowed(listen, is_behind_proxy) => return Ok(None),
+        (None, None) if is_plain => {
+            return Err(format!(
+                "--plain on {listen}: without TLS the server listens on loopback alone, or with --behind-proxy"
+            ));
+        }
+        (None, None) => "give --tls-cert and --tls-key; or --plain, on loopback or with --behind-proxy",
+        (Some(_), None) => "--tls-cert needs --tls-key",
+        (None, Some(_)) => "--tls-key needs --tls-cert",
+        (Some(_), Some(_)) => "--plain does not go with --tls-cert and --tls-key",
+    };
+    Err(wrong.to_owned())
+}
+
+fn reporting(serve: &Serve, file: &Written) -> Result<Reporting, Fault> {
+    let enrolment = flag("--enrolment", serve.enrolment.as_ref())?;
+    let interval = serve.report_interval_seconds.map(report_interval).transpose();
+    let interval = interval.map_err(|error| Fault::Usage(format!("--report-interval-seconds: {error}")))?;
+    Ok(Reporting {
+        enrolment: enrolment.or(file.enrolment).unwrap_or_default(),
+        interval: interval.or(file.report_interval_seconds).unwrap_or(REPORT_INTERVAL),
+    })
+}
+
+fn receivers(serve: &Serve, file: &Written) -> Result<Receivers, Fault> {
+    let is_said = serve.webhook_url.is_some() || serve.webhook_secret_file.is_some() || serve.notify_command.is_some();
+    let receivers = Receivers::of(
+        serve.webhook_url.clone().or(file.webhook_url.clone()),
+        serve.webhook_secret_file.clone().or(file.webhook_secret_file.clone()),
+        serve.notify_command.as_deref().or(file.notify_command.as_deref()),
+    );
+    receivers.map_err(fault(is_said))
+}
+
+fn oidc(serve: &Serve, file: &Written, public_addr: Option<&str>, is_secure: bool) -> Result<Option<Oidc>, Fault> {
+    let mut said = oidc::Written {
         issuer: serve.oidc_issuer.clone(),
         client_id: serve.oidc_client_id.clone(),
         client_secret_file: serve.oidc_client_secret_file.clone(),
@@ -275,8 +307,21 @@ fn oidc_flags(serve: &Serve) -> Result<oidc::Written, String> {
         claim: serve.oidc_claim.clone(),
         roles: None,
     };
-    written.take_roles(&serve.oidc_roles).map_err(|error| format!("--oidc-roles: {error}"))?;
-    Ok(written)
+    said.take_roles(&serve.oidc_roles).map_err(|error| Fault::Usage(format!("--oidc-roles: {error}")))?;
+    let is_said = said != oidc::Written::default() || serve.public_addr.is_some();
+    Oidc::of(said.or(file.oidc.clone()), public_addr, is_secure).map_err(fault(is_said))
+}
+
+fn install_script(
+    serve: &Serve,
+    file: &Written,
+    public_addr: Option<&str>,
+) -> Result<Option<Arc<InstallScript>>, Fault> {
+    let Some(address) = public_addr else { return Ok(None) };
+    let packages = serve.packages.as_deref().or(file.packages.as_deref());
+    let is_said = serve.public_addr.is_some() || serve.packages.is_some();
+    let script = InstallScript::new(address, packages).map_err(|error| format!("public_addr or packages: {error}"));
+    script.map(|script| Some(Arc::new(script))).map_err(fault(is_said))
 }
 
 impl Written {

@@ -14,30 +14,15 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use yaml::Node;
 
+use crate::fault::{Fault, USAGE};
 use crate::offline;
 
 /// Hosts that are made up where nobody says how many.
 pub(crate) const MADE_UP: u32 = 1000;
 /// Kinds that a simulation is about.
 pub(crate) const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Version];
-/// What wrong usage ends with.
-const USAGE: u8 = 2;
 /// Bytes of a megabyte, as networks count.
 const MEGABYTE: u64 = 1_000_000;
-
-/// Why a simulation was not made.
-enum Fault {
-    /// What was asked for cannot be.
-    Usage(String),
-    /// A file, the server, or the configuration.
-    Failed(String),
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
 
 /// `simulate`.
 ///
@@ -51,9 +36,9 @@ pub(crate) fn simulate(options: &Simulate, global: &Global) -> io::Result<ExitCo
     match forecast {
         Ok(forecast) => show(&forecast, options, global).map(|()| ExitCode::SUCCESS),
         Err(Fault::Failed(what)) => Err(io::Error::other(what)),
-        Err(Fault::Usage(what)) => {
-            eprintln!("error: {what}");
-            Ok(ExitCode::from(USAGE))
+        Err(fault @ Fault::Usage(_)) => {
+            eprintln!("error: {fault}");
+            Ok(fault.status())
         }
     }
 }
@@ -198,12 +183,14 @@ fn of_server(global: &Global) -> Result<Vec<Resource>, Fault> {
         match ask(&verb, Format::Yaml, global) {
             Ok(text) => resources.extend(resource::read(&text).map_err(|faults| Fault::Failed(faults.to_string()))?),
             // Which of them there are is what is asked.
-            Err(said) if said.contains("not_found") => {}
-            Err(said) => {
-                let what = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
-                return Err(Fault::Failed(format!(
-                    "{what}; without a server, give the configuration: teleport-fleet simulate -f FILE"
-                )));
+            Err(Unasked { said, .. }) if said.contains("not_found") => {}
+            Err(unasked) => {
+                return Err(match unasked.into() {
+                    Fault::Failed(what) => Fault::Failed(format!(
+                        "{what}; without a server, give the configuration: teleport-fleet simulate -f FILE"
+                    )),
+                    usage => usage,
+                });
             }
         }
     }
@@ -212,7 +199,7 @@ fn of_server(global: &Global) -> Result<Vec<Resource>, Fault> {
 
 fn hosts_of_server(global: &Global) -> Result<Hosts, Fault> {
     let every = HostsFilter { group: None, state: None, failed: false, waiting: false, version: None };
-    let text = ask(&Verb::Hosts(every), Format::Json, global).map_err(Fault::Failed)?;
+    let text = ask(&Verb::Hosts(every), Format::Json, global)?;
     let known = inventory(&text, "the server's hosts")?;
     if known.is_empty() {
         eprintln!("note: the server knows no hosts: {MADE_UP} are made up");
@@ -221,8 +208,23 @@ fn hosts_of_server(global: &Global) -> Result<Hosts, Fault> {
     Ok(Hosts::Known(known))
 }
 
-/// What a verb writes; else what it says on standard error, and its error as JSON.
-fn ask(verb: &Verb, format: Format, global: &Global) -> Result<String, String> {
+/// Why a verb has no answer.
+struct Unasked {
+    /// It was typed wrongly.
+    is_usage: bool,
+    /// What it says on standard error, and its error as JSON.
+    said: String,
+}
+
+impl From<Unasked> for Fault {
+    fn from(Unasked { is_usage, said }: Unasked) -> Self {
+        let what = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        if is_usage { Self::Usage(what) } else { Self::Failed(what) }
+    }
+}
+
+/// What a verb writes.
+fn ask(verb: &Verb, format: Format, global: &Global) -> Result<String, Unasked> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let console = Console {
         input: &mut io::empty(),
@@ -235,7 +237,10 @@ fn ask(verb: &Verb, format: Format, global: &Global) -> Result<String, String> {
     let global = Global { format: Some(format), ..global.clone() };
     let status = fleet_cli::run_on(verb, &global, console);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if status == 0 { Ok(text(&out)) } else { Err(text(&err) + &text(&out)) }
+    if status == 0 {
+        return Ok(text(&out));
+    }
+    Err(Unasked { is_usage: status == USAGE, said: text(&err) + &text(&out) })
 }
 
 /// Hosts as `hosts --format json` writes them.

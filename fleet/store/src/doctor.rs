@@ -71,6 +71,12 @@ pub fn doctor(dir: &Path) -> Vec<Finding> {
     findings
 }
 
+/// What [`doctor`] says of a data directory that others may write; `None`: nobody may, or there is none.
+pub fn writable_by_others(dir: &Path) -> Option<Finding> {
+    let place = Place::at(dir).ok()?;
+    modes(place.dir(), 0).ok().filter(|finding| finding.level == Level::Problem)
+}
+
 fn look(dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let place = Place::at(dir)?;
     findings.push(modes(place.dir(), 0o077)?);

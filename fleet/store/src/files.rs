@@ -285,6 +285,11 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// Removes a directory that nothing is in; one that has something in it stays.
+pub(crate) fn remove_empty_dir(path: &Path) {
+    let _ = std::fs::remove_dir(path);
+}
+
 /// Removes a database and what SQLite keeps beside it.
 pub(crate) fn remove_database(path: &Path) -> Result<()> {
     for sidecar in SIDECARS {

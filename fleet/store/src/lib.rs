@@ -22,7 +22,7 @@ mod state;
 mod store;
 
 pub use backup::backup;
-pub use doctor::{Finding, Level, doctor};
+pub use doctor::{Finding, Level, doctor, writable_by_others};
 pub use enrolment::{
     Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, History, JoinToken, Progress, StoredReport,
 };

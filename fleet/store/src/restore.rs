@@ -4,6 +4,7 @@
 //! puts the new one in its place. Killed at any point, one of the two is there, whole.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fleet_api::Head;
@@ -40,13 +41,26 @@ pub struct Restored {
 /// replaced database stays as `fleet.db.replaced-TIME`. Errors: `Locked`, `Refused`, `Newer`, `Foreign`, `Unavailable`:
 /// the data is as it was; `Unknown`: it was replaced, but that could not be synced.
 pub fn restore(from: &Path, dir: &Path, force: bool) -> Result<Restored> {
+    // What is no backup leaves nothing behind, not even a directory.
+    check_source(from)?;
+    let is_new = files::metadata(dir)?.is_none();
     let place = Place::make(dir)?;
-    let _lock = Lock::take(&place)?;
+    let lock = Lock::take(&place)?;
+    let restored = restore_at(from, &place, force);
+    if is_new && restored.is_err() {
+        files::remove(&place.lock())?;
+        files::remove_empty_dir(place.dir());
+    }
+    drop(lock);
+    restored
+}
+
+fn restore_at(from: &Path, place: &Place, force: bool) -> Result<Restored> {
     let found = place.find()?;
     place.clean(found.as_ref())?;
-    check_source(from, &place)?;
+    refuse_itself(from, place)?;
     let unfinished = place.unfinished();
-    let restored = prepare_and_swap(from, &place, force);
+    let restored = prepare_and_swap(from, place, force);
     if restored.is_err() {
         files::remove_database(&unfinished)?;
     }
@@ -76,15 +90,23 @@ fn prepare_and_swap(from: &Path, place: &Place, force: bool) -> Result<Restored>
     Ok(Restored { revision, rollout, hosts, replaced, left: old.head().cloned() })
 }
 
-fn check_source(from: &Path, place: &Place) -> Result<()> {
+fn refuse_itself(from: &Path, place: &Place) -> Result<()> {
     let found = from.metadata().map_err(|error| Error::io("cannot read", from, &error))?;
-    let shown = from.display();
-    if !found.is_file() {
-        return Err(Error::Refused(format!("{shown} is not a file: name a backup")));
-    }
     let own = files::metadata(&place.database())?;
     if own.as_ref().map(files::id) == Some(files::id(&found)) {
-        return Err(Error::Refused(format!("{shown} is the database itself: name a backup")));
+        return Err(Error::Refused(format!("{} is the database itself: name a backup", from.display())));
+    }
+    Ok(())
+}
+
+fn check_source(from: &Path) -> Result<()> {
+    let shown = from.display();
+    let found = from.metadata().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::Unavailable(format!("cannot read {shown}: {error}: name a backup that is there")),
+        _ => Error::io("cannot read", from, &error),
+    })?;
+    if !found.is_file() {
+        return Err(Error::Refused(format!("{shown} is not a file: name a backup")));
     }
     for sidecar in ["-wal", "-journal"] {
         let path = beside(from, sidecar);

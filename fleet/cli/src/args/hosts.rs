@@ -8,6 +8,8 @@ use clap::{Args, Subcommand};
 /// States of hosts (FLEET §3).
 const STATES: [&str; 9] =
     ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
+/// Hex digits of a hash of the audit log.
+const HASH: usize = 64;
 
 /// Options of `explain`.
 #[derive(Debug, Clone, Args)]
@@ -32,7 +34,7 @@ pub struct HostsFilter {
     /// Only hosts on which the present target failed
     #[arg(long)]
     pub failed: bool,
-    /// Only hosts of which a key waits for an admin: `host UUID accept`
+    /// Only hosts of which a key waits for an admin: `host UUID` shows it
     #[arg(long)]
     pub waiting: bool,
     /// Only hosts that run this version
@@ -132,7 +134,7 @@ pub enum AuditVerb {
     /// Check the chain of hashes
     Verify {
         /// A hash that was stored elsewhere: it must be in the chain, else the end was cut off
-        #[arg(long, value_name = "HASH")]
+        #[arg(long, value_name = "HASH", value_parser = hash)]
         head: Option<String>,
     },
 }
@@ -142,4 +144,12 @@ pub enum AuditVerb {
 pub struct Approve {
     /// The group
     pub group: String,
+}
+
+/// A SHA-256 in hex, as the audit log writes it.
+fn hash(text: &str) -> Result<String, &'static str> {
+    if text.len() == HASH && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Err("expected the 64 hex digits of a record's hash, as `audit verify` prints them")
 }

@@ -79,7 +79,7 @@ impl Target {
 
 impl Address {
     fn parse(url: &str, token: Option<String>, ca_file: Option<&Path>) -> Result<Self, Failure> {
-        let wrong = |why: &str| Failure::new("bad_request", format!("--server {url:?}: {why}"));
+        let wrong = |why: &str| Failure::new(Failure::USAGE, format!("--server {url:?}: {why}"));
         let uri: Uri = url.parse().map_err(|_| wrong("expected https://HOST[:PORT]"))?;
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(wrong("expected https://HOST[:PORT]"));

@@ -26,7 +26,7 @@ const GROUPS: &str = "agent_auto_update_groups";
 pub(super) fn update(update: &FlatUpdate, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (settings, dry_run) = (settings(update), update.dry_run);
     if update.set_agent_auto_update.is_none() && update.set_agent_version.is_none() && settings.is_empty() {
-        return Err(Failure::new("bad_request", "nothing to set: give at least one --set-… option"));
+        return Err(Failure::new(Failure::USAGE, "nothing to set: give at least one --set-… option"));
     }
     let mut done = Vec::new();
     match update.set_agent_auto_update {

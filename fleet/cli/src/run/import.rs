@@ -21,6 +21,9 @@ const MOST: usize = 1_000_000;
 /// Most bytes of a file: a million instances have less.
 const MAX_BYTES: u64 = 2 << 30;
 
+/// What helps where a file is none.
+const EXPECTED: &str = "expected is what `tctl get instances --format json` writes";
+
 /// Imports the file in parts; nothing of one that cannot be read.
 pub(super) fn import(import: &ImportFile, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let instances = read(&import.file, screen)?;
@@ -51,13 +54,18 @@ fn read(file: &Path, screen: &mut Screen<'_, '_>) -> Result<Vec<Instance>, Failu
 fn parse(reader: impl Read) -> Result<Vec<Instance>, String> {
     let reader = BufReader::new(reader.take(MAX_BYTES));
     let mut all = Vec::new();
+    let mut is_empty = true;
     for part in serde_json::Deserializer::from_reader(reader).into_iter::<Part>() {
-        let Part(part) =
-            part.map_err(|error| format!("{error}; expected is what `tctl get instances --format json` writes"))?;
+        is_empty = false;
+        let Part(part) = part.map_err(|error| format!("{error}; {EXPECTED}"))?;
         all.extend(part);
         if all.len() > MOST {
             return Err(format!("it has more than {MOST} instances"));
         }
+    }
+    if is_empty {
+        // What was to write it has failed: a list of nobody is written `[]`.
+        return Err(format!("it is empty; {EXPECTED}"));
     }
     Ok(all)
 }
@@ -115,7 +123,9 @@ mod tests {
             assert_eq!(names(&text).unwrap(), ["a", "b"], "{text}");
         }
         assert_eq!(names("[]").unwrap(), [""; 0]);
-        assert_eq!(names("").unwrap(), [""; 0]);
+        for empty in ["", "\n"] {
+            assert!(names(empty).unwrap_err().starts_with("it is empty; "), "{empty:?}");
+        }
     }
 
     #[test]

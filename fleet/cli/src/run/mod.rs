@@ -30,8 +30,10 @@ use crate::show::{text, value};
 
 /// Exit status of what failed or was refused (FLEET §12).
 const FAILED: u8 = 1;
+/// Exit status of what was typed wrongly, as clap's own.
+const USAGE: u8 = 2;
 
-/// Carries `verb` out with this process's input and output; the exit status is `tctl`'s: 0 or 1.
+/// Carries `verb` out with this process's input and output; the exit status is `tctl`'s, 0 or 1; or 2 for wrong usage.
 ///
 /// `serve`, `lint`, `simulate`, `restore` and `doctor` are not for it: it refuses them.
 pub fn run(verb: &Verb, global: &Global) -> ExitCode {
@@ -67,7 +69,7 @@ pub fn report_failure(failure: &Failure, global: &Global, console: &mut Console<
         let _ = value::write(console.out, format, &error);
         let _ = console.out.flush();
     }
-    FAILED
+    if failure.code == Failure::USAGE { USAGE } else { FAILED }
 }
 
 fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {

@@ -47,7 +47,7 @@ impl What {
         let only = self.known.and_then(Kind::only_name);
         self.name.as_deref().or(only).ok_or_else(|| {
             Failure::new(
-                "bad_request",
+                Failure::USAGE,
                 format!("say which: {}/NAME (`teleport-fleet get {}` lists them)", self.kind, self.kind),
             )
         })
@@ -140,7 +140,7 @@ struct Joined {
 
 impl Joined {
     fn read(files: &Files, screen: &mut Screen<'_, '_>) -> Result<Self, Failure> {
-        crate::args::read_once(files.all()).map_err(|fault| Failure::new("bad_request", fault))?;
+        crate::args::read_once(files.all()).map_err(|fault| Failure::new(Failure::USAGE, fault))?;
         let mut joined = Self { text: String::new(), parts: Vec::new() };
         for file in files.all() {
             if !joined.parts.is_empty() {

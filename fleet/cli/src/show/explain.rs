@@ -11,6 +11,9 @@ use super::text::{clean, time, time_to_come};
 use crate::console::Look;
 use crate::failure::Failure;
 
+/// Hex digits of a key that name it: nobody makes another that begins so.
+const NAMED: usize = 16;
+
 /// The answer to the host, and its reason.
 ///
 /// # Errors
@@ -76,7 +79,9 @@ pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Look) ->
     if !host.waiting_key.is_empty() {
         let what = if host.enrolled { "a second key waits" } else { "its key waits" };
         writeln!(out, "Key: {what} for an admin: {}", clean(&host.waiting_key))?;
-        writeln!(out, "     if it is right: teleport-fleet host {} accept", clean(&host.host))?;
+        // Another key may wait by the time he types this.
+        let named: String = host.waiting_key.chars().take(NAMED).collect();
+        writeln!(out, "     if it is right: teleport-fleet host {} accept --key {}", clean(&host.host), clean(&named))?;
     }
     match &explained.history {
         Some(history) => reported(out, history),

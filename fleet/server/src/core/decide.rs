@@ -65,9 +65,17 @@ impl Keeper {
         })
     }
 
-    /// An approval is of the role that the group names, and not of whoever wrote the version.
+    /// An approval is of the role that the group names, and not of whoever wrote the version. Of a group that there is not, or that
+    /// needs none, the engine says so.
     fn may_act(&self, actor: &Actor, command: &Command) -> Result<(), Wrong> {
         let Command::Approve { groups } = command else { return Ok(()) };
+        let needs_one = |name: &String| {
+            let group = self.book.rollout.as_ref().and_then(|rollout| rollout.groups.get(rollout.find(name)?));
+            group.is_some_and(|group| group.policy.gate.approval.is_some())
+        };
+        if !groups.iter().all(needs_one) {
+            return Ok(());
+        }
         if self.book.author.as_deref() == Some(actor.who.as_str()) {
             let message = format!("{} wrote the version of this rollout: somebody else has to approve it", actor.who);
             return Err(Wrong::new(Code::Forbidden, message));
@@ -183,8 +191,11 @@ impl Keeper {
         if names.contains(name) {
             return Ok(());
         }
-        let names = names.into_iter().collect::<Vec<_>>().join(", ");
-        Err(Wrong::new(Code::NotFound, format!("there is no group {name:?}: there are {names}")))
+        let names = match names.into_iter().collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "there is none yet".to_owned(),
+            names => format!("there are {names}"),
+        };
+        Err(Wrong::new(Code::NotFound, format!("there is no group {name:?}: {names}")))
     }
 
     /// What a request with this id was answered, or what `act` answers now. A request that is sent again acts once; another one with

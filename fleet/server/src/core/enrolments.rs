@@ -11,6 +11,9 @@ use protocol::report::{GoOn, Key};
 
 use crate::settings::Enrolment;
 
+/// Hex digits of a key that an admin names it by.
+const NAMED: usize = 16;
+
 /// Between two reports of a key, seconds; and how many may come at once.
 const EVERY: i64 = 10;
 /// See [`EVERY`].
@@ -222,8 +225,12 @@ impl Members {
         if self.wait(shown, now) {
             self.changed.said.push(Said::Conflict(shown.host, shown.key));
         }
-        let message = "this host reports with another key: an admin decides which is right (`teleport-fleet host UUID \
-                       accept`)";
+        let (host, key) = (fleet_answers::ids::text(shown.host), shown.key.to_string());
+        let named = key.get(..NAMED).unwrap_or(&key);
+        let message = format!(
+            "this host reports with another key: an admin decides which is right (`teleport-fleet host {host} accept --key \
+             {named}`)"
+        );
         Verdict::Refused(Wrong::new(Code::KeyConflict, message), None)
     }
 

@@ -142,11 +142,14 @@ impl Keeper {
     /// Hosts, by UUID.
     ///
     /// # Errors
-    /// The question names no state or no UUID.
+    /// The question names no state, no group or no UUID.
     pub(crate) fn hosts(&self, query: &HostsQuery) -> Result<Hosts, Wrong> {
         let bad = |message: String| Wrong::new(Code::BadRequest, message);
         if let Some(state) = query.state.as_deref().filter(|state| !STATES.contains(state)) {
             return Err(bad(format!("there is no state {state:?}: states are {}", STATES.join(", "))));
+        }
+        if let Some(group) = query.group.as_deref().filter(|group| !group.is_empty() && !self.is_declared(group)) {
+            self.is_group(group)?;
         }
         let after = match &query.after {
             Some(text) => Some(ids::uuid(text).ok_or_else(|| bad(format!("after={text:?} is no UUID")))?),
@@ -164,6 +167,12 @@ impl Keeper {
         let more = found.len() > limit;
         found.truncate(limit);
         Ok(Hosts { hosts: found.into_iter().map(|host| self.shown(host, now)).collect(), more })
+    }
+
+    /// Whether a host names this group, or an operator gave it to one: also one that there is not.
+    fn is_declared(&self, group: &str) -> bool {
+        let text = |name| self.fleet.names.text(name);
+        self.fleet.hosts().iter().any(|host| text(host.declared) == group || text(host.assigned) == group)
     }
 
     fn is_asked_for(&self, host: &Host, query: &HostsQuery, now: Timestamp) -> bool {

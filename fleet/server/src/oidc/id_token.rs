@@ -150,8 +150,8 @@ fn seconds(value: &Value) -> Option<i64> {
 }
 
 impl Claims {
-    /// `oidc SUBJECT (EMAIL)`, as audit log and pages name who it is. The address is left out where the provider says that nobody
-    /// checked it.
+    /// `oidc SUBJECT (EMAIL)`, as audit log and pages name who it is. The address is left out where the provider says anything
+    /// else of it than that it was checked: some write `"false"`, a text.
     pub(super) fn who(&self) -> String {
         let text = |name: &str| self.0.get(name).and_then(Value::as_str);
         let subject = text::clean(text("sub").unwrap_or_default());
@@ -159,11 +159,10 @@ impl Claims {
             let is_odd = |char: char| char.is_whitespace() || matches!(char, '(' | ')');
             !email.is_empty() && email.len() <= LONGEST_EMAIL && !email.contains(is_odd)
         };
-        match text("email").filter(is_address) {
-            Some(email) if self.0.get("email_verified") != Some(&Value::Bool(false)) => {
-                format!("oidc {subject} ({})", text::clean(email))
-            }
-            _ => format!("oidc {subject}"),
+        let is_checked = self.0.get("email_verified").is_none_or(|checked| *checked == Value::Bool(true));
+        match text("email").filter(is_address).filter(|_| is_checked) {
+            Some(email) => format!("oidc {subject} ({})", text::clean(email)),
+            None => format!("oidc {subject}"),
         }
     }
 
@@ -308,7 +307,13 @@ mod tests {
     fn a_name_has_no_control_characters_and_no_address_that_nobody_checked() {
         let who = |change: Value| Claims(claims(&change)).who();
         assert_eq!(who(json!({"email": "joe@example.com"})), "oidc 1 (joe@example.com)");
-        assert_eq!(who(json!({"email": "joe@example.com", "email_verified": false})), "oidc 1");
+        assert_eq!(who(json!({"email": "joe@example.com", "email_verified": true})), "oidc 1 (joe@example.com)");
+        for not in [json!(false), json!("false"), json!("true"), json!(0), json!(1), json!([true])] {
+            assert_eq!(who(json!({"email": "joe@example.com", "email_verified": not})), "oidc 1", "{not}");
+        }
+        let mut null = claims(&json!({"email": "joe@example.com"}));
+        null.insert("email_verified".to_owned(), Value::Null);
+        assert_eq!(Claims(null).who(), "oidc 1");
         assert_eq!(who(json!({"sub": "a\u{1b}[2J\n\u{202e}"})), "oidc a\\u001b[2J\\u000a\\u202e");
         assert_eq!(who(json!({"email": "a\u{7}@b"})), "oidc 1 (a\\u0007@b)");
         for odd in [json!("a) (b"), json!(""), json!(7), json!("x".repeat(LONGEST_EMAIL + 1))] {

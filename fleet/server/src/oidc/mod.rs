@@ -17,7 +17,7 @@ mod provider;
 mod trip;
 
 #[cfg(feature = "oidc")]
-pub(crate) use settings::CALLBACK;
+pub(crate) use settings::{CALLBACK, check_secret};
 pub(crate) use settings::{Oidc, Written, doctor};
 
 #[cfg(feature = "oidc")]

@@ -170,18 +170,36 @@ fn with_openid(scopes: &str) -> Result<String, String> {
     Ok(words.join(" "))
 }
 
+/// Whether the file of the client secret has one.
+///
+/// # Errors
+/// What is wrong with it, and what helps.
+fn secret(oidc: &Oidc) -> Result<(), (String, &'static str)> {
+    match secret_file::read(&oidc.client_secret_file) {
+        Ok(secret) if secret.is_empty() => Err(("the file oidc_client_secret_file is empty".to_owned(), ADVICE)),
+        Ok(_) => Ok(()),
+        Err(error) => Err((format!("nobody can log in by {}: {error}", oidc.issuer), ADVICE)),
+    }
+}
+
+/// Refuses a file of the client secret that cannot be used: that is told at the start, not at the first login.
+///
+/// # Errors
+/// What is wrong with it, and what helps: one line.
+#[cfg(feature = "oidc")]
+pub(crate) fn check_secret(oidc: &Oidc) -> Result<(), String> {
+    secret(oidc).map_err(|(what, advice)| format!("{what}: {advice}"))
+}
+
 /// Whether people can log in, as far as can be seen without asking the provider.
 pub(crate) fn doctor(oidc: Option<&Oidc>) -> Vec<Finding> {
     let Some(oidc) = oidc else { return Vec::new() };
-    let (level, what, advice) = match secret_file::read(&oidc.client_secret_file) {
-        Ok(secret) if secret.is_empty() => {
-            (Level::Problem, "the file oidc_client_secret_file is empty".to_owned(), ADVICE)
-        }
-        Ok(_) => {
+    let (level, what, advice) = match secret(oidc) {
+        Ok(()) => {
             let callback = &oidc.redirect_uri;
             (Level::Ok, format!("people log in by {}, which leads them back to {callback}", oidc.issuer), "")
         }
-        Err(error) => (Level::Problem, format!("nobody can log in by {}: {error}", oidc.issuer), ADVICE),
+        Err((what, advice)) => (Level::Problem, what, advice),
     };
     vec![Finding { level, what, advice: advice.to_owned() }]
 }

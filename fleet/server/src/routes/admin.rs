@@ -31,6 +31,8 @@ use crate::core::MAX_TEXT;
 const MAX_BODY: usize = 2 * MAX_TEXT;
 /// Records of a page where the question does not say.
 const PAGE: u32 = 100;
+/// Hex digits of a record's hash.
+const HASH: usize = 64;
 /// Most records of a page.
 const MAX_PAGE: u32 = 1000;
 /// Bytes of a copy that are read at once.
@@ -316,7 +318,14 @@ struct Known {
 }
 
 async fn verify(_: Viewer, State(app): State<App>, Asked(known): Asked<Known>) -> Answer<Verified> {
-    Ok(Json(past(&app, move |reader| reader.verify(known.head.as_deref())).await?))
+    let is_hash = |head: &String| head.len() == HASH && head.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if known.head.as_ref().is_some_and(|head| !is_hash(head)) {
+        return Err(
+            Wrong::new(Code::BadRequest, format!("head is not the {HASH} hex digits of a record's hash")).into()
+        );
+    }
+    let head = known.head.map(|head| head.to_ascii_lowercase());
+    Ok(Json(past(&app, move |reader| reader.verify(head.as_deref())).await?))
 }
 
 /// Reads the past beside the core: a walk through a long log keeps no decision waiting.

@@ -38,6 +38,8 @@ use public::Sent;
 
 /// Most bytes of a report, and of a form.
 const MOST_GATHERED: usize = 16 << 10;
+/// Longest path in the log, characters: none of ours is longer, and a stranger may send any.
+const LONGEST_PATH: usize = 256;
 
 /// What the routes work with. One pointer, since each request has several copies of it.
 #[derive(Clone)]
@@ -150,7 +152,7 @@ async fn note(State(app): State<App>, request: Request<Body>, next: axum::middle
         return next.run(request).await;
     }
     let id = uuid::Uuid::new_v4().to_string();
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let (method, path) = (request.method().clone(), shown(request.uri().path()));
     if kind == Kind::Admin {
         // A browser adds it to whatever it sends: it is good for pages and their forms alone.
         request.headers_mut().remove(header::COOKIE);
@@ -162,4 +164,12 @@ async fn note(State(app): State<App>, request: Request<Body>, next: axum::middle
     }
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     response.into_response()
+}
+
+/// A path as the log has it.
+fn shown(path: &str) -> String {
+    match path.char_indices().nth(LONGEST_PATH) {
+        Some((end, _)) => format!("{}…", path.get(..end).unwrap_or_default()),
+        None => path.to_owned(),
+    }
 }

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use crate::support::{SOON, Server, dir, groups, version};
+use crate::support::{SOON, Server, dir, groups, misused, program, refused, version};
 
 /// Every route of the server.
 const API: &str = include_str!("../../../../docs/fleet-api.json");
@@ -169,6 +169,7 @@ fn questions_that_contradict_themselves_are_refused() {
         "/v1/fleet/rollouts?before=-1",
         "/v1/fleet/audit?after=1&after=2",
         "/v1/fleet/audit/verify?head=a&head=b",
+        "/v1/fleet/audit/verify?head=95c4",
         "/v1/fleet/events?follow=perhaps",
         "/v1/maintenance-schedule?kind=systemd_timer&kind=kube_controller",
         "/v1/maintenance-schedule?kind=cron",
@@ -229,4 +230,98 @@ fn nothing_is_smuggled_behind_a_request_whose_end_is_doubtful() {
             assert!(answer.starts_with("HTTP/1.1 4"), "{method} {head:?}: {answer}");
         }
     }
+}
+
+#[test]
+fn a_path_of_a_stranger_is_cut_in_the_log() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let path = format!("/v1/fleet/{}", "a".repeat(20_000));
+    assert_eq!(Answer::of(server.addr, "GET", &path, "", "").status, 404);
+    server.until("the line", || server.log().contains("aaaaaaaa"));
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("aaaaaaaa")).unwrap();
+    assert!(line.len() < 1000, "{} bytes", line.len());
+    assert!(line.contains(&format!("/v1/fleet/{}…", "a".repeat(246))), "{line}");
+    assert!(!line.contains(&"a".repeat(247)), "{line}");
+}
+
+#[test]
+fn a_group_that_there_is_not_is_told_and_one_that_a_host_names_is_none_of_these() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let line = refused(&server.cli(&["hosts", "--group", "nope"]));
+    assert_eq!(line, "error: there is no group \"nope\": there is none yet\n");
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let line = refused(&server.cli(&["hosts", "--group", "nope"]));
+    assert_eq!(line, "error: there is no group \"nope\": there are dev, prod\n");
+    assert_eq!(server.ok(&["hosts", "--group", "dev"]), "No host is known that matches.\n");
+    let host = "11111111-2222-4333-8444-555555555555";
+    server.get(&format!("/v1/webapi/find?host={host}&group=nope"));
+    server.until("the host", || server.ok(&["hosts"]).contains(host));
+    server.ok(&["hosts", "--group", "nope"]);
+}
+
+#[test]
+fn an_approval_of_what_needs_none_is_refused_as_that_to_the_author_as_well() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let policy = groups(&["dev"]).replace("name: dev", "name: dev, approval: operator");
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let line = refused(&server.cli(&["approve", "dev"]));
+    assert!(line.contains("needs no approval"), "{line}");
+    let line = refused(&server.cli(&["approve", "nope"]));
+    assert!(line.contains("nope") && !line.contains("wrote the version"), "{line}");
+    server.create(&format!("{policy}---\n{}", version("1.0.0", "1.2.0", "regular")));
+    let line = refused(&server.cli(&["approve", "dev"]));
+    assert!(line.contains("wrote the version of this rollout: somebody else has to approve it"), "{line}");
+}
+
+#[test]
+fn a_head_that_is_no_hash_is_wrong_usage_and_no_damage_of_the_log() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&groups(&["dev"]));
+    for head in ["zz", "95c4", &"g".repeat(64), &"a".repeat(63), &"a".repeat(65), ""] {
+        let line = misused(&server.cli(&["audit", "verify", "--head", head]));
+        assert!(line.contains("64 hex digits") && !line.contains("was changed"), "{head}: {line}");
+    }
+    // A hash that is none of the log's, however it is written.
+    let line = refused(&server.cli(&["audit", "verify", "--head", &"aB".repeat(32)]));
+    assert!(line.contains("the audit log was changed"), "{line}");
+    let verified: Value = serde_json::from_str(&server.ok(&["audit", "verify", "--format", "json"])).unwrap();
+    server.ok(&["audit", "verify", "--head", &verified["head"]["hash"].as_str().unwrap().to_uppercase()]);
+}
+
+#[test]
+fn a_restore_of_what_is_no_backup_leaves_nothing_behind() {
+    let dir = dir();
+    let (data, foreign) = (dir.path().join("zz"), dir.path().join("foreign"));
+    std::fs::write(&foreign, "no backup").unwrap();
+    let restore = |from: &std::path::Path| {
+        let words = ["restore", from.to_str().unwrap(), "--data", data.to_str().unwrap(), "--config", "/dev/null"];
+        refused(&program(&words).output().unwrap())
+    };
+    let line = restore(&dir.path().join("nope"));
+    assert!(line.contains("cannot read") && line.contains("name a backup that is there"), "{line}");
+    let line = restore(&foreign);
+    assert!(line.contains("is not a backup of teleport-fleet"), "{line}");
+    assert!(!data.exists());
+    // One whose beginning alone is right is found out in the directory.
+    let server = Server::start(dir.path());
+    let backup = dir.path().join("backup");
+    server.ok(&["backup", backup.to_str().unwrap()]);
+    let bytes = std::fs::read(&backup).unwrap();
+    std::fs::write(&backup, &bytes[..bytes.len() / 2]).unwrap();
+    restore(&backup);
+    assert!(!data.exists());
+}
+
+#[test]
+fn an_import_of_nothing_is_an_error_and_of_an_empty_list_none() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let line = refused(&server.cli_with(&["import", "-"], ""));
+    assert!(line.contains("cannot read -: it is empty"), "{line}");
+    assert!(server.cli_with(&["import", "-"], "[]").status.success());
 }

@@ -1,46 +1,107 @@
 //! Starting and ending.
 
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
 
-use crate::support::{Server, dir, program, refused, request};
+use crate::support::{Server, dir, misused, program, refused, request};
 
-fn serve(words: &[&str]) -> String {
+fn serve(words: &[&str]) -> Output {
+    serve_with("", words)
+}
+
+/// With a configuration.
+fn serve_with(configuration: &str, words: &[&str]) -> Output {
     let dir = dir();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (data, socket, config) = (path("data"), path("admin.sock"), path("config.yaml"));
-    std::fs::write(&config, "").unwrap();
-    let mut all = vec!["serve", "--metrics", "127.0.0.1:0", "--data", &data, "--admin-socket", &socket];
-    all.extend(["--config", &config]);
+    std::fs::write(&config, configuration).unwrap();
+    let mut all = vec!["serve", "--data", &data, "--admin-socket", &socket, "--config", &config];
+    if !words.contains(&"--metrics") {
+        all.extend(["--metrics", "127.0.0.1:0"]);
+    }
     all.extend(words);
-    refused(&program(&all).output().unwrap())
+    program(&all).output().unwrap()
 }
 
 #[test]
 fn without_a_certificate_only_loopback_or_a_proxy_in_front_is_served() {
-    let line = serve(&["--listen", "127.0.0.1:0"]);
+    let line = misused(&serve(&["--listen", "127.0.0.1:0"]));
     assert!(line.contains("--tls-cert") && line.contains("--plain"), "{line}");
-    let line = serve(&["--listen", "0.0.0.0:0", "--plain"]);
+    let line = misused(&serve(&["--listen", "0.0.0.0:0", "--plain"]));
     assert!(line.contains("loopback") && line.contains("--behind-proxy"), "{line}");
-    let line = serve(&["--listen", "127.0.0.1:0", "--tls-cert", "/nowhere"]);
+    let line = misused(&serve(&["--listen", "127.0.0.1:0", "--tls-cert", "/nowhere"]));
     assert!(line.contains("--tls-key"), "{line}");
-    let line = serve(&["--listen", "127.0.0.1:0", "--tls-cert", "/nowhere", "--tls-key", "/nowhere"]);
+    let line = refused(&serve(&["--listen", "127.0.0.1:0", "--tls-cert", "/nowhere", "--tls-key", "/nowhere"]));
     assert!(line.contains("/nowhere"), "{line}");
     let dir = dir();
     Server::with(dir.path(), &["--plain", "--behind-proxy", "--listen", "0.0.0.0:0"]);
 }
 
 #[test]
+fn a_wrong_flag_is_wrong_usage_and_a_wrong_value_of_the_configuration_is_not() {
+    let flags = [
+        (&["--enrolment", "maybe"][..], "enrolment: maybe", "--enrolment"),
+        (&["--report-interval-seconds", "5"], "report_interval_seconds: 5", "60 to 86400"),
+        (&["--server-version", "new"], "server_version: new", "--server-version"),
+        (&["--edition", "cloud"], "edition: cloud", "--edition"),
+        (&["--webhook-url", "https://example.com/"], "webhook_url: https://example.com/", "webhook_secret_file"),
+        (&["--notify-command", "mail"], "notify_command: mail", "absolute path"),
+        (&["--public-addr", "a b"], "public_addr: a b", "public_addr"),
+    ];
+    for (words, configuration, says) in flags {
+        let line = misused(&serve(&[&["--plain", "--listen", "127.0.0.1:0"], words].concat()));
+        assert!(line.lines().count() == 1 && line.contains(says), "{words:?}: {line}");
+        let line = refused(&serve_with(configuration, &["--plain", "--listen", "127.0.0.1:0"]));
+        assert_eq!(line.lines().count(), 1, "{configuration}: {line}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_asked_is_wrong_usage_of_each_verb() {
+    for (server, says) in [("foo", "expected https://HOST[:PORT]"), ("http://example.com", "use https://")] {
+        for words in [&["hosts"][..], &["simulate", "--hosts", "5"]] {
+            let line = misused(&program(&[words, &["--server", server]].concat()).output().unwrap());
+            assert!(line.lines().count() == 1 && line.contains(says), "{words:?}: {line}");
+        }
+    }
+    for verb in ["lint", "create"] {
+        let line = misused(&program(&[verb, "-f", "-", "-f", "-"]).output().unwrap());
+        assert!(line.contains("standard input can be read once"), "{verb}: {line}");
+    }
+}
+
+#[test]
 fn an_address_that_is_taken_and_a_configuration_that_is_wrong_are_told_in_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let line = serve(&["--plain", "--listen", &address]);
-    assert!(line.lines().count() == 1 && line.contains(&address), "{line}");
+    let line = refused(&serve(&["--plain", "--listen", &address]));
+    let says = format!("{address}: Address in use (os error 98): stop what listens there, or give another --listen\n");
+    assert!(line.lines().count() == 1 && line.ends_with(&says), "{line}");
+    let line = refused(&serve(&["--plain", "--listen", "127.0.0.1:0", "--metrics", &address]));
+    assert!(line.ends_with("or give another --metrics\n"), "{line}");
     let dir = dir();
     let config = dir.path().join("wrong.yaml");
     std::fs::write(&config, "data: /x\nlistn: 1\n").unwrap();
     let output = program(&["serve", "--plain", "--config", config.to_str().unwrap()]).output().unwrap();
     let line = refused(&output);
     assert!(line.contains("wrong.yaml line 2") && line.contains("listn"), "{line}");
+}
+
+#[test]
+fn a_data_directory_that_others_may_write_is_warned_of_in_the_words_of_doctor() {
+    let dir = dir();
+    let data = dir.path().join("data");
+    drop(Server::start(dir.path()));
+    let warning = format!("others may write {} (mode 777)", data.display());
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let server = Server::start(dir.path());
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains(&warning)).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("WARN") && line.contains("chmod go-w"), "{line}");
+    assert_eq!(log.matches("others may write").count(), 1, "not at the first start: {log}");
+    let doctor = program(&["doctor", "--config", "/dev/null", "--data", data.to_str().unwrap()]).output().unwrap();
+    assert!(String::from_utf8(doctor.stdout).unwrap().contains(&warning));
 }
 
 #[test]
@@ -101,6 +162,6 @@ fn a_script_and_a_lint_need_no_server() {
 #[cfg(not(feature = "oidc"))]
 #[test]
 fn a_program_without_openid_connect_refuses_its_settings() {
-    let line = serve(&["--listen", "127.0.0.1:0", "--plain", "--oidc-issuer", "https://id.example.com"]);
+    let line = misused(&serve(&["--listen", "127.0.0.1:0", "--plain", "--oidc-issuer", "https://id.example.com"]));
     assert!(line.contains("built without the feature oidc"), "{line}");
 }

@@ -53,6 +53,8 @@ fn the_configuration_file_alone_is_enough() {
 
 #[test]
 fn settings_that_do_not_go_together_are_told_at_the_start_in_one_line() {
+    let holder = dir();
+    let empty = write_secret(holder.path(), " \n");
     for (change, says) in [
         (&[("oidc_issuer", "")][..], "needs oidc_issuer"),
         (&[("oidc_issuer", "http://id.example.com")], "oidc_issuer: http is for loopback"),
@@ -60,6 +62,7 @@ fn settings_that_do_not_go_together_are_told_at_the_start_in_one_line() {
         (&[("oidc_client_id", "")], "needs oidc_client_id"),
         (&[("oidc_client_secret_file", "")], "needs oidc_client_secret_file"),
         (&[("oidc_client_secret_file", "/nowhere")], "cannot read the secret /nowhere"),
+        (&[("oidc_client_secret_file", &empty)], "the file oidc_client_secret_file is empty: write the client secret"),
         (&[("oidc_roles", "")], "needs oidc_roles"),
         (&[("oidc_roles", "{sre: root}")], "\"root\" is not viewer, operator or admin"),
         (&[("public_addr", "")], "needs public_addr"),

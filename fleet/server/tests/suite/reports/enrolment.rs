@@ -18,6 +18,11 @@ fn a_second_key_waits_until_an_admin_accepts_it_and_then_the_first_is_the_second
     let audit = server.ok(&["audit"]);
     assert!(audit.contains("key_conflict"), "{audit}");
     assert!(server.ok(&["hosts", "--waiting"]).contains(&first.id));
+    // What is advised accepts this key alone.
+    let advised = format!("teleport-fleet host {} accept --key {}", first.id, &second.key().to_string()[..16]);
+    assert!(server.ok(&["host", &first.id]).contains(&format!("if it is right: {advised}\n")));
+    let (_, said) = second.sends(server.addr, &second.says(epoch, "1.1.0", None));
+    assert!(said.to_string().contains(&advised), "{said}");
     // He names the key that he saw.
     let wrong = refused(&server.cli(&["host", &first.id, "accept", "--key", "00ff"]));
     assert!(wrong.contains(&second.key().to_string()), "{wrong}");

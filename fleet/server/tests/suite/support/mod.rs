@@ -216,6 +216,13 @@ pub(crate) fn refused(output: &Output) -> String {
     err
 }
 
+/// What a command that was typed wrongly printed, and its exit status is 2.
+pub(crate) fn misused(output: &Output) -> String {
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{out}\n{err}");
+    err
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
