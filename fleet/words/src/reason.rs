@@ -213,13 +213,9 @@ mod tests {
             HaltRule::Restored,
             HaltRule::StoreLost,
         ];
-        let halts = rules.map(|rule| Why::Halted {
-            rule,
-            count: 3,
-            of: 40,
-            error: Some("unhealthy".to_owned()),
-            sample: vec!["4f1c0d1e-0000-4000-8000-000000000001".to_owned()],
-        });
+        let (error, host) = ("unhealthy".to_owned(), "4f1c0d1e-0000-4000-8000-000000000001".to_owned());
+        let halt = |rule| (rule, Some(error.clone()), vec![host.clone()]);
+        let halts = rules.map(halt).map(|(rule, error, sample)| Why::Halted { rule, count: 3, of: 40, error, sample });
         let mut all = vec![
             Why::NoRollout,
             Why::Disabled,
