@@ -110,7 +110,7 @@ fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_be
     store.commit(&change).unwrap();
     let state = store.load().unwrap();
     assert_eq!((state.hosts, state.enrolments.enrolled), (vec![again], vec![enrolled(2)]));
-    let history = store.history(1).unwrap();
+    let history = store.reader().unwrap().history(1).unwrap();
     assert_eq!(history.report.map(|(_, json)| json).as_deref(), Some("2"));
     assert!(history.changes.is_empty());
 }
