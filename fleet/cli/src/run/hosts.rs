@@ -68,7 +68,7 @@ pub(super) fn list(filter: &HostsFilter, client: &Client, screen: &mut Screen<'_
             }
             count += 1;
         }
-        if format == Format::Text {
+        if format == Format::Text && count > 0 {
             table.write(screen.out(), is_colourful)?;
         }
         after = page.hosts.last().map(|host| host.host.clone());
