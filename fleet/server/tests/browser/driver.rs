@@ -36,21 +36,34 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
-impl Browser {
-    /// Starts one; `None`: there is no Chromium, and the test says that it is skipped.
-    pub(crate) fn start(look: Look) -> Option<Self> {
-        let Ok(mut driver) =
-            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
-        else {
-            eprintln!("skipped: there is no chromedriver (tests/setup.sh browser)");
-            return None;
-        };
+/// Starts a driver, and gives its port; `None`: there is none. It takes a free port of IPv4 and then the same one of IPv6, and ends
+/// where another program has that: then once more.
+fn driver() -> Option<(Child, u16)> {
+    for _ in 0..5 {
+        let mut command = Command::new("chromedriver");
+        let mut driver = command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
         // "ChromeDriver was started successfully on port 40123."
         let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = lines.map_while(Result::ok).find_map(|line| {
             let (_, port) = line.split_once("started successfully on port ")?;
             port.trim_end_matches('.').parse::<u16>().ok()
         });
+        if let Some(port) = port {
+            return Some((driver, port));
+        }
+        let ended = driver.wait().unwrap();
+        eprintln!("chromedriver ended with {ended} before it answered");
+    }
+    panic!("chromedriver does not start");
+}
+
+impl Browser {
+    /// Starts one; `None`: there is no Chromium, and the test says that it is skipped.
+    pub(crate) fn start(look: Look) -> Option<Self> {
+        let Some((driver, port)) = driver() else {
+            eprintln!("skipped: there is no chromedriver (tests/setup.sh browser)");
+            return None;
+        };
         let profile = tempfile::tempdir().unwrap();
         let data = format!("--user-data-dir={}", profile.path().display());
         let mut args = vec![data, format!("--window-size={},900", look.width.max(500))];
@@ -73,7 +86,7 @@ impl Browser {
             options["prefs"] = json!({ "profile.managed_default_content_settings.javascript": 2 });
         }
         let capabilities = json!({ "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "ALL" } });
-        let root = format!("http://127.0.0.1:{}/session", port.unwrap());
+        let root = format!("http://127.0.0.1:{port}/session");
         let asked = json!({ "capabilities": { "alwaysMatch": capabilities } });
         let made = send("POST", &root, Some(&asked)).unwrap_or_else(|error| panic!("no session: {error}"));
         let session = format!("{root}/{}", made["sessionId"].as_str().unwrap());

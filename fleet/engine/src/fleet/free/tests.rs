@@ -248,10 +248,10 @@ impl Life {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
     #[test]
-    fn each_host_is_shown_as_it_said_and_names_of_nobody_are_freed(ops in prop::collection::vec(op(), 1..120)) {
+    fn each_host_is_shown_as_it_said_and_names_of_nobody_are_freed(ops in prop::collection::vec(op(), 1..400)) {
         let mut life = Life::new();
         for op in &ops {
             life.happen(op);
