@@ -50,9 +50,10 @@ fn apply(transaction: &Transaction<'_>, path: &Path, change: &Change<'_>) -> Res
     }
     put_resources(transaction, &change.resources).map_err(sql)?;
     put_tokens(transaction, &change.tokens).map_err(sql)?;
+    // Who was forgotten and came again since is put there anew.
+    forget_hosts(transaction, &change.forgotten).map_err(sql)?;
     put_hosts(transaction, path, &change.hosts)?;
     enrolment::put(transaction, path, &change.enrolments)?;
-    forget_hosts(transaction, &change.forgotten).map_err(sql)?;
     let arrivals = signed(path, change.arrivals)?;
     transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).map_err(sql)?;
     let entries = audit::append(transaction, path, &change.records)?;

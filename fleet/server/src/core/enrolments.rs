@@ -1,7 +1,7 @@
 //! Which hosts' reports are believed: keys, join tokens, and who waits for an operator (FLEET §5). Nothing here reads a clock
 //! or the store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use fleet_api::{Code, Wrong};
 use fleet_engine::host::HostId;
@@ -319,12 +319,16 @@ impl Members {
         Ok(())
     }
 
-    /// Forgets hosts.
+    /// Forgets hosts, with what the store has not of them yet.
     pub(super) fn forget(&mut self, hosts: &[HostId]) {
         for host in hosts {
             self.members.remove(host);
             self.waiting.remove(host);
         }
+        let gone: HashSet<HostId> = hosts.iter().copied().collect();
+        self.changed.new.retain(|new| !gone.contains(&new.host));
+        self.changed.members.retain(|host| !gone.contains(host));
+        self.changed.waiting.retain(|host| !gone.contains(host));
     }
 
     /// What happened that an operator should know of, since this was asked last.
@@ -433,6 +437,23 @@ mod tests {
         assert!(members.takes_question(1, Some((key, EPOCH, 11))));
         assert!(!members.takes_question(1, Some((key, EPOCH, 11))), "replayed");
         assert_eq!(code(&members.judge(&shown(1, 1, 11), 0, at(60))), Some(Code::OldSequence));
+    }
+
+    #[test]
+    fn of_who_is_forgotten_nothing_is_left_to_write_and_who_comes_again_is_written_anew() {
+        let mut members = members(Enrolment::Open);
+        for host in 1..=3 {
+            assert_eq!(members.judge(&shown(host, 1, 1), 0, at(0)), Verdict::Taken);
+        }
+        // A second key waits.
+        members.judge(&shown(1, 9, 2), 0, at(1));
+        members.said();
+        members.forget(&[1, 2]);
+        assert_eq!(members.judge(&shown(2, 7, 5), 0, at(2)), Verdict::Taken);
+        let changes = members.changes();
+        let enrolled: Vec<_> = changes.enrolled.iter().map(|new| (new.host, new.key)).collect();
+        assert_eq!(enrolled, [(3, Key([1; 32])), (2, Key([7; 32]))]);
+        assert!(changes.progress.iter().all(|progress| progress.host != 1) && changes.candidates.is_empty());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the core knows, and how it changes: first in the store, then here, then on the board.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -493,6 +494,8 @@ impl Keeper {
         let gone = self.fleet.forget(goes);
         publish::forget(&self.board, &gone);
         self.members.forget(&gone);
+        let is_gone: HashSet<HostId> = gone.iter().copied().collect();
+        self.reports.retain(|report| !is_gone.contains(&report.host));
         let is_any = !gone.is_empty();
         self.forgotten.extend(gone);
         is_any

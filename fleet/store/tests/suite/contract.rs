@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use fleet_api::Role;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource::Kind;
-use fleet_store::{Change, Error, StoredResource, StoredToken};
+use fleet_store::{Change, Enrolled, EnrolmentChanges, Error, StoredReport, StoredResource, StoredToken};
+use protocol::report::Key;
 
 use crate::support::*;
 
@@ -76,6 +77,42 @@ fn numbers_of_128_bits_survive_in_hosts_and_book() {
     assert_eq!(rollout.id, u128::MAX);
     assert_eq!(rollout.groups[0].canaries[0].updater_id, u128::MAX);
     assert_eq!(rollout.groups[0].cursor.unwrap().id, u128::MAX);
+}
+
+#[test]
+fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_before() {
+    let bed = Bed::new();
+    let mut store = bed.open();
+    let enrolled = |key: u8| Enrolled {
+        host: 1,
+        key: Key([key; 32]),
+        sequence: 5,
+        how: "open".to_owned(),
+        since: second(1_700_000_000),
+        fixed: None,
+        change: 0,
+    };
+    let report = |json: &str, change: Option<&str>| StoredReport {
+        host: 1,
+        at: second(1_700_000_000),
+        json: json.to_owned(),
+        change: change.map(str::to_owned),
+    };
+    let comes = |key: u8, report: StoredReport| EnrolmentChanges {
+        enrolled: vec![enrolled(key)],
+        reports: vec![report],
+        ..EnrolmentChanges::default()
+    };
+    let (old, new) = (comes(1, report("1", Some("old"))), comes(2, report("2", None)));
+    store.commit(&Change { hosts: vec![host(1, "1.0.0")], enrolments: old, ..Change::default() }).unwrap();
+    let again = host(1, "2.0.0");
+    let change = Change { forgotten: vec![1], hosts: vec![again.clone()], enrolments: new, ..Change::default() };
+    store.commit(&change).unwrap();
+    let state = store.load().unwrap();
+    assert_eq!((state.hosts, state.enrolments.enrolled), (vec![again], vec![enrolled(2)]));
+    let history = store.reader().unwrap().history(1).unwrap();
+    assert_eq!(history.report.map(|(_, json)| json).as_deref(), Some("2"));
+    assert!(history.changes.is_empty());
 }
 
 #[test]

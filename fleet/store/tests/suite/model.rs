@@ -134,8 +134,8 @@ impl Account {
                 None => drop(self.tokens.remove(name)),
             }
         }
-        self.put_hosts(&change.hosts);
         self.hosts.retain(|host| !change.forgotten.contains(&host.id));
+        self.put_hosts(&change.hosts);
         self.arrivals = self.arrivals.max(change.arrivals);
         for record in &change.records {
             self.records.push((record.action.clone(), record.subject.clone()));
