@@ -71,7 +71,8 @@ pub enum HostVerb {
         #[arg(long, value_name = "HEX")]
         key: Option<String>,
     },
-    /// Strike it off, its key with it: it is gone for good, or its enrolment shall not count. If it comes back it is new
+    /// Strike it off, its key with it: it is gone for good, or its enrolment shall not count. If it comes back it is new. Not while it
+    /// is held, or was told to update and has come to no end
     Forget,
 }
 

@@ -8,6 +8,7 @@ use fleet_engine::command::{Command, Refusal, RefusalCode};
 use fleet_engine::host::HostId;
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, GroupStatus};
+use fleet_engine::tally::HostState;
 use fleet_store::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -138,7 +139,7 @@ impl Keeper {
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
             if decided.decision == Decision::Forget
-                && let Err(wrong) = actor.decides_on_keys()
+                && let Err(wrong) = keeper.may_forget(actor, host, now)
             {
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
@@ -148,6 +149,7 @@ impl Keeper {
                 let wrong = Wrong::new(Code::Conflict, message);
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
+            let detail = keeper.detail(host, &decided.decision);
             let known = match &decided.decision {
                 Decision::Hold => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = true),
                 Decision::Release => keeper.fleet.decide(host, rollout.as_ref(), now, |flags| flags.held = false),
@@ -163,8 +165,8 @@ impl Keeper {
             let mut draft = Draft::new(keeper.book.clone());
             draft.book.step(&mut keeper.fleet, now);
             keeper.record(&mut draft, actor, action, &subject);
-            if let (Some(record), Decision::Assign(group)) = (draft.records.first_mut(), &decided.decision) {
-                record.detail = json!({ "group": group });
+            if let (Some(record), Some(detail)) = (draft.records.first_mut(), detail) {
+                record.detail = detail;
             }
             keeper.finish(draft, request, &())?;
             Ok(())
@@ -172,6 +174,38 @@ impl Keeper {
         match self.explain(host) {
             Err(wrong) if wrong.code == Code::NoRollout => Ok(self.untold(host)),
             explained => explained,
+        }
+    }
+
+    /// A stop is never forgotten, and whoever was let go takes his slot until he comes to an end (FLEET §3): such hosts stay.
+    fn may_forget(&self, actor: &Actor, host: HostId, now: jiff::Timestamp) -> Result<(), Wrong> {
+        actor.decides_on_keys()?;
+        let Some(known) = self.fleet.host(host) else { return Ok(()) };
+        let refused = |message: String| Err(Wrong::new(Code::Conflict, message));
+        if known.flags.held {
+            let id = fleet_answers::ids::text(host);
+            return refused(format!("it is held: release it first: teleport-fleet host {id} release"));
+        }
+        if self.state(known, now) == HostState::Told.name() {
+            return refused(
+                "it was told to update and has come to no end: it takes a slot until it has, or has timed out"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// What the record of a decision has beside its subject: of who is forgotten, what is lost with him.
+    fn detail(&self, host: HostId, decision: &Decision) -> Option<Value> {
+        match decision {
+            Decision::Assign(group) => Some(json!({ "group": group })),
+            Decision::Forget => {
+                let known = self.fleet.host(host)?;
+                let (assigned, version) = (self.fleet.names.text(known.assigned), self.fleet.names.text(known.version));
+                let key = self.members.key(host).map(|key| key.to_string());
+                Some(json!({ "assigned": assigned, "version": version, "key": key }))
+            }
+            Decision::Hold | Decision::Release | Decision::Accept(_) => None,
         }
     }
 

@@ -179,7 +179,7 @@ impl Keeper {
         group.map_or("", |group| &group.policy.name)
     }
 
-    fn state(&self, host: &Host, now: Timestamp) -> &'static str {
+    pub(super) fn state(&self, host: &Host, now: Timestamp) -> &'static str {
         let look = self.book.rollout.as_ref().and_then(|rollout| {
             let group = rollout.group(host.place)?;
             Some(Look::new(rollout, group, &self.fleet, now).state(host))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Host, code, epoch, known, started};
+use super::{Host, code, epoch, known, started, state};
 use crate::support::{dir, refused, request};
 
 #[test]
@@ -72,6 +72,42 @@ fn who_is_struck_off_is_new_when_he_comes_back_and_his_key_is_worth_nothing() {
     let server = crate::support::Server::with(dir.path(), &["--plain", "--enrolment", "token"]);
     assert!(!server.ok(&["hosts"]).contains(&host.id), "a kill brings nobody back");
     assert!(refused(&server.cli(&["host", &host.id, "forget"])).contains("was heard of"));
+}
+
+#[test]
+fn a_stop_a_slot_and_an_assignment_are_not_lost_with_a_host_that_is_struck_off() {
+    let dir = dir();
+    let server = started(dir.path(), &["--plain"]);
+    let (held, told, put) = (Host::new(1, "dev"), Host::new(2, "dev"), Host::new(3, "dev"));
+    let epoch = epoch(&server);
+    for host in [&held, &told, &put] {
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    }
+    server.ok(&["host", &held.id, "hold"]);
+    server.ok(&["host", &put.id, "assign", "prod"]);
+    let is_told = || told.asks(&server, Some(epoch)).1 && state(&server, &told) == "told";
+    server.until("one is told to update", is_told);
+    let wrong = refused(&server.cli(&["host", &held.id, "forget"]));
+    assert!(
+        wrong.contains(&format!("it is held: release it first: teleport-fleet host {} release", held.id)),
+        "{wrong}"
+    );
+    let wrong = refused(&server.cli(&["host", &told.id, "forget"]));
+    assert!(wrong.contains("it was told to update and has come to no end"), "{wrong}");
+    assert_eq!(state(&server, &held), "excluded");
+    assert_eq!(state(&server, &told), "told");
+    // At its end it may go, and so may who is released.
+    assert_eq!(told.sends(server.addr, &told.says(epoch, "1.1.0", Some(("updated", "1.1.0", "")))).0, 200);
+    server.ok(&["host", &held.id, "release"]);
+    for host in [&held, &told, &put] {
+        server.ok(&["host", &host.id, "forget"]);
+    }
+    let audit = server.ok(&["audit", "--format", "json"]);
+    let mut audit = audit.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let subject = format!("host {}", put.id);
+    let lost = audit.find(|entry| entry["action"] == "forget" && entry["subject"] == *subject).unwrap();
+    let expected = json!({ "assigned": "prod", "version": "1.0.0", "key": put.key().to_string() });
+    assert_eq!(lost["detail"], expected);
 }
 
 #[test]
