@@ -180,6 +180,7 @@ impl Fleet {
         if let Some(rollout) = rollout {
             self.follow(at, rollout, now);
         }
+        self.free_names_if_many();
     }
 }
 

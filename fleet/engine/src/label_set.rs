@@ -50,11 +50,22 @@ impl LabelSets {
             return known.clone();
         }
         if self.sets.len() >= self.clean_at.max(FEW) {
-            self.sets.retain(|set| set.0.as_ref().is_some_and(|set| Arc::strong_count(set) > 1));
-            self.clean_at = 2 * self.sets.len();
+            self.clean();
         }
         self.sets.insert(labels.clone());
         labels
+    }
+
+    /// Drops the sets that nobody has any more.
+    pub(crate) fn clean(&mut self) {
+        self.sets.retain(|set| set.0.as_ref().is_some_and(|set| Arc::strong_count(set) > 1));
+        self.sets.shrink_to(2 * self.sets.len());
+        self.clean_at = 2 * self.sets.len();
+    }
+
+    /// Keys and values of all sets.
+    pub(crate) fn names(&self) -> impl Iterator<Item = Name> + '_ {
+        self.sets.iter().flat_map(|set| set.iter()).flat_map(|(key, value)| [*key, *value])
     }
 }
 

@@ -145,6 +145,8 @@ impl Fleet {
             let host = fleet.host_of(record);
             fleet.put_back(host, arrivals);
         }
+        // All are used: what is counted begins with that.
+        fleet.free_names();
         fleet
     }
 

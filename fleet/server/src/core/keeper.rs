@@ -39,7 +39,7 @@ const FLUSH_AT: usize = 1000;
 const MOST_ASKING: usize = 100_000;
 /// A surplus of one in so many is taken away at once, so that not each newcomer costs a walk through all.
 const FORGET_SHARE: usize = 50;
-/// Most different names of groups, versions and labels beyond which a group's name that nobody wrote is not kept.
+/// Most different names of groups that only questions made; one more that nobody wrote is not kept.
 const MOST_NAMES: usize = 65_536;
 /// How far the clock may be behind the newest decision (FLEET §3).
 const BEHIND: SignedDuration = SignedDuration::from_mins(5);
@@ -282,8 +282,8 @@ impl Keeper {
             publish::keys(&self.board, self.members.keys());
             self.is_unkeyed = false;
         }
+        self.board.set_names(self.fleet.names.len());
         if !self.reports.is_empty() {
-            self.board.set_names(self.fleet.names.len());
             publish::keys(&self.board, self.reported_keys());
         }
     }
@@ -383,6 +383,10 @@ impl Keeper {
     pub(super) fn step(&mut self) -> Result<(), Wrong> {
         let began = Instant::now();
         let now = self.now();
+        if self.fleet.names_of_questions() >= MOST_NAMES {
+            // Some may be nobody's any more: then there is room again.
+            self.fleet.free_names();
+        }
         let mut draft = Draft::new(self.book.clone());
         draft.book.step(&mut self.fleet, now);
         draft.records = changes::of(&self.book, &draft.book, now);
@@ -443,8 +447,8 @@ impl Keeper {
         }
     }
 
-    /// Whether the group's name that a host declares is kept. Of names that nobody wrote there are only so many; a group of ours is
-    /// one though strangers have used them up.
+    /// Whether the name of a group that a question has is kept. Of those that only questions made there are so many; a group of ours,
+    /// and one that an enrolled host declares, is one though strangers have used them up.
     pub(super) fn may_keep(&self, group: &str) -> bool {
         let is_ours = || {
             let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
@@ -452,7 +456,7 @@ impl Keeper {
             let mut names = rollout.chain(policy.map(|group| &group.name)).chain(&self.book.holds.groups);
             names.any(|name| name == group)
         };
-        self.fleet.names.len() < MOST_NAMES || self.fleet.names.find(group).is_some() || is_ours()
+        self.fleet.names_of_questions() < MOST_NAMES || self.fleet.names.find(group).is_some() || is_ours()
     }
 
     /// Of hosts that only ask there are at most as many as there are enrolled ones, and 100,000: whoever asked longest ago goes,

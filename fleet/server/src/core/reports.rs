@@ -65,9 +65,6 @@ impl Keeper {
         let last = report.last.as_ref();
         let is_changed = last.is_some_and(|change| self.members.is_new_change(*host, digest(change)));
         let mut heard = signed.heard(is_changed && last.is_some_and(|change| self.is_news(*host, change)));
-        if !self.may_keep(&report.group) {
-            heard.group = None;
-        }
         if let Some(Fixed { group, labels }) = self.members.fixed(*host) {
             heard.group = group.clone().or(heard.group);
             heard.labels.get_or_insert_default().extend(labels.clone());

@@ -96,7 +96,8 @@ fn a_flood_of_ids_that_nobody_knows_leaves_a_bounded_memory_and_who_is_known_is_
     assert!(kept(&server, "hosts") <= MOST_HOSTS + 1, "{} hosts", kept(&server, "hosts"));
     assert_eq!(metric(&server, "teleport_fleet_hosts"), kept(&server, "hosts"));
     assert!(kept(&server, "update_ids") <= 2 * MOST_HOSTS + 2048, "{} update ids", kept(&server, "update_ids"));
-    assert!(kept(&server, "names") >= 65_536, "there is room for names: {}", kept(&server, "names"));
+    // Who was forgotten has left room.
+    assert!(kept(&server, "names") >= MOST_NAMES / 2, "there is room for names: {}", kept(&server, "names"));
     assert!(kept(&server, "names") <= MOST_NAMES, "{} names", kept(&server, "names"));
     assert!(kept(&server, "answers") < 100, "{} answers", kept(&server, "answers"));
     // A group that is written now is one, though strangers have used up the names.

@@ -285,3 +285,35 @@ fn of_two_join_tokens_none_counts() {
     assert_eq!(code(&post(server.addr, &format!("{join}{join}{headers}"), &body)), (403, "join_token_needed"));
     assert_eq!(post(server.addr, &format!("{join}{headers}"), &body).0, 200);
 }
+
+/// Each host may say something new in each report; what it said before is not kept, and takes the room of nobody's group.
+#[test]
+fn new_labels_in_each_report_fill_no_memory_and_take_no_group_from_another_host() {
+    const HOSTS: u8 = 100;
+    const REPORTS: u32 = 6;
+    let dir = dir();
+    let server = started(dir.path(), &["--plain"]);
+    let epoch = epoch(&server);
+    let labels = |host: &Host, report: u32| -> Value {
+        let label = |at: u32| (format!("k {} {report} {at}", host.id), json!(format!("v {} {report} {at}", host.id)));
+        (0..64).map(label).collect::<serde_json::Map<_, _>>().into()
+    };
+    let lies = |number: u8| {
+        let host = Host::new(number, "dev");
+        for report in 0..REPORTS {
+            let said = with(&host.says(epoch, "1.0.0", None), "labels", labels(&host, report));
+            assert_eq!(host.sends(server.addr, &said).0, 200);
+        }
+        let last = labels(&host, REPORTS - 1);
+        assert_eq!(known(&server, &host)["known"]["labels"], last);
+    };
+    std::thread::scope(|scope| (1..=HOSTS).for_each(|number| drop(scope.spawn(move || lies(number)))));
+    let honest = Host::new(200, "a new group");
+    assert_eq!(honest.sends(server.addr, &honest.says(epoch, "1.0.0", None)).0, 200);
+    assert_eq!(known(&server, &honest)["known"]["declared_group"], "a new group");
+    let metrics = crate::support::request(server.metrics, "GET", "/metrics", "", "").1;
+    let kept = metrics.lines().find_map(|line| line.strip_prefix("teleport_fleet_kept{what=\"names\"}")).unwrap();
+    let kept: u32 = kept.trim().parse().unwrap();
+    let said = u32::from(HOSTS) * 128;
+    assert!(kept > said && kept <= 2 * said + 2048, "{kept} names are kept, {said} are said");
+}

@@ -1,5 +1,7 @@
 //! The hosts, and what they say.
 
+mod free;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -45,6 +47,10 @@ pub struct Fleet {
     /// When Teleport had last heard of hosts, by the newest import that lists them.
     listed: HashMap<HostId, Moment>,
     labels: LabelSets,
+    /// Names that were used when those of nobody were freed last.
+    used_names: usize,
+    /// Names of groups that nobody but hosts that only ask had then, and those that were made by questions since.
+    names_of_questions: usize,
     /// Counts arrivals.
     arrivals: u64,
     /// A bit for each host: whether what a store keeps of it has changed.
@@ -75,6 +81,8 @@ impl Default for Fleet {
             stays: HashMap::new(),
             listed: HashMap::new(),
             labels: LabelSets::default(),
+            used_names: 0,
+            names_of_questions: 0,
             arrivals: 0,
             changed: Vec::new(),
             counts: None,
@@ -229,6 +237,7 @@ impl Fleet {
         if let Some(rollout) = rollout {
             self.follow(at, rollout, now);
         }
+        self.free_names_if_many();
     }
 
     /// Takes a question: the host is known from now on, and its version is not.
@@ -242,13 +251,16 @@ impl Fleet {
     ) {
         let at = self.arrive(id, rollout, now);
         self.take_update_id(at, update_id);
-        let group = group.map(|group| self.names.keep(group));
+        // The group of a host that reports is what it reports.
+        let group = group.filter(|_| self.hosts.get(at).is_some_and(|host| !host.reports));
+        let group = group.map(|group| self.keep_of_question(group));
         self.change(at, rollout, now, |host| {
             if !host.reports {
                 host.declared = group.unwrap_or(host.declared);
                 host.flags.unfit = host.flags.unfit.filter(|unfit| *unfit != Unfit::SilentUpdater);
             }
         });
+        self.free_names_if_many();
     }
 
     /// Counts a host that only asks as enrolled, from now on.
@@ -304,6 +316,7 @@ impl Fleet {
         for at in changed.into_iter().filter_map(|id| self.at(id)).collect::<Vec<_>>() {
             self.note_change(at);
         }
+        self.free_names();
         gone
     }
 
