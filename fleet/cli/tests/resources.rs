@@ -193,6 +193,6 @@ fn several_files_are_one_change_and_advice_names_its_file() {
 #[test]
 fn standard_input_is_read_once() {
     let done = Server::new([]).run(&["create", "-f", "-", "-"]);
-    assert_eq!(done.status, 1);
+    assert_eq!(done.status, 2);
     assert!(done.err.contains("standard input can be read once"), "{}", done.err);
 }

@@ -191,11 +191,8 @@ impl Keeper {
         if names.contains(name) {
             return Ok(());
         }
-        let names = match names.into_iter().collect::<Vec<_>>().join(", ") {
-            none if none.is_empty() => "there is none yet".to_owned(),
-            names => format!("there are {names}"),
-        };
-        Err(Wrong::new(Code::NotFound, format!("there is no group {name:?}: {names}")))
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        Err(Wrong::new(Code::NotFound, format!("there is no group {name:?}: there are {names}")))
     }
 
     /// What a request with this id was answered, or what `act` answers now. A request that is sent again acts once; another one with

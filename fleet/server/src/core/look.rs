@@ -149,6 +149,10 @@ impl Keeper {
             return Err(bad(format!("there is no state {state:?}: states are {}", STATES.join(", "))));
         }
         if let Some(group) = query.group.as_deref().filter(|group| !group.is_empty() && !self.is_declared(group)) {
+            if self.group_names().is_empty() {
+                let message = format!("there is no group {group:?}: there is none yet");
+                return Err(Wrong::new(Code::NotFound, message));
+            }
             self.is_group(group)?;
         }
         let after = match &query.after {

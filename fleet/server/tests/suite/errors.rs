@@ -255,7 +255,7 @@ fn a_group_that_there_is_not_is_told_and_one_that_a_host_names_is_none_of_these(
     server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
     let line = refused(&server.cli(&["hosts", "--group", "nope"]));
     assert_eq!(line, "error: there is no group \"nope\": there are dev, prod\n");
-    assert_eq!(server.ok(&["hosts", "--group", "dev"]), "No host is known that matches.\n");
+    assert!(server.ok(&["hosts", "--group", "dev"]).ends_with("No host is known that matches.\n"));
     let host = "11111111-2222-4333-8444-555555555555";
     server.get(&format!("/v1/webapi/find?host={host}&group=nope"));
     server.until("the host", || server.ok(&["hosts"]).contains(host));

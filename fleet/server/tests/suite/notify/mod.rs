@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{Server, authority, dir, done, groups, program, refused, request, version, write_secret};
+use crate::support::{Server, authority, dir, done, groups, misused, program, request, version, write_secret};
 use receiver::{How, Receiver, Told};
 
 const SECRET: &str = "a secret of more than twenty-four bytes";
@@ -359,7 +359,7 @@ fn settings_that_cannot_be_meant_so_are_refused_at_the_start() {
     ] {
         let mut command = program(&["serve", "--plain", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
         let command = command.arg("--data").arg(dir.path().join("data")).args(&words);
-        let line = refused(&command.output().unwrap());
+        let line = misused(&command.output().unwrap());
         assert!(line.contains(what) && !line.contains("KEY"), "{line}");
     }
 }
