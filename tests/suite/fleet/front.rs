@@ -18,6 +18,19 @@ pub(super) struct Front {
 impl Front {
     /// Passes on to `server`.
     pub(super) fn start(server: SocketAddr) -> Self {
+        Self::with(server, str::to_owned)
+    }
+
+    /// The same; the server is asked as today's updaters ask, who send `group` and `update_id` and name no host.
+    pub(super) fn start_without_host(server: SocketAddr) -> Self {
+        Self::with(server, |path| {
+            let (path, query) = path.split_once('?').unwrap();
+            let query: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("host=")).collect();
+            format!("{path}?{}", query.join("&"))
+        })
+    }
+
+    fn with(server: SocketAddr, asks: fn(&str) -> String) -> Self {
         let authority = Authority::new();
         let config = authority.server(&["localhost"]);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -27,7 +40,7 @@ impl Front {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (config, paths) = (Arc::clone(&config), Arc::clone(&paths));
-                std::thread::spawn(move || converse(stream.unwrap(), config, server, &paths));
+                std::thread::spawn(move || converse(stream.unwrap(), config, (server, asks), &paths));
             }
         });
         Self { authority, port, asked }
@@ -50,7 +63,12 @@ impl Front {
 }
 
 /// One question a connection.
-fn converse(stream: TcpStream, config: Arc<ServerConfig>, server: SocketAddr, paths: &Mutex<Vec<String>>) {
+fn converse(
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+    (server, asks): (SocketAddr, fn(&str) -> String),
+    paths: &Mutex<Vec<String>>,
+) {
     let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
     let mut head = Vec::new();
     let mut byte = [0];
@@ -62,9 +80,11 @@ fn converse(stream: TcpStream, config: Arc<ServerConfig>, server: SocketAddr, pa
         head.push(byte[0]);
     }
     let head = String::from_utf8(head).unwrap();
-    let path = head.split(' ').nth(1).unwrap().to_owned();
+    let path = head.split(' ').nth(1).unwrap();
+    let is_passed_on = path.starts_with("/webapi/find?");
+    let path = if is_passed_on { asks(path) } else { path.to_owned() };
     paths.lock().unwrap().push(path.clone());
-    let answer = if path.starts_with("/webapi/find?") {
+    let answer = if is_passed_on {
         let mut behind = TcpStream::connect(server).unwrap();
         write!(behind, "GET {path} HTTP/1.1\r\nhost: fleet\r\nconnection: close\r\n\r\n").unwrap();
         let mut answer = Vec::new();

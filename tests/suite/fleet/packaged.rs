@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use test_cluster::archive::Archive;
 
+use super::front::Front;
 use super::server::Fleet;
 use crate::support::{Rig, look};
 
@@ -50,4 +51,34 @@ fn a_packaged_updater_follows_and_goes_back_where_the_release_is_broken() {
     assert!(run());
     rig.bed.until("systemctl is-active -q teleport", Duration::from_secs(30));
     assert_eq!(rig.running(), "2.0.0");
+}
+
+/// In the dialect of today's proxies, and asked for as by today's updaters: by group and update id.
+#[test]
+fn a_packaged_updater_follows_in_todays_dialect_though_no_host_is_named() {
+    let Some(rig) = Rig::with_deb("bookworm", "nested", "1.0.0") else { return };
+    let fleet = Fleet::start_plain(&["1.0.0", "2.0.0"]);
+    fleet.groups(&["dev", "prod"]);
+    fleet.wish("1.0.0", "2.0.0");
+    let front = Front::start_without_host(fleet.addr);
+    fleet.trust(front.ca_pem());
+    rig.bed.write("/root/fleet.pem", fleet.trusted(), 0o644);
+    let (proxy, base) = (front.proxy(), fleet.cluster.base_url());
+    rig.updater(&["enable", "--proxy", &proxy, "--group", "prod", "--base-url", &base, "--ca-file", "/root/fleet.pem"])
+        .ok();
+    rig.start_agent();
+    let run = || rig.bed.run(&["systemctl", "start", "teleport-update.service"]).status.success();
+    fleet.agents("start-update", "dev");
+    assert!(run());
+    assert_eq!(rig.running(), "1.0.0", "the turn of another group has come");
+    fleet.agents("mark-done", "dev");
+    fleet.agents("start-update", "prod");
+    front.asked();
+    assert!(run());
+    assert_eq!(rig.running(), "2.0.0");
+    let found: Vec<String> = front.asked().into_iter().filter(|path| path.starts_with("/webapi/find")).collect();
+    assert!(!found.is_empty());
+    for path in found {
+        assert!(path.starts_with("/webapi/find?group=prod&update_id=") && !path.contains("host="), "{path}");
+    }
 }

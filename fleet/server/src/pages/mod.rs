@@ -48,6 +48,7 @@ pub(crate) struct Dashboard {
     /// Who tried in vain.
     pub(crate) failures: Failures,
     /// Whose logins by the provider failed; who guesses tokens keeps nobody from those.
+    #[cfg(feature = "oidc")]
     pub(crate) provider_failures: Failures,
     /// Browsers reach it by TLS, ours or a proxy's.
     pub(crate) is_secure: bool,
@@ -69,6 +70,7 @@ impl Dashboard {
         Self {
             sessions: Sessions::default(),
             failures: Failures::default(),
+            #[cfg(feature = "oidc")]
             provider_failures: Failures::default(),
             is_secure,
             public_addr,
