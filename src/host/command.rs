@@ -611,10 +611,9 @@ mod tests {
     #[test]
     fn a_grandchild_that_holds_the_output_open_is_not_waited_for() {
         let output = shell("sleep 300 & echo $!").run().unwrap();
-        let number = output.stdout_text().trim().to_owned();
-        // Of a process that has ended this is empty, or gone.
-        assert!(!std::fs::read(format!("/proc/{number}/cmdline")).unwrap().is_empty());
-        let pid = number.parse().ok().and_then(Pid::from_raw).unwrap();
+        let number: u32 = output.stdout_text().trim().parse().unwrap();
+        assert!(crate::host::process::Process::by_pid(number).unwrap().is_some(), "{number} has ended");
+        let pid = Pid::from_raw(number.try_into().unwrap()).unwrap();
         rustix::process::kill_process(pid, Signal::KILL).unwrap();
     }
 

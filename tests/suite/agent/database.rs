@@ -479,8 +479,7 @@ fn a_database_held_busy_past_the_deadline_is_an_error_and_the_old_version_is_unt
     let old = Archive::simple("1.0.0").trailer_field("journal", "delete".into());
     let Some(rig) = Rig::living("busy", &settings, &old) else { return };
     rig.release(&Archive::simple("2.0.0").schema(2));
-    let holder = rusqlite::Connection::open(rig.path(DATABASE)).unwrap();
-    holder.busy_timeout(SOON).unwrap();
+    let holder = test_crash::live::rows::open(&rig.path(DATABASE)).unwrap();
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let (link, process) = (rig.link(), rig.pid());
     rig.updater(&["update"]).fails(1, "another program has locked the database");

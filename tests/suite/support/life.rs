@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use test_cluster::archive::Archive;
 use test_cluster::directive::Find;
+use test_crash::live::rows;
 
 use super::{Ran, Rig, sql_of, tree};
 
@@ -108,8 +109,7 @@ impl Rig {
 
     /// Inserts a row that is told apart by `note`.
     pub(crate) fn note(&self, note: &str) {
-        let database = rusqlite::Connection::open(self.path("/var/lib/teleport/proc/sqlite.db")).unwrap();
-        database.busy_timeout(SOON).unwrap();
+        let database = rows::open(&self.path("/var/lib/teleport/proc/sqlite.db")).unwrap();
         database.execute("INSERT INTO rows (version, note) VALUES ('test', ?1)", [note]).unwrap();
     }
 

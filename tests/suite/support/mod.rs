@@ -348,7 +348,7 @@ impl Rig {
 
 /// The answer to `sql` on the database at `path`, a line a row, values separated by `|`.
 pub(crate) fn sql_of(path: &Path, sql: &str) -> Vec<String> {
-    let database = rusqlite::Connection::open(path).unwrap();
+    let database = test_crash::live::rows::open(path).unwrap();
     let mut statement = database.prepare(sql).unwrap();
     let columns = statement.column_count();
     let rows = statement.query_map([], |row| {

@@ -12,8 +12,11 @@ use super::cell::Cell;
 pub const DATABASE: &str = "/var/lib/teleport/proc/sqlite.db";
 /// Where the versions are.
 pub const VERSIONS: &str = "/var/lib/teleport/versions";
-/// How long a look waits for a writer.
-const BUSY: Duration = Duration::from_secs(20);
+/// How often who waits for a writer looks again. SQLite's own `busy_timeout` waits up to 100 ms between two looks, and
+/// starves for half a minute beside a writer that hardly rests.
+const BUSY_LOOK: Duration = Duration::from_millis(1);
+/// Looks before it gives up: half a minute and more.
+const BUSY_LOOKS: i32 = 30_000;
 
 /// A row: the version that wrote it, and its id, which no two rows share.
 pub type Row = (String, i64);
@@ -100,8 +103,15 @@ pub fn schema(cell: &Cell) -> Result<i64, String> {
     if check == "ok" { Ok(schema) } else { Err(format!("quick_check: {check}")) }
 }
 
-fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    database.busy_timeout(BUSY)?;
+/// A database that is there, beside whoever writes to it.
+///
+/// # Errors
+/// What SQLite says; busy after half a minute.
+pub fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let mut database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    database.busy_handler(Some(|looks| {
+        std::thread::sleep(BUSY_LOOK);
+        looks < BUSY_LOOKS
+    }))?;
     Ok(database)
 }
