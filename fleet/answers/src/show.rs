@@ -4,7 +4,9 @@ use fleet_engine::advice::Advice;
 use fleet_engine::answer::Answer;
 use fleet_engine::book::{Book, Holds};
 use fleet_engine::fleet::Fleet;
+use fleet_engine::host::HostId;
 use fleet_engine::policy::{Mode, Schedule, Strategy, Unassigned};
+use fleet_engine::reason::Why;
 use fleet_engine::rollout::{Canary, GroupStatus, Rollout, State};
 use fleet_engine::shelf::Shelf;
 use jiff::{SignedDuration, Timestamp};
@@ -20,6 +22,10 @@ pub fn rollout(book: &Book, shelf: &Shelf, fleet: &Fleet, now: Timestamp) -> Opt
     let status = &mut shown["status"];
     for (index, group) in status["groups"].as_array_mut().into_iter().flatten().enumerate() {
         group["why"]["advice"] = advice(index);
+        for canary in group.get_mut("canaries").and_then(Value::as_array_mut).into_iter().flatten() {
+            let host = canary["host_id"].as_str().and_then(ids::uuid);
+            canary["hostname"] = host.map_or("", |host| hostname(fleet, host)).into();
+        }
     }
     if status["why"].is_object() {
         status["why"]["advice"] = advice(0);
@@ -124,12 +130,31 @@ fn why(group: &GroupStatus) -> Value {
     why
 }
 
+/// That no host is told to update because the store has not confirmed what is answered since `confirmed`, as a reason; a server
+/// that was never confirmed has the beginning of time.
+pub fn stale(confirmed: Timestamp) -> Value {
+    let mut why = json!({ "code": Why::StoreUnavailable.code(), "until": null, "who": Why::StoreUnavailable.who() });
+    if confirmed > Timestamp::UNIX_EPOCH {
+        why["since"] = second(confirmed).into();
+    }
+    why
+}
+
 fn canary(canary: &Canary) -> Value {
     json!({
         "updater_id": ids::text(canary.updater_id),
         "host_id": ids::text(canary.host_id),
+        "hostname": "",
         "success": canary.success,
     })
+}
+
+/// What a host calls itself: its label of this name. A report has no other place for it.
+fn hostname(fleet: &Fleet, id: HostId) -> &str {
+    let labels = fleet.host(id).map(|host| &host.labels);
+    let found =
+        labels.into_iter().flat_map(|labels| labels.iter()).find(|(key, _)| fleet.names.text(*key) == "hostname");
+    found.map_or("", |(_, value)| fleet.names.text(*value))
 }
 
 /// RFD 0169's answer, with ours in an object of its own. To strangers a reason is a code and a time (FLEET §4).
@@ -151,7 +176,10 @@ pub fn find(answer: &Answer) -> Value {
 /// What an operator is told of a host, and what would change its reason.
 pub fn explain(host: &str, state: &str, answer: &Answer, advice: Option<&Advice>) -> Value {
     let mut why = json!(answer.reason.why);
-    why["since"] = second(answer.reason.since).into();
+    // A store that never confirmed anything has no time.
+    if answer.reason.since > Timestamp::UNIX_EPOCH {
+        why["since"] = second(answer.reason.since).into();
+    }
     why["who"] = json!(answer.reason.why.who());
     why["advice"] = json!(advice);
     json!({

@@ -52,6 +52,34 @@ fn a_held_group_that_the_rollout_does_not_have_is_shown() {
     assert!(!text.contains("dev: held"), "{text}");
 }
 
+/// FLEET §4: a store that does not answer lets nobody go, whatever the groups say.
+#[test]
+fn a_store_that_does_not_answer_is_shown_with_a_rollout_and_without_one() {
+    let why = json!({ "code": "store_unavailable", "since": "2025-01-15T13:00:00Z", "until": null, "who": "time" });
+    let line = "\nthe server does not reach its store: until it does, no host is told to update, since 2025-01-15 13:00:00 UTC\n";
+    let groups = || vec![group("dev", "active", None, "x", &json!({}))];
+    for schedule in ["regular", "immediate"] {
+        let mut resource = rollout("halt-on-error", "active", groups());
+        resource["spec"]["schedule"] = schedule.into();
+        for words in [&["autoupdate", "agents", "status"][..], &["autoupdate", "status"]] {
+            let text = |resource: &Value| show(Reply::json(resource), words).out;
+            assert!(!text(&resource).contains("store"), "{}", text(&resource));
+            let mut down = resource.clone();
+            down["status"]["store_unavailable"] = why.clone();
+            assert!(text(&down).contains(line), "{schedule}, {words:?}: {}", text(&down));
+            let json = show(Reply::json(&down), &[words, &["--format", "json"]].concat()).json();
+            assert_eq!(json["store_unavailable"], why);
+        }
+    }
+    let held = json!({ "all": false, "groups": [], "released": [], "store_unavailable": why });
+    let none = |words: &[&str]| {
+        let server = Server::new([Reply::refused(404, "no_rollout", "there is no rollout"), Reply::json(&held)]);
+        server.run(&[&["autoupdate", "agents", "status"], words].concat())
+    };
+    assert!(none(&[]).out.ends_with(line), "{}", none(&[]).out);
+    assert_eq!(none(&["--format", "json"]).json(), json!({ "active": false, "store_unavailable": why }));
+}
+
 #[test]
 fn the_status_is_a_head_a_blank_line_and_a_table_with_a_space_behind_each_column() {
     let groups = vec![

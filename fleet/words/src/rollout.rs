@@ -47,6 +47,27 @@ pub struct Status {
     pub why: Value,
     /// What is held.
     pub holds: Holds,
+    /// That the store does not answer, for [`Reason::read`]; null: it does.
+    pub store_unavailable: Value,
+}
+
+/// What keeps every host from updating, with a rollout and without one.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Stops {
+    /// What is held.
+    #[serde(flatten)]
+    pub holds: Holds,
+    /// That the store does not answer, for [`Reason::read`]; null: it does.
+    #[serde(default)]
+    pub store_unavailable: Value,
+}
+
+impl Stops {
+    /// What holds beside a rollout.
+    pub fn of(rollout: &Rollout) -> Self {
+        let status = &rollout.status;
+        Self { holds: status.holds.clone(), store_unavailable: status.store_unavailable.clone() }
+    }
 }
 
 /// A group.

@@ -1,6 +1,6 @@
 //! `autoupdate agents …` and `approve`.
 
-use fleet_api::{Act, Acted, Code, Counts, Holds};
+use fleet_api::{Act, Acted, Code, Counts};
 use fleet_engine::command::Command;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::args::{Agents, Format};
 use crate::client::{Client, Question};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::rollout::Rollout;
+use crate::show::rollout::{Rollout, Stops};
 use crate::show::{acted, report, status, value};
 
 /// Carries one of its verbs out.
@@ -66,7 +66,7 @@ fn act(command: Command, dry_run: bool, client: &Client, screen: &mut Screen<'_,
                 "groups": acted.groups,
                 "dry_run": dry_run,
                 "effects": acted.effects,
-                "rollout": status::value(rollout.as_ref(), &acted.holds),
+                "rollout": status::value(rollout.as_ref(), &acted::stops(&acted)),
             });
             value::write(screen.out(), format, &shown)
         }
@@ -78,18 +78,18 @@ pub(super) fn send(command: Command, dry_run: bool, client: &Client) -> Result<A
     client.ask(&Question::post("/v1/fleet/commands", &Act { id: id(), command, dry_run })?)
 }
 
-/// The rollout and what is held; `None`: there is none, and what is held is asked for by itself.
-pub(super) fn rollout(client: &Client) -> Result<(Option<Rollout>, Holds), Failure> {
+/// The rollout and what keeps hosts besides it; `None`: there is none, and what keeps hosts is asked for by itself.
+pub(super) fn rollout(client: &Client) -> Result<(Option<Rollout>, Stops), Failure> {
     match client.ask::<Value>(&Question::get("/v1/fleet/rollout")) {
         Ok(resource) => {
             let rollout = Rollout::read(&resource);
-            let held = rollout.status.holds.clone();
-            Ok((Some(rollout), held))
+            let stops = Stops::of(&rollout);
+            Ok((Some(rollout), stops))
         }
         Err(failure) if failure.is(Code::NoRollout) => match client.ask(&Question::get("/v1/fleet/holds")) {
-            Ok(held) => Ok((None, held)),
+            Ok(stops) => Ok((None, stops)),
             // An older server does not say.
-            Err(failure) if failure.is(Code::NotFound) => Ok((None, Holds::default())),
+            Err(failure) if failure.is(Code::NotFound) => Ok((None, Stops::default())),
             Err(failure) => Err(failure),
         },
         Err(failure) => Err(failure),
@@ -99,19 +99,19 @@ pub(super) fn rollout(client: &Client) -> Result<(Option<Rollout>, Holds), Failu
 /// `status` of either spelling, for programs.
 pub(super) fn write_value(
     rollout: Option<&Rollout>,
-    held: &Holds,
+    stops: &Stops,
     format: Format,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
-    value::write(screen.out(), format, &status::value(rollout, held))
+    value::write(screen.out(), format, &status::value(rollout, stops))
 }
 
 fn show_status(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let (rollout, held) = rollout(client)?;
+    let (rollout, stops) = rollout(client)?;
     let look = screen.look();
     match screen.format() {
-        Format::Text => status::text(screen.out(), rollout.as_ref(), &held, &look),
-        format => write_value(rollout.as_ref(), &held, format, screen),
+        Format::Text => status::text(screen.out(), rollout.as_ref(), &stops, &look),
+        format => write_value(rollout.as_ref(), &stops, format, screen),
     }
 }
 

@@ -183,18 +183,24 @@ pub(super) fn reset(dry_run: bool, client: &Client, screen: &mut Screen<'_, '_>)
 
 /// `status [--group]`.
 pub(super) fn status(status: &FlatStatus, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let (rollout, held) = agents::rollout(client)?;
+    let (rollout, stops) = agents::rollout(client)?;
+    let look = screen.look();
     let format = screen.format();
     if format != Format::Text {
-        return agents::write_value(rollout.as_ref(), &held, format, screen);
+        return agents::write_value(rollout.as_ref(), &stops, format, screen);
     }
     let Some(rollout) = rollout else {
-        let look = screen.look();
-        return crate::show::status::text(screen.out(), None, &held, &look);
+        return crate::show::status::text(screen.out(), None, &stops, &look);
     };
-    let Some(name) = &status.group else { return flat::rollout(screen.out(), &rollout) };
+    let Some(name) = &status.group else {
+        flat::rollout(screen.out(), &rollout)?;
+        return crate::show::status::store(screen.out(), &stops, &look);
+    };
     match rollout.status.groups.iter().find(|group| group.name == *name) {
-        Some(group) => flat::group(screen.out(), group),
+        Some(group) => {
+            flat::group(screen.out(), group)?;
+            crate::show::status::store(screen.out(), &stops, &look)
+        }
         None => {
             let names: Vec<&str> = rollout.status.groups.iter().map(|group| group.name.as_str()).collect();
             let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));

@@ -7,7 +7,7 @@ use fleet_engine::command::Command;
 use fleet_words::effects;
 
 use super::reason::Subject;
-use super::rollout::Rollout;
+use super::rollout::{Rollout, Stops};
 use super::status;
 use super::text::clean;
 use crate::console::Look;
@@ -31,8 +31,13 @@ pub(crate) fn text(
     writeln!(out, "{}", effects::done(command, &acted.groups))?;
     writeln!(out, "New agent rollout status:\n")?;
     let rollout = acted.rollout.is_object().then(|| Rollout::read(&acted.rollout));
-    status::text(out, rollout.as_ref(), &acted.holds, look)?;
+    status::text(out, rollout.as_ref(), &stops(acted), look)?;
     touched(out, &acted.effects)
+}
+
+/// What keeps hosts after it. The store answered, or nothing was done.
+pub(crate) fn stops(acted: &Acted) -> Stops {
+    Stops { holds: acted.holds.clone(), ..Stops::default() }
 }
 
 /// Ours, below everything: how many hosts it touches.

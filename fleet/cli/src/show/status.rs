@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::holds;
 use super::reason::{Reason, Subject};
-use super::rollout::{self, Group, Rollout};
+use super::rollout::{self, Group, Rollout, Stops};
 use super::table::{Cell, Paint, Table};
 use super::text::{clean, time_of};
 use crate::console::Look;
@@ -16,14 +16,15 @@ use crate::failure::Failure;
 /// What there is where no rollout is.
 const NONE: &str = "No active agent rollout (autoupdate_agent_rollout).";
 
-/// As text; `rollout` is `None` where there is none. `held` is what is held then.
+/// As text; `rollout` is `None` where there is none. `stops` is what keeps hosts besides it.
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, held: &Holds, look: &Look) -> Result<(), Failure> {
+pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, stops: &Stops, look: &Look) -> Result<(), Failure> {
     let Some(rollout) = rollout else {
         writeln!(out, "{NONE}")?;
-        return holds::text(out, held, |_| false);
+        store(out, stops, look)?;
+        return holds::text(out, &stops.holds, |_| false);
     };
     let spec = &rollout.spec;
     writeln!(out, "Agent autoupdate mode: {}", clean(&spec.autoupdate_mode))?;
@@ -37,16 +38,30 @@ pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, held: &Holds,
     }
     if rollout.is_immediate() {
         writeln!(out, "Schedule is immediate. Every group immediately updates to the target version.")?;
+        store(out, stops, look)?;
         let reason = Reason::read(&rollout.status.why);
         if reason.is_stopped() {
             writeln!(out, "\n{}", reason.line(Subject::Group(""), &look.zone))?;
         }
-        return holds::text(out, &rollout.status.holds, |_| false);
+        return holds::text(out, &stops.holds, |_| false);
     }
     writeln!(out, "Strategy: {}\n", clean(&spec.strategy))?;
     groups(rollout).write(out, look.is_colourful)?;
+    store(out, stops, look)?;
     waiting(out, rollout, look)?;
-    holds::text(out, &rollout.status.holds, |name| rollout.status.groups.iter().any(|group| group.name == name))
+    holds::text(out, &stops.holds, |name| rollout.status.groups.iter().any(|group| group.name == name))
+}
+
+/// A line where the store does not answer: whatever the groups say, no host is told to update.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn store(out: &mut dyn Write, stops: &Stops, look: &Look) -> Result<(), Failure> {
+    if stops.store_unavailable.is_object() {
+        let reason = Reason::read(&stops.store_unavailable);
+        writeln!(out, "\n{}", reason.line(Subject::Group(""), &look.zone))?;
+    }
+    Ok(())
 }
 
 fn groups(rollout: &Rollout) -> Table {
@@ -98,16 +113,20 @@ fn waiting(out: &mut dyn Write, rollout: &Rollout, look: &Look) -> Result<(), Fa
     Ok(())
 }
 
-/// For programs. Besides the keys of `tctl`, each group has its reason and its hosts by state; `held` is what is held where there
-/// is no rollout.
-pub(crate) fn value(rollout: Option<&Rollout>, held: &Holds) -> Value {
-    let Some(rollout) = rollout else {
-        let mut value = json!({ "active": false });
-        if *held != Holds::default() {
-            value["holds"] = json!(held);
-        }
-        return value;
-    };
+/// For programs. Besides the keys of `tctl`, each group has its reason and its hosts by state; `stops` is what keeps
+/// hosts besides it.
+pub(crate) fn value(rollout: Option<&Rollout>, stops: &Stops) -> Value {
+    let mut value = rollout.map_or_else(|| json!({ "active": false }), active);
+    if stops.holds != Holds::default() {
+        value["holds"] = json!(stops.holds);
+    }
+    if stops.store_unavailable.is_object() {
+        value["store_unavailable"] = stops.store_unavailable.clone();
+    }
+    value
+}
+
+fn active(rollout: &Rollout) -> Value {
     let groups = rollout.status.groups.iter().enumerate();
     let groups: Vec<Value> = groups.map(|(index, group)| group_value(group, rollout.is_catch_all(index))).collect();
     let spec = &rollout.spec;
@@ -124,9 +143,6 @@ pub(crate) fn value(rollout: Option<&Rollout>, held: &Holds) -> Value {
     });
     if rollout.status.why.is_object() {
         value["why"] = rollout.status.why.clone();
-    }
-    if rollout.status.holds != Holds::default() {
-        value["holds"] = json!(rollout.status.holds);
     }
     if let Value::Object(keys) = &mut value {
         keys.retain(|_, value| !value.is_null());

@@ -33,7 +33,8 @@ pub(super) fn version(spec: &At<'_>, wanted: &Wanted, found: &mut Found) {
         mode(&agents.key("mode"), wanted.mode, found);
     }
     if wanted.schedule == Schedule::Immediate {
-        let what = "is immediate: every host updates at once, without groups, windows and canaries";
+        let what = "is immediate: every host updates at once, without groups: no window, canary, freeze, approval or \
+                    external check holds";
         let at = key("schedule", "agent_version_schedule");
         found.add(&at, "immediate_schedule", what, "write regular, unless the fleet is in danger as it is");
     }

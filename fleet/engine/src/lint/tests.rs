@@ -12,7 +12,9 @@ fn codes(text: &str, known: &Known) -> Vec<&'static str> {
 }
 
 fn config(strategy: &str, groups: &str) -> String {
-    format!("kind: autoupdate_config\nspec:\n  agents:\n    {strategy}\n    schedules:\n      regular:\n{groups}")
+    format!(
+        "kind: autoupdate_config\nspec:\n  agents:\n    mode: enabled\n    {strategy}\n    schedules:\n      regular:\n{groups}"
+    )
 }
 
 fn v2(groups: &str) -> String {
@@ -46,11 +48,11 @@ fn canaries_and_the_last_group_are_missed_where_they_belong() {
     assert_eq!(
         lines,
         [
-            ("no_canary", Some(7), format!("{list}[0].canary_count").as_str()),
-            ("last_group_at_once", Some(8), format!("{list}[1].max_in_flight").as_str()),
+            ("no_canary", Some(8), format!("{list}[0].canary_count").as_str()),
+            ("last_group_at_once", Some(9), format!("{list}[1].max_in_flight").as_str()),
         ]
     );
-    assert!(found[1].to_string().starts_with("line 8: spec.agents.schedules.regular[1].max_in_flight: all of prod"));
+    assert!(found[1].to_string().starts_with("line 9: spec.agents.schedules.regular[1].max_in_flight: all of prod"));
     // By requirements, the last group is the one that no other requires, wherever it stands.
     let groups = "    - {name: z, requires: [a], canary_count: 1}\n    - {name: a, max_in_flight: 5%, agents: {node_labels_expression: 'labels.a == \"b\"'}}\n";
     let found = advice(&rfd(groups), &Known::default());
@@ -182,7 +184,7 @@ fn versions_and_modes_say_what_they_forget() {
     assert_eq!(version(&format!("{good}, schedule: immediate")), ["immediate_schedule"]);
     assert_eq!(version(&good.replace("1.1.0", "1.0.0")), ["same_version"]);
     assert_eq!(version(&good.replace("1.1.0", "0.9.0")), ["downgrade"]);
-    let suspended = codes(&v2(WISE).replace("strategy", "mode: suspended\n    strategy"), &Known::default());
+    let suspended = codes(&v2(WISE).replace("mode: enabled", "mode: suspended"), &Known::default());
     assert_eq!(suspended, ["mode_suspended"]);
     let ignored = advice(&v2(WISE).replace("spec:", "metadata:\n  description: ours\nspec:"), &Known::default());
     assert_eq!((ignored.len(), ignored[0].code, ignored[0].line), (1, "ignored_field", Some(3)));

@@ -7,6 +7,7 @@ use super::dialect::Dialect;
 use super::fields::Fields;
 use super::group::{self, LONGEST_WINDOW, SHORTEST_WINDOW};
 use super::reader::Reader;
+use super::shown::alternatives;
 use crate::policy::{Group, Mode, Policy, Strategy, Unassigned};
 
 /// What an `autoupdate_config` says.
@@ -41,8 +42,9 @@ fn tools(reader: &Reader<'_>) -> bool {
 
 fn policy(agents: &Reader<'_>) -> Option<Policy> {
     let mut fields = agents.fields()?;
-    // A configuration without a mode leaves it to the version (FLEET §3, D1).
-    let mode = fields.get("mode").one_of(&MODES).unwrap_or(Mode::Enabled);
+    // Only a configuration that says nothing of agents leaves the mode to the version (FLEET §3, D1).
+    let mode = fields.get("mode").needed(&alternatives(&MODES.map(|(word, _)| word))).one_of(&MODES);
+    let mode = mode.unwrap_or(Mode::Disabled);
     let strategies = [("halt-on-error", Strategy::HaltOnError), ("time-based", Strategy::TimeBased)];
     let strategy = fields.get("strategy").one_of(&strategies).unwrap_or(Strategy::HaltOnError);
     let window = window(&fields.get("maintenance_window_duration"), strategy);

@@ -250,6 +250,12 @@ impl Board {
         self.confirmed_after.store(self.age(), Ordering::Relaxed);
     }
 
+    /// As if the store had confirmed nothing for long.
+    #[cfg(test)]
+    pub(crate) fn grow_stale(&self) {
+        self.confirmed_after.store(0, Ordering::Relaxed);
+    }
+
     /// Milliseconds since this began; at least 1.
     fn age(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)

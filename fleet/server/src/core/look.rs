@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fleet_answers::{ids, show};
+use fleet_answers::{find, ids, show};
 use fleet_api::{Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, Wrong};
 use fleet_engine::answer::Question;
 use fleet_engine::book::Holds;
@@ -12,7 +12,7 @@ use fleet_engine::reason::Why;
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::tally::{HostState, Look};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Keeper;
 
@@ -38,6 +38,20 @@ impl Keeper {
     /// What is held, with a rollout and without one.
     pub(crate) fn holds(&self) -> Holds {
         self.book.holds.clone()
+    }
+
+    /// The same, and that the store does not answer.
+    pub(crate) fn stops(&self) -> Value {
+        let mut shown = json!(self.book.holds);
+        if let Some(why) = self.unconfirmed() {
+            shown[Why::StoreUnavailable.code()] = why;
+        }
+        shown
+    }
+
+    /// That the store has not confirmed what is answered, as a reason; `None`: it has.
+    fn unconfirmed(&self) -> Option<Value> {
+        (!self.board.is_good()).then(|| show::stale(self.board.confirmed()))
     }
 
     /// The present rollout with its number, as those that are past.
@@ -102,6 +116,9 @@ impl Keeper {
         let mut json = show::rollout(&self.book, &self.shelf, &self.fleet, self.now())?;
         let revision = self.revision().to_string();
         json["metadata"]["revision"] = revision.clone().into();
+        if let Some(why) = self.unconfirmed() {
+            json["status"][Why::StoreUnavailable.code()] = why;
+        }
         let kind = Kind::Rollout;
         let yaml = yaml::Node::from_json(&json, 1).map(|node| node.emit()).unwrap_or_default();
         let name = kind.only_name().unwrap_or_default().to_owned();
@@ -123,6 +140,8 @@ impl Keeper {
                 "there is no rollout, and none was done before: hosts are told nothing",
             ));
         };
+        // As `find` says it.
+        let answer = if self.board.is_good() { answer } else { find::stale(answer, self.board.confirmed()) };
         let state = known.map_or("unknown", |host| self.state(host, now));
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
         let answer = show::explain(&ids::text(id), state, &answer, advice.as_ref());

@@ -4,6 +4,8 @@ mod board;
 mod changes;
 mod counts;
 mod decide;
+#[cfg(test)]
+mod down;
 mod effects;
 mod enrolments;
 mod import;

@@ -12,7 +12,6 @@ use fleet_api::{
     Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, History, Hosts, HostsQuery, Import, Imported, Kept,
     Refused, Verified, Write, Written, Wrong,
 };
-use fleet_engine::book::Holds;
 use fleet_engine::host::HostId;
 use fleet_listener::BodyError;
 use fleet_store::Reader;
@@ -202,9 +201,9 @@ struct Before {
     limit: Option<u32>,
 }
 
-/// What is held, with a rollout and without one.
-async fn holds(_: Viewer, State(app): State<App>) -> Answer<Holds> {
-    Ok(Json(app.core.run(|keeper| Ok(keeper.holds())).await?))
+/// What is held, with a rollout and without one; and that the store does not answer.
+async fn holds(_: Viewer, State(app): State<App>) -> Answer<Value> {
+    Ok(Json(app.core.run(|keeper| Ok(keeper.stops())).await?))
 }
 
 /// The present rollout, and past ones as they were last, the newest first.
@@ -259,7 +258,12 @@ async fn explain(_: Viewer, State(app): State<App>, At(id): At<String>) -> Answe
 /// # Errors
 /// The store cannot be read.
 pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained) -> Result<Explained, Failure> {
-    explained.history = Some(history(past(app, move |reader| reader.history(id)).await?));
+    match past(app, move |reader| reader.history(id)).await {
+        Ok(kept) => explained.history = Some(history(kept)),
+        // Then the reason says so.
+        Err(_) if !app.core.board().is_good() => {}
+        Err(failure) => return Err(failure),
+    }
     Ok(explained)
 }
 

@@ -62,10 +62,10 @@ const TABLES: [(&str, &str, Pairs); 29] = [
     ("`metadata`", "{kind: fleet_channel, metadata: {#}, spec: {static_version: 1.0.0}}", &[("name", "x")]),
     ("`autoupdate_config`: `spec`", "{kind: autoupdate_config, spec: {#}}", &[]),
     ("`autoupdate_config`: `spec.tools`", "{kind: autoupdate_config, spec: {tools: {#}}}", &[]),
-    ("`autoupdate_config`: `spec.agents`", "{kind: autoupdate_config, spec: {agents: {#}}}", &[]),
+    ("`autoupdate_config`: `spec.agents`", "{kind: autoupdate_config, spec: {agents: {#}}}", &[("mode", "enabled")]),
     (
         "`autoupdate_config`: `spec.agents.schedules`",
-        "{kind: autoupdate_config, spec: {agents: {schedules: {#}}}}",
+        "{kind: autoupdate_config, spec: {agents: {mode: enabled, schedules: {#}}}}",
         &[],
     ),
     ("`cluster_maintenance_config`: `spec`", "{kind: cluster_maintenance_config, spec: {#}}", &[]),
@@ -155,7 +155,7 @@ fn tables() -> impl Iterator<Item = Table> {
         let within = match heading {
             _ if is_of_group(heading) => {
                 let list = format!("regular: [{within}]");
-                vec![v2(&format!("schedules: {{{list}}}")), rfd0169(&list)]
+                vec![v2(&format!("mode: enabled, schedules: {{{list}}}")), rfd0169(&list)]
             }
             // What its window may be, time-based alone says.
             "`autoupdate_config`: `spec.agents`" => vec![within.to_owned(), v2("strategy: time-based, #")],

@@ -18,16 +18,25 @@ fn a_configuration_that_says_nothing_of_agents_is_as_none() {
     );
 }
 
+fn policy_in(mode: &str) -> Policy {
+    config(&format!("agents: {{mode: {mode}}}")).policy.unwrap()
+}
+
+/// D1: what is said about agents has one of three modes.
 #[test]
-fn a_configuration_without_a_mode_leaves_it_to_the_version() {
-    assert_eq!(policy("{}").mode, Mode::Enabled);
+fn agents_without_a_mode_are_refused() {
     for (word, mode) in [("enabled", Mode::Enabled), ("disabled", Mode::Disabled), ("suspended", Mode::Suspended)] {
-        assert_eq!(policy(&format!("{{mode: {word}}}")).mode, mode);
+        assert_eq!(policy_in(word).mode, mode);
     }
-    assert_eq!(
-        faults(&document("autoupdate_config", "agents: {mode: \"\"}")),
-        "line 3: spec.agents.mode: \"\" is not enabled, disabled or suspended"
-    );
+    let fault = |agents: &str| faults(&document("autoupdate_config", &format!("agents: {agents}")));
+    for agents in ["{}", "{mode: }", "{mode: ~}", "{strategy: halt-on-error, schedules: {regular: [{name: a}]}}"] {
+        assert_eq!(
+            fault(agents),
+            "line 3: spec.agents.mode: is missing; give enabled, disabled or suspended",
+            "{agents}"
+        );
+    }
+    assert_eq!(fault("{mode: \"\"}"), "line 3: spec.agents.mode: \"\" is not enabled, disabled or suspended");
 }
 
 #[test]
@@ -41,29 +50,29 @@ fn the_defaults_of_agents_are_those_of_v2() {
         unassigned: Unassigned::Last,
         ungrouped: None,
     };
-    assert_eq!(policy("{}"), wanted);
-    assert_eq!(policy("{schedules: {}}"), wanted);
-    assert_eq!(policy("{schedules: {regular: []}}"), wanted);
-    assert_eq!(policy("{schedules: {regular: ~}}"), wanted);
+    assert_eq!(policy_in("enabled"), wanted);
+    assert_eq!(policy("schedules: {}"), wanted);
+    assert_eq!(policy("schedules: {regular: []}"), wanted);
+    assert_eq!(policy("schedules: {regular: ~}"), wanted);
 }
 
 #[test]
 fn an_unknown_strategy_is_refused() {
     assert_eq!(
-        faults(&document("autoupdate_config", "agents: {strategy: requires}")),
+        faults(&document("autoupdate_config", "agents: {mode: enabled, strategy: requires}")),
         "line 3: spec.agents.strategy: requires is not halt-on-error or time-based"
     );
 }
 
 #[test]
 fn the_window_of_time_based_has_at_least_ten_minutes() {
-    let window = |text: &str| policy(&format!("{{strategy: time-based, maintenance_window_duration: {text}}}")).window;
+    let window = |text: &str| policy(&format!("strategy: time-based, maintenance_window_duration: {text}")).window;
     assert_eq!(window("10m"), SignedDuration::from_mins(10));
     assert_eq!(window("3600s"), SignedDuration::from_hours(1));
     assert_eq!(window("1h30m"), SignedDuration::from_mins(90));
     assert_eq!(window("168h"), SignedDuration::from_hours(168));
     let fault = |text: &str| {
-        let agents = format!("agents: {{strategy: time-based, maintenance_window_duration: {text}}}");
+        let agents = format!("agents: {{mode: enabled, strategy: time-based, maintenance_window_duration: {text}}}");
         faults(&document("autoupdate_config", &agents))
     };
     for bad in ["9m59s", "0", "0s", "169h", "60", "-1h", "1.5h", "soon"] {
@@ -80,11 +89,11 @@ fn the_window_of_time_based_has_at_least_ten_minutes() {
 #[test]
 fn halt_on_error_has_no_window_duration() {
     for zero in ["0", "0s", "~"] {
-        let policy = policy(&format!("{{maintenance_window_duration: {zero}}}"));
+        let policy = policy(&format!("maintenance_window_duration: {zero}"));
         assert_eq!(policy.window, SignedDuration::ZERO);
     }
     assert_eq!(
-        faults(&document("autoupdate_config", "agents: {maintenance_window_duration: 1h}")),
+        faults(&document("autoupdate_config", "agents: {mode: enabled, maintenance_window_duration: 1h}")),
         "line 3: spec.agents.maintenance_window_duration: is only supported for time-based; a group of halt-on-error may have \
          a window_duration"
     );
@@ -93,14 +102,15 @@ fn halt_on_error_has_no_window_duration() {
 #[test]
 fn unassigned_hosts_are_held_or_go_to_a_group_that_is_there() {
     let agents = |unassigned: &str| {
-        format!(
-            "{{unassigned: {unassigned}, schedules: {{regular: [{{name: a}}, {{name: b}}], critical: [{{name: b}}]}}}}"
-        )
+        format!("unassigned: {unassigned}, schedules: {{regular: [{{name: a}}, {{name: b}}], critical: [{{name: b}}]}}")
     };
     assert_eq!(policy(&agents("hold")).unassigned, Unassigned::Hold);
     assert_eq!(policy(&agents("last")).unassigned, Unassigned::Last);
     assert_eq!(policy(&agents("b")).unassigned, Unassigned::Group("b".to_owned()));
-    let fault = |unassigned| faults(&document("autoupdate_config", &format!("agents: {}", agents(unassigned))));
+    let fault = |unassigned| {
+        let keys = agents(unassigned);
+        faults(&document("autoupdate_config", &format!("agents: {{mode: enabled, {keys}}}")))
+    };
     assert_eq!(
         fault("a"),
         "line 3: spec.agents.unassigned: a is neither hold nor last nor a group of the critical schedule"
@@ -110,9 +120,9 @@ fn unassigned_hosts_are_held_or_go_to_a_group_that_is_there() {
 
 #[test]
 fn critical_groups_are_a_list_of_their_own() {
-    let policy = policy("{schedules: {regular: [{name: a}], critical: [{name: a}, {name: b}]}}");
+    let policy = policy("schedules: {regular: [{name: a}], critical: [{name: a}, {name: b}]}");
     assert_eq!((policy.regular.len(), policy.critical.len()), (1, 2));
-    let faults = faults(&document("autoupdate_config", "agents: {schedules: {immediate: []}}"));
+    let faults = faults(&document("autoupdate_config", "agents: {mode: enabled, schedules: {immediate: []}}"));
     assert_eq!(faults, "line 3: spec.agents.schedules.immediate: is not a known key; known are regular, critical");
 }
 
@@ -132,8 +142,8 @@ fn without_groups_a_default_one_stands_for_all() {
 
 #[test]
 fn one_policy_rules_and_the_lower_mode_counts() {
-    let with = policy("{schedules: {regular: [{name: a}]}}");
-    let without = policy("{mode: suspended}");
+    let with = policy("schedules: {regular: [{name: a}]}");
+    let without = policy_in("suspended");
     let groups = maintenance("agent_auto_update_groups: {regular: [{name: b}]}").policy.unwrap();
     let schedule = maintenance("agent_auto_update: {regular: {}}").policy.unwrap();
     let rules = |dialect, v2, rfd| ruling(dialect, v2, rfd).unwrap();

@@ -84,7 +84,7 @@ fn an_unknown_key_names_the_known_one_that_is_near() {
         "line 4: spec.tools.colour: is not a known key; known are mode"
     );
     assert_eq!(
-        faults(&document("autoupdate_config", "\"a\\nb\": 1\nagents: {\"x.y\": {}}")),
+        faults(&document("autoupdate_config", "\"a\\nb\": 1\nagents: {mode: enabled, \"x.y\": {}}")),
         "line 3: spec[\"a\\nb\"]: is not a known key; known are agents, tools\n\
          line 4: spec.agents[\"x.y\"]: is not a known key; known are mode, strategy, maintenance_window_duration, schedules, \
          unassigned"

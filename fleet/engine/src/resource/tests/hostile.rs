@@ -9,6 +9,7 @@ use super::{document, faults, rfd_text};
 const OURS: &str = "kind: autoupdate_config
 spec:
   agents:
+    mode: enabled
     unassigned: hold
     schedules:
       regular:

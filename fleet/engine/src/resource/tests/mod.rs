@@ -57,18 +57,18 @@ fn maintenance(spec: &str) -> Maintenance {
     }
 }
 
-/// The policy of an `autoupdate_config` with these keys of `agents`.
-fn policy(agents: &str) -> Policy {
-    config(&format!("agents: {agents}")).policy.unwrap()
+/// The policy of an `autoupdate_config` that is enabled and has these keys of `agents`, in flow style.
+fn policy(keys: &str) -> Policy {
+    config(&format!("agents: {{mode: enabled, {keys}}}")).policy.unwrap()
 }
 
-/// A document with a list of groups in v2's dialect, each in flow style and in a line of its own, from line 8.
+/// A document with a list of groups in v2's dialect, each in flow style and in a line of its own, from line 9.
 fn v2_text(strategy: &str, groups: &[&str]) -> String {
     let groups: String = groups.iter().map(|group| format!("      - {group}\n")).collect();
     let window = if strategy == "time-based" { "2h" } else { "0s" };
     format!(
-        "kind: autoupdate_config\nspec:\n  agents:\n    strategy: {strategy}\n    maintenance_window_duration: {window}\n    \
-         schedules:\n      regular:\n{groups}"
+        "kind: autoupdate_config\nspec:\n  agents:\n    mode: enabled\n    strategy: {strategy}\n    \
+         maintenance_window_duration: {window}\n    schedules:\n      regular:\n{groups}"
     )
 }
 
@@ -105,7 +105,7 @@ fn group_fault(keys: &str) -> String {
         found.split_once(&format!("{list}.regular[1].")).unwrap_or_else(|| panic!("{found}")).1.to_owned()
     };
     let group = format!("{{name: g, {keys}}}");
-    let v2 = after(v2_text("halt-on-error", &["{name: before}", &group]), "line 9: spec.agents.schedules");
+    let v2 = after(v2_text("halt-on-error", &["{name: before}", &group]), "line 10: spec.agents.schedules");
     let rfd = after(rfd_text(&["{name: before}", &group]), "line 6: spec.agent_auto_update_groups");
     assert_eq!(v2, rfd);
     v2

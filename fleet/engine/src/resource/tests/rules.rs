@@ -20,7 +20,7 @@ fn texts(groups: &[String]) -> Vec<&str> {
 #[test]
 fn names_are_unique_in_a_list() {
     for (text, line) in
-        [(halt(&["{name: a}", "{name: b}", "{name: a}"]), 10), (time(&["{name: a}", "{name: b}", "{name: a}"]), 10)]
+        [(halt(&["{name: a}", "{name: b}", "{name: a}"]), 11), (time(&["{name: a}", "{name: b}", "{name: a}"]), 11)]
     {
         let wanted = format!("line {line}: spec.agents.schedules.regular[2].name: a is the name of group 0 as well");
         assert_eq!(faults(&text), wanted);
@@ -48,11 +48,11 @@ fn wait_hours_is_for_all_but_the_first_group_of_halt_on_error() {
     assert_eq!(groups(&halt(&["{name: a, wait_hours: 0}", "{name: b, wait_hours: 24}"]))[1].gate.wait_hours, 24);
     assert_eq!(
         faults(&halt(&["{name: a, wait_hours: 1}", "{name: b}"])),
-        "line 8: spec.agents.schedules.regular[0].wait_hours: 1 is not 0: the first group waits for none"
+        "line 9: spec.agents.schedules.regular[0].wait_hours: 1 is not 0: the first group waits for none"
     );
     assert_eq!(
         faults(&time(&["{name: a}", "{name: b, wait_hours: 1}"])),
-        "line 9: spec.agents.schedules.regular[1].wait_hours: 1 is not 0: only supported for halt-on-error: the groups of \
+        "line 10: spec.agents.schedules.regular[1].wait_hours: 1 is not 0: only supported for halt-on-error: the groups of \
          time-based are independent"
     );
     assert_eq!(
@@ -67,7 +67,7 @@ fn wait_hours_is_for_all_but_the_first_group_of_halt_on_error() {
 fn time_based_has_no_canaries() {
     assert_eq!(
         faults(&time(&["{name: a, canary_count: 1}"])),
-        "line 8: spec.agents.schedules.regular[0].canary_count: 1 is not 0: time-based has no canaries"
+        "line 9: spec.agents.schedules.regular[0].canary_count: 1 is not 0: time-based has no canaries"
     );
     assert_eq!(groups(&time(&["{name: a, canary_count: 0}"])).len(), 1);
     assert_eq!(groups(&rfd_text(&["{name: a, canary_count: 5}"]))[0].pace.canaries, 5);
@@ -132,7 +132,7 @@ fn a_group_of_halt_on_error_requires_only_groups_before_it() {
     assert_eq!(groups(&halt(&["{name: a}", "{name: b, requires: [a]}"]))[1].gate.requires, ["a"]);
     assert_eq!(
         faults(&halt(&["{name: a, requires: [b]}", "{name: b}"])),
-        "line 8: spec.agents.schedules.regular[0].requires[0]: b comes after this group in the list: neither could start"
+        "line 9: spec.agents.schedules.regular[0].requires[0]: b comes after this group in the list: neither could start"
     );
     assert!(faults(&halt(&["{name: a, requires: [a]}"])).ends_with("is a circle: a requires a"));
 }

@@ -205,6 +205,24 @@ fn a_store_that_lost_decisions_holds_everything() {
     assert!(!find(&server, "group=dev").1, "nobody is let go before an operator says so");
 }
 
+/// Status, explanation and resource say that the store does not answer, as `find` does.
+fn assert_everything_shows_it(server: &Server) {
+    let shown = |words: &[&str]| server.ok(words);
+    let line = "\nthe server does not reach its store: until it does, no host is told to update\n";
+    for words in [&["autoupdate", "agents", "status"][..], &["autoupdate", "status"]] {
+        assert!(shown(words).contains(line), "{}", shown(words));
+        let json: Value = serde_json::from_str(&shown(&[words, &["--format", "json"]].concat())).unwrap();
+        assert_eq!(json["store_unavailable"]["code"], "store_unavailable", "{json}");
+    }
+    let json: Value = serde_json::from_str(&shown(&["get", "autoupdate_agent_rollout", "--format", "json"])).unwrap();
+    let rollout = json.get(0).unwrap_or(&json);
+    assert_eq!(rollout["status"]["store_unavailable"]["code"], "store_unavailable", "{json}");
+    let host = "00000000-0000-4000-8000-000000000001";
+    let json: Value = serde_json::from_str(&shown(&["explain", "--host", host, "--format", "json"])).unwrap();
+    assert_eq!((&json["update"], &json["why"]["code"]), (&json!(false), &json!("store_unavailable")), "{json}");
+    assert!(!json["why"].to_string().contains("1970"), "{json}");
+}
+
 #[test]
 fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
     let dir = dir();
@@ -224,6 +242,7 @@ fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
     let (status, body) = server.get("/readyz");
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, &body["error"]["code"]), (503, &json!("store_unavailable")), "{body}");
+    assert_everything_shows_it(&server);
     let gone = dir.path().join("gone");
     let doctor = server.cli(&["doctor", "--data", gone.to_str().unwrap()]);
     let said = String::from_utf8(doctor.stdout).unwrap();

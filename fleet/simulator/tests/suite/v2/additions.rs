@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    NEW, OLD, Steps, agents, asks, halting, is, mark_done, rollout, start, start_by_force, state_and_reason, t, timed,
-    updated, version, version_of,
+    NEW, OLD, Steps, agents, asks, halting, immediate, is, mark_done, rollout, start, start_by_force, state_and_reason,
+    t, timed, updated, version, version_in, version_of,
 };
 use crate::support::Script;
 
@@ -256,6 +256,23 @@ fn what_cannot_be_approved_is_refused() {
     assert_eq!(dev(&json!({ "approval": "operator" })).refusal("Mon 11:30", approve("nope")).0, "not_found");
     assert_eq!(Script::default().refusal("Mon 11:30", approve("dev")).0, "no_rollout");
     dev(&json!({})).refusal("Mon 11:30", approve("dev"));
+}
+
+/// FLEET §2: `immediate` has no groups, so nothing that groups have holds; a mode and a stop do.
+#[test]
+fn immediate_passes_what_groups_have_and_no_stop() {
+    let group = json!({
+        "name": "dev", "days": ["Sun"], "start_hour": 3, "canary_count": 1, "max_in_flight": "1%", "approval": "admin",
+        "gate": { "url": "https://example.com/go" }, "blackout": freeze("Mon 10:00", "Tue 12:10")["blackout"],
+    });
+    let groups = Script::default().on("Mon 11:00", halting(&json!([group])));
+    assert_eq!(groups.clone().on("Mon 11:00", version()).find_host("Mon 12:30", 1, "dev"), is(OLD, false));
+    let at_once = groups.clone().on("Mon 11:00", immediate());
+    assert_eq!(at_once.find_host("Mon 12:30", 1, "dev"), is(NEW, true));
+    let held = at_once.on("Mon 12:40", json!({ "halt": { "groups": [], "all": true } }));
+    assert_eq!(held.find_host("Mon 12:40", 2, "dev"), is(OLD, false));
+    let suspended = groups.on("Mon 11:00", version_in("suspended", "immediate"));
+    assert_eq!(suspended.find_host("Mon 12:30", 1, "dev"), is(NEW, false));
 }
 
 // An external check: go, wait or stop; no answer is wait.

@@ -40,6 +40,18 @@ fn successes(script: &Script, when: &str) -> usize {
     group["canaries"].as_array().unwrap().iter().filter(|canary| canary["success"] == true).count()
 }
 
+/// The keys of a canary are v2's. A host calls itself by its label `hostname`.
+#[test]
+fn a_canary_is_shown_with_its_hostname() {
+    let mut named = report(1, "dev", OLD);
+    named["report"]["labels"] = json!({ "env": "dev", "hostname": "web01" });
+    let script = rollout(&groups(2)).on("Mon 11:58", named).on("Mon 11:58", report(2, "dev", OLD));
+    let mut canaries = script.group("Mon 12:00", "dev")["canaries"].as_array().unwrap().clone();
+    canaries.sort_by_key(|canary| canary["host_id"].to_string());
+    let shown = |number: u32, hostname: &str| json!({ "updater_id": updater(number), "host_id": host(number), "hostname": hostname, "success": false });
+    assert_eq!(canaries, [shown(1, "web01"), shown(2, "")]);
+}
+
 #[test]
 fn a_group_with_canaries_begins_with_them() {
     let script = of(2, 5);

@@ -7,15 +7,13 @@ use crate::support::Script;
 
 const MODES: [&str; 3] = ["disabled", "suspended", "enabled"];
 
-/// A started group under these modes; `None`: the key is not there.
-fn started(config: Option<Option<&str>>, version: Option<&str>) -> Script {
+/// A started group under these modes; `None`: there is no configuration, the version has no mode.
+fn started(config: Option<&str>, version: Option<&str>) -> Script {
     let script = match config {
         None => Script::default(),
         Some(mode) => {
-            let mut spec = json!({ "strategy": "halt-on-error", "schedules": { "regular": [{ "name": "dev", "start_hour": 20 }] } });
-            if let Some(mode) = mode {
-                spec["mode"] = mode.into();
-            }
+            let schedules = json!({ "regular": [{ "name": "dev", "start_hour": 20 }] });
+            let spec = json!({ "mode": mode, "strategy": "halt-on-error", "schedules": schedules });
             Script::default().on("Mon 11:00", agents(&spec))
         }
     };
@@ -35,7 +33,7 @@ fn the_lower_mode_of_both_wins() {
     for (of_config, config) in MODES.iter().enumerate() {
         for (of_version, version) in MODES.iter().enumerate() {
             let wanted = MODES[of_config.min(of_version)];
-            let script = started(Some(Some(config)), Some(version));
+            let script = started(Some(config), Some(version));
             assert_eq!(mode_of(&script), wanted, "{config} and {version}");
             assert_eq!(script.find("Mon 11:01", "dev"), is(NEW, wanted == "enabled"), "{config} and {version}");
         }
@@ -52,28 +50,26 @@ fn without_a_configuration_the_version_decides() {
     }
 }
 
-/// Seed 002: "Default: disabled (unless specified in autoupdate_version)".
+/// D1: without a configuration the version decides; one that is there names a mode.
 #[test]
-fn a_configuration_without_a_mode_leaves_it_to_the_version() {
-    for version in MODES {
-        let script = started(Some(None), Some(version));
-        assert_eq!(mode_of(&script), version);
-    }
+fn a_configuration_without_a_mode_is_refused_and_changes_nothing() {
+    let (code, message) = started(None, None).refusal("Mon 11:00", agents(&json!({ "strategy": "halt-on-error" })));
+    assert_eq!(code, "bad_resource");
+    assert!(message.ends_with("spec.agents.mode: is missing; give enabled, disabled or suspended"), "{message}");
 }
 
 /// §1.2: the version's default is disabled.
 #[test]
 fn where_neither_names_a_mode_nobody_updates() {
-    for script in [started(Some(None), None), started(None, None)] {
-        assert_eq!(mode_of(&script), "disabled");
-        assert_eq!(script.find("Mon 11:01", "dev"), is(NEW, false));
-    }
+    let script = started(None, None);
+    assert_eq!(mode_of(&script), "disabled");
+    assert_eq!(script.find("Mon 11:01", "dev"), is(NEW, false));
 }
 
 /// D1 and "in doubt, what lets fewer hosts go": a version that does not say so enables nobody.
 #[test]
 fn a_version_without_a_mode_enables_nobody() {
-    let script = started(Some(Some("enabled")), None);
+    let script = started(Some("enabled"), None);
     assert!(!script.find("Mon 11:01", "dev").1);
 }
 
