@@ -24,8 +24,10 @@ use crate::report::Signed;
 use crate::settings::Enrolment;
 use crate::tokens::Tokens;
 
-/// Fleets that are tried.
-const FLEETS: u64 = 120;
+/// Fleets that are tried, by their seeds.
+const FLEETS: u64 = 80;
+/// Seeds that found something once: what a host reported was answered from before it was durable.
+const FOUND: [u64; 1] = [223];
 /// Hosts that there are; some never come before the trouble.
 const HOSTS: u128 = 12;
 /// Groups that hosts declare; the policy may have fewer.
@@ -82,13 +84,16 @@ struct Bed {
 
 impl Bed {
     fn new(seed: u64) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        // Each decision is synced: in memory that costs nothing.
+        let memory = Path::new("/dev/shm");
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
         let data = dir.path().join("data");
         let (tell, heard) = sync_channel(1024);
         let board = Arc::new(Board::new(tell, Cluster::default()));
         let reporting = Reporting { enrolment: Enrolment::Open, interval: 900 };
         let (events, _) = broadcast::channel(16);
-        let keeper = Keeper::open(&data, Arc::clone(&board), Tokens::default(), events, reporting).unwrap();
+        let mut keeper = Keeper::open(&data, Arc::clone(&board), Tokens::default(), events, reporting).unwrap();
+        keeper.book.seed = seed + 1;
         let mut bed = Self { random: Random(seed), _dir: dir, data, board, keeper, heard, reports: 0 };
         bed.write_policy();
         bed.write_version();
@@ -107,6 +112,14 @@ impl Bed {
         let told = self.board.look(&Self::question(host))?;
         let answer = told.answer(self.board.confirmed())?;
         Some((answer.version.to_string(), answer.update, answer.reason.why.clone()))
+    }
+
+    /// The same of a host that declares the same group and was never heard of.
+    fn stranger_would_be_told(&self, host: HostId) -> Option<(String, bool)> {
+        let question = Question { host: Some(HostId::MAX), update_id: 0, ..Self::question(host) };
+        let told = self.board.look(&question)?;
+        let answer = told.answer(self.board.confirmed())?;
+        Some((answer.version.to_string(), answer.update))
     }
 
     /// The version that `host` is told, and whether to update.
@@ -272,17 +285,17 @@ fn live_through(seed: u64) -> Became {
     let trouble = bed.random.of(&[Trouble::Gone, Trouble::Full]);
     bed.break_store(trouble);
     let before: BTreeMap<HostId, _> = (1..=HOSTS).filter_map(|host| Some((host, bed.would_be_told(host)?))).collect();
+    // A host of which only a question is known that is not durable is a stranger again.
+    let strangers: BTreeMap<HostId, _> = (1..=HOSTS).map(|host| (host, bed.stranger_would_be_told(host))).collect();
     let assert_nobody_new = |host: HostId, told: Option<(String, bool)>| {
-        let was = before.get(&host).map(|(version, update, _)| (version.clone(), *update));
-        let (Some((version, update)), Some((known, may_go))) = (told.clone(), was.clone()) else {
-            assert_eq!(told, was, "seed {seed}, {trouble:?}, host {host}");
-            return;
-        };
-        assert!(
-            !update || (may_go && version == known),
-            "seed {seed}, {trouble:?}, host {host}: {was:?}, then {told:?}"
-        );
-        assert!(!is_durable || version == known, "seed {seed}, {trouble:?}, host {host}: {was:?}, then {told:?}");
+        let known = before.get(&host).map(|(version, update, _)| (version.clone(), *update));
+        let was = [known.as_ref(), strangers[&host].as_ref().filter(|_| !is_durable)];
+        let is_as_before = told.is_none()
+            || was
+                .iter()
+                .flatten()
+                .any(|(version, update)| told.as_ref().is_some_and(|(now, goes)| now == version && (*update || !goes)));
+        assert!(is_as_before, "seed {seed}, {trouble:?}, host {host}: {was:?}, then {told:?}");
     };
     for _ in 0..30 {
         bed.does_something();
@@ -308,7 +321,7 @@ fn live_through(seed: u64) -> Became {
 #[test]
 fn while_the_store_is_down_nobody_new_goes_whatever_is_done() {
     let mut all = Became::default();
-    for seed in 0..FLEETS {
+    for seed in (0..FLEETS).chain(FOUND) {
         let Became { may_go, may_not } = live_through(seed);
         all = Became { may_go: all.may_go + may_go, may_not: all.may_not + may_not };
     }

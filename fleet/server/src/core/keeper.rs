@@ -409,8 +409,13 @@ impl Keeper {
         self.times.step = self.times.step.min(soon);
     }
 
-    /// Takes notice of questions.
+    /// Takes notice of questions. Where the store is gone, what is known may have half of a decision that failed: nothing of it is
+    /// answered, and hosts are asked to tell again when the store is back.
     pub(super) fn hear(&mut self, questions: impl Iterator<Item = Heard>) {
+        if self.is_down {
+            questions.for_each(drop);
+            return;
+        }
         let mut met = Vec::new();
         let known = self.fleet.hosts().len();
         for heard in questions {
@@ -441,6 +446,9 @@ impl Keeper {
         if self.fleet.hosts().len() > known {
             self.forget_surplus();
         }
+        // What a host reported is answered from when it is durable.
+        let reported: HashSet<HostId> = self.reports.iter().map(|report| report.host).collect();
+        met.retain(|id| !reported.contains(id));
         publish::some(&self.board, &self.book, &self.fleet, &met, self.now());
         if self.fleet.hosts().len() > known {
             self.step_soon();
