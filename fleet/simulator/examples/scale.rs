@@ -88,6 +88,9 @@ fn steps(hosts: usize) {
     book.verdicts(&fleet, now, |_, answer| updates += usize::from(answer.update));
     println!("updates: {updates}");
     say("the same by verdicts", begin);
+    let begin = Instant::now();
+    fleet.free_names();
+    say("names that nobody has are freed", begin);
 }
 
 /// Twenty groups by label that begin at noon, ten in a hundred at a time.

@@ -23,7 +23,7 @@ pub const SIGNATURE_HEADER: &str = "teleport-fleet-signature";
 pub const QUESTION_HEADER: &str = "teleport-fleet-question";
 /// The header of a join token, with which a host enrols.
 pub const JOIN_HEADER: &str = "teleport-fleet-join";
-/// Most bytes of a report.
+/// Most bytes of a report; the rollout server takes no larger form of its pages either.
 pub const MAX_BODY: usize = 16 << 10;
 /// Most labels of a host.
 pub const MAX_LABELS: usize = 64;

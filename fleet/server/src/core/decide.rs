@@ -1,7 +1,5 @@
 //! Commands and decisions on hosts; and what all decisions have in common: once, on record, all or nothing.
 
-use std::collections::BTreeSet;
-
 use fleet_answers::show;
 use fleet_api::{Act, Acted, Code, Decided, Decision, Explained, Role, Wrong};
 use fleet_engine::command::{Command, Refusal, RefusalCode};
@@ -219,16 +217,13 @@ impl Keeper {
 
     /// Whether a group is called so, in the rollout or in the policy for the next one.
     pub(super) fn is_group(&self, name: &str) -> Result<(), Wrong> {
-        let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy);
-        let policy = self.book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
-        let names: BTreeSet<&str> = rollout.chain(policy).map(|group| group.name.as_str()).collect();
-        if names.contains(name) {
+        let mut names: Vec<&str> = self.group_names().collect();
+        if names.contains(&name) {
             return Ok(());
         }
-        let names = match names.into_iter().collect::<Vec<_>>().join(", ") {
-            none if none.is_empty() => "there is none yet".to_owned(),
-            names => format!("there are {names}"),
-        };
+        names.sort_unstable();
+        let names =
+            if names.is_empty() { "there is none yet".to_owned() } else { format!("there are {}", names.join(", ")) };
         Err(Wrong::new(Code::NotFound, format!("there is no group {name:?}: {names}")))
     }
 

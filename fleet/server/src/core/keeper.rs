@@ -458,12 +458,8 @@ impl Keeper {
     /// Whether the name of a group that a question has is kept. Of those that only questions made there are so many; a group of ours,
     /// and one that an enrolled host declares, is one though strangers have used them up.
     pub(super) fn may_keep(&self, group: &str) -> bool {
-        let is_ours = || {
-            let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
-            let policy = self.book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
-            let mut names = rollout.chain(policy.map(|group| &group.name)).chain(&self.book.holds.groups);
-            names.any(|name| name == group)
-        };
+        let is_ours =
+            || self.group_names().chain(self.book.holds.groups.iter().map(String::as_str)).any(|name| name == group);
         self.fleet.names_of_questions() < MOST_NAMES || self.fleet.names.find(group).is_some() || is_ours()
     }
 

@@ -1,6 +1,6 @@
 //! What is shown of the rollout and of hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use fleet_answers::{find, ids, show};
 use fleet_api::{Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, Wrong};
@@ -85,16 +85,11 @@ impl Keeper {
     }
 
     /// The groups of the rollout, and of the policy for the next one.
-    pub(crate) fn group_names(&self) -> Vec<String> {
-        let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
+    pub(crate) fn group_names(&self) -> impl Iterator<Item = &str> {
+        let rollout = self.book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy);
         let policy = self.book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
-        let mut names: Vec<String> = Vec::new();
-        for name in rollout.chain(policy.map(|group| &group.name)) {
-            if !names.contains(name) {
-                names.push(name.clone());
-            }
-        }
-        names
+        let mut known = HashSet::new();
+        rollout.chain(policy).map(|group| group.name.as_str()).filter(move |name| known.insert(*name))
     }
 
     /// The hosts of `group` on which the target failed or took too long, by error code, the commonest first.

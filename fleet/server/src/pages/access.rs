@@ -8,14 +8,13 @@ use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use fleet_api::{Code, Role, Wrong};
 use fleet_listener::{BodyError, Caller, Peer, read_body};
+use protocol::report::MAX_BODY;
 
 use super::{Dashboard, refuse, see};
 use crate::core::Actor;
 use crate::routes::App;
 use crate::sessions::{self, Found, Holder};
 
-/// Most bytes of a form: a name and a few words.
-const MAX_FORM: usize = 16 << 10;
 /// Set by the script: that it looks is no use of the session.
 const LIVE: &str = "x-live";
 
@@ -126,8 +125,8 @@ impl FromRequest<App> for Own {
         if !kind.starts_with("application/x-www-form-urlencoded") {
             return Err(refused(Code::BadRequest, "this takes a form".to_owned()));
         }
-        let body = read_body(body, MAX_FORM).await.map_err(|error| match error {
-            BodyError::TooLarge(_) => refused(Code::TooLarge, format!("the form is larger than {MAX_FORM} bytes")),
+        let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
+            BodyError::TooLarge(_) => refused(Code::TooLarge, format!("the form is larger than {MAX_BODY} bytes")),
             error @ BodyError::TooSlow => refused(Code::TooSlow, error.to_string()),
             error @ BodyError::Broken(_) => refused(Code::BadRequest, error.to_string()),
         })?;

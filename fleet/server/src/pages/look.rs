@@ -65,7 +65,10 @@ pub(super) async fn hosts(session: Session, State(app): State<App>, uri: Uri) ->
         }
     };
     let wanted = query.clone();
-    let found = app.core.run(move |keeper| Ok((keeper.hosts(&wanted)?, keeper.group_names()))).await;
+    let found = app
+        .core
+        .run(move |keeper| Ok((keeper.hosts(&wanted)?, keeper.group_names().map(str::to_owned).collect::<Vec<_>>())))
+        .await;
     match found {
         Ok((found, groups)) => {
             page(StatusCode::OK, &Hosts { frame: frame(&app, Some(&session)), query, found, groups })
@@ -91,7 +94,10 @@ pub(super) async fn host(session: Session, State(app): State<App>, Path(id): Pat
         let message = format!("{id:?} is no UUID of a host");
         return refuse(&app, Some(&session), Wrong::new(Code::BadRequest, message), "/hosts");
     };
-    let known = app.core.run(move |keeper| Ok((keeper.explain(host), keeper.group_names()))).await;
+    let known = app
+        .core
+        .run(move |keeper| Ok((keeper.explain(host), keeper.group_names().map(str::to_owned).collect::<Vec<_>>())))
+        .await;
     let (explained, groups) = match known {
         Ok((Ok(explained), groups)) => match with_history(&app, host, explained).await {
             Ok(explained) => (Ok(explained), groups),

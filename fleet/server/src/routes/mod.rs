@@ -28,6 +28,7 @@ use crate::pages::{self, Dashboard};
 use crate::tokens::Tokens;
 
 use fleet_api::{Code, Wrong};
+use protocol::report::MAX_BODY;
 
 pub(crate) use admin::{past, with_history};
 
@@ -36,8 +37,6 @@ use load::Kind;
 pub(crate) use load::{Load, Overloaded};
 use public::Sent;
 
-/// Most bytes of a report, and of a form.
-const MOST_GATHERED: usize = 16 << 10;
 /// Longest path in the log, characters: none of ours is longer, and a stranger may send any.
 const LONGEST_PATH: usize = 256;
 
@@ -128,7 +127,7 @@ fn not_found() -> Reply {
 /// The request with its whole body, or with one that says why it did not come: who sends slowly takes no place from others.
 async fn gathered(request: Request<Body>) -> Request<Body> {
     let (parts, body) = request.into_parts();
-    let body = match fleet_listener::read_body(body, MOST_GATHERED).await {
+    let body = match fleet_listener::read_body(body, MAX_BODY).await {
         Ok(body) => Body::from(body),
         Err(error) => Body::from_stream(tokio_stream::once(Err::<Vec<u8>, _>(error))),
     };

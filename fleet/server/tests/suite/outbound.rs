@@ -1,12 +1,11 @@
 //! What the server asks of others: forwarded channels and external checks.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
-use crate::support::{Server, dir};
+use crate::support::loopback::{Loopback, Stream};
+use crate::support::{Server, dir, whole_request};
 
 /// Another server on loopback: it answers everything with what it was given last, and counts.
 struct Other {
@@ -14,62 +13,26 @@ struct Other {
     answer: Arc<Mutex<String>>,
     asked: Arc<AtomicU32>,
     last: Arc<Mutex<String>>,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _server: Loopback,
 }
 
 impl Other {
     fn start(answer: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut other = Self {
-            addr: listener.local_addr().unwrap(),
-            answer: Arc::new(Mutex::new(answer.to_owned())),
-            asked: Arc::default(),
-            last: Arc::default(),
-            is_over: Arc::default(),
-            thread: None,
-        };
-        let (answer, asked) = (Arc::clone(&other.answer), Arc::clone(&other.asked));
-        let (last, is_over) = (Arc::clone(&other.last), Arc::clone(&other.is_over));
-        other.thread = Some(std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                if is_over.load(Ordering::SeqCst) {
-                    return;
-                }
-                let mut stream = stream.unwrap();
-                *last.lock().unwrap() = whole(&mut stream);
-                asked.fetch_add(1, Ordering::SeqCst);
-                stream.write_all(answer.lock().unwrap().as_bytes()).ok();
-            }
-        }));
-        other
+        let (answer, last) = (Arc::new(Mutex::new(answer.to_owned())), Arc::<Mutex<String>>::default());
+        let asked = Arc::<AtomicU32>::default();
+        let (own, count, told) = (Arc::clone(&answer), Arc::clone(&asked), Arc::clone(&last));
+        let server = Loopback::start(Loopback::place(), None, move |stream: &mut dyn Stream, _| {
+            let Some((head, body)) = whole_request(stream) else { return };
+            *told.lock().unwrap() = format!("{head}\r\n\r\n{body}");
+            count.fetch_add(1, Ordering::SeqCst);
+            stream.write_all(own.lock().unwrap().as_bytes()).ok();
+        });
+        Self { addr: server.addr, answer, asked, last, _server: server }
     }
 
     fn set(&self, answer: &str) {
         answer.clone_into(&mut self.answer.lock().unwrap());
     }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::SeqCst);
-        std::net::TcpStream::connect(self.addr).ok();
-        self.thread.take().unwrap().join().ok();
-    }
-}
-
-/// A request, up to the end of its head, or of its body of JSON.
-fn whole(stream: &mut std::net::TcpStream) -> String {
-    let mut text = String::new();
-    let mut part = [0; 4096];
-    while let Ok(length @ 1..) = stream.read(&mut part) {
-        text.push_str(&String::from_utf8_lossy(&part[..length]));
-        let is_post = text.starts_with("POST");
-        if (is_post && text.ends_with('}')) || (!is_post && text.ends_with("\r\n\r\n")) {
-            break;
-        }
-    }
-    text
 }
 
 fn ok(body: &str) -> String {

@@ -1,14 +1,11 @@
 //! A receiver of notifications on loopback, which can misbehave.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::support::loopback::{Loopback, Over, Stream};
 use crate::support::whole_request;
 
 /// How it answers.
@@ -61,14 +58,12 @@ pub(super) struct Receiver {
     /// Where it listens.
     pub(super) addr: SocketAddr,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    _server: Loopback,
 }
 
 struct Shared {
     how: Mutex<How>,
     told: Mutex<Vec<Told>>,
-    is_over: AtomicBool,
-    tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl Receiver {
@@ -79,21 +74,10 @@ impl Receiver {
 
     /// With TLS, where there is a configuration.
     pub(super) fn with(how: How, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
-        let shared = Shared { how: Mutex::new(how), told: Mutex::default(), is_over: AtomicBool::new(false), tls };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared { how: Mutex::new(how), told: Mutex::default() });
         let own = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                if own.is_over.load(Ordering::SeqCst) {
-                    return;
-                }
-                let shared = Arc::clone(&own);
-                std::thread::spawn(move || shared.serve(stream.unwrap()));
-            }
-        });
-        Self { addr, shared, thread: Some(thread) }
+        let server = Loopback::start(Loopback::place(), tls, move |stream, over| own.answer(stream, over));
+        Self { addr: server.addr, shared, _server: server }
     }
 
     /// From now on it answers so.
@@ -117,28 +101,9 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::SeqCst);
-        TcpStream::connect(self.addr).ok();
-        self.thread.take().unwrap().join().ok();
-    }
-}
-
 impl Shared {
-    fn serve(&self, stream: TcpStream) {
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        match &self.tls {
-            None => self.answer(stream),
-            Some(tls) => {
-                let connection = rustls::ServerConnection::new(Arc::clone(tls)).unwrap();
-                self.answer(rustls::StreamOwned::new(connection, stream));
-            }
-        }
-    }
-
-    fn answer(&self, mut stream: impl Read + Write) {
-        let Some((head, body)) = whole_request(&mut stream) else { return };
+    fn answer(&self, stream: &mut dyn Stream, over: &Over) {
+        let Some((head, body)) = whole_request(stream) else { return };
         // One lock: what is set afterwards is for later requests.
         let how = {
             let how = self.how.lock().unwrap();
@@ -153,29 +118,16 @@ impl Shared {
                 stream.write_all(answer.as_bytes()).ok();
             }
             How::Close => {}
-            How::Hang => {
-                while !self.is_over.load(Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-            }
+            How::Hang => over.hang(),
             How::EndlessHeader => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\nx: ").ok();
-                self.flood(&mut stream);
+                over.flood(stream);
             }
             How::EndlessBody => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").ok();
-                self.flood(&mut stream);
+                over.flood(stream);
             }
         }
         stream.flush().ok();
-    }
-
-    /// Until the other side has had enough.
-    fn flood(&self, stream: &mut impl Write) {
-        loop {
-            if self.is_over.load(Ordering::SeqCst) || stream.write_all(&[b'x'; 65_536]).is_err() {
-                return;
-            }
-        }
     }
 }

@@ -1,18 +1,16 @@
 //! An OpenID Connect provider on loopback: discovery, keys, authorization, tokens. It does what the standards say, and can misbehave.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::rand::SystemRandom;
 use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
 use serde_json::{Value, json};
+
+use super::loopback::{Loopback, Over, Stream};
 
 /// What the server is called here, and its secret, which must be encoded.
 pub(crate) const CLIENT: (&str, &str) = ("fleet server", "a:secret+with/odd%signs");
@@ -72,16 +70,13 @@ struct State {
 pub(crate) struct Issuer {
     /// What it calls itself.
     pub(crate) url: String,
-    addr: SocketAddr,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    _server: Loopback,
 }
 
 struct Shared {
     url: String,
     state: Mutex<State>,
-    is_over: AtomicBool,
-    tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl Key {
@@ -184,10 +179,9 @@ impl Issuer {
 
     /// One that signs with `key` and is called `host`, a name of loopback.
     pub(crate) fn with(key: Key, host: &str, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
+        let place = Loopback::place();
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{host}:{}", addr.port());
+        let url = format!("{scheme}://{host}:{}", place.1.port());
         let state = State {
             keys: vec![("first".to_owned(), key)],
             published: vec!["first".to_owned()],
@@ -199,19 +193,10 @@ impl Issuer {
             forge: None,
             home: None,
         };
-        let shared =
-            Arc::new(Shared { url: url.clone(), state: Mutex::new(state), is_over: AtomicBool::new(false), tls });
+        let shared = Arc::new(Shared { url: url.clone(), state: Mutex::new(state) });
         let own = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                if own.is_over.load(Ordering::SeqCst) {
-                    return;
-                }
-                let shared = Arc::clone(&own);
-                std::thread::spawn(move || shared.serve(stream.unwrap()));
-            }
-        });
-        Self { url, addr, shared, thread: Some(thread) }
+        let _server = Loopback::start(place, tls, move |stream, over| own.answer(stream, over));
+        Self { url, shared, _server }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -267,28 +252,9 @@ impl Issuer {
     }
 }
 
-impl Drop for Issuer {
-    fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::SeqCst);
-        TcpStream::connect(self.addr).ok();
-        self.thread.take().unwrap().join().ok();
-    }
-}
-
 impl Shared {
-    fn serve(&self, stream: TcpStream) {
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        match &self.tls {
-            None => self.answer(stream),
-            Some(tls) => {
-                let connection = rustls::ServerConnection::new(Arc::clone(tls)).unwrap();
-                self.answer(rustls::StreamOwned::new(connection, stream));
-            }
-        }
-    }
-
-    fn answer(&self, mut stream: impl Read + Write) {
-        let Some((head, body)) = super::whole_request(&mut stream) else { return };
+    fn answer(&self, stream: &mut dyn Stream, over: &Over) {
+        let Some((head, body)) = super::whole_request(stream) else { return };
         let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let how = {
@@ -301,13 +267,11 @@ impl Shared {
             (How::Redirected, path) => http(307, &format!("location: {}/elsewhere{path}\r\n", self.url), ""),
             (How::Text(text), _) => http(200, "", &text),
             (How::Status(status), _) => http(status, "", ""),
-            (How::Huge, _) => return self.flood(&mut stream),
-            (How::Hanging, _) => {
-                while !self.is_over.load(Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                return;
+            (How::Huge, _) => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").ok();
+                return over.flood(stream);
             }
+            (How::Hanging, _) => return over.hang(),
             (How::Well, DISCOVERY) => json(200, &self.document()),
             (How::Well, KEYS) => json(200, &self.keys()),
             (How::Well, TOKEN) => {
@@ -320,16 +284,6 @@ impl Shared {
         };
         stream.write_all(answer.as_bytes()).ok();
         stream.flush().ok();
-    }
-
-    /// Until the other side has had enough.
-    fn flood(&self, stream: &mut impl Write) {
-        stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").ok();
-        loop {
-            if self.is_over.load(Ordering::SeqCst) || stream.write_all(&[b' '; 65_536]).is_err() {
-                return;
-            }
-        }
     }
 
     fn document(&self) -> Value {

@@ -3,6 +3,7 @@
 pub(crate) mod client;
 #[cfg(feature = "oidc")]
 pub(crate) mod issuer;
+pub(crate) mod loopback;
 pub(crate) mod visitor;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -297,7 +298,7 @@ pub(crate) fn groups(names: &[&str]) -> String {
 }
 
 /// Head and body of a request; `None`: there is none.
-pub(crate) fn whole_request(stream: &mut impl Read) -> Option<(String, String)> {
+pub(crate) fn whole_request(stream: &mut dyn loopback::Stream) -> Option<(String, String)> {
     let mut text = Vec::new();
     let mut part = [0; 4096];
     loop {

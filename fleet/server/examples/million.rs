@@ -1,0 +1,75 @@
+//! `million DIR [HOSTS]`: writes the data of a server that knows so many enrolled hosts, with eight labels each, in twenty groups that
+//! they declare. For `benches/million.sh`.
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for a terminal")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+
+use fleet_engine::fleet::{Fleet, Report};
+use fleet_engine::host::HostId;
+use fleet_store::{Change, Enrolled, EnrolmentChanges, Store};
+use jiff::Timestamp;
+use protocol::report::Key;
+
+/// Hosts of a commit.
+const BATCH: usize = 10_000;
+/// Groups that hosts declare.
+const GROUPS: usize = 20;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().collect();
+    let (dir, hosts) = match &words[..] {
+        [_, dir] => (dir, 1_000_000),
+        [_, dir, hosts] => (dir, hosts.parse()?),
+        _ => return Err("million DIR [HOSTS]".into()),
+    };
+    let now = Timestamp::now();
+    let mut fleet = Fleet::default();
+    let ids: Vec<HostId> = (0..hosts).map(spread).collect();
+    for (number, id) in ids.iter().enumerate() {
+        fleet.report(&report(number, *id), None, now);
+    }
+    let mut store = Store::open(Path::new(dir))?;
+    for ids in ids.chunks(BATCH) {
+        store.commit(&Change {
+            hosts: ids.iter().filter_map(|id| fleet.record(*id)).collect(),
+            enrolments: EnrolmentChanges {
+                enrolled: ids.iter().map(|id| enrolled(*id, now)).collect(),
+                ..EnrolmentChanges::default()
+            },
+            arrivals: fleet.arrivals(),
+            ..Change::default()
+        })?;
+    }
+    // Those that a client asks in the name of.
+    ids.iter().take(BATCH).for_each(|id| println!("{id:032x}"));
+    Ok(())
+}
+
+/// Spreads numbers as random UUIDs are.
+fn spread(number: usize) -> HostId {
+    (number as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
+}
+
+/// It is known by a key.
+fn enrolled(host: HostId, since: Timestamp) -> Enrolled {
+    let mut key = [0; 32];
+    key[..16].copy_from_slice(&host.to_be_bytes());
+    Enrolled { host, key: Key(key), sequence: 1, how: "open".to_owned(), since, fixed: None, change: 0 }
+}
+
+/// Host `number`: eight labels, of few values.
+fn report(number: usize, id: HostId) -> Report {
+    let label =
+        |at: usize| (format!("label-{at}"), (number / 7_usize.pow(u32::try_from(at).unwrap_or(0)) % 7).to_string());
+    let labels: BTreeMap<String, String> = (0..8).map(label).collect();
+    Report {
+        host: id,
+        update_id: !id,
+        group: Some(format!("group-{}", number % GROUPS)),
+        version: Some("17.2.0".to_owned()),
+        labels: Some(labels),
+        ..Report::default()
+    }
+}
