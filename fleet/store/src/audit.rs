@@ -6,9 +6,8 @@ use fleet_api::{Entry, Head, Verified};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use crate::chain::{Link, START};
-use crate::commit::signed;
+use crate::column::{signed, unreadable, unsigned};
 use crate::error::{Error, Result};
-use crate::load::{unreadable, unsigned};
 use crate::state::Record;
 
 /// Most records at once, count.

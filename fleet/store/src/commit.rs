@@ -8,6 +8,7 @@ use fleet_engine::record::HostRecord;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
+use crate::column::{signed, unreadable};
 use crate::error::{Error, Result};
 use crate::state::{Change, Committed, ResourceChange, StoredToken};
 use crate::{audit, enrolment, load};
@@ -76,8 +77,7 @@ fn refuse_answered(transaction: &Transaction<'_>, path: &Path, id: &str) -> Resu
 pub(crate) fn put_book(transaction: &Transaction<'_>, path: &Path, book: &Book) -> Result<()> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let number = book.rollout.as_ref().map(|rollout| signed(path, rollout.number)).transpose()?;
-    let json =
-        serde_json::to_string(book).map_err(|error| load::unreadable(path, "the new book", &error.to_string()))?;
+    let json = serde_json::to_string(book).map_err(|error| unreadable(path, "the new book", &error.to_string()))?;
     transaction
         .execute(
             "INSERT OR REPLACE INTO rollout (number, json) \
@@ -135,8 +135,7 @@ pub(crate) fn put_hosts(transaction: &Transaction<'_>, path: &Path, hosts: &[Hos
         )
         .map_err(sql)?;
     for host in hosts {
-        let json =
-            serde_json::to_string(host).map_err(|error| load::unreadable(path, "a new host", &error.to_string()))?;
+        let json = serde_json::to_string(host).map_err(|error| unreadable(path, "a new host", &error.to_string()))?;
         upsert.execute((host.id.to_be_bytes(), json)).map_err(sql)?;
     }
     Ok(())
@@ -157,11 +156,4 @@ fn put_outcome(transaction: &Transaction<'_>, id: &str, outcome: &str) -> rusqli
         [MOST_OUTCOMES],
     )?;
     Ok(())
-}
-
-/// SQLite's numbers have a sign.
-pub(crate) fn signed(path: &Path, number: u64) -> Result<i64> {
-    i64::try_from(number).map_err(|_| {
-        Error::Unavailable(format!("{}: {number} is too large a number: nothing was written", path.display()))
-    })
 }

@@ -7,9 +7,10 @@ use fleet_engine::book::Book;
 use jiff::{SignedDuration, Timestamp, Unit};
 use rusqlite::Connection;
 
+use crate::column::parse;
 use crate::error::Error;
 use crate::files::{self, Place, beside};
-use crate::{audit, connection, load, schema};
+use crate::{audit, connection, schema};
 
 /// Less free space than this is a problem, bytes: the next batches of hosts need it.
 const LITTLE_SPACE: u64 = 64 * 1024 * 1024;
@@ -210,7 +211,7 @@ fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     let (json, is_restored): (Option<String>, bool) = connection
         .query_row("SELECT json, restored_held FROM book, store", [], |row| Ok((row.get(0)?, row.get(1)?)))
         .map_err(|error| Error::sql(path, &error))?;
-    let book: Book = json.map(|json| load::parse(path, "the book", &json)).transpose()?.unwrap_or_default();
+    let book: Book = json.map(|json| parse(path, "the book", &json)).transpose()?.unwrap_or_default();
     let groups: Vec<&str> = book.holds.groups.iter().map(String::as_str).collect();
     let advice = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run --all`";
     Ok(if book.holds.all && is_restored {

@@ -1,139 +1,19 @@
-//! What is kept of hosts that report: their keys, who waits for an operator, reports, changes, join tokens (FLEET §5).
+//! Writing and reading what is kept of hosts that report (FLEET §5).
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use fleet_engine::host::HostId;
-use jiff::Timestamp;
 use protocol::report::{KEY_BYTES, Key};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
-use serde::{Deserialize, Serialize};
 
-use crate::commit::signed;
+use crate::column::{parse, signed, time, unreadable, unsigned};
 use crate::error::{Error, Result};
-use crate::load::{parse, unreadable, unsigned};
+use crate::state::{
+    Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, History, JoinToken, Progress, StoredReport,
+};
 
 /// Changes of a host that are kept, count (FLEET §5).
 const MOST_CHANGES: i64 = 50;
-
-/// A host that enrolled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enrolled {
-    /// Its UUID.
-    pub host: HostId,
-    /// The key that its reports are signed with.
-    pub key: Key,
-    /// The highest number of a report or question that was taken.
-    pub sequence: u64,
-    /// `open`, `token NAME`, `accepted by WHO`.
-    pub how: String,
-    /// Since when.
-    pub since: Timestamp,
-    /// What its join token fixed.
-    pub fixed: Option<Fixed>,
-    /// Tells its last change from others: the same one counts once.
-    pub change: u64,
-}
-
-/// What a join token fixes: it beats what the host says.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Fixed {
-    /// The group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// These labels; others stay the host's own.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-}
-
-/// A key that waits for an operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// The host's UUID.
-    pub host: HostId,
-    /// The key.
-    pub key: Key,
-    /// Since when.
-    pub since: Timestamp,
-}
-
-/// A host's last report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredReport {
-    /// The host's UUID.
-    pub host: HostId,
-    /// When it came.
-    pub at: Timestamp,
-    /// It, as JSON.
-    pub json: String,
-    /// Its last change is a new one, as JSON.
-    pub change: Option<String>,
-}
-
-/// A join token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JoinToken {
-    /// Its name.
-    pub name: String,
-    /// SHA-256 of its secret, in hex.
-    pub digest: String,
-    /// When it was made.
-    pub created: Timestamp,
-    /// When it ends; `None`: never.
-    pub expires: Option<Timestamp>,
-    /// How many hosts may still enrol with it; `None`: any number.
-    pub uses: Option<u64>,
-    /// What it fixes.
-    pub fixed: Option<Fixed>,
-}
-
-/// What is kept of hosts' keys.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Enrolments {
-    /// Hosts that enrolled.
-    pub enrolled: Vec<Enrolled>,
-    /// Keys that wait.
-    pub candidates: Vec<Candidate>,
-    /// Join tokens, by name.
-    pub joins: Vec<JoinToken>,
-}
-
-/// How far a host that enrolled has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Its UUID.
-    pub host: HostId,
-    /// [`Enrolled::sequence`].
-    pub sequence: u64,
-    /// [`Enrolled::change`].
-    pub change: u64,
-}
-
-/// Changes of them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EnrolmentChanges {
-    /// New, or with another key.
-    pub enrolled: Vec<Enrolled>,
-    /// Others, and further progress of these.
-    pub progress: Vec<Progress>,
-    /// Host and key; `None`: it waits no more.
-    pub candidates: Vec<(HostId, Option<Candidate>)>,
-    /// Reports, in the order in which they came.
-    pub reports: Vec<StoredReport>,
-    /// Name and token; `None`: it is removed.
-    pub joins: Vec<(String, Option<JoinToken>)>,
-}
-
-/// What a host said last, and its changes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct History {
-    /// How it enrolled, and since when.
-    pub enrolled: Option<(Timestamp, String)>,
-    /// When its last report came, and that.
-    pub report: Option<(Timestamp, String)>,
-    /// When each change was reported, and it, the newest first.
-    pub changes: Vec<(Timestamp, String)>,
-}
 
 /// Writes the changes.
 pub(crate) fn put(transaction: &Transaction<'_>, path: &Path, changes: &EnrolmentChanges) -> Result<()> {
@@ -337,8 +217,4 @@ fn join(row: &Row<'_>, path: &Path) -> Result<JoinToken> {
         uses: uses.map(|uses| unsigned(path, uses)).transpose()?,
         fixed: fixed.map(|json| parse(path, "what a token fixes", &json)).transpose()?,
     })
-}
-
-fn time(path: &Path, text: &str) -> Result<Timestamp> {
-    text.parse().map_err(|error: jiff::Error| unreadable(path, "a time", &error.to_string()))
 }

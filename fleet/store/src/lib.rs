@@ -6,6 +6,7 @@
 mod audit;
 mod backup;
 mod chain;
+mod column;
 mod commit;
 mod connection;
 mod doctor;
@@ -23,12 +24,12 @@ mod store;
 
 pub use backup::backup;
 pub use doctor::{Finding, Level, doctor, writable_by_others};
-pub use enrolment::{
-    Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, History, JoinToken, Progress, StoredReport,
-};
 pub use error::{Error, Result};
 pub use place_in_log::{Noted, PlaceInLog};
 pub use reader::Reader;
 pub use restore::{Restored, restore};
-pub use state::{Change, Committed, Record, ResourceChange, State, StoredResource, StoredToken};
+pub use state::{
+    Candidate, Change, Committed, Enrolled, EnrolmentChanges, Enrolments, Fixed, History, JoinToken, Progress, Record,
+    ResourceChange, State, StoredReport, StoredResource, StoredToken,
+};
 pub use store::Store;

@@ -8,6 +8,7 @@ use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Rollout;
 use rusqlite::{Connection, Row};
 
+use crate::column::{parse, unreadable, unsigned};
 use crate::enrolment;
 use crate::error::{Error, Result};
 use crate::state::{State, StoredResource, StoredToken};
@@ -136,21 +137,4 @@ fn host(row: &Row<'_>, path: &Path) -> Result<HostRecord> {
         Ok(record) => Ok(HostRecord { id, ..record }),
         Err(error) => Err(unreadable(path, &format!("host {id:032x}"), &error.to_string())),
     }
-}
-
-/// What JSON a value of ours was written as; whole numbers have up to 128 bits, so never by way of `serde_json::Value`.
-pub(crate) fn parse<T: serde::de::DeserializeOwned>(path: &Path, what: &str, json: &str) -> Result<T> {
-    serde_json::from_str(json).map_err(|error| unreadable(path, what, &error.to_string()))
-}
-
-pub(crate) fn unreadable(path: &Path, what: &str, error: &str) -> Error {
-    Error::Foreign(format!(
-        "{}: cannot read {what} ({error}): run the version that wrote it, or restore a backup",
-        path.display()
-    ))
-}
-
-/// SQLite's numbers have a sign.
-pub(crate) fn unsigned(path: &Path, number: i64) -> Result<u64> {
-    u64::try_from(number).map_err(|_| unreadable(path, "a number", &number.to_string()))
 }

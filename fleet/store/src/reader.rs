@@ -6,10 +6,10 @@ use fleet_engine::host::HostId;
 use fleet_engine::rollout::Rollout;
 use rusqlite::Connection;
 
-use crate::enrolment::{self, History};
 use crate::error::Result;
 use crate::files::Place;
-use crate::{audit, connection, load, schema};
+use crate::state::History;
+use crate::{audit, connection, enrolment, load, schema};
 
 /// A connection that only reads: for another thread than the store's, where a walk through a long log keeps nobody waiting.
 #[derive(Debug)]

@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::json;
 
-use crate::commit::{put_book, put_hosts, signed};
+use crate::column::{signed, unsigned};
+use crate::commit::{put_book, put_hosts};
 use crate::error::{Error, Result};
 use crate::files::{self, Place, SIDECARS, beside};
 use crate::lock::Lock;
@@ -255,7 +256,7 @@ fn last_decision(connection: &Connection, path: &Path) -> Result<u64> {
     let seq = connection
         .query_row("SELECT coalesce(max(seq), 0) FROM audit WHERE who <> 'engine'", [], |row| row.get(0))
         .map_err(|error| Error::sql(path, &error))?;
-    load::unsigned(path, seq)
+    unsigned(path, seq)
 }
 
 /// Holds everything, begins a new epoch, and writes the record. Returns the new revision.
@@ -303,7 +304,7 @@ fn count_hosts(connection: &Connection, path: &Path) -> Result<u64> {
     let count = connection
         .query_row("SELECT count(*) FROM host", [], |row| row.get(0))
         .map_err(|error| Error::sql(path, &error))?;
-    load::unsigned(path, count)
+    unsigned(path, count)
 }
 
 /// Puts the new database in the place of the old one, which keeps another name.

@@ -1,5 +1,7 @@
 //! What the store takes and gives.
 
+mod enrolments;
+
 use fleet_api::Role;
 use fleet_engine::book::Book;
 use fleet_engine::host::HostId;
@@ -7,7 +9,9 @@ use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use jiff::Timestamp;
 
-use crate::enrolment::{EnrolmentChanges, Enrolments};
+pub use enrolments::{
+    Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, History, JoinToken, Progress, StoredReport,
+};
 
 /// Everything that is kept, but for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
