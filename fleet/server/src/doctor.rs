@@ -11,7 +11,8 @@ use fleet_store::{Finding, Level};
 
 use crate::notify;
 use crate::oidc;
-use crate::settings::{Enrolment, Settings};
+use crate::reporting::Enrolment;
+use crate::settings::Settings;
 
 /// What a problem ends with.
 const REFUSED: u8 = 1;

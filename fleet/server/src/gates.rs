@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use fleet_engine::policy::External;
 use fleet_engine::rollout::GateAnswer;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::core::Core;
+use crate::core::{Core, WaitingGate};
 use crate::outbound::Outbound;
 
 /// Between two questions of the same gate.
@@ -17,19 +16,6 @@ const ASK_EVERY: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Most bytes of an answer.
 const MAX_BODY: u64 = 64 << 10;
-
-/// A group that waits for its external check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    /// Its name.
-    pub(crate) group: String,
-    /// Who is asked.
-    pub(crate) external: External,
-    /// The number of the rollout.
-    pub(crate) rollout: u64,
-    /// Its target.
-    pub(crate) target: String,
-}
 
 #[derive(Deserialize)]
 struct Answered {
@@ -40,7 +26,7 @@ struct Answered {
 pub(crate) async fn watch(core: Core, outbound: Outbound) {
     let mut due = tokio::time::interval(LOOK_EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut asked: Vec<(Waiting, Instant)> = Vec::new();
+    let mut asked: Vec<(WaitingGate, Instant)> = Vec::new();
     loop {
         due.tick().await;
         let Ok(waiting) = core.run(|keeper| Ok(keeper.gates())).await else { continue };
@@ -57,7 +43,7 @@ pub(crate) async fn watch(core: Core, outbound: Outbound) {
     }
 }
 
-async fn ask(core: Core, outbound: Outbound, gate: Waiting) {
+async fn ask(core: Core, outbound: Outbound, gate: WaitingGate) {
     let question = json!({ "group": gate.group, "rollout": gate.rollout, "target_version": gate.target });
     let timeout = Duration::from_secs(u64::from(gate.external.timeout_seconds));
     let body = outbound.post(&gate.external.url, question.to_string(), timeout, MAX_BODY).await;

@@ -14,6 +14,7 @@ mod oidc;
 mod outbound;
 mod pages;
 mod report;
+mod reporting;
 mod routes;
 mod secret_file;
 mod serve;

@@ -11,10 +11,10 @@ use fleet_cli::args::{ADMIN_SOCKET, CONFIG, Serve};
 use protocol::{Edition, Version};
 use yaml::Node;
 
-use crate::core::Reporting;
 use crate::fault::Fault;
 use crate::notify::Receivers;
 use crate::oidc::{self, Oidc};
+use crate::reporting::{self, Enrolment, Reporting};
 
 /// Where the data is by default.
 const DATA: &str = "/var/lib/teleport-fleet";
@@ -24,23 +24,6 @@ const MAX_FILE: u64 = 1 << 20;
 const LISTEN: (Ipv4Addr, u16) = (Ipv4Addr::UNSPECIFIED, 443);
 /// By default: only from this host.
 const METRICS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9443);
-
-/// How often hosts report by default, seconds; and the bounds of it.
-const REPORT_INTERVAL: u32 = 900;
-/// See [`REPORT_INTERVAL`]. 0 is none.
-const REPORT_INTERVALS: std::ops::RangeInclusive<u32> = 60..=86_400;
-
-/// How a host's key comes to be believed (FLEET §5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Enrolment {
-    /// The first that is seen for a host is.
-    #[default]
-    Open,
-    /// It comes with a join token.
-    Token,
-    /// An operator accepts it.
-    Approve,
-}
 
 /// What the server runs with.
 #[derive(Debug, Clone)]
@@ -131,27 +114,6 @@ const KEYS: [&str; 25] = [
     "oidc_claim",
     "oidc_roles",
 ];
-
-impl std::str::FromStr for Enrolment {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "open" => Ok(Self::Open),
-            "token" => Ok(Self::Token),
-            "approve" => Ok(Self::Approve),
-            _ => Err(format!("{text:?} is not open, token or approve")),
-        }
-    }
-}
-
-fn report_interval(seconds: u32) -> Result<u32, String> {
-    if seconds == 0 || REPORT_INTERVALS.contains(&seconds) {
-        return Ok(seconds);
-    }
-    let (least, most) = (REPORT_INTERVALS.start(), REPORT_INTERVALS.end());
-    Err(format!("{seconds} is not 0 (no reports), or {least} to {most} seconds"))
-}
 
 impl Settings {
     /// Of the flags, and the configuration that they name.
@@ -280,11 +242,11 @@ fn tls(
 
 fn reporting(serve: &Serve, file: &Written) -> Result<Reporting, Fault> {
     let enrolment = flag("--enrolment", serve.enrolment.as_ref())?;
-    let interval = serve.report_interval_seconds.map(report_interval).transpose();
+    let interval = serve.report_interval_seconds.map(reporting::interval).transpose();
     let interval = interval.map_err(|error| Fault::Usage(format!("--report-interval-seconds: {error}")))?;
     Ok(Reporting {
         enrolment: enrolment.or(file.enrolment).unwrap_or_default(),
-        interval: interval.or(file.report_interval_seconds).unwrap_or(REPORT_INTERVAL),
+        interval: interval.or(file.report_interval_seconds).unwrap_or(reporting::INTERVAL),
     })
 }
 
@@ -387,7 +349,7 @@ impl Written {
             "report_interval_seconds" => {
                 let seconds = text.parse().map_err(|_| format!("{key}: {text:?} is no number of seconds"))?;
                 self.report_interval_seconds =
-                    Some(report_interval(seconds).map_err(|error| format!("{key}: {error}"))?);
+                    Some(reporting::interval(seconds).map_err(|error| format!("{key}: {error}"))?);
             }
             "webhook_url" => self.webhook_url = Some(text),
             "webhook_secret_file" => self.webhook_secret_file = Some(text.into()),

@@ -4,17 +4,14 @@ use fleet_answers::show;
 use fleet_api::{Act, Acted, Code, Decided, Decision, Explained, Role, Wrong};
 use fleet_engine::command::{Command, Refusal, RefusalCode};
 use fleet_engine::host::HostId;
-use fleet_engine::reason::Why;
-use fleet_engine::rollout::{GateAnswer, GroupStatus};
 use fleet_engine::tally::HostState;
 use fleet_store::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::keeper::Draft;
+use super::draft::Draft;
 use super::{Actor, Keeper, changes, effects};
-use crate::gates::Waiting;
 use crate::tokens;
 
 /// Longest subject of a refusal, characters: four names of resources.
@@ -88,34 +85,6 @@ impl Keeper {
             }
         }
         Ok(())
-    }
-
-    /// Groups that wait for their external check.
-    pub(crate) fn gates(&self) -> Vec<Waiting> {
-        let Some(rollout) = &self.book.rollout else { return Vec::new() };
-        let waits = |group: &&GroupStatus| matches!(group.reason.why, Why::Gate { .. });
-        let waiting = |group: &GroupStatus| {
-            let external = group.policy.gate.external.clone()?;
-            let (rollout, target) = (rollout.number, rollout.target.to_string());
-            Some(Waiting { group: group.policy.name.clone(), external, rollout, target })
-        };
-        rollout.groups.iter().filter(waits).filter_map(waiting).collect()
-    }
-
-    /// Takes the answer of an external check; one that is the same as before, or of another rollout, says nothing new.
-    ///
-    /// # Errors
-    /// The store does not answer.
-    pub(crate) fn take_gate(&mut self, asked: &Waiting, answer: GateAnswer) -> Result<(), Wrong> {
-        let rollout = self.book.rollout.as_ref().filter(|rollout| rollout.number == asked.rollout);
-        let group = rollout.and_then(|rollout| rollout.groups.get(rollout.find(&asked.group)?));
-        if group.is_none_or(|group| group.gate == Some(answer)) {
-            return Ok(());
-        }
-        let actor = Actor { who: "gate".to_owned(), from: asked.external.url.clone(), role: Role::Operator };
-        let id = uuid::Uuid::new_v4().to_string();
-        let command = Command::Gate { group: asked.group.clone(), answer };
-        self.act(&actor, &Act { id, command, dry_run: false }).map(drop)
     }
 
     /// Carries out what an operator decided of a host.

@@ -9,7 +9,7 @@ use fleet_store::{Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, Join
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{GoOn, Key};
 
-use crate::settings::Enrolment;
+use crate::reporting::Enrolment;
 
 /// Hex digits of a key that an admin names it by.
 const NAMED: usize = 16;

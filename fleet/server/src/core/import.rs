@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use protocol::Version;
 use serde_json::json;
 
-use super::keeper::Draft;
+use super::draft::Draft;
 use super::{Actor, Keeper};
 
 /// Most hosts that are known by imports.

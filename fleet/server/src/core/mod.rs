@@ -1,14 +1,18 @@
 //! The core: one thread that owns what is known and decides. Everybody else sends it what to do, or reads the board.
 
+mod actor;
 mod board;
 mod changes;
 mod counts;
 mod decide;
 #[cfg(test)]
 mod down;
+mod draft;
 mod effects;
 mod enrolments;
+mod gates;
 mod import;
+mod join_tokens;
 mod keeper;
 mod look;
 mod publish;
@@ -25,15 +29,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fleet_answers::find::Cluster;
-use fleet_api::{Code, Entry, Role, Wrong};
+use fleet_api::{Code, Entry, Wrong};
 use tokio::sync::{broadcast, oneshot};
 
+pub(crate) use actor::Actor;
 pub(crate) use board::Board;
-pub(crate) use keeper::{Keeper, Reporting};
+pub(crate) use gates::WaitingGate;
+pub(crate) use keeper::Keeper;
 pub(crate) use reports::Came;
-
 pub(crate) use write::MAX_TEXT;
 
+use crate::reporting::Reporting;
 use crate::tokens::Tokens;
 use board::Heard;
 
@@ -52,29 +58,6 @@ pub(crate) struct Core {
     jobs: Sender<Job>,
     board: Arc<Board>,
     events: broadcast::Sender<Entry>,
-}
-
-/// Who decides something, and from where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Actor {
-    /// `uid 0 (root)`, `token NAME`.
-    pub(crate) who: String,
-    /// `admin socket`, or an address.
-    pub(crate) from: String,
-    /// What he may do.
-    pub(crate) role: Role,
-}
-
-impl Actor {
-    /// Which key is a host's says an admin.
-    ///
-    /// # Errors
-    /// He is none.
-    fn decides_on_keys(&self) -> Result<(), Wrong> {
-        let Self { who, role, .. } = self;
-        let message = || format!("{who} has the role {role}; which key is right says the role admin");
-        if *role < Role::Admin { Err(Wrong::new(Code::Forbidden, message())) } else { Ok(()) }
-    }
 }
 
 impl Core {

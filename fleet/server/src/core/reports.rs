@@ -1,17 +1,16 @@
 //! Taking reports: judged, then known, then durable, then answered (FLEET §5).
 
-use fleet_api::{Code, JoinToken as ShownJoin, MadeToken, NewJoinToken, Wrong};
+use fleet_api::Wrong;
 use fleet_engine::host::HostId;
-use fleet_store::{Fixed, JoinToken, StoredReport};
+use fleet_store::{Fixed, StoredReport};
 use protocol::report::{Change, GoOn};
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use super::draft::Draft;
 use super::enrolments::{Said, Shown, Verdict};
-use super::keeper::Draft;
 use super::{Actor, Keeper, changes};
 use crate::report::Signed;
-use crate::tokens;
 
 /// What is told a host that reports, when what it said is durable.
 pub(crate) type Kept = oneshot::Receiver<Result<(), Wrong>>;
@@ -124,94 +123,6 @@ impl Keeper {
         }
         self.is_unkeyed = true;
         Ok(())
-    }
-
-    /// The join tokens, without their secrets.
-    pub(crate) fn join_tokens(&self) -> Vec<ShownJoin> {
-        self.members.joins().iter().map(shown).collect()
-    }
-
-    /// Makes a join token. Its secret is in the answer and nowhere else.
-    ///
-    /// # Errors
-    /// The name is taken or none, or what it fixes makes no sense.
-    pub(crate) fn make_join_token(&mut self, actor: &Actor, new: &NewJoinToken) -> Result<MadeToken<ShownJoin>, Wrong> {
-        let subject = format!("join token {}", new.name);
-        if let Err(wrong) = self.may_make_join(new) {
-            return Err(self.refuse(actor, "join_token_made", &subject, wrong, false));
-        }
-        let secret = tokens::new();
-        let fixed = Fixed { group: new.group.clone(), labels: new.labels.clone() };
-        let token = JoinToken {
-            name: new.name.clone(),
-            digest: tokens::digest(&secret),
-            created: self.now(),
-            expires: new.expires,
-            uses: new.uses,
-            fixed: (fixed != Fixed::default()).then_some(fixed),
-        };
-        let made = shown(&token);
-        self.members.set_join(&new.name, Some(token));
-        let mut draft = Draft::new(self.book.clone());
-        self.record(&mut draft, actor, "join_token_made", &subject);
-        if let Some(record) = draft.records.first_mut() {
-            record.detail =
-                json!({ "uses": new.uses, "expires": new.expires, "group": new.group, "labels": new.labels });
-        }
-        self.commit(draft)?;
-        Ok(MadeToken { token: made, secret })
-    }
-
-    fn may_make_join(&self, new: &NewJoinToken) -> Result<(), Wrong> {
-        super::tokens::check_name(&new.name)?;
-        let bad = |message: &str| Err(Wrong::new(Code::BadRequest, message));
-        if new.expires.is_some_and(|expires| expires <= self.now()) {
-            return bad("the token would have expired already");
-        }
-        if new.uses == Some(0) {
-            return bad("a join token has at least one use");
-        }
-        if new.labels.len() > protocol::report::MAX_LABELS {
-            return bad("a host has at most 64 labels");
-        }
-        if self.members.joins().iter().any(|token| token.name == new.name) {
-            let message = format!("there is a join token {} already: remove it first, or take another name", new.name);
-            return Err(Wrong::new(Code::AlreadyExists, message));
-        }
-        match &new.group {
-            Some(group) => self.is_group(group),
-            None => Ok(()),
-        }
-    }
-
-    /// Removes a join token: no host enrols with it any more; those that did stay.
-    ///
-    /// # Errors
-    /// There is none of this name.
-    pub(crate) fn remove_join_token(&mut self, actor: &Actor, id: &str, name: &str) -> Result<(), Wrong> {
-        let subject = format!("join token {name}");
-        self.once(id, &("join token", name), |keeper, request| {
-            if !keeper.members.joins().iter().any(|token| token.name == name) {
-                let wrong = Wrong::new(Code::NotFound, format!("there is no {subject}"));
-                return Err(keeper.refuse(actor, "join_token_removed", &subject, wrong, false));
-            }
-            keeper.members.set_join(name, None);
-            let mut draft = Draft::new(keeper.book.clone());
-            keeper.record(&mut draft, actor, "join_token_removed", &subject);
-            keeper.finish(draft, request, &())
-        })
-    }
-}
-
-fn shown(token: &JoinToken) -> ShownJoin {
-    let fixed = token.fixed.clone().unwrap_or_default();
-    ShownJoin {
-        name: token.name.clone(),
-        created: token.created,
-        expires: token.expires,
-        uses: token.uses,
-        group: fixed.group,
-        labels: fixed.labels,
     }
 }
 

@@ -4,7 +4,7 @@ use fleet_api::{Code, MadeToken, NewToken, Token, Wrong};
 use fleet_store::StoredToken;
 use serde_json::json;
 
-use super::keeper::Draft;
+use super::draft::Draft;
 use super::{Actor, Keeper};
 use crate::tokens;
 

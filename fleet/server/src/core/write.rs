@@ -11,7 +11,7 @@ use yaml::Node;
 
 use super::counts::OWN_REPORT;
 use super::decide::Request;
-use super::keeper::Draft;
+use super::draft::Draft;
 use super::{Actor, Keeper, effects};
 
 /// Documents of a text that cannot be read which a record of its refusal names; it has a line for them.

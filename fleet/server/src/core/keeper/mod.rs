@@ -1,6 +1,7 @@
 //! What the core knows, and how it changes: first in the store, then here, then on the board.
 
-use std::collections::HashSet;
+mod forget;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,16 +12,17 @@ use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
 use fleet_engine::shelf::Shelf;
-use fleet_store::{Change, EnrolmentChanges, Record, ResourceChange, State, Store, StoredReport, StoredToken};
+use fleet_store::{Change, EnrolmentChanges, State, Store, StoredReport};
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{Key, MAX_NUMBER, Wanted};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{Board, Heard};
+use super::draft::Draft;
 use super::enrolments::Members;
 use super::strangers::Strangers;
 use super::{changes, publish};
-use crate::settings::Enrolment;
+use crate::reporting::Reporting;
 use crate::tokens::Tokens;
 
 /// Between two steps where nothing happens (FLEET §3).
@@ -35,10 +37,6 @@ const PROVE_EVERY: Duration = Duration::from_secs(8);
 const FLUSH_EVERY: Duration = Duration::from_millis(800);
 /// Reports that are written at once, however short ago the last write was: their hosts wait for it, and take places.
 const FLUSH_AT: usize = 1000;
-/// Most hosts that only ask, where fewer are enrolled (FLEET §5).
-const MOST_ASKING: usize = 100_000;
-/// A surplus of one in so many is taken away at once, so that not each newcomer costs a walk through all.
-const FORGET_SHARE: usize = 50;
 /// Most different names of groups that only questions made; one more that nobody wrote is not kept.
 const MOST_NAMES: usize = 65_536;
 /// How far the clock may be behind the newest decision (FLEET §3).
@@ -75,15 +73,6 @@ pub(crate) struct Keeper {
     times: Times,
 }
 
-/// Which hosts are asked for reports, and whose are believed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reporting {
-    /// How new hosts enrol.
-    pub(crate) enrolment: Enrolment,
-    /// Seconds between two reports of a host that has nothing new to say; 0: none are wanted.
-    pub(crate) interval: u32,
-}
-
 /// What the store has.
 struct Loaded {
     state: State,
@@ -104,22 +93,6 @@ struct Times {
     prove: Instant,
     retry: Instant,
     last_step_took: Duration,
-}
-
-/// A change that is not made yet.
-pub(super) struct Draft {
-    pub(super) book: Book,
-    pub(super) shelf: Option<Shelf>,
-    pub(super) resources: Vec<ResourceChange>,
-    pub(super) tokens: Vec<(String, Option<StoredToken>)>,
-    pub(super) records: Vec<Record>,
-    pub(super) request: Option<(String, String)>,
-}
-
-impl Draft {
-    pub(super) fn new(book: Book) -> Self {
-        Self { book, shelf: None, resources: Vec::new(), tokens: Vec::new(), records: Vec::new(), request: None }
-    }
 }
 
 impl Keeper {
@@ -461,52 +434,6 @@ impl Keeper {
         let is_ours =
             || self.group_names().chain(self.book.holds.groups.iter().map(String::as_str)).any(|name| name == group);
         self.fleet.names_of_questions() < MOST_NAMES || self.fleet.names.find(group).is_some() || is_ours()
-    }
-
-    /// Of hosts that only ask there are at most as many as there are enrolled ones, and 100,000: whoever asked longest ago goes,
-    /// those that were not told to update before those that were (FLEET §5). Of whom somebody decided something stays.
-    fn forget_surplus(&mut self) {
-        let number = self.book.rollout.as_ref().map_or(0, |rollout| rollout.number);
-        let rank = |host: &Host| {
-            let may_go = host.enrolled.is_none() && !host.flags.held && host.assigned.is_none();
-            let was_told = host.mark.is_some_and(|mark| u64::from(mark.rollout) == number);
-            may_go.then_some((was_told, host.heard))
-        };
-        let mut ranks: Vec<_> = self.fleet.hosts().iter().filter_map(rank).collect();
-        let most = MOST_ASKING.max(self.fleet.hosts().len() - ranks.len());
-        if ranks.len() <= most {
-            return;
-        }
-        let surplus = ranks.len() - most + most / FORGET_SHARE;
-        let (_, last, _) = ranks.select_nth_unstable(surplus.saturating_sub(1).min(most));
-        let last = *last;
-        let left = std::cell::Cell::new(surplus);
-        self.strike_off(|host| {
-            let goes = left.get() > 0 && rank(host).is_some_and(|rank| rank <= last);
-            left.set(left.get() - usize::from(goes));
-            goes
-        });
-        tracing::warn!(count = surplus - left.get(), "more hosts ask than can be remembered: the oldest are forgotten");
-    }
-
-    /// Forgets a host that never came, and on which nothing is decided any more.
-    pub(super) fn forget_nobody(&mut self, id: HostId) {
-        if !self.fleet.host(id).is_some_and(Host::is_nobody) {
-            return;
-        }
-        self.strike_off(|host| host.id == id);
-    }
-
-    /// Forgets the hosts for which `goes` is true, their keys with them. Gives whether there was one.
-    pub(super) fn strike_off(&mut self, goes: impl Fn(&Host) -> bool) -> bool {
-        let gone = self.fleet.forget(goes);
-        publish::forget(&self.board, &gone);
-        self.members.forget(&gone);
-        let is_gone: HashSet<HostId> = gone.iter().copied().collect();
-        self.reports.retain(|report| !is_gone.contains(&report.host));
-        let is_any = !gone.is_empty();
-        self.forgotten.extend(gone);
-        is_any
     }
 
     /// Steps, writes and tries again, each when it is due.
