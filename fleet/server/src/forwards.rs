@@ -8,8 +8,8 @@ use protocol::Version;
 use tokio::sync::watch;
 
 use crate::clock;
+use crate::load::{Load, Overloaded};
 use crate::outbound::Outbound;
-use crate::routes::{Load, Overloaded};
 
 /// Most bytes of a version or a word.
 const MAX_BODY: u64 = 4096;

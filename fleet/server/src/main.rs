@@ -1,18 +1,23 @@
 //! `teleport-fleet`: tells every host of a fleet which version to run, and everybody why.
 
+mod app;
 mod clock;
 mod core;
+mod dashboard;
 mod doctor;
+mod failure;
 mod fault;
 mod forwards;
 mod gates;
 mod ids;
+mod load;
 mod metrics;
 mod notify;
 mod offline;
 mod oidc;
 mod outbound;
 mod pages;
+mod past;
 mod report;
 mod reporting;
 mod routes;

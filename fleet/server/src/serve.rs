@@ -11,13 +11,15 @@ use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::app::{App, Means};
 use crate::core::Core;
+use crate::dashboard::Dashboard;
 use crate::forwards::Forwards;
 use crate::gates;
+use crate::load::Load;
 use crate::notify;
 use crate::outbound::Outbound;
-use crate::pages::Dashboard;
-use crate::routes::{self, App, Load, Means};
+use crate::routes;
 use crate::settings::Settings;
 use crate::tokens::Tokens;
 

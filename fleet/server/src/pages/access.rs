@@ -10,9 +10,10 @@ use fleet_api::{Code, Role, Wrong};
 use fleet_listener::{BodyError, Caller, Peer, read_body};
 use protocol::report::MAX_BODY;
 
-use super::{Dashboard, refuse, see};
+use super::{refuse, see};
+use crate::app::App;
 use crate::core::Actor;
-use crate::routes::App;
+use crate::dashboard::Dashboard;
 use crate::sessions::{self, Found, Holder};
 
 /// Set by the script: that it looks is no use of the session.

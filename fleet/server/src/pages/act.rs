@@ -11,8 +11,8 @@ use fleet_words::effects;
 use super::access::{Fields, Posted, Session};
 use super::wanted::Wanted;
 use super::{frame, page, refuse};
+use crate::app::App;
 use crate::core::{Actor, Keeper};
-use crate::routes::App;
 
 /// `/confirm`: says what would happen. Nothing changes.
 pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> Response {

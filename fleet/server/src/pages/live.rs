@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::access::Session;
 use super::refuse;
-use crate::routes::App;
+use crate::app::App;
 
 /// What hosts do changes counts and is no event: the page is told so often.
 const EVERY: Duration = Duration::from_secs(10);

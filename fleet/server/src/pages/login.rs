@@ -11,9 +11,10 @@ use fleet_listener::{Caller, Peer};
 use fleet_pages::login::Login;
 
 use super::access::{Own, Posted, cookie_name, from};
-use super::{Dashboard, frame, page, see};
+use super::{frame, page, see};
+use crate::app::App;
 use crate::core::Actor;
-use crate::routes::App;
+use crate::dashboard::Dashboard;
 use crate::sessions::Holder;
 
 /// As long as a session can be good, seconds.

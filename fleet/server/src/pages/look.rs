@@ -15,7 +15,8 @@ use fleet_words::rollout as words;
 
 use super::access::Session;
 use super::{frame, nothing, page, refuse};
-use crate::routes::{App, past, with_history};
+use crate::app::App;
+use crate::past::{past, with_history};
 
 /// Records of a page.
 const RECORDS: u32 = 50;

@@ -11,10 +11,11 @@ use fleet_pages::login::Entered;
 
 use super::access::{cookie, from};
 use super::login::{add_cookie, address, enter, path, too_many, with_error};
-use super::{Dashboard, frame, nothing, page, see};
+use super::{frame, nothing, page, see};
+use crate::app::App;
 use crate::core::Actor;
+use crate::dashboard::Dashboard;
 use crate::oidc::{Arrival, MAX_AGE, Refused};
-use crate::routes::App;
 use crate::sessions::Holder;
 use crate::tokens::Role;
 

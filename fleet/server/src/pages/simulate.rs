@@ -10,8 +10,8 @@ use jiff::SignedDuration;
 
 use super::access::Session;
 use super::{frame, page};
+use crate::app::App;
 use crate::clock;
-use crate::routes::App;
 use crate::simulate::{KINDS, MADE_UP, known};
 
 /// Most hosts: some seconds of one core.

@@ -6,9 +6,9 @@ use axum::http::request::Parts;
 use fleet_api::{Code, Wrong};
 use fleet_listener::{Caller, Peer};
 
-use super::App;
-use super::admin::Failure;
+use crate::app::App;
 use crate::core::Actor;
+use crate::failure::Failure;
 use crate::tokens::Role;
 
 /// Somebody who may look.

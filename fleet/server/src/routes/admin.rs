@@ -1,33 +1,28 @@
 //! The admin API, below `/v1/fleet/`. The words are those of `fleet_api`.
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
-use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::State;
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use fleet_answers::ids;
 use fleet_api::{
-    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, History, Hosts, HostsQuery, Import, Imported, Kept,
-    Refused, Verified, Write, Written, Wrong,
+    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Import, Imported, Kept,
+    Verified, Write, Written, Wrong,
 };
 use fleet_engine::host::HostId;
-use fleet_listener::BodyError;
-use fleet_store::Reader;
-use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::App;
 use super::access::{Admin, Operator, Viewer};
+use super::request::{Answer, Asked, At, MAX_BODY, Whole, bad, read_json};
+use crate::app::App;
 use crate::core::MAX_TEXT;
+use crate::failure::Failure;
+use crate::past::{past, with_history};
 
-/// Most bytes of a request's body: a text of resources, and what is around it.
-const MAX_BODY: usize = 2 * MAX_TEXT;
 /// Records of a page where the question does not say.
 const PAGE: u32 = 100;
 /// Hex digits of a record's hash.
@@ -38,8 +33,6 @@ const MAX_PAGE: u32 = 1000;
 const CHUNK: usize = 256 << 10;
 /// Events that a reader may be behind before he is cut off.
 const BEHIND: usize = 256;
-
-pub(super) type Answer<T> = Result<Json<T>, Failure>;
 
 /// The routes.
 pub(super) fn routes() -> Router<App> {
@@ -62,87 +55,6 @@ pub(super) fn routes() -> Router<App> {
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
 }
 
-/// An error as the API gives it.
-pub(crate) struct Failure(Wrong);
-
-impl Failure {
-    /// What went wrong.
-    pub(crate) fn wrong(self) -> Wrong {
-        self.0
-    }
-}
-
-impl From<Wrong> for Failure {
-    fn from(wrong: Wrong) -> Self {
-        Self(wrong)
-    }
-}
-
-impl IntoResponse for Failure {
-    fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let is_stranger = self.0.code == Code::Unauthenticated;
-        let mut response = (status, Json(Refused { error: self.0 })).into_response();
-        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if is_stranger {
-            // RFC 9110 §11.6.1.
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        response
-    }
-}
-
-/// A query, whose faults are told as all others are.
-pub(super) struct Asked<T>(pub(super) T);
-
-impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Failure> {
-        Query::try_from_uri(&parts.uri).map(|Query(query)| Self(query)).map_err(|rejected| bad(rejected.body_text()))
-    }
-}
-
-/// What a path names, whose faults are told as all others are.
-pub(super) struct At<T>(pub(super) T);
-
-impl<T: DeserializeOwned + Send> FromRequestParts<App> for At<T> {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        let path = Path::from_request_parts(parts, app).await;
-        path.map(|Path(named)| Self(named)).map_err(|rejected| bad(rejected.body_text()))
-    }
-}
-
-/// A whole body, at most [`MAX_BODY`] bytes.
-pub(super) struct Whole(pub(super) Bytes);
-
-impl FromRequest<App> for Whole {
-    type Rejection = Failure;
-
-    async fn from_request(request: Request, _: &App) -> Result<Self, Failure> {
-        whole(request.into_body(), MAX_BODY).await.map(Self).map_err(Failure)
-    }
-}
-
-/// A whole body, of at most so many bytes.
-pub(super) async fn whole(body: Body, most: usize) -> Result<Bytes, Wrong> {
-    fleet_listener::read_body(body, most).await.map_err(|error| match error {
-        BodyError::TooLarge(_) => Wrong::new(Code::TooLarge, format!("the body is larger than {most} bytes")),
-        BodyError::TooSlow => Wrong::new(Code::TooSlow, error.to_string()),
-        BodyError::Broken(_) => Wrong::new(Code::BadRequest, error.to_string()),
-    })
-}
-
-fn bad(message: impl std::fmt::Display) -> Failure {
-    Failure(Wrong::new(Code::BadRequest, message.to_string()))
-}
-
-pub(super) fn read_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Failure> {
-    serde_json::from_slice(body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
-}
-
 fn host(text: &str) -> Result<HostId, Failure> {
     ids::uuid(text).ok_or_else(|| bad(format!("{text:?} is no UUID of a host")))
 }
@@ -158,7 +70,7 @@ async fn read(_: Viewer, State(app): State<App>, At((kind, name)): At<(String, S
 async fn write(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> Answer<Written> {
     let write: Write = read_json(&body)?;
     if write.text.len() > MAX_TEXT {
-        return Err(Failure(Wrong::new(Code::TooLarge, format!("the resources are larger than {MAX_TEXT} bytes"))));
+        return Err(Wrong::new(Code::TooLarge, format!("the resources are larger than {MAX_TEXT} bytes")).into());
     }
     Ok(Json(app.core.run(move |keeper| keeper.write(&actor, &write)).await?))
 }
@@ -253,38 +165,6 @@ async fn explain(_: Viewer, State(app): State<App>, At(id): At<String>) -> Answe
     Ok(Json(with_history(&app, id, explained).await?))
 }
 
-/// Adds what the host reported.
-///
-/// # Errors
-/// The store cannot be read.
-pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained) -> Result<Explained, Failure> {
-    match past(app, move |reader| reader.history(id)).await {
-        Ok(kept) => explained.history = Some(history(kept)),
-        // Then the reason says so.
-        Err(_) if !app.core.board().is_good() => {}
-        Err(failure) => return Err(failure),
-    }
-    Ok(explained)
-}
-
-fn history(kept: fleet_store::History) -> History {
-    let json = |text: String| serde_json::from_str::<Value>(&text).unwrap_or_default();
-    let (since, enrolled) = kept.enrolled.unzip();
-    let (reported, report) = kept.report.unzip();
-    let change = |(at, text): (Timestamp, String)| {
-        let mut change = json(text);
-        change["reported"] = at.to_string().into();
-        change
-    };
-    History {
-        enrolled: enrolled.unwrap_or_default(),
-        since,
-        reported,
-        report: report.map(json),
-        changes: kept.changes.into_iter().map(change).collect(),
-    }
-}
-
 async fn decide(
     Operator(actor): Operator,
     State(app): State<App>,
@@ -330,17 +210,6 @@ async fn verify(_: Viewer, State(app): State<App>, Asked(known): Asked<Known>) -
     }
     let head = known.head.map(|head| head.to_ascii_lowercase());
     Ok(Json(past(&app, move |reader| reader.verify(head.as_deref())).await?))
-}
-
-/// Reads the past beside the core: a walk through a long log keeps no decision waiting.
-pub(crate) async fn past<T: Send + 'static>(
-    app: &App,
-    read: impl FnOnce(&Reader) -> fleet_store::Result<T> + Send + 'static,
-) -> Result<T, Failure> {
-    let data = app.data.clone();
-    let done = tokio::task::spawn_blocking(move || Reader::open(&data).and_then(|reader| read(&reader))).await;
-    let failed = |message: String| Failure(Wrong::new(Code::StoreUnavailable, message));
-    done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
 }
 
 /// Records, a line each; with `follow` also those to come.
@@ -398,7 +267,7 @@ fn line(entry: &Entry) -> Bytes {
 
 /// A copy of the data, as it is at this time. It is made beside the data, and removed once it was read.
 async fn backup(_: Admin, State(app): State<App>) -> Result<Response, Failure> {
-    let failed = |message: String| Failure(Wrong::new(Code::StoreUnavailable, message));
+    let failed = |message: String| Failure::from(Wrong::new(Code::StoreUnavailable, message));
     let made = tokio::task::spawn_blocking(move || copy(&app.data)).await;
     let file = made.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     let (chunks, body) = mpsc::channel::<std::io::Result<Bytes>>(2);

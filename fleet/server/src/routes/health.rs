@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 
 use fleet_api::{Code, Wrong};
 
-use super::App;
-use super::admin::Failure;
+use crate::app::App;
+use crate::failure::Failure;
 use crate::metrics;
 
 /// The server answers.

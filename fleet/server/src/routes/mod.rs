@@ -4,13 +4,10 @@ mod access;
 mod admin;
 mod caller;
 mod health;
-mod load;
 mod public;
 mod report;
+mod request;
 mod tokens;
-
-use std::ops::Deref;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -19,70 +16,18 @@ use axum::http::{HeaderMap, Request, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use fleet_answers::Reply;
-use fleet_answers::install_script::InstallScript;
-
-use crate::core::Core;
-use crate::forwards::Forwards;
-use crate::notify::Meters;
-use crate::pages::{self, Dashboard};
-use crate::tokens::Tokens;
 
 use fleet_api::{Code, Wrong};
 use protocol::report::MAX_BODY;
 
-pub(crate) use admin::{past, with_history};
-
-use admin::Failure;
-use load::Kind;
-pub(crate) use load::{Load, Overloaded};
+use crate::app::App;
+use crate::failure::Failure;
+use crate::load::Kind;
+use crate::pages;
 use public::Sent;
 
 /// Longest path in the log, characters: none of ours is longer, and a stranger may send any.
 const LONGEST_PATH: usize = 256;
-
-/// What the routes work with. One pointer, since each request has several copies of it.
-#[derive(Clone)]
-pub(crate) struct App(Arc<Means>);
-
-/// See [`App`].
-#[derive(Clone)]
-pub(crate) struct Means {
-    /// Decides.
-    pub(crate) core: Core,
-    /// Where the data is.
-    pub(crate) data: std::path::PathBuf,
-    /// The script for new hosts; `None`: the server's own address is not known.
-    pub(crate) install_script: Option<Arc<InstallScript>>,
-    /// Other servers' channels.
-    pub(crate) forwards: Forwards,
-    /// What the listener has in work.
-    pub(crate) load: Load,
-    /// The server is ending.
-    pub(crate) ending: tokio::sync::watch::Receiver<bool>,
-    /// How far receivers of notifications were told.
-    pub(crate) meters: Meters,
-    /// Who may use the admin API from elsewhere.
-    pub(crate) tokens: Tokens,
-    /// For people with a browser.
-    pub(crate) dashboard: Dashboard,
-    /// A reverse proxy is in front, and says who asks.
-    pub(crate) is_behind_proxy: bool,
-}
-
-impl App {
-    /// Shares them.
-    pub(crate) fn new(means: Means) -> Self {
-        Self(Arc::new(means))
-    }
-}
-
-impl Deref for App {
-    type Target = Means;
-
-    fn deref(&self) -> &Means {
-        &self.0
-    }
-}
 
 /// Everything.
 pub(crate) fn all(app: App) -> Router {
@@ -138,7 +83,7 @@ async fn gathered(request: Request<Body>) -> Request<Body> {
 /// there are too many for the log.
 async fn note(State(app): State<App>, request: Request<Body>, next: axum::middleware::Next) -> Response {
     const ID: &str = "x-request-id";
-    let kind = Kind::of(request.uri().path());
+    let kind = kind(request.uri().path());
     let mut request = if kind.waits_for_its_body() { gathered(request).await } else { request };
     if app.is_behind_proxy {
         caller::see_through(&mut request);
@@ -165,10 +110,48 @@ async fn note(State(app): State<App>, request: Request<Body>, next: axum::middle
     response.into_response()
 }
 
+/// What a request is, by its path.
+fn kind(path: &str) -> Kind {
+    match path {
+        "/healthz" | "/readyz" => Kind::Health,
+        protocol::report::PATH => Kind::Report,
+        path if path.starts_with("/v1/fleet/") => Kind::Admin,
+        // Most of all requests: hosts ask.
+        path if path.starts_with("/v1/") || path.starts_with("/webapi/") => Kind::Public,
+        path if pages::is_page(path) => Kind::Page,
+        _ => Kind::Public,
+    }
+}
+
 /// A path as the log has it.
 fn shown(path: &str) -> String {
     match path.char_indices().nth(LONGEST_PATH) {
         Some((end, _)) => format!("{}…", path.get(..end).unwrap_or_default()),
         None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_says_what_a_request_is() {
+        for (path, kind) in [
+            ("/healthz", Kind::Health),
+            ("/readyz", Kind::Health),
+            ("/v1/fleet/commands", Kind::Admin),
+            ("/v1/fleet", Kind::Public),
+            ("/v1/webapi/find", Kind::Public),
+            ("/v1/webapi/agents/report", Kind::Report),
+            ("/", Kind::Page),
+            ("/login", Kind::Page),
+            ("/hosts/x", Kind::Page),
+            ("/style.css", Kind::Public),
+            ("/scripts/install.sh", Kind::Public),
+        ] {
+            assert_eq!(super::kind(path), kind, "{path}");
+            assert_eq!(kind.waits_for_its_body(), matches!(kind, Kind::Report | Kind::Page), "{path}");
+        }
     }
 }

@@ -20,8 +20,9 @@ use fleet_engine::resource::{Channel, Kind, Resource};
 use protocol::report::{QUESTION_HEADER, SignedQuestion};
 
 use super::report::only;
-use super::{App, Overloaded};
+use crate::app::App;
 use crate::clock;
+use crate::load::Overloaded;
 
 /// Where proxies have their channels.
 const WEBAPI_CHANNELS: &str = "/webapi/automaticupgrades/channel/";

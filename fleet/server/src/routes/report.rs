@@ -10,8 +10,8 @@ use protocol::report::{GoOn, MAX_BODY};
 use serde::Serialize;
 use serde_json::json;
 
-use super::App;
-use super::admin::whole;
+use super::request::whole;
+use crate::app::App;
 use crate::core::Came;
 use crate::report::Signed;
 

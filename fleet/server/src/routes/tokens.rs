@@ -7,9 +7,9 @@ use fleet_api::{JoinToken, MadeToken, NewJoinToken, NewToken, Token};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::App;
 use super::access::Admin;
-use super::admin::{Answer, Asked, At, Whole, read_json};
+use super::request::{Answer, Asked, At, Whole, read_json};
+use crate::app::App;
 
 /// The routes.
 pub(super) fn routes() -> Router<App> {

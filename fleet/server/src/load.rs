@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use fleet_api::{Code, Wrong};
 
-use super::admin::Failure;
+use crate::failure::Failure;
 
 /// What anybody asks. An answer takes microseconds: so many are in work only where this host is overloaded.
 const PUBLIC: usize = 1024;
@@ -48,7 +48,7 @@ struct Bounded {
 
 /// What a request is, as far as its place goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Health: it is answered whatever the load.
     Health,
     /// The admin API.
@@ -75,26 +75,13 @@ pub(crate) struct Overloaded {
 }
 
 impl Kind {
-    /// Of a path.
-    pub(super) fn of(path: &str) -> Self {
-        match path {
-            "/healthz" | "/readyz" => Self::Health,
-            protocol::report::PATH => Self::Report,
-            path if path.starts_with("/v1/fleet/") => Self::Admin,
-            // Most of all requests: hosts ask.
-            path if path.starts_with("/v1/") || path.starts_with("/webapi/") => Self::Public,
-            path if crate::pages::is_page(path) => Self::Page,
-            _ => Self::Public,
-        }
-    }
-
     /// Its body is read before it takes a place: anybody may send one, as slowly as he likes, and others wait for the same places.
-    pub(super) fn waits_for_its_body(self) -> bool {
+    pub(crate) fn waits_for_its_body(self) -> bool {
         matches!(self, Self::Report | Self::Page)
     }
 
     /// It is on record in the log, with an id that its answer has.
-    pub(super) fn is_of_operators(self) -> bool {
+    pub(crate) fn is_of_operators(self) -> bool {
         matches!(self, Self::Admin | Self::Page)
     }
 }
@@ -131,7 +118,7 @@ impl Load {
     }
 
     /// A place for a request; inside `None`: it needs none.
-    pub(super) fn enter(&self, kind: Kind) -> Result<Option<Place>, Overloaded> {
+    pub(crate) fn enter(&self, kind: Kind) -> Result<Option<Place>, Overloaded> {
         match kind {
             Kind::Health => Ok(None),
             Kind::Admin => self.take(|places| &places.admin).map(Some),
@@ -207,25 +194,5 @@ mod tests {
         let after: Vec<u32> = (0..26).map(|_| load.wait().err().unwrap().after).collect();
         assert_eq!(after.iter().copied().collect::<BTreeSet<_>>(), (5..=30).collect());
         assert!(after.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 5), "{after:?}");
-    }
-
-    #[test]
-    fn a_path_says_what_a_request_is() {
-        for (path, kind) in [
-            ("/healthz", Kind::Health),
-            ("/readyz", Kind::Health),
-            ("/v1/fleet/commands", Kind::Admin),
-            ("/v1/fleet", Kind::Public),
-            ("/v1/webapi/find", Kind::Public),
-            ("/v1/webapi/agents/report", Kind::Report),
-            ("/", Kind::Page),
-            ("/login", Kind::Page),
-            ("/hosts/x", Kind::Page),
-            ("/style.css", Kind::Public),
-            ("/scripts/install.sh", Kind::Public),
-        ] {
-            assert_eq!(Kind::of(path), kind, "{path}");
-            assert_eq!(kind.waits_for_its_body(), matches!(kind, Kind::Report | Kind::Page), "{path}");
-        }
     }
 }

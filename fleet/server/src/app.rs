@@ -1,0 +1,57 @@
+//! What routes and pages work with.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use fleet_answers::install_script::InstallScript;
+
+use crate::core::Core;
+use crate::dashboard::Dashboard;
+use crate::forwards::Forwards;
+use crate::load::Load;
+use crate::notify::Meters;
+use crate::tokens::Tokens;
+
+/// One pointer, since each request has several copies of it.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Means>);
+
+/// See [`App`].
+#[derive(Clone)]
+pub(crate) struct Means {
+    /// Decides.
+    pub(crate) core: Core,
+    /// Where the data is.
+    pub(crate) data: std::path::PathBuf,
+    /// The script for new hosts; `None`: the server's own address is not known.
+    pub(crate) install_script: Option<Arc<InstallScript>>,
+    /// Other servers' channels.
+    pub(crate) forwards: Forwards,
+    /// What the listener has in work.
+    pub(crate) load: Load,
+    /// The server is ending.
+    pub(crate) ending: tokio::sync::watch::Receiver<bool>,
+    /// How far receivers of notifications were told.
+    pub(crate) meters: Meters,
+    /// Who may use the admin API from elsewhere.
+    pub(crate) tokens: Tokens,
+    /// For people with a browser.
+    pub(crate) dashboard: Dashboard,
+    /// A reverse proxy is in front, and says who asks.
+    pub(crate) is_behind_proxy: bool,
+}
+
+impl App {
+    /// Shares them.
+    pub(crate) fn new(means: Means) -> Self {
+        Self(Arc::new(means))
+    }
+}
+
+impl Deref for App {
+    type Target = Means;
+
+    fn deref(&self) -> &Means {
+        &self.0
+    }
+}

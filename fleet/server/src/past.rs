@@ -1,0 +1,56 @@
+//! The past, read beside the core: a walk through a long log keeps no decision waiting.
+
+use fleet_api::{Code, Explained, History, Wrong};
+use fleet_engine::host::HostId;
+use fleet_store::Reader;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::app::App;
+use crate::failure::Failure;
+
+/// What `read` finds in the store.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn past<T: Send + 'static>(
+    app: &App,
+    read: impl FnOnce(&Reader) -> fleet_store::Result<T> + Send + 'static,
+) -> Result<T, Failure> {
+    let data = app.data.clone();
+    let done = tokio::task::spawn_blocking(move || Reader::open(&data).and_then(|reader| read(&reader))).await;
+    let failed = |message: String| Failure::from(Wrong::new(Code::StoreUnavailable, message));
+    done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+}
+
+/// Adds what the host reported.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained) -> Result<Explained, Failure> {
+    match past(app, move |reader| reader.history(id)).await {
+        Ok(kept) => explained.history = Some(history(kept)),
+        // Then the reason says so.
+        Err(_) if !app.core.board().is_good() => {}
+        Err(failure) => return Err(failure),
+    }
+    Ok(explained)
+}
+
+fn history(kept: fleet_store::History) -> History {
+    let json = |text: String| serde_json::from_str::<Value>(&text).unwrap_or_default();
+    let (since, enrolled) = kept.enrolled.unzip();
+    let (reported, report) = kept.report.unzip();
+    let change = |(at, text): (Timestamp, String)| {
+        let mut change = json(text);
+        change["reported"] = at.to_string().into();
+        change
+    };
+    History {
+        enrolled: enrolled.unwrap_or_default(),
+        since,
+        reported,
+        report: report.map(json),
+        changes: kept.changes.into_iter().map(change).collect(),
+    }
+}

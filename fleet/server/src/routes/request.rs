@@ -1,0 +1,75 @@
+//! What a request of the admin API brings: query, path and body, whose faults are told as all others are.
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use fleet_api::{Code, Wrong};
+use fleet_listener::BodyError;
+use serde::de::DeserializeOwned;
+
+use crate::app::App;
+use crate::core::MAX_TEXT;
+use crate::failure::Failure;
+
+/// Most bytes of a request's body: a text of resources, and what is around it.
+pub(super) const MAX_BODY: usize = 2 * MAX_TEXT;
+
+/// What a route of the admin API answers.
+pub(super) type Answer<T> = Result<Json<T>, Failure>;
+
+/// A query, whose faults are told as all others are.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Failure> {
+        Query::try_from_uri(&parts.uri).map(|Query(query)| Self(query)).map_err(|rejected| bad(rejected.body_text()))
+    }
+}
+
+/// What a path names, whose faults are told as all others are.
+pub(super) struct At<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for At<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let path = Path::from_request_parts(parts, app).await;
+        path.map(|Path(named)| Self(named)).map_err(|rejected| bad(rejected.body_text()))
+    }
+}
+
+/// A whole body, at most [`MAX_BODY`] bytes.
+pub(super) struct Whole(pub(super) Bytes);
+
+impl FromRequest<App> for Whole {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, Failure> {
+        whole(request.into_body(), MAX_BODY).await.map(Self).map_err(Failure::from)
+    }
+}
+
+/// A whole body, of at most so many bytes.
+pub(super) async fn whole(body: Body, most: usize) -> Result<Bytes, Wrong> {
+    fleet_listener::read_body(body, most).await.map_err(|error| match error {
+        BodyError::TooLarge(_) => Wrong::new(Code::TooLarge, format!("the body is larger than {most} bytes")),
+        BodyError::TooSlow => Wrong::new(Code::TooSlow, error.to_string()),
+        BodyError::Broken(_) => Wrong::new(Code::BadRequest, error.to_string()),
+    })
+}
+
+/// What a request got wrong.
+pub(super) fn bad(message: impl std::fmt::Display) -> Failure {
+    Failure::from(Wrong::new(Code::BadRequest, message.to_string()))
+}
+
+/// What a body says, as JSON.
+///
+/// # Errors
+/// It is something else.
+pub(super) fn read_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
+}
