@@ -69,7 +69,7 @@ fn mentions(code: &str) -> Vec<String> {
     let is_of_path = |char: char| char.is_alphanumeric() || char == '_' || char == ':';
     let words = code.split(|char: char| !is_of_path(char));
     let begins = ["crate::", "super::", "self::"];
-    words.filter(|word| begins.iter().any(|begin| word.starts_with(begin))).map(str::to_owned).collect()
+    words.filter(|word| !word.ends_with("::") && begins.iter().any(|begin| word.starts_with(begin))).map(str::to_owned).collect()
 }
 
 struct Crate {

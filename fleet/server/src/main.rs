@@ -26,6 +26,7 @@ mod serve;
 mod sessions;
 mod settings;
 mod simulate;
+mod simulation;
 mod tokens;
 mod users;
 

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fleet_api::Role;
 use tokio::sync::watch;
 
-use crate::tokens::{self, Role};
+use crate::tokens;
 
 /// Without a page that somebody asked for.
 const IDLE: Duration = Duration::from_secs(60 * 60);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use fleet_api::Host;
 use fleet_cli::args::{Format, Get, Global, HostsFilter, Simulate};
 use fleet_cli::{Console, Editor, Verb};
-use fleet_engine::resource::{self, Kind, Resource};
+use fleet_engine::resource::{self, Resource};
 use fleet_simulator::forecast::{self, Cut, Forecast, Hosts, Known, Made, Plan, Share, Span};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -16,11 +16,8 @@ use yaml::Node;
 
 use crate::fault::{Fault, USAGE};
 use crate::offline;
+use crate::simulation::{KINDS, MADE_UP, known};
 
-/// Hosts that are made up where nobody says how many.
-pub(crate) const MADE_UP: u32 = 1000;
-/// Kinds that a simulation is about.
-pub(crate) const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Version];
 /// Bytes of a megabyte, as networks count.
 const MEGABYTE: u64 = 1_000_000;
 
@@ -249,17 +246,4 @@ fn inventory(text: &str, name: &str) -> Result<Vec<Known>, Fault> {
         |error| Fault::Failed(format!("{name}: {error}; expected what `teleport-fleet hosts --format json` writes"));
     let hosts: Vec<Host> = serde_json::from_str(text).map_err(wrong)?;
     Ok(hosts.into_iter().map(known).collect())
-}
-
-/// A host, as far as a simulation goes.
-pub(crate) fn known(host: Host) -> Known {
-    Known {
-        host: host.host,
-        group: host.declared_group,
-        assigned: host.assigned_group,
-        labels: host.labels,
-        pinned: host.pinned,
-        disabled: host.disabled,
-        held: host.held,
-    }
 }

@@ -8,8 +8,6 @@ use fleet_store::StoredToken;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-pub(crate) use fleet_api::Role;
-
 /// What a token begins with, so that one that leaked is recognised.
 const PREFIX: &str = "tfleet_";
 
@@ -77,6 +75,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fleet_api::Role;
+
     use super::*;
 
     #[test]

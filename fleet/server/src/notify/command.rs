@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::Way;
 use super::event::{Event, line};
+use super::way::Way;
 
 /// For the command. What takes longer goes into the background by itself.
 const TIMEOUT: Duration = Duration::from_secs(30);

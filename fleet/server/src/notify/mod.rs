@@ -7,11 +7,11 @@ mod lasting;
 mod meter;
 mod settings;
 mod teller;
+mod way;
 mod webhook;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use fleet_store::Reader;
 
@@ -22,23 +22,9 @@ pub(crate) use meter::{Meters, Shown};
 pub(crate) use settings::{Receivers, doctor};
 
 use command::Command;
-use teller::Teller;
+use teller::{HEAD_EVERY, Teller};
+use way::Way;
 use webhook::Webhook;
-
-/// Between two notes of the audit log's head (FLEET §8).
-const HEAD_EVERY: Duration = Duration::from_secs(60 * 60);
-
-/// How an event reaches a receiver.
-trait Way: Send {
-    /// Tells it; it may take seconds.
-    ///
-    /// # Errors
-    /// Why the receiver did not take it: one line.
-    fn tell(&self, event: &event::Event) -> Result<(), String>;
-
-    /// Whether it is for the audit log's head as well, which comes each hour.
-    fn takes_heads(&self) -> bool;
-}
 
 /// Starts a thread for each receiver of `receivers`. What is decided when this has returned is told. The threads end with the
 /// process: what they have not told is told after the next start.

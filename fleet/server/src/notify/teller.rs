@@ -14,9 +14,11 @@ use tokio::sync::broadcast::error::TryRecvError;
 use super::event::Event;
 use super::lasting::{self, Seen};
 use super::meter::Meter;
-use super::{HEAD_EVERY, Way};
+use super::way::Way;
 use crate::core::Board;
 
+/// Between two notes of the audit log's head (FLEET §8).
+pub(super) const HEAD_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Between two looks whether something was decided.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Between two looks at what lasts.

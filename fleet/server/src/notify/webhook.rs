@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use ring::hmac;
 
-use super::Way;
 use super::event::Event;
+use super::way::Way;
 use crate::outbound::Outbound;
 use crate::secret_file;
 

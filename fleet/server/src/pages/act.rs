@@ -8,9 +8,10 @@ use fleet_pages::confirm::Confirm;
 use fleet_pages::done::Done;
 use fleet_words::effects;
 
-use super::access::{Fields, Posted, Session};
+use super::access::{Fields, Posted};
+use super::page::{frame, page, refuse};
+use super::session::Session;
 use super::wanted::Wanted;
-use super::{frame, page, refuse};
 use crate::app::App;
 use crate::core::{Actor, Keeper};
 

@@ -11,8 +11,8 @@ use fleet_api::{Code, Wrong};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::access::Session;
-use super::refuse;
+use super::page::refuse;
+use super::session::Session;
 use crate::app::App;
 
 /// What hosts do changes counts and is no event: the page is told so often.

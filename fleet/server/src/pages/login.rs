@@ -10,8 +10,9 @@ use axum::response::Response;
 use fleet_listener::{Caller, Peer};
 use fleet_pages::login::Login;
 
-use super::access::{Own, Posted, cookie_name, from};
-use super::{frame, page, see};
+use super::access::{Own, Posted, from};
+use super::page::{frame, page, see};
+use super::session::cookie_name;
 use crate::app::App;
 use crate::core::Actor;
 use crate::dashboard::Dashboard;

@@ -13,8 +13,8 @@ use fleet_pages::rollout::Rollout;
 use fleet_pages::versions::Versions;
 use fleet_words::rollout as words;
 
-use super::access::Session;
-use super::{frame, nothing, page, refuse};
+use super::page::{frame, nothing, page, refuse};
+use super::session::Session;
 use crate::app::App;
 use crate::past::{past, with_history};
 

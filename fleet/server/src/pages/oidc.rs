@@ -6,18 +6,18 @@ use axum::extract::{RawQuery, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
-use fleet_api::{Code, Wrong};
+use fleet_api::{Code, Role, Wrong};
 use fleet_pages::login::Entered;
 
-use super::access::{cookie, from};
+use super::access::from;
 use super::login::{add_cookie, address, enter, path, too_many, with_error};
-use super::{frame, nothing, page, see};
+use super::page::{frame, nothing, page, see};
+use super::session::cookie;
 use crate::app::App;
 use crate::core::Actor;
 use crate::dashboard::Dashboard;
 use crate::oidc::{Arrival, MAX_AGE, Refused};
 use crate::sessions::Holder;
-use crate::tokens::Role;
 
 /// When who was refused because too many log in may come again, seconds.
 const BUSY: u32 = 5;

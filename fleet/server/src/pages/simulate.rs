@@ -8,11 +8,11 @@ use fleet_pages::simulate::{Asked, Simulate, Told};
 use fleet_simulator::forecast::{self, Hosts, Plan, Share};
 use jiff::SignedDuration;
 
-use super::access::Session;
-use super::{frame, page};
+use super::page::{frame, page};
+use super::session::Session;
 use crate::app::App;
 use crate::clock;
-use crate::simulate::{KINDS, MADE_UP, known};
+use crate::simulation::{KINDS, MADE_UP, known};
 
 /// Most hosts: some seconds of one core.
 const MOST: u32 = 20_000;

@@ -3,13 +3,12 @@
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use fleet_api::{Code, Wrong};
+use fleet_api::{Code, Role, Wrong};
 use fleet_listener::{Caller, Peer};
 
 use crate::app::App;
 use crate::core::Actor;
 use crate::failure::Failure;
-use crate::tokens::Role;
 
 /// Somebody who may look.
 pub(super) struct Viewer;

@@ -5,6 +5,7 @@ mod admin;
 mod caller;
 mod health;
 mod public;
+mod reply;
 mod report;
 mod request;
 mod tokens;
@@ -15,7 +16,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Request, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use fleet_answers::Reply;
 
 use fleet_api::{Code, Wrong};
 use protocol::report::MAX_BODY;
@@ -24,7 +24,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::load::Kind;
 use crate::pages;
-use public::Sent;
+use reply::{Sent, not_found};
 
 /// Longest path in the log, characters: none of ours is longer, and a stranger may send any.
 const LONGEST_PATH: usize = 256;
@@ -63,10 +63,6 @@ async fn nothing(State(app): State<App>, headers: HeaderMap) -> Response {
 
 async fn other_methods() -> Failure {
     Failure::from(Wrong::new(Code::MethodNotAllowed, "this path has other methods: see the header Allow"))
-}
-
-fn not_found() -> Reply {
-    Reply::error(404, "not_found", "there is nothing at this path")
 }
 
 /// The request with its whole body, or with one that says why it did not come: who sends slowly takes no place from others.

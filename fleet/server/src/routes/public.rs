@@ -3,22 +3,21 @@
 use std::convert::Infallible;
 
 use axum::Router;
-use axum::body::Bytes;
 use axum::extract::{FromRequestParts, OriginalUri, RawQuery, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, header};
 use axum::routing::get;
 use fleet_answers::channel::{self, Origin, Style, Verb};
 use fleet_answers::find::{self, Asked, Form};
 use fleet_answers::graph::{self, Catalogue};
-use fleet_answers::{Body, Reply, schedule};
+use fleet_answers::{Reply, schedule};
 use fleet_engine::answer::{Answer, Question};
 use fleet_engine::names::Names;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Channel, Kind, Resource};
 use protocol::report::{QUESTION_HEADER, SignedQuestion};
 
+use super::reply::{Sent, not_found};
 use super::report::only;
 use crate::app::App;
 use crate::clock;
@@ -41,26 +40,6 @@ pub(super) fn routes() -> Router<App> {
         .route("/scripts/install.sh", get(install_script))
         .route("/v1/{*channel}", get(v1_channel))
         .route("/webapi/automaticupgrades/channel/{*channel}", get(webapi_channel))
-}
-
-/// A [`Reply`] as axum sends it.
-pub(super) struct Sent(pub(super) Reply);
-
-impl IntoResponse for Sent {
-    fn into_response(self) -> Response {
-        let Reply { status, content_type, headers, body } = self.0;
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = match body {
-            Body::Own(bytes) => Bytes::from(bytes),
-            Body::Shared(bytes) => Bytes::from_owner(bytes),
-        };
-        let mut response = (status, [("content-type", content_type)], body).into_response();
-        for (name, value) in headers {
-            let value = axum::http::HeaderValue::from_static(value);
-            response.headers_mut().insert(*name, value);
-        }
-        response
-    }
 }
 
 async fn flat(State(app): State<App>, query: RawQuery, signed: Signed) -> Sent {
@@ -153,7 +132,7 @@ async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -
 }
 
 async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent, Overloaded> {
-    let Some((name, verb)) = path.and_then(channel::path) else { return Ok(Sent(super::not_found())) };
+    let Some((name, verb)) = path.and_then(channel::path) else { return Ok(Sent(not_found())) };
     let public = app.core.board().public();
     let defined = |name: &str| -> Option<&Channel> {
         match public.shelf.get(Kind::Channel, name)? {

@@ -1,0 +1,98 @@
+//! How a page is answered: what is around it, its headers, and what is said where it is refused.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use fleet_api::{Code, Wrong};
+use fleet_pages::refused::Refused;
+use fleet_pages::{Frame, Template, User, assets};
+
+use super::session::Session;
+use crate::app::App;
+use crate::clock;
+
+/// What a page may load, and where its forms may go: this server, nothing in the text of the page itself.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Leads a browser on, by a GET.
+pub(super) fn see(path: &str) -> Response {
+    let Ok(path) = HeaderValue::from_str(path) else { return StatusCode::BAD_REQUEST.into_response() };
+    (StatusCode::SEE_OTHER, [(header::LOCATION, path)]).into_response()
+}
+
+/// With what every page has: it is for this browser alone, and loads nothing from elsewhere.
+pub(super) fn dress(mut response: Response) -> Response {
+    let always = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        // `no-referrer` would make the Origin of our own forms `null`.
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    for (name, value) in always {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A file that pages load.
+pub(super) fn asset(kind: &'static str, text: &'static str) -> Response {
+    let always = [
+        (header::CONTENT_TYPE, kind),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "public, max-age=3600"),
+    ];
+    (always, text).into_response()
+}
+
+/// What is around a page.
+pub(super) fn frame(app: &App, session: Option<&Session>) -> Frame {
+    let board = app.core.board();
+    let mut warnings = Vec::new();
+    if !board.is_good() {
+        warnings.push(board.unconfirmed());
+    }
+    let user = |session: &Session| User {
+        name: session.actor.who.clone(),
+        role: session.actor.role,
+        csrf: session.csrf.clone(),
+    };
+    Frame { user: session.map(user), build: build().to_owned(), at: clock::now(), warnings }
+}
+
+/// Names this build's style and script, so that a browser does not take another one's.
+fn build() -> &'static str {
+    static BUILD: std::sync::LazyLock<String> =
+        std::sync::LazyLock::new(|| crate::tokens::digest(&format!("{}{}", assets::STYLE, assets::SCRIPT)));
+    BUILD.get(..16).unwrap_or_default()
+}
+
+/// A page.
+pub(super) fn page(status: StatusCode, template: &impl Template) -> Response {
+    match template.render() {
+        Ok(html) => (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], html).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page cannot be written");
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal error (please report)\n").into_response()
+        }
+    }
+}
+
+/// What was refused, on a page, with the API's code and status.
+pub(super) fn refuse(app: &App, session: Option<&Session>, wrong: Wrong, back: &str) -> Response {
+    let status = StatusCode::from_u16(wrong.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let code = serde_json::to_value(wrong.code).ok().and_then(|code| code.as_str().map(str::to_owned));
+    let refused = Refused {
+        frame: frame(app, session),
+        code: code.unwrap_or_default(),
+        message: wrong.message,
+        back: back.to_owned(),
+    };
+    page(status, &refused)
+}
+
+/// That there is nothing at a path, for a browser.
+pub(super) fn nothing(app: &App, session: Option<&Session>) -> Response {
+    refuse(app, session, Wrong::new(Code::NotFound, "there is nothing at this path"), "/")
+}

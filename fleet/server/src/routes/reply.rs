@@ -1,0 +1,31 @@
+//! What anybody is answered, as axum sends it.
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use fleet_answers::{Body, Reply};
+
+/// A [`Reply`] as axum sends it.
+pub(super) struct Sent(pub(super) Reply);
+
+impl IntoResponse for Sent {
+    fn into_response(self) -> Response {
+        let Reply { status, content_type, headers, body } = self.0;
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = match body {
+            Body::Own(bytes) => Bytes::from(bytes),
+            Body::Shared(bytes) => Bytes::from_owner(bytes),
+        };
+        let mut response = (status, [("content-type", content_type)], body).into_response();
+        for (name, value) in headers {
+            let value = axum::http::HeaderValue::from_static(value);
+            response.headers_mut().insert(*name, value);
+        }
+        response
+    }
+}
+
+/// That there is nothing at a path.
+pub(super) fn not_found() -> Reply {
+    Reply::error(404, "not_found", "there is nothing at this path")
+}

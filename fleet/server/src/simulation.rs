@@ -1,0 +1,23 @@
+//! What a simulation takes of a server, by the command line and by the dashboard.
+
+use fleet_api::Host;
+use fleet_engine::resource::Kind;
+use fleet_simulator::forecast::Known;
+
+/// Hosts that are made up where nobody says how many.
+pub(crate) const MADE_UP: u32 = 1000;
+/// Kinds that a simulation is about.
+pub(crate) const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Version];
+
+/// A host, as far as a simulation goes.
+pub(crate) fn known(host: Host) -> Known {
+    Known {
+        host: host.host,
+        group: host.declared_group,
+        assigned: host.assigned_group,
+        labels: host.labels,
+        pinned: host.pinned,
+        disabled: host.disabled,
+        held: host.held,
+    }
+}
