@@ -18,10 +18,10 @@ use tempfile::TempDir;
 use tokio::sync::broadcast;
 
 use super::board::{Board, Heard};
-use super::keeper::Reporting;
 use super::{Actor, Keeper};
 use crate::report::Signed;
-use crate::settings::Enrolment;
+use crate::reporting::Enrolment;
+use crate::reporting::Reporting;
 use crate::tokens::Tokens;
 
 /// Fleets that are tried, by their seeds.

@@ -13,6 +13,7 @@ use fleet_api::{
 };
 use fleet_engine::host::HostId;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 

@@ -2,6 +2,7 @@
 
 mod forget;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
