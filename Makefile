@@ -99,9 +99,10 @@ bench: setup-build setup-beds setup-bench native ## Measure beside curl, tar, sy
 
 fleet-bench: setup-build setup-fleet-bench ## Measure the rollout server beside nginx that serves the same bytes, and its reports; prints tables
 	cargo build $(SERVER) --target $(NATIVE)
-	cargo build $(SERVER) --target $(NATIVE) --example reports
+	cargo build $(SERVER) --target $(NATIVE) --example reports --example million
 	@benches/fleet.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet
 	@benches/reports.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/reports
+	@benches/million.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/million
 	@cargo test $(CARGO_FLAGS) --package teleport-fleet --test suite -- --ignored --nocapture stop::measure | grep '^|'
 
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some

@@ -75,17 +75,16 @@ pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, no
     let unknown = groups
         .filter_map(|name| Some((name.clone(), answer(&Question { group: name.clone(), ..Question::default() })?)))
         .collect();
-    let mut words: Vec<(HostId, usize)> = Vec::with_capacity(fleet.hosts().len());
-    book.verdicts(fleet, now, |host, answer| words.push((host.id, answers.keep(answer))));
+    let mut words: Vec<usize> = Vec::with_capacity(fleet.hosts().len());
+    book.verdicts(fleet, now, |_, answer| words.push(answers.keep(answer)));
     let before = board.table().map(|table| Arc::new(Table { before: None, ..Table::clone(&table) }));
     board.publish(Some(Table { generation, answers: answers.list, unknown, elsewhere, before }));
     meet(board, fleet, fleet.hosts().iter());
     let hosts = board.hosts();
-    for host in fleet.hosts() {
-        know(&hosts, book, fleet, host);
-    }
-    for (id, answer) in words {
-        if let Some(slot) = hosts.by_id.get(&id) {
+    // One look at each: with a million hosts that is most of a decision's time.
+    for (host, answer) in fleet.hosts().iter().zip(words) {
+        if let Some(slot) = hosts.by_id.get(&host.id) {
+            know(slot, book, fleet, host);
             slot.set(generation, answer);
         }
     }
@@ -96,18 +95,17 @@ pub(super) fn some(board: &Board, book: &Book, fleet: &Fleet, ids: &[HostId], no
     let Some(table) = board.table() else { return };
     let mut answers = Answers::of(&table.answers);
     let hosts: Vec<&Host> = ids.iter().filter_map(|id| fleet.host(*id)).collect();
-    let words: Vec<(HostId, usize)> =
-        hosts.iter().filter_map(|host| Some((host.id, answers.keep(&book.answer(fleet, &of(host), now)?)))).collect();
+    let words: Vec<Option<usize>> =
+        hosts.iter().map(|host| book.answer(fleet, &of(host), now).map(|answer| answers.keep(&answer))).collect();
     if answers.list.len() > table.answers.len() {
         board.publish(Some(Table { answers: answers.list, ..Table::clone(&table) }));
     }
     meet(board, fleet, hosts.iter().copied());
     let slots = board.hosts();
-    for host in hosts {
-        know(&slots, book, fleet, host);
-    }
-    for (id, answer) in words {
-        if let Some(slot) = slots.by_id.get(&id) {
+    for (host, answer) in hosts.into_iter().zip(words) {
+        let Some(slot) = slots.by_id.get(&host.id) else { continue };
+        know(slot, book, fleet, host);
+        if let Some(answer) = answer {
             slot.set(table.generation, answer);
         }
     }
@@ -165,13 +163,11 @@ fn meet<'a>(board: &Board, fleet: &Fleet, hosts: impl Iterator<Item = &'a Host>)
 }
 
 /// Notes what of a host decides whether the group that a question names counts.
-fn know(hosts: &Hosts, book: &Book, fleet: &Fleet, host: &Host) {
+fn know(slot: &Slot, book: &Book, fleet: &Fleet, host: &Host) {
     let number = book.rollout.as_ref().map_or(0, |rollout| rollout.number);
     let was_told = host.mark.is_some_and(|mark| u64::from(mark.rollout) == number);
-    if let Some(slot) = hosts.by_id.get(&host.id) {
-        let is_bound = host.reports || !host.assigned.is_none() || was_told;
-        slot.know(name_of(fleet.names.text(host.declared)), is_bound);
-    }
+    let is_bound = host.reports || !host.assigned.is_none() || was_told;
+    slot.know(name_of(fleet.names.text(host.declared)), is_bound);
 }
 
 fn of(host: &Host) -> Question {
