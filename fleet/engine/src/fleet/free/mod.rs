@@ -1,6 +1,7 @@
 //! Names that nobody has any more are freed: what hosts can make the fleet keep is bounded by what they say at a time.
 
-use super::{Arranged, Fleet};
+use super::Fleet;
+use super::places::Arranged;
 use crate::host::{Failure, Host, Last};
 use crate::names::Name;
 

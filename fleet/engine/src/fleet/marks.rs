@@ -1,0 +1,81 @@
+//! Marks: which hosts were told to update in the present rollout, and how far each has come since.
+
+use jiff::Timestamp;
+
+use super::Fleet;
+use crate::host::{HostId, Mark, Outcome};
+use crate::moment::Moment;
+use crate::rollout::{GroupStatus, Rollout, State};
+use crate::tally::{HostState, Look};
+
+impl Fleet {
+    /// Marks a host whose turn has come as told to update.
+    pub fn tell(&mut self, id: HostId, rollout: &Rollout, now: Timestamp) {
+        let Some(at) = self.at(id) else { return };
+        let state = self.state(at, Some(rollout), now);
+        let look = self.look(at, Some(rollout), now);
+        let goes_the_other_way = state == Some(HostState::Told)
+            && look.is_some_and(|look| self.hosts.get(at).is_some_and(|host| look.goes_the_other_way(host)));
+        if state != Some(HostState::LetGo) && !goes_the_other_way {
+            return;
+        }
+        let is_back = look.is_some_and(|look| look.group.state == State::RolledBack);
+        if let Some(host) = self.hosts.get_mut(at) {
+            (host.mark, host.told_back) = (Some(Mark::told(rollout.number, Moment::of(now))), is_back);
+            self.note_change(at);
+        }
+    }
+
+    /// What a report means for the rollout that the host was told of.
+    pub(crate) fn follow(&mut self, at: usize, rollout: &Rollout, now: Timestamp) {
+        self.note_change(at);
+        let Some(look) = self.look(at, Some(rollout), now) else { return };
+        let Some(host) = self.hosts.get_mut(at) else { return };
+        let is_over = look.timed_out_at(host).is_some();
+        let (version, last, told) = (host.version, host.last, look.told_version(host));
+        let Some(mark) = host.mark.as_mut().filter(|mark| u64::from(mark.rollout) == rollout.number) else { return };
+        let last = last.filter(|last| last.to == told && last.at >= mark.told);
+        match last.map(|last| last.outcome) {
+            Some(Outcome::Started) if !is_over => mark.started = mark.started.or(Some(look.now)),
+            Some(Outcome::Switched) if !is_over => mark.switched = mark.switched.or(Some(look.now)),
+            Some(Outcome::Started | Outcome::Switched) => {}
+            _ if version == told => mark.arrived = mark.arrived.or(Some(look.now)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn look<'a>(&self, at: usize, rollout: Option<&'a Rollout>, now: Timestamp) -> Option<Look<'a>> {
+        let rollout = rollout?;
+        let group = rollout.group(self.hosts.get(at)?.place)?;
+        Some(Look::new(rollout, group, self, now))
+    }
+
+    pub(super) fn state(&self, at: usize, rollout: Option<&Rollout>, now: Timestamp) -> Option<HostState> {
+        Some(self.look(at, rollout, now)?.state(self.hosts.get(at)?))
+    }
+}
+
+// Here, and not beside the type, which knows one group and no fleet.
+impl<'a> Look<'a> {
+    /// Of `group` at `now`.
+    pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
+        let (start, target) = fleet.versions(rollout);
+        let wanted = if group.state == State::RolledBack { start } else { target };
+        let is_frozen = group.blackout(now).is_some();
+        let (rollout, now, interval) = (rollout.number, Moment::of(now), fleet.interval);
+        Self { rollout, group, wanted, start, target, now, interval, is_frozen }
+    }
+}
+
+impl Mark {
+    fn told(rollout: u64, told: Moment) -> Self {
+        Self {
+            rollout: u32::try_from(rollout).unwrap_or(u32::MAX),
+            told,
+            started: None,
+            switched: None,
+            arrived: None,
+            lost: None,
+        }
+    }
+}
