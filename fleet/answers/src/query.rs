@@ -66,7 +66,7 @@ impl<'a> Query<'a> {
     }
 
     /// The same for several parameters, in one pass.
-    pub fn firsts<const N: usize>(&self, names: [&str; N]) -> [Option<Cow<'a, str>>; N] {
+    pub(crate) fn firsts<const N: usize>(&self, names: [&str; N]) -> [Option<Cow<'a, str>>; N] {
         let mut raw = [None; N];
         for (key, value) in self.pairs() {
             if let Some((_, slot)) = names.iter().zip(&mut raw).find(|(name, _)| is_called(key, name)) {

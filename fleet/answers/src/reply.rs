@@ -10,7 +10,7 @@ pub const JSON: &str = "application/json";
 /// Text in UTF-8.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 /// A POSIX shell script.
-pub const SHELL: &str = "text/x-shellscript; charset=utf-8";
+pub(crate) const SHELL: &str = "text/x-shellscript; charset=utf-8";
 /// Every answer is of this moment (FLEET §4).
 const HEADERS: &[(&str, &str)] = &[("cache-control", "no-store")];
 
@@ -92,7 +92,7 @@ impl Reply {
     }
 
     /// 400 `bad_request`.
-    pub fn bad_request(message: &str) -> Self {
+    pub(crate) fn bad_request(message: &str) -> Self {
         Self::error(400, "bad_request", message)
     }
 

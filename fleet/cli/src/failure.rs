@@ -16,11 +16,11 @@ pub struct Failure {
 
 impl Failure {
     /// The server cannot be reached.
-    pub const UNREACHABLE: &str = "unreachable";
+    pub(crate) const UNREACHABLE: &str = "unreachable";
     /// It did not answer in time, or the connection broke.
-    pub const NO_ANSWER: &str = "no_answer";
+    pub(crate) const NO_ANSWER: &str = "no_answer";
     /// What it answered is no answer of the admin API.
-    pub const BAD_ANSWER: &str = "bad_answer";
+    pub(crate) const BAD_ANSWER: &str = "bad_answer";
     /// A file or a program on this host.
     pub const LOCAL: &str = "local";
     /// What was typed cannot be asked: the exit status is 2, not 1.

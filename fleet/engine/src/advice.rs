@@ -84,7 +84,7 @@ impl Book {
     }
 
     /// What ends a hold of everything, or of a group that the rollout does not have.
-    pub fn end_of_hold(&self, group: Option<&str>) -> Command {
+    pub(crate) fn end_of_hold(&self, group: Option<&str>) -> Command {
         Command::Run { groups: group.into_iter().map(str::to_owned).collect(), all: group.is_none() }
     }
 

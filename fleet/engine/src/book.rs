@@ -94,7 +94,7 @@ impl Holds {
     }
 
     /// By which rule the group called `name` is held: an operator who named it, else what stopped everything.
-    pub fn rule_of(&self, name: &str) -> HaltRule {
+    pub(crate) fn rule_of(&self, name: &str) -> HaltRule {
         if self.groups.contains(name) { HaltRule::ManualHalt } else { self.cause.rule() }
     }
 

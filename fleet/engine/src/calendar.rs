@@ -24,7 +24,7 @@ impl Days {
     /// All seven.
     pub const EVERY: Self = Self(0b111_1111);
     /// Monday to Thursday: the default of Managed Updates v2.
-    pub const WORK_START: Self = Self(0b000_1111);
+    pub(crate) const WORK_START: Self = Self(0b000_1111);
 
     /// Reads short (`Mon`) or long (`Monday`) English names in any case, as Teleport does, or `*` for all. No words:
     /// no days. The error is the first word that is none of these.
@@ -179,13 +179,13 @@ impl Opening {
     }
 
     /// True when the day of `now`, in the zone, is one of `days`.
-    pub fn is_day(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_day(&self, now: Timestamp) -> bool {
         self.days.contains(self.zone.date(now).weekday())
     }
 
     /// The first beginning of one of `days` after `after`: its midnight, or the first instant that the day has. `None`
     /// without days, and at the end of time.
-    pub fn next_day(&self, after: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn next_day(&self, after: Timestamp) -> Option<Timestamp> {
         self.next_at(after, 0)
     }
 
@@ -233,7 +233,7 @@ impl Blackout {
 }
 
 /// The first freeze of the list that covers `now`.
-pub fn blackout_at(freezes: &[Blackout], now: Timestamp) -> Option<&Blackout> {
+pub(crate) fn blackout_at(freezes: &[Blackout], now: Timestamp) -> Option<&Blackout> {
     freezes.iter().find(|freeze| freeze.covers(now))
 }
 

@@ -26,9 +26,9 @@ pub struct Tally {
     /// Failed ones that count.
     pub counted_failed: u64,
     /// Those of them that said so.
-    pub counted_reported: u64,
+    pub(crate) counted_reported: u64,
     /// Timed out ones that count.
-    pub counted_timed_out: u64,
+    pub(crate) counted_timed_out: u64,
     /// Counted ones that were told and came to an end.
     pub counted_ended: u64,
     /// Heard of by a report within three intervals.
@@ -38,7 +38,7 @@ pub struct Tally {
     /// They asked before the group started, and do not report.
     pub asking: u64,
     /// Let go or told once in this rollout, whatever became of them.
-    pub ever_let_go: u64,
+    pub(crate) ever_let_go: u64,
 }
 
 impl Tally {

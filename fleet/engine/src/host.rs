@@ -93,7 +93,7 @@ pub enum Unfit {
 
 impl Flags {
     /// Whether the host has no part in any rollout.
-    pub fn excludes(self) -> bool {
+    pub(crate) fn excludes(self) -> bool {
         self.pinned || self.disabled || self.held || self.unfit.is_some()
     }
 }
@@ -152,7 +152,7 @@ pub struct Host {
     /// Its place among all arrivals when it came to its group.
     pub joined: Arrival,
     /// It runs a version below the start version of the present rollout.
-    pub is_below_start: bool,
+    pub(crate) is_below_start: bool,
     /// Its place among all arrivals when it was enrolled; `None`: it only asks, and is not counted.
     pub enrolled: Option<Arrival>,
     /// It has reported since it arrived, so its version is known.
@@ -164,7 +164,7 @@ pub struct Host {
     /// What a rollout did to it.
     pub mark: Option<Mark>,
     /// What it was told then was to go back to the start version; else to go to the target. Not in the mark: there is room here.
-    pub told_back: bool,
+    pub(crate) told_back: bool,
     /// Its place in the order of the present rollout.
     pub key: u64,
     /// Its group in the present rollout.

@@ -13,7 +13,7 @@ pub mod fleet;
 pub mod host;
 mod index;
 pub mod inventory;
-pub mod label_set;
+mod label_set;
 pub mod labels;
 pub mod lint;
 pub mod moment;

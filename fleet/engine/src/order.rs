@@ -13,7 +13,7 @@ pub fn key(host: HostId, rollout: u128) -> u64 {
 }
 
 /// 128 bits that nobody can choose: of the seed, and of what makes this rollout another one than those before.
-pub fn rollout_id(seed: u64, number: u64, start: &str, target: &str) -> u128 {
+pub(crate) fn rollout_id(seed: u64, number: u64, start: &str, target: &str) -> u128 {
     let mut hash = Sha256::new();
     hash.update(seed.to_be_bytes());
     hash.update(number.to_be_bytes());

@@ -164,19 +164,19 @@ pub struct GroupStatus {
     /// How far those are let go again that failed or timed out before this attempt.
     pub retry: Option<Cursor>,
     /// Hosts that arrived up to this are among them.
-    pub retry_to: u64,
+    pub(crate) retry_to: u64,
     /// For which attempt, and whether after the end of the group.
-    pub retry_for: (u32, bool),
+    pub(crate) retry_for: (u32, bool),
     /// Hosts that arrived up to this were all let go in earlier passes.
-    pub complete_to: u64,
+    pub(crate) complete_to: u64,
     /// Hosts that arrived up to this are members of the pass.
-    pub pass_to: u64,
+    pub(crate) pass_to: u64,
     /// Hosts that were enrolled up to this count in thresholds.
-    pub counted_to: u64,
+    pub(crate) counted_to: u64,
     /// Counted from 1; `run` and `rollback` begin another one.
     pub attempt: u32,
     /// When it began.
-    pub attempt_began: Moment,
+    pub(crate) attempt_began: Moment,
     /// It is halted.
     pub halt: Option<Halt>,
     /// It was marked as done while it was halted: who was not let go stays.
@@ -282,7 +282,7 @@ impl Rollout {
 
     /// Where `host` belongs: by an operator's assignment, else to the first group that matches, else where
     /// [`Unassigned`] says.
-    pub fn place_of(&self, host: &Host, names: &Names) -> Place {
+    pub(crate) fn place_of(&self, host: &Host, names: &Names) -> Place {
         if !host.assigned.is_none()
             && let Some(place) = self.named(names.text(host.assigned))
         {
@@ -401,22 +401,22 @@ impl GroupStatus {
     }
 
     /// Whether its hosts are let go by a cursor; else all at once.
-    pub fn is_capped(&self) -> bool {
+    pub(crate) fn is_capped(&self) -> bool {
         !self.at_once && (self.policy.pace.max_in_flight.get() < 100 || self.policy.pace.rate.is_some())
     }
 
     /// The role whose approval it needs, and has not got.
-    pub fn unapproved(&self) -> Option<&str> {
+    pub(crate) fn unapproved(&self) -> Option<&str> {
         self.policy.gate.approval.as_deref().filter(|_| !self.approved)
     }
 
     /// Whether hosts of it may be told to update, or were until it was stopped.
-    pub fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.state.has_started() || self.halt.as_ref().is_some_and(|halt| halt.from.has_started())
     }
 
     /// Begins another round of those that failed or timed out, where an attempt or the end of the group has come since the last.
-    pub fn begin_retries(&mut self, arrivals: u64) {
+    pub(crate) fn begin_retries(&mut self, arrivals: u64) {
         let now = (self.attempt, self.state == State::Done);
         if self.retry_for != now {
             (self.retry_for, self.retry_to, self.retry) = (now, arrivals, None);
@@ -444,14 +444,14 @@ impl GroupStatus {
     }
 
     /// Whether the cursor has let `host` go, of those that did not fail before this attempt.
-    pub fn has_passed(&self, host: &Host) -> bool {
+    pub(crate) fn has_passed(&self, host: &Host) -> bool {
         let arrival = host.arrival.get();
         arrival <= self.complete_to
             || (arrival <= self.pass_to && self.cursor.is_some_and(|cursor| Cursor::of(host) <= cursor))
     }
 
     /// Whether `host` is a canary that was let go.
-    pub fn is_canary(&self, id: HostId) -> bool {
+    pub(crate) fn is_canary(&self, id: HostId) -> bool {
         self.canaries.iter().any(|canary| canary.host_id == id && canary.let_go)
     }
 }

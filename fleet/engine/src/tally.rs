@@ -82,7 +82,7 @@ impl Look<'_> {
     }
 
     /// The same, in either direction.
-    pub fn any_mark(&self, host: &Host) -> Option<Mark> {
+    pub(crate) fn any_mark(&self, host: &Host) -> Option<Mark> {
         host.mark.filter(|mark| u64::from(mark.rollout) == self.rollout)
     }
 
@@ -91,7 +91,7 @@ impl Look<'_> {
     }
 
     /// The version that a host was told which has a mark.
-    pub fn told_version(&self, host: &Host) -> Name {
+    pub(crate) fn told_version(&self, host: &Host) -> Name {
         if host.told_back { self.start } else { self.target }
     }
 
@@ -143,12 +143,12 @@ impl Look<'_> {
     }
 
     /// A silent host that is no member any more.
-    pub fn has_departed(&self, host: &Host) -> bool {
+    pub(crate) fn has_departed(&self, host: &Host) -> bool {
         self.now.since(host.heard) > DEPARTED_AFTER && self.mark(host).is_none()
     }
 
     /// It has reported within three intervals.
-    pub fn is_present(&self, host: &Host) -> bool {
+    pub(crate) fn is_present(&self, host: &Host) -> bool {
         host.reports && self.now.since(host.heard) <= SILENT_AFTER * self.interval
     }
 
@@ -175,13 +175,13 @@ impl Look<'_> {
     }
 
     /// When it failed in this rollout: by a report, by silence after it began, or by leaving the version that it had.
-    pub fn failed_at(&self, host: &Host) -> Option<Moment> {
+    pub(crate) fn failed_at(&self, host: &Host) -> Option<Moment> {
         let by_silence = || self.mark(host).and_then(|mark| mark.lost.or_else(|| self.lost_at(host)));
         self.reported_failure(host).or_else(by_silence)
     }
 
     /// When it reported that the wanted version failed, or left that version again.
-    pub fn reported_failure(&self, host: &Host) -> Option<Moment> {
+    pub(crate) fn reported_failure(&self, host: &Host) -> Option<Moment> {
         // One from before it was told again was of another try.
         let mark = self.mark(host);
         let is_new = |at: Moment| mark.is_none_or(|mark| at >= mark.told);
@@ -193,7 +193,7 @@ impl Look<'_> {
     }
 
     /// When it failed by silence after it began (`failure_seconds`).
-    pub fn lost_at(&self, host: &Host) -> Option<Moment> {
+    pub(crate) fn lost_at(&self, host: &Host) -> Option<Moment> {
         let mark = self.mark(host)?;
         let seconds = self.group.policy.proof.failure_seconds;
         let begun = mark.started.filter(|_| seconds > 0 && mark.arrived.is_none())?;
@@ -202,7 +202,7 @@ impl Look<'_> {
     }
 
     /// When its time was over.
-    pub fn timed_out_at(&self, host: &Host) -> Option<Moment> {
+    pub(crate) fn timed_out_at(&self, host: &Host) -> Option<Moment> {
         self.over_at(&self.mark(host)?)
     }
 
@@ -217,7 +217,7 @@ impl Look<'_> {
     }
 
     /// When it failed or timed out, if that was before this attempt.
-    pub fn ended_before(&self, host: &Host) -> Option<Moment> {
+    pub(crate) fn ended_before(&self, host: &Host) -> Option<Moment> {
         let ended = self.failed_at(host).or_else(|| self.timed_out_at(host))?;
         let told_again = self.mark(host).is_some_and(|mark| mark.told >= self.group.attempt_began);
         (ended < self.group.attempt_began && !told_again).then_some(ended)
@@ -225,7 +225,7 @@ impl Look<'_> {
 
     /// Whether it is among those that are let go again: it failed or timed out before this attempt, or before its group, which
     /// has a cap, was done.
-    pub fn is_retried(&self, host: &Host) -> bool {
+    pub(crate) fn is_retried(&self, host: &Host) -> bool {
         let group = self.group;
         if host.arrival.get() > group.retry_to || (host.failure.is_none() && self.mark(host).is_none()) {
             return false;
@@ -241,7 +241,7 @@ impl Look<'_> {
     }
 
     /// It was told before the group turned round, and has come to no end yet: it keeps its slot.
-    pub fn goes_the_other_way(&self, host: &Host) -> bool {
+    pub(crate) fn goes_the_other_way(&self, host: &Host) -> bool {
         let Some(mark) = self.any_mark(host).filter(|_| host.told_back != self.is_going_back()) else { return false };
         let to = self.told_version(host);
         let has_failed = host.failure.is_some_and(|failure| failure.to == to && failure.at >= mark.told);
@@ -249,7 +249,7 @@ impl Look<'_> {
     }
 
     /// Its turn has come.
-    pub fn is_let_go(&self, host: &Host) -> bool {
+    pub(crate) fn is_let_go(&self, host: &Host) -> bool {
         let group = self.group;
         match group.state {
             State::Unstarted | State::Halted => false,
@@ -276,7 +276,7 @@ impl Look<'_> {
     }
 
     /// Whether it counts in thresholds: it was enrolled when the group started.
-    pub fn is_counted(&self, host: &Host) -> bool {
+    pub(crate) fn is_counted(&self, host: &Host) -> bool {
         let counted_to = self.group.counted_to;
         host.joined.get() <= counted_to && host.enrolled.is_some_and(|enrolled| enrolled.get() <= counted_to)
     }

@@ -42,11 +42,6 @@ impl Error {
         }
     }
 
-    /// Whether it is certain that nothing was written.
-    pub fn is_determinate(&self) -> bool {
-        !matches!(self, Self::Unknown(_))
-    }
-
     /// What the operating system refused to do with `path` (`what`: "cannot open").
     pub(crate) fn io(what: &str, path: &Path, error: &io::Error) -> Self {
         Self::Unavailable(format!("{what} {}: {error}{}", path.display(), advice(error)))

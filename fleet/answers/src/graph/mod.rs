@@ -13,7 +13,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub use catalogue::Catalogue;
-pub use phase::{throttle, wariness};
 pub use question::{Asked, Dialect, Fault, Wanted};
 pub use view::{Graph, Node};
 

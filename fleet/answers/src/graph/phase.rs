@@ -14,7 +14,7 @@ const LEAST: f64 = 1e-6;
 const UNKNOWN: f64 = 1.0;
 
 /// The share of nodes, 0 to 1, that see a release at `now`.
-pub fn throttle(phased: &Phased, now: Timestamp) -> f64 {
+pub(crate) fn throttle(phased: &Phased, now: Timestamp) -> f64 {
     if now < phased.start {
         return 0.0;
     }
@@ -29,7 +29,7 @@ pub fn throttle(phased: &Phased, now: Timestamp) -> f64 {
 
 /// How late a node is to see `version`, 0 to 1: as it declares, else by its id. The version is in the hash, so that it is not the
 /// same nodes that are first each time.
-pub fn wariness(asked: &Asked, version: &Version) -> f64 {
+pub(crate) fn wariness(asked: &Asked, version: &Version) -> f64 {
     match (asked.wariness, &asked.node) {
         (Some(declared), _) => declared,
         (None, None) => UNKNOWN,

@@ -61,7 +61,7 @@ pub fn run_on(verb: &Verb, global: &Global, mut console: Console<'_>) -> u8 {
 
 /// Writes `error: …` to standard error; where JSON or YAML was asked for, also `{"error":{code,message}}` to standard output,
 /// in place of what it would hold. Gives the exit status.
-pub fn report_failure(failure: &Failure, global: &Global, console: &mut Console<'_>) -> u8 {
+pub(crate) fn report_failure(failure: &Failure, global: &Global, console: &mut Console<'_>) -> u8 {
     // There is nobody else to tell when this cannot be written.
     let _ = writeln!(console.err, "error: {}", text::clean_lines(&failure.message));
     if let Some(format @ (Format::Json | Format::Yaml)) = global.format {

@@ -44,7 +44,7 @@ impl Fleet {
     }
 
     /// `host` as it is when it is heard of at `now`: one that was silent arrives anew.
-    pub fn as_if_heard<'a>(&self, host: &'a Host, rollout: &Rollout, now: Timestamp) -> Cow<'a, Host> {
+    pub(crate) fn as_if_heard<'a>(&self, host: &'a Host, rollout: &Rollout, now: Timestamp) -> Cow<'a, Host> {
         let state =
             |host: &Host| rollout.group(host.place).map(|group| Look::new(rollout, group, self, now).state(host));
         if host.heard >= Moment::of(now) || state(host) != Some(HostState::Silent) {

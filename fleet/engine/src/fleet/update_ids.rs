@@ -16,7 +16,8 @@ impl Fleet {
     }
 
     /// How many update ids are indexed or remembered: bounded, whatever hosts call themselves.
-    pub fn update_ids(&self) -> usize {
+    #[cfg(test)]
+    fn update_ids(&self) -> usize {
         self.by_update_id.len() + self.former.len()
     }
 

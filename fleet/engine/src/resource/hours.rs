@@ -6,7 +6,7 @@
 use crate::policy::{Gate, Group};
 
 /// Hours from the opening of the first group's window to the end of the last one's, in the best case. No groups take none.
-pub fn minimum_rollout_hours(groups: &[Group]) -> u64 {
+pub(crate) fn minimum_rollout_hours(groups: &[Group]) -> u64 {
     let Some((first, rest)) = groups.split_first() else { return 0 };
     let end = rest.iter().fold(first_end(&first.gate), |end, group| end_after(end, &group.gate));
     end - u64::from(first.gate.opening.hour)

@@ -27,7 +27,7 @@ pub struct Window {
 
 /// The group that stands for all hosts where a v2 configuration has none: `default-cmc` in the cluster's maintenance window,
 /// else `default`, Monday to Thursday at 12:00 UTC (FLEET §2).
-pub fn default_group(window: Option<&Window>) -> Group {
+pub(crate) fn default_group(window: Option<&Window>) -> Group {
     match window {
         Some(window) => Group::v2("default-cmc", window.opening.clone()),
         None => Group::v2("default", Opening { days: Days::WORK_START, hour: 12, zone: Zone::UTC }),

@@ -34,12 +34,14 @@ pub use channel::{Channel, Source};
 pub use config::Config;
 pub use dialect::Dialect;
 pub use fault::{Fault, Faults};
-pub use hours::minimum_rollout_hours;
+pub(crate) use hours::minimum_rollout_hours;
 pub use kind::Kind;
-pub use maintenance::{Maintenance, Window, default_group};
+pub(crate) use maintenance::default_group;
+pub use maintenance::{Maintenance, Window};
 pub use release::{Phased, Release};
-pub use report::{AgentReport, Count, MOST_GROUPS, MOST_VERSIONS, Omitted, counts_are_good};
-pub use ruling::ruling;
+pub(crate) use report::counts_are_good;
+pub use report::{AgentReport, Count, MOST_GROUPS, MOST_VERSIONS, Omitted};
+pub(crate) use ruling::ruling;
 pub use url::check as check_url;
 pub use version::{Versions, Wanted};
 

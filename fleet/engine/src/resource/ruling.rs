@@ -5,7 +5,11 @@ use crate::policy::Policy;
 
 /// The policy of a rollout whose version was written in `dialect`: its own dialect's, or the other one's where that alone has
 /// groups. The lower of both modes counts. `None` where there is neither; an error where both have groups.
-pub fn ruling(dialect: Dialect, v2: Option<&Policy>, rfd0169: Option<&Policy>) -> Result<Option<Policy>, String> {
+pub(crate) fn ruling(
+    dialect: Dialect,
+    v2: Option<&Policy>,
+    rfd0169: Option<&Policy>,
+) -> Result<Option<Policy>, String> {
     let (own, other) = match dialect {
         Dialect::V2 => (v2, rfd0169),
         Dialect::Rfd0169 => (rfd0169, v2),

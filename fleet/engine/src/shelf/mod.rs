@@ -229,7 +229,7 @@ impl Shelf {
     }
 
     /// The name of the release that is this version.
-    pub fn release_of(&self, version: &Version) -> Option<&str> {
+    pub(crate) fn release_of(&self, version: &Version) -> Option<&str> {
         self.all().find_map(|resource| match resource {
             Resource::Release(object) if object.model.version == *version => Some(resource.metadata().name.as_str()),
             _ => None,
@@ -237,7 +237,7 @@ impl Shelf {
     }
 
     /// Which configuration has the groups of the rollout; `None`: neither was written.
-    pub fn kind_of_groups(&self) -> Option<Kind> {
+    pub(crate) fn kind_of_groups(&self) -> Option<Kind> {
         let policies = self.policies();
         let has_groups = |policy: &Policy| !policy.regular.is_empty() || !policy.critical.is_empty();
         let with_groups = policies.iter().find(|(_, policy)| has_groups(policy));
@@ -245,7 +245,7 @@ impl Shelf {
     }
 
     /// The configurations whose mode is suspended or disabled.
-    pub fn kinds_below_enabled(&self) -> Vec<Kind> {
+    pub(crate) fn kinds_below_enabled(&self) -> Vec<Kind> {
         let is_below = |(_, policy): &(Kind, &Policy)| policy.mode != Mode::Enabled;
         self.policies().into_iter().filter(is_below).map(|(kind, _)| kind).collect()
     }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use protocol::{Arch, Digest, Edition, Version};
 use serde_json::json;
 
+use super::phase::throttle;
 use super::*;
 use crate::ids;
 
@@ -262,7 +263,7 @@ fn a_wariness_that_is_no_number_is_as_none() {
     let uuid = "4b9a8a2c-53b5-4e21-9bb7-2f7c1f4c6d10";
     let of = |wariness: &str| {
         let asked = Asked::read(&format!("channel=stable&node_uuid={uuid}&rollout_wariness={wariness}")).unwrap();
-        super::wariness(&asked, &version("1.1.0"))
+        super::phase::wariness(&asked, &version("1.1.0"))
     };
     let by_hash = of("");
     assert!(by_hash > 0.0 && by_hash < 1.0);
