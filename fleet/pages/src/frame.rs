@@ -63,12 +63,12 @@ pub struct Action {
 
 impl Action {
     /// On a group.
-    pub fn on_group(verb: &'static str, label: &'static str, group: &str) -> Self {
+    pub(crate) fn on_group(verb: &'static str, label: &'static str, group: &str) -> Self {
         Self { verb, label, on: format!("group {group}"), group: group.to_owned(), host: String::new() }
     }
 
     /// On the whole rollout.
-    pub fn on_all(verb: &'static str, label: &'static str) -> Self {
+    pub(crate) fn on_all(verb: &'static str, label: &'static str) -> Self {
         Self { verb, label, on: "all groups".to_owned(), group: String::new(), host: String::new() }
     }
 

@@ -81,7 +81,7 @@ pub fn counted(count: u64, noun: &str) -> String {
 }
 
 /// The same of a noun with another plural: `1 canary`, `2 canaries`.
-pub fn counted_as(count: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted_as(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

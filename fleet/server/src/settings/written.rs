@@ -1,0 +1,175 @@
+//! The configuration file, as it is written (FLEET §1): YAML with a key for each flag.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use fleet_cli::args::CONFIG;
+use protocol::{Edition, Version};
+use yaml::Node;
+
+use crate::oidc;
+use crate::reporting::{self, Enrolment};
+
+/// Most bytes of a configuration.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The configuration, as it is written.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Written {
+    pub(super) data: Option<PathBuf>,
+    pub(super) listen: Option<SocketAddr>,
+    pub(super) metrics: Option<SocketAddr>,
+    pub(super) tls_cert: Option<PathBuf>,
+    pub(super) tls_key: Option<PathBuf>,
+    pub(super) plain: Option<bool>,
+    pub(super) behind_proxy: Option<bool>,
+    pub(super) public_addr: Option<String>,
+    pub(super) packages: Option<String>,
+    pub(super) ready_file: Option<PathBuf>,
+    pub(super) admin_socket: Option<PathBuf>,
+    pub(super) server_version: Option<Version>,
+    pub(super) cluster_name: Option<String>,
+    pub(super) edition: Option<Edition>,
+    pub(super) enrolment: Option<Enrolment>,
+    pub(super) report_interval_seconds: Option<u32>,
+    pub(super) webhook_url: Option<String>,
+    pub(super) webhook_secret_file: Option<PathBuf>,
+    pub(super) notify_command: Option<String>,
+    pub(super) oidc: oidc::Written,
+}
+
+/// Every key, for the error that names an unknown one.
+const KEYS: [&str; 25] = [
+    "data",
+    "listen",
+    "metrics",
+    "tls_cert",
+    "tls_key",
+    "plain",
+    "behind_proxy",
+    "public_addr",
+    "packages",
+    "ready_file",
+    "admin_socket",
+    "server_version",
+    "cluster_name",
+    "edition",
+    "enrolment",
+    "report_interval_seconds",
+    "webhook_url",
+    "webhook_secret_file",
+    "notify_command",
+    "oidc_issuer",
+    "oidc_client_id",
+    "oidc_client_secret_file",
+    "oidc_scopes",
+    "oidc_claim",
+    "oidc_roles",
+];
+
+impl Written {
+    /// The default file may be absent.
+    pub(super) fn read(file: &Path) -> Result<Self, String> {
+        let mut text = String::new();
+        match File::open(file).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound && file == Path::new(CONFIG) => {
+                return Ok(Self::default());
+            }
+            Err(error) => return Err(format!("cannot read {}: {error}", file.display())),
+        }
+        Self::parse(&text).map_err(|(line, what)| format!("{} line {line}: {what}", file.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let root = Node::parse(text).map_err(|fault| (fault.line, fault.what))?;
+        let mut written = Self::default();
+        if root.is_null() {
+            return Ok(written);
+        }
+        let Some(pairs) = root.pairs() else {
+            return Err((root.line.max(1), "this is no mapping of keys and values".to_owned()));
+        };
+        for (key, value) in pairs {
+            let name = key.as_str().unwrap_or_default();
+            written.take(name, value).map_err(|what| (key.line, what))?;
+        }
+        Ok(written)
+    }
+
+    fn take(&mut self, key: &str, value: &Node) -> Result<(), String> {
+        if !KEYS.contains(&key) {
+            return Err(format!("{key:?} is no key; keys are {}", KEYS.join(", ")));
+        }
+        if value.is_null() {
+            return Ok(());
+        }
+        if key.starts_with("oidc_") {
+            return self.oidc.take(key, value).map_err(|error| format!("{key}: {error}"));
+        }
+        let text = value.as_str().ok_or_else(|| format!("{key}: not a text"))?.to_owned();
+        let address = || text.parse().map_err(|_| format!("{key}: {text:?} is no address such as 0.0.0.0:443"));
+        let flag = || yaml::scalar::boolean(&text).ok_or_else(|| format!("{key}: {text:?} is not true or false"));
+        match key {
+            "data" => self.data = Some(text.into()),
+            "listen" => self.listen = Some(address()?),
+            "metrics" => self.metrics = Some(address()?),
+            "tls_cert" => self.tls_cert = Some(text.into()),
+            "tls_key" => self.tls_key = Some(text.into()),
+            "plain" => self.plain = Some(flag()?),
+            "behind_proxy" => self.behind_proxy = Some(flag()?),
+            "public_addr" => self.public_addr = Some(text),
+            "packages" => self.packages = Some(text),
+            "ready_file" => self.ready_file = Some(text.into()),
+            "admin_socket" => self.admin_socket = Some(text.into()),
+            "server_version" => {
+                self.server_version = Some(text.parse().map_err(|error| format!("{key}: {error}"))?);
+            }
+            "cluster_name" => self.cluster_name = Some(text),
+            "enrolment" => self.enrolment = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
+            "report_interval_seconds" => {
+                let seconds = text.parse().map_err(|_| format!("{key}: {text:?} is no number of seconds"))?;
+                self.report_interval_seconds =
+                    Some(reporting::interval(seconds).map_err(|error| format!("{key}: {error}"))?);
+            }
+            "webhook_url" => self.webhook_url = Some(text),
+            "webhook_secret_file" => self.webhook_secret_file = Some(text.into()),
+            "notify_command" => self.notify_command = Some(text),
+            _ => self.edition = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
+        let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\nnotify_command: /c\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
+        let written = Written::parse(text).unwrap();
+        assert_eq!(text.lines().count(), KEYS.len());
+        assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));
+        assert_eq!(written.listen.unwrap().port(), 1);
+        assert!(written.edition.is_some() && written.server_version.is_some() && written.admin_socket.is_some());
+        for (text, line, what) in [
+            ("data: /d\nlistn: x\n", 2, "\"listn\" is no key"),
+            ("listen: 443\n", 1, "is no address"),
+            ("plain: perhaps\n", 1, "is not true or false"),
+            ("- data\n", 1, "mapping of keys"),
+            ("enrolment: closed\n", 1, "is not open, token or approve"),
+            ("report_interval_seconds: 59\n", 1, "60 to 86400"),
+            ("report_interval_seconds: soon\n", 1, "no number"),
+            ("oidc_issuer: [a]\n", 1, "oidc_issuer: not a text"),
+            ("data: /d\noidc_roles: {sre: root}\n", 2, "oidc_roles: \"root\" is not viewer, operator or admin"),
+        ] {
+            let (found, message) = Written::parse(text).unwrap_err();
+            assert_eq!(found, line, "{message}");
+            assert!(message.contains(what), "{message}");
+        }
+        assert!(Written::parse("").unwrap().data.is_none());
+    }
+}
