@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use protocol::{Arch, Digest, Edition, Version};
 use serde_json::json;
 
-use super::phase::throttle;
+use super::phase::{throttle, wariness};
 use super::*;
 use crate::ids;
 
