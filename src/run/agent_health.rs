@@ -1,18 +1,21 @@
 //! Whether the agent is unhealthy between updates: an update may mend it, and need not wait for a window (RFD 0109).
 
+use std::path::Path;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::config::Updates;
 use crate::context::Context;
 use crate::host::durable;
 use crate::report::{Code, Result};
-use crate::service::{Service, readiness};
+use crate::service::readiness::{self, Readiness};
+use crate::service::{Service, Trouble};
 use crate::store::publish;
 use crate::yaml::scalar::time_text;
 
 /// Two times, bytes.
 const LIMIT: u64 = 100;
-/// An agent that is not ready for so long is unhealthy (RFD 0109).
+/// An agent that is not ready, or restarts, for so long is unhealthy (RFD 0109): a single restart is no loop.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 /// After a longer time in which nobody looked, nothing is known of what was between.
 const GAP: SignedDuration = SignedDuration::from_mins(30);
@@ -28,26 +31,28 @@ pub(crate) fn complaint(context: &Context, updates: &Updates, writes: bool) -> R
     let service = context.service(updates)?;
     let Service::Systemd(systemd) = &service else { return Ok(None) };
     // What systemd does not tell speaks against nobody.
-    let Ok(is_failing) = systemd.is_failing() else { return Ok(None) };
-    if is_failing {
-        return Ok(Some("it has failed, or restarts again and again"));
-    }
-    let is_not_ready = matches!(readiness::probe(&context.data_dir()?), readiness::Readiness::NotReady { .. });
+    let Ok(trouble) = systemd.trouble() else { return Ok(None) };
+    let is_unready = |dir: &Path| matches!(readiness::probe(dir), Readiness::NotReady { .. });
+    let complaint = match trouble {
+        Some(Trouble::Failed) => return Ok(Some("it has failed")),
+        Some(Trouble::Restarting) => Some("it restarts again and again"),
+        None => is_unready(&context.data_dir()?).then_some("it has not been ready for five minutes"),
+    };
     let file = context.layout.versions.join(publish::NOT_READY);
     let now = context.host.now();
-    if !is_not_ready {
+    let Some(complaint) = complaint else {
         if writes {
             told(context, durable::exists(&file).and_then(|is| if is { durable::remove_file(&file) } else { Ok(()) }));
         }
         return Ok(None);
-    }
+    };
     // What is no file of ours tells nothing.
     let since = since(&durable::read_limited(&file, LIMIT).ok().flatten().unwrap_or_default(), now);
     if writes && durable::is_dir(&context.layout.versions)? {
         let text = format!("{} {}\n", time_text(since), time_text(now));
         told(context, durable::write(&file, text.as_bytes(), durable::FILE_MODE));
     }
-    Ok((now.duration_since(since) >= PATIENCE).then_some("it has not been ready for five minutes"))
+    Ok((now.duration_since(since) >= PATIENCE).then_some(complaint))
 }
 
 /// A note that cannot be kept keeps no host from its updates.
@@ -59,7 +64,7 @@ fn told(context: &Context, written: Result<()>) {
     }
 }
 
-/// Since when it is not ready, by what the last run kept.
+/// Since when it is in trouble, by what the last run kept.
 fn since(kept: &[u8], now: Timestamp) -> Timestamp {
     let text = String::from_utf8_lossy(kept);
     let times = text.trim().split_once(' ').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));

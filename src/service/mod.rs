@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 pub(crate) use commands::Commands;
 pub(crate) use judge::{HealthSettings, Verdict};
 pub(crate) use stopped::StopProof;
-pub(crate) use systemd::Systemd;
+pub(crate) use systemd::{Systemd, Trouble};
 
 use reload_chain::ReloadChain;
 
@@ -49,7 +49,7 @@ pub struct AgentState {
     pub main_pid: Option<u32>,
     /// It is started at boot; for commands: it has been started and not been stopped by them.
     pub enabled: bool,
-    /// It failed, or restarts again and again.
+    /// It failed, waits for its next start, or restarts again and again.
     pub failed: bool,
     /// The service manager knows the service.
     pub known: bool,

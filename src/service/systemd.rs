@@ -15,6 +15,16 @@ const LOOP_RESTARTS: u32 = 3;
 /// A process older than this has left the loop that it was in.
 const LOOP_AGE: Duration = Duration::from_secs(30);
 
+/// What is wrong with a unit at one look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// systemd has given it up.
+    Failed,
+    /// It waits for its next automatic start, or has had one a moment ago. A single look cannot tell a loop from one restart
+    /// after months: systemd counts restarts since the last start by hand, and before version 235 not at all.
+    Restarting,
+}
+
 /// A unit of the booted systemd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Systemd {
@@ -38,9 +48,10 @@ impl Systemd {
         self.ctl.start_line(&self.unit)
     }
 
-    /// Whether the unit has failed, or restarts again and again.
-    pub fn is_failing(&self) -> Result<bool> {
-        is_failing(&self.show()?)
+    /// What is wrong with the unit at this moment, by what systemd says.
+    pub fn trouble(&self) -> Result<Option<Trouble>> {
+        let unit = self.show()?;
+        Ok(trouble(&unit, main_age(&unit)?))
     }
 
     pub(super) fn state(&self) -> Result<AgentState> {
@@ -114,12 +125,26 @@ impl Systemd {
     }
 }
 
+/// Whether the unit has failed, or waits for its next start, or seems to be in a loop.
 fn is_failing(unit: &UnitState) -> Result<bool> {
-    let looping = match unit.main_pid.filter(|_| unit.n_restarts.is_some_and(|count| count >= LOOP_RESTARTS)) {
-        Some(main) => process::age(main)?.is_some_and(|age| age < LOOP_AGE),
-        None => false,
-    };
-    Ok(unit.is_failed() || unit.is_auto_restart() || looping)
+    let has_count = unit.n_restarts.is_some_and(|count| count >= LOOP_RESTARTS);
+    let is_looping = has_count && main_age(unit)?.is_some_and(|age| age < LOOP_AGE);
+    Ok(unit.is_failed() || unit.is_auto_restart() || is_looping)
+}
+
+/// `main_age`: how long the main process has run.
+fn trouble(unit: &UnitState, main_age: Option<Duration>) -> Option<Trouble> {
+    // Without a count a start by hand looks the same.
+    let has_restarted = unit.n_restarts != Some(0) && main_age.is_some_and(|age| age < LOOP_AGE);
+    match unit.is_failed() {
+        true => Some(Trouble::Failed),
+        false => (unit.is_auto_restart() || has_restarted).then_some(Trouble::Restarting),
+    }
+}
+
+/// How long the unit's main process has run; `None` without one.
+fn main_age(unit: &UnitState) -> Result<Option<Duration>> {
+    unit.main_pid.map_or(Ok(None), process::age)
 }
 
 /// Where to find the main process of a unit in this state.
@@ -143,6 +168,30 @@ pub(super) fn sample(unit: &UnitState) -> UnitSample {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_restart_is_told_from_a_failure_and_from_a_start_by_hand_with_and_without_a_count() {
+        let unit = |active_state: &str, sub_state: &str, n_restarts| UnitState {
+            active_state: active_state.into(),
+            sub_state: sub_state.into(),
+            n_restarts,
+            ..UnitState::default()
+        };
+        let (young, old) = (Some(LOOP_AGE - Duration::from_millis(1)), Some(LOOP_AGE));
+        for (unit, age, expected) in [
+            (unit("failed", "failed", Some(5)), None, Some(Trouble::Failed)),
+            (unit("inactive", "dead", Some(5)), None, None),
+            (unit("activating", "auto-restart", Some(1)), None, Some(Trouble::Restarting)),
+            (unit("activating", "auto-restart", None), None, Some(Trouble::Restarting)),
+            (unit("active", "running", Some(1)), young, Some(Trouble::Restarting)),
+            (unit("active", "running", None), young, Some(Trouble::Restarting)),
+            (unit("active", "running", Some(0)), young, None),
+            (unit("active", "running", Some(90)), old, None),
+            (unit("active", "running", None), old, None),
+        ] {
+            assert_eq!(trouble(&unit, age), expected, "{unit:?} {age:?}");
+        }
+    }
 
     #[test]
     fn a_unit_whose_job_is_queued_is_neither_failed_nor_stopped_but_on_its_way() {

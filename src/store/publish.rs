@@ -8,7 +8,7 @@ use super::manifest::{self, Manifest};
 use crate::host::{durable, lock, ownership, trust};
 use crate::report::{IoContext, Result};
 
-/// Since when runs have seen that the agent is not ready, and when one last did, in the versions directory.
+/// Since when runs have seen that the agent is not ready or restarts, and when one last did, in the versions directory.
 pub(crate) const NOT_READY: &str = ".not-ready";
 /// What the source of versions answered, and when, in the versions directory.
 pub(crate) const SOURCE_ANSWERS: &str = ".source-answers";
