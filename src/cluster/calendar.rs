@@ -85,7 +85,9 @@ impl Calendar {
     fn in_minute(&self, minute: i64) -> Vec<Timestamp> {
         let Ok(begin) = Timestamp::from_second(minute * 60) else { return Vec::new() };
         let civil = self.zone.to_datetime(begin);
-        if !self.has_minute(civil) {
+        // Of an hour that the clock repeats in autumn only the first counts, as with systemd's timers.
+        let is_first = || self.zone.to_timestamp(civil).is_ok_and(|first| first == begin);
+        if !self.has_minute(civil) || !is_first() {
             return Vec::new();
         }
         (0..60)
@@ -220,6 +222,28 @@ mod tests {
             let calendar = calendar(text).unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!(calendar.is_open(at(now), HOUR), open, "{text} at {now}");
         }
+    }
+
+    /// In Berlin 02:00 to 03:00 comes twice on 2026-10-25, at 00:00 and 01:00 UTC, and not at all on 2026-03-29.
+    #[test]
+    fn an_hour_that_comes_twice_opens_one_window_and_one_that_is_skipped_opens_none() {
+        let nightly = calendar("*-*-* 02:00 Europe/Berlin").unwrap();
+        for (now, open) in [
+            ("2026-10-25T00:00:00Z", true),
+            ("2026-10-25T00:59:59Z", true),
+            ("2026-10-25T01:00:00Z", false),
+            ("2026-10-25T01:30:00Z", false),
+            ("2026-10-26T01:00:00Z", true),
+            ("2026-03-29T00:59:59Z", false),
+            ("2026-03-29T01:00:00Z", false),
+            ("2026-03-29T01:30:00Z", false),
+        ] {
+            assert_eq!(nightly.is_open(at(now), HOUR), open, "{now}");
+        }
+        assert_eq!(nightly.next(at("2026-10-25T00:00:00Z")), Some(at("2026-10-26T01:00:00Z")));
+        assert_eq!(nightly.next(at("2026-03-28T01:00:00Z")), Some(at("2026-03-30T00:00:00Z")));
+        // One that is longer than the hour stays open over it.
+        assert!(nightly.is_open(at("2026-10-25T01:30:00Z"), HOUR * 2));
     }
 
     #[test]
