@@ -446,7 +446,7 @@ mod tests {
         let mut updates = Updates::read(updates.file()).unwrap();
         assert_eq!(updates.status(), &full());
         updates.set_status(&Status::default());
-        assert!(!updates.render().contains("status"));
+        assert!(!updates.render().unwrap().contains("status"));
     }
 
     #[test]
@@ -456,6 +456,7 @@ mod tests {
         updates.set_status(&full());
         let text = updates
             .render()
+            .unwrap()
             .replace("snapshot: linked", "snapshot: of old")
             .replace(&format!("sha256: {}", "ab".repeat(32)), "sha256: ab");
         assert!(text.contains("of old") && text.contains("sha256: ab\n"), "{text}");
@@ -472,7 +473,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut updates = Updates::read(&dir.path().join("u")).unwrap();
         updates.set_status(&full());
-        let text = updates.render().replace("      count: 2\n", "      count: 2\n      theirs: 0123\n")
+        let text = updates.render().unwrap().replace("      count: 2\n", "      count: 2\n      theirs: 0123\n")
             + "  also_theirs: 1.10\n";
         crate::host::durable::write(updates.file(), text.as_bytes(), 0o644).unwrap();
         let mut updates = Updates::read(updates.file()).unwrap();
@@ -481,7 +482,7 @@ mod tests {
         status.refused.insert(0, Refusal { revision: revision("3.0.0"), ..status.refused[0].clone() });
         status.watch = None;
         updates.set_status(&status);
-        let text = updates.render();
+        let text = updates.render().unwrap();
         assert!(text.contains("count: 3\n      theirs: 0123"), "{text}");
         assert!(text.contains("also_theirs: 1.10") && !text.contains("watch"), "{text}");
     }

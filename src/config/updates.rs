@@ -89,20 +89,20 @@ impl Updates {
         self.status = status.clone();
     }
 
-    /// The file's new content.
-    pub fn render(&self) -> String {
-        self.root.emit()
-    }
-
-    /// Replaces the file durably, mode 0644. Errors: `config_invalid` for what [`Updates::read`] would refuse by its length;
-    /// those of writing.
-    pub fn write(&self) -> Result<()> {
-        let text = self.render();
+    /// The file's new content, for whoever writes it. Errors: `config_invalid` for what [`Updates::read`] would refuse by its
+    /// length.
+    pub fn render(&self) -> Result<String> {
+        let text = self.root.emit();
         if text.len() > ::yaml::MAX_BYTES {
             let what = format!("{} would be larger than {} bytes", self.file.display(), ::yaml::MAX_BYTES);
             return Err(Error::new(Code::ConfigInvalid, what).advise("shorten it; it was not changed"));
         }
-        durable::write(&self.file, text.as_bytes(), durable::FILE_MODE)
+        Ok(text)
+    }
+
+    /// Replaces the file durably, mode 0644. Errors: those of [`Updates::render`] and of writing.
+    pub fn write(&self) -> Result<()> {
+        durable::write(&self.file, self.render()?.as_bytes(), durable::FILE_MODE)
     }
 
     fn change(&mut self, key: &str, old: &Node, new: &Node) {
@@ -178,12 +178,12 @@ mod tests {
         spec.group = Some("1.10".to_owned());
         updates.set_spec(&spec);
         assert_eq!(
-            updates.render(),
+            updates.render().unwrap(),
             "version: v1\nkind: agent_versions\ntheirs: 0123\nspec:\n  # specifies the proxy\n  proxy: mytenant.teleport.sh\n  enabled: yes\n  active_version: 15.2.0\n  watch: 90\n  health:\n    stable: 8s\n    newer: 1.10\n  future:\n    deep:\n      - ~\n      - x: on\n  group: \"1.10\"\n"
         );
         spec.group = None;
         updates.set_spec(&spec);
-        assert!(!updates.render().contains("group"));
+        assert!(!updates.render().unwrap().contains("group"));
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         updates.write().unwrap();
         let next = Updates::read(updates.file()).unwrap();
         assert_eq!((next.spec(), next.status()), (&Spec::default(), &Status::default()));
-        assert!(!next.render().contains("newer"), "{}", next.render());
+        assert!(!next.render().unwrap().contains("newer"), "{}", next.render().unwrap());
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
         let mut updates = read.unwrap();
         let full = Spec { https_proxy: Some("http://joe:s3cret@px:3128".to_owned()), ..Spec::default() };
         updates.set_spec(&full);
-        assert!(!updates.render().contains("s3cret"));
+        assert!(!updates.render().unwrap().contains("s3cret"));
         let mut bare = full.clone();
         let credentials = bare.take_credentials();
         assert_eq!(updates.spec(), &bare);

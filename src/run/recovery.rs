@@ -123,7 +123,7 @@ fn keep_edits(context: &Context) -> Result<()> {
     spec.active_edition = committed.spec().active_edition;
     updates.set_spec(&spec);
     updates.set_status(committed.status());
-    durable::write(&next, updates.render().as_bytes(), durable::FILE_MODE)
+    durable::write(&next, updates.render()?.as_bytes(), durable::FILE_MODE)
 }
 
 /// Writes down in `updates.yaml` what the journal tells of a run that was undone.

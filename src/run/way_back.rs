@@ -40,7 +40,7 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
     let site = context.site(&updates, false)?;
     let commit_settings = &mut |_| {
         let updates = settings_after(context, watch, &fell)?;
-        Ok(Next { config: Some(updates.render()), credentials: None })
+        Ok(Next { config: Some(updates.render()?), credentials: None })
     };
     let ran =
         execute::run(&site, &plan, "watch", commit_settings, &mut |journal| recovery::write_failure(context, journal));

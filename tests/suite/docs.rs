@@ -82,7 +82,7 @@ fn the_configuration_shown_is_read_and_comes_back_the_same() {
     assert_eq!(updates.status().refused[0].revision.version.to_string(), "3.0.0");
     let spec = updates.spec().clone();
     updates.set_spec(&spec);
-    assert_eq!(updates.render(), text);
+    assert_eq!(updates.render().unwrap(), text);
 }
 
 #[test]

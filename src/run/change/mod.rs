@@ -114,7 +114,7 @@ pub(crate) fn save_settings(
     let mut spec = updates.spec().clone();
     change(&mut spec);
     updates.set_spec(&spec);
-    let next = Next { config: Some(updates.render()), credentials: context.next_credentials()? };
+    let next = Next { config: Some(updates.render()?), credentials: context.next_credentials()? };
     execute::write_settings(&context.site(&updates, false)?, command, next)?;
     context.report.notice("the settings are saved; nothing was installed");
     Ok(Some(0))
@@ -202,7 +202,7 @@ fn execute(context: &Context, request: &RunRequest<'_>, plan: &Plan) -> Result<O
                 refuse_outgoing(context, request, plan, &mut status, left, reason);
             }
             updates.set_status(&status);
-            Ok(Next { config: Some(updates.render()), credentials: context.next_credentials()? })
+            Ok(Next { config: Some(updates.render()?), credentials: context.next_credentials()? })
         },
         &mut |journal| recovery::write_failure(context, journal),
     );
@@ -292,7 +292,7 @@ fn commit_without_move(context: &Context, updates: &mut Updates, request: &RunRe
     // An empty plan is the proof that every link leads there, also where the settings had lost or forgotten it.
     spec.active_version = Some(request.target.version.clone());
     spec.active_edition = Some(request.target.edition);
-    let before = updates.render();
+    let before = updates.render()?;
     updates.set_spec(&spec);
     if request.force {
         let mut status = updates.status().clone();
@@ -300,7 +300,7 @@ fn commit_without_move(context: &Context, updates: &mut Updates, request: &RunRe
         status.delayed.retain(|delayed| delayed.revision != request.target);
         updates.set_status(&status);
     }
-    let after = updates.render();
+    let after = updates.render()?;
     if let Some(credentials) = context.next_credentials()? {
         let next = Next { config: Some(after), credentials: Some(credentials) };
         execute::write_settings(&context.site(updates, false)?, request.command, next)?;

@@ -77,7 +77,7 @@ pub fn updates_yaml(bytes: &[u8]) {
             let mut next = updates.clone();
             next.set_spec(&spec);
             let next = reread(file, &next);
-            assert_eq!(next.spec(), &bare(&spec), "{}", next.render());
+            assert_eq!(next.spec(), &bare(&spec), "{}", next.render().unwrap());
             assert_eq!(next.status(), updates.status());
             assert_foreign_stay(&updates, &next);
         }
@@ -95,7 +95,7 @@ pub fn updates_yaml(bytes: &[u8]) {
         let mut next = updates.clone();
         next.set_status(&status);
         let next = reread(file, &next);
-        assert_eq!((next.spec(), next.status()), (updates.spec(), &status), "{}", next.render());
+        assert_eq!((next.spec(), next.status()), (updates.spec(), &status), "{}", next.render().unwrap());
         assert_foreign_stay(&updates, &next);
     });
 }
@@ -157,10 +157,10 @@ pub(crate) fn assert_names_line(error: &Error, bytes: &[u8], name: &str) {
 /// What another run reads of what this one writes; `file` itself is left alone.
 fn reread(file: &Path, updates: &Updates) -> Updates {
     let next = file.with_extension("next");
-    fs::write(&next, updates.render()).unwrap();
-    let read = Updates::read(&next).unwrap_or_else(|error| panic!("{error}\n{}", updates.render()));
-    assert_eq!(read.document(), updates.document(), "{}", updates.render());
-    assert_eq!(read.render(), updates.render(), "a second rewrite changes the file");
+    fs::write(&next, updates.render().unwrap()).unwrap();
+    let read = Updates::read(&next).unwrap_or_else(|error| panic!("{error}\n{}", updates.render().unwrap()));
+    assert_eq!(read.document(), updates.document(), "{}", updates.render().unwrap());
+    assert_eq!(read.render().unwrap(), updates.render().unwrap(), "a second rewrite changes the file");
     read
 }
 
@@ -199,7 +199,11 @@ fn assert_foreign_stay(before: &Updates, after: &Updates) {
             let name = key.as_str().unwrap_or_default();
             if !name.is_empty() && !ours.contains(&name) {
                 let here = after.document().at(path).and_then(Node::pairs).unwrap_or_default();
-                assert!(here.contains(&(key.clone(), value.clone())), "{path:?} lost {name:?}:\n{}", after.render());
+                assert!(
+                    here.contains(&(key.clone(), value.clone())),
+                    "{path:?} lost {name:?}:\n{}",
+                    after.render().unwrap()
+                );
             }
         }
     }

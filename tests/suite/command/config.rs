@@ -232,6 +232,26 @@ fn min_version_is_a_floor_that_no_cluster_undercuts() {
 }
 
 #[test]
+fn settings_that_would_be_too_long_to_be_read_are_not_committed() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    // What others keep in the file leaves no room for what an update writes down.
+    let text = image.config();
+    let theirs = |bytes| format!("theirs: {}\n{text}", "x".repeat(bytes));
+    let full = theirs((1 << 20) - theirs(0).len());
+    std::fs::write(image.versions().join("updates.yaml"), &full).unwrap();
+    image.release("1.1.0");
+    let ran = image.run(&["--log-format", "json", "update"]);
+    assert_eq!((ran.status, ran.error_code().as_str()), (1, "config_invalid"), "{ran:#?}");
+    assert!(ran.stderr.contains("would be larger than 1048576 bytes"), "{ran:#?}");
+    assert_eq!((agent_link(&image).as_str(), image.config() == full), ("1.0.0/bin/teleport", true));
+    image.run(&["status"]).ok();
+    std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
+    image.run(&["update"]).ok();
+    assert_eq!(agent_link(&image), "1.1.0/bin/teleport");
+}
+
+#[test]
 fn keep_says_how_many_versions_stay() {
     for (keep, expected) in [("1", &["4.0.0"][..]), ("2", &["3.0.0", "4.0.0"]), ("3", &["2.0.0", "3.0.0", "4.0.0"])] {
         let image = Image::new("1.0.0");
