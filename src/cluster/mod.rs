@@ -17,7 +17,7 @@ pub(crate) use channel::{ask as ask_channel, schedule};
 pub(crate) use find::{Found, find, origin};
 pub(crate) use graph::{Choice, ask as ask_graph};
 pub use proxy_addr::ProxyAddr;
-pub(crate) use release_file::ask as read_file;
+pub(crate) use release_file::{ask as read_file, floor as file_floor};
 pub(crate) use said::{Said, Way, Word};
 pub(crate) use source::Source;
 pub(crate) use window::Window;

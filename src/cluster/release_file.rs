@@ -10,6 +10,7 @@ use super::said::{Said, Word};
 use super::window::Window;
 use crate::host::{Layout, trust};
 use crate::report::{Code, Error, IoContext, Result};
+use crate::yaml::Node;
 use crate::yaml::view::{View, read_document};
 
 /// Every key of the file.
@@ -33,11 +34,27 @@ const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 ///
 /// Errors: `permission` where somebody else can; `config_invalid` with the line; `io`.
 pub(crate) fn ask(path: &Path, layout: &Layout) -> Result<(Word, Option<Timestamp>)> {
+    let (file, root) = read(path)?;
+    let view = View::new(&file, &root);
+    Ok((said(&view, layout)?, view.at("stale_after")?.time()?))
+}
+
+/// Reads the floor of the same file, whatever version it names. Errors as for [`ask`].
+pub(crate) fn floor(path: &Path) -> Result<Option<Version>> {
+    let (file, root) = read(path)?;
+    floor_of(&View::new(&file, &root))
+}
+
+fn floor_of(view: &View<'_>) -> Result<Option<Version>> {
+    view.at("min_version")?.parsed("a version")
+}
+
+/// The file's real path, and what is in it.
+fn read(path: &Path) -> Result<(PathBuf, Node)> {
     let file = trusted(path)?;
     let Some(root) = read_document(&file, true)? else {
         return Err(Error::new(Code::Io, format!("{} has disappeared", file.display())));
     };
-    let view = View::new(&file, &root);
     if let Some((key, _)) =
         root.pairs().into_iter().flatten().find(|(key, _)| !key.as_str().is_some_and(|key| KEYS.contains(&key)))
     {
@@ -48,7 +65,7 @@ pub(crate) fn ask(path: &Path, layout: &Layout) -> Result<(Word, Option<Timestam
         )
         .advise(format!("the keys are {}", KEYS.join(", "))));
     }
-    Ok((said(&view, layout)?, view.at("stale_after")?.time()?))
+    Ok((file, root))
 }
 
 fn said(view: &View<'_>, layout: &Layout) -> Result<Word> {
@@ -75,7 +92,7 @@ fn said(view: &View<'_>, layout: &Layout) -> Result<Word> {
         critical: view.at("critical")?.boolean()?.unwrap_or_default(),
         window,
         digests: Digests::of_any(digest(&view.at("digest")?)?),
-        floor: view.at("min_version")?.parsed("a version")?,
+        floor: floor_of(view)?,
         not_before: view.at("not_before")?.time()?,
         not_after: view.at("not_after")?.time()?,
         ..Said::version(version)

@@ -4,7 +4,7 @@ use crate::run::record;
 use std::path::PathBuf;
 
 use crate::cli::Install;
-use crate::cluster::{ProxyAddr, Source};
+use crate::cluster::{self, ProxyAddr, Source};
 use crate::config::credentials::{self, MODE};
 use crate::config::fleet_host::FleetHost;
 use crate::config::{Credentials, GoUpdater, Spec, Updates};
@@ -179,6 +179,9 @@ fn target(
     let forced = args.force_version.as_deref().filter(|version| !version.is_empty());
     let forced: Option<Version> = forced.map(str::parse).transpose()?;
     let forced = forced.or_else(|| spec.pinned_version.clone().filter(|_| spec.pinned));
+    if let Some(version) = &forced {
+        check_floor_of_file(spec, version)?;
+    }
     if let (Some(version), Some(edition)) = (&forced, edition.or(active.map(|active| active.edition))) {
         let revision = Revision { version: version.clone(), edition };
         return Ok((!spec.notify_only).then(|| (revision, Terms::default())));
@@ -213,6 +216,22 @@ fn target(
             let what = format!("the source names no version to install: {}", terms.reason.unwrap_or_default());
             Err(Error::new(Code::ClusterAnswer, what).advise("give --force-version and --edition for the first one"))
         }
+    }
+}
+
+/// A version that a person names need not be the source's, but the floor of a file holds for it as `min_version` in
+/// updates.yaml does.
+///
+/// Errors: `below_min_version`; those of reading the file.
+fn check_floor_of_file(spec: &Spec, version: &Version) -> Result<()> {
+    let source = spec.source.as_deref().map(str::parse).transpose()?;
+    let Some(Source::File(path)) = source else { return Ok(()) };
+    match cluster::file_floor(&path)?.filter(|floor| version.precedes(floor)) {
+        Some(floor) => {
+            let what = format!("{version} is below min_version {floor} of the source {}", path.display());
+            Err(Error::new(Code::BelowMinVersion, what).advise("give a newer version, or lower min_version there"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -96,6 +96,45 @@ fn a_floor_of_the_file_is_a_floor_beside_the_hosts_own() {
 }
 
 #[test]
+fn either_floor_holds_for_a_version_that_is_named_by_hand_too() {
+    let image = Image::with(&["1.0.0", "1.1.0", "1.2.0"]);
+    let source = put(&image, "version: 1.1.0\nmin_version: 1.1.0\n");
+    image.follow(&source, &[]).ok();
+    let names = |version| ["enable", "--force-version", version];
+    let pins = |version| ["pin", "--force-version", version];
+    for text in ["version: 1.1.0\nmin_version: 1.1.0\n", "version: none\nmin_version: 1.1.0\n"] {
+        put(&image, text);
+        for command in [names("1.0.0"), pins("1.0.0")] {
+            image.changes_nothing(&command, 1, "1.0.0 is below min_version 1.1.0 of the source");
+        }
+    }
+    image.run(&names("1.1.0")).ok();
+    assert_eq!(active(&image), "1.1.0");
+    image.set("  min_version: 1.2.0\n");
+    for command in [names("1.1.0"), pins("1.1.0")] {
+        image.changes_nothing(&command, 1, "is below min_version 1.2.0");
+    }
+    // What cannot be read names no floor either: nothing is installed until it can, or another source is followed.
+    std::fs::remove_file(place(&image)).unwrap();
+    image.changes_nothing(&names("1.2.0"), 1, "release.yaml");
+    let base = image.cluster.base_url();
+    image
+        .run(&[
+            "enable",
+            "--source",
+            "default",
+            "--proxy",
+            &image.cluster.addr(),
+            "--base-url",
+            &base,
+            "--force-version",
+            "1.2.0",
+        ])
+        .ok();
+    assert_eq!(active(&image), "1.2.0");
+}
+
+#[test]
 fn what_is_no_release_file_is_an_error_with_its_line() {
     let image = Image::with(&["1.0.0"]);
     let source = put(&image, "version: 1.0.0\n");
