@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::host::layout::CREDENTIALS;
 use crate::host::machine;
 use crate::report::{Code, Result};
 use crate::yaml::Node;
@@ -32,7 +33,7 @@ const KEYS: [&str; 4] = ["https_proxy", "http_proxy", "base_url", "source"];
 impl Credentials {
     /// The file below the versions directory.
     pub fn file(versions: &Path) -> PathBuf {
-        versions.join(".credentials")
+        versions.join(CREDENTIALS)
     }
 
     /// Reads the file; none if it is not there. Errors: `config_invalid`, `permission`, `io`.

@@ -21,6 +21,7 @@ use protocol::Digest;
 
 use crate::config::fleet_host::FleetHost;
 use crate::database::{self, evidence};
+use crate::host::layout::CREDENTIALS;
 use crate::host::{Host, durable, machine};
 use crate::plan::{Direction, Plan, Step, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
@@ -31,8 +32,6 @@ pub(crate) use site::Site;
 
 /// The configuration that the commit will put in place.
 pub(crate) const NEXT_CONFIG: &str = ".updates.yaml.next";
-/// Proxy passwords and mirror tokens, in the versions directory.
-const CREDENTIALS: &str = ".credentials";
 /// Those that the commit will put in place; empty if none are kept.
 const NEXT_CREDENTIALS: &str = ".credentials.next";
 

@@ -8,6 +8,8 @@ use crate::report::{Code, Error, Result};
 
 /// The agent's data directory unless `teleport.yaml` says otherwise, as seen from inside the root.
 pub(crate) const DEFAULT_DATA_DIR: &str = "/var/lib/teleport";
+/// User names, passwords and tokens, in the versions directory.
+pub(crate) const CREDENTIALS: &str = ".credentials";
 /// The agent's database below its data directory.
 pub(crate) const DATABASE: &str = "proc/sqlite.db";
 

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::layout::Layout;
+use super::layout::{CREDENTIALS, Layout};
 use super::ownership::{self, GROUP_WRITES, OTHERS_WRITE, STICKY, is_ours, strangers};
 use super::{durable, machine, path};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Our own names in the versions directory beside the versions: what they say is believed (SPEC §1).
 const RECORDS: [&str; 7] =
-    ["updates.yaml", ".credentials", ".fleet-host", "join-token", ".journal", ".lock", ".unmanaged"];
+    ["updates.yaml", CREDENTIALS, ".fleet-host", "join-token", ".journal", ".lock", ".unmanaged"];
 /// The snapshot of a version's database, in the version's directory (SPEC §1).
 const SNAPSHOT: &str = "backup";
 
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn an_image_has_no_links_among_our_names() {
         let (_dir, layout) = image();
-        for name in ["updates.yaml", ".credentials", ".unmanaged", "1.0.0/backup"] {
+        for name in ["updates.yaml", CREDENTIALS, ".unmanaged", "1.0.0/backup"] {
             let link = layout.versions.join(name);
             symlink("/etc/passwd", &link).unwrap();
             assert_eq!(check_versions(&layout).unwrap_err().code, Code::PathTaken, "{name}");
