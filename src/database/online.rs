@@ -44,7 +44,7 @@ pub fn snapshot_online(
     }
     let Some(owner) = Owner::of(&db)? else { return absent(dir, subject) };
     match sqlite::twice(|| copy_online(&db, dir, &clock)) {
-        Ok((passes, moved)) => {
+        Ok(()) => {
             let copy = dir.join(DATABASE_FILE);
             let damage = match sqlite::check_at_rest(&copy) {
                 Ok(()) => None,
@@ -57,7 +57,7 @@ pub fn snapshot_online(
             owner.give(&copy)?;
             durable::sync_file(&copy)?;
             let backup = describe(dir, subject, subject.failed || damage.is_some())?;
-            Ok(Snapshot { backup, passes, moved, linked: false, raw: damage.is_some(), damage })
+            Ok(Snapshot { backup, linked: false, raw: damage.is_some(), damage })
         }
         Err(error) if error.code == Code::DatabaseInvalid => raw::keep(&db, dir, subject, &clock, error),
         Err(error) if as_it_lies && matches!(error.code, Code::DatabaseBusy | Code::Io) => {
@@ -67,8 +67,8 @@ pub fn snapshot_online(
     }
 }
 
-/// Copies by SQLite; how often, and whether others wrote during the last pass.
-fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<(u32, bool)> {
+/// Copies by SQLite, again while others write. Rows from after the last pass are not in the copy.
+fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<()> {
     let copy = dir.join(DATABASE_FILE);
     // Without a log of its own to keep, the last one to close leaves no sidecars behind.
     let keeps_log = sqlite::beside(db, sqlite::WAL).exists();
@@ -95,12 +95,13 @@ fn copy_online(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<(u32, bool)> 
         Ok(source)
     })?;
     let source = Source { connection: Some(source), acting };
-    let (mut passes, mut moved) = (0, true);
-    while moved && passes < MAX_PASSES {
-        moved = copy_once(&source, db, &copy, clock)?;
-        passes += 1;
+    for _ in 0..MAX_PASSES {
+        let has_moved = copy_once(&source, db, &copy, clock)?;
+        if !has_moved {
+            break;
+        }
     }
-    Ok((passes, moved))
+    Ok(())
 }
 
 /// The live database, opened with the rights of its owner, and closed with them.

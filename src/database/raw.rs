@@ -66,7 +66,7 @@ pub(crate) fn room_for_copy(db: &Path) -> u64 {
 ///
 /// Errors: `interrupted`, `no_space`, `permission`, `io`.
 pub(super) fn keep(db: &Path, dir: &Path, subject: &Subject<'_>, clock: &Clock<'_>, why: Error) -> Result<Snapshot> {
-    let passes = copy_files(db, dir, clock)?;
+    copy_files(db, dir, clock)?;
     let copy = dir.join(DATABASE_FILE);
     let backup = if durable::exists(&copy)? {
         describe(dir, subject, true)?
@@ -76,7 +76,7 @@ pub(super) fn keep(db: &Path, dir: &Path, subject: &Subject<'_>, clock: &Clock<'
         let content = if is_file { Content::Database { size: None, sha256: None } } else { Content::Absent };
         write(dir, subject, content, true)?
     };
-    Ok(Snapshot { backup, passes, moved: false, linked: false, raw: true, damage: Some(why) })
+    Ok(Snapshot { backup, linked: false, raw: true, damage: Some(why) })
 }
 
 /// Takes a database that others keep locked as a power cut would leave it, and recovers the copy as SQLite does after
@@ -91,13 +91,13 @@ pub(super) fn take_locked(
     why: Error,
 ) -> Result<Snapshot> {
     let before = stamps(db)?;
-    let passes = copy_files(db, dir, clock)?;
+    copy_files(db, dir, clock)?;
     let copy = dir.join(DATABASE_FILE);
     let is_still = stamps(db)? == before && durable::exists(&copy)?;
     let whole = checkpoint(&copy, clock, |connection| sqlite::quick_check(connection, &copy));
     if is_still && whole.is_ok() && whole.and_then(|()| alone(&copy)).is_ok() {
         let backup: Backup = describe(dir, subject, subject.failed)?;
-        return Ok(Snapshot { backup, passes, moved: false, linked: false, raw: false, damage: Some(why) });
+        return Ok(Snapshot { backup, linked: false, raw: false, damage: Some(why) });
     }
     // What SQLite made of it is not what there was.
     keep(db, dir, subject, clock, why)
@@ -111,10 +111,9 @@ fn alone(copy: &Path) -> Result<()> {
     sqlite::check_at_rest(copy)
 }
 
-/// Copies every file of the database, again while somebody writes to them. Returns how often.
-fn copy_files(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<u32> {
-    let mut passes = 0;
-    loop {
+/// Copies every file of the database, again while somebody writes to them.
+fn copy_files(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<()> {
+    for _ in 0..MAX_PASSES {
         directory::make_fresh(dir)?;
         let before = stamps(db)?;
         for suffix in sqlite::ROWS {
@@ -132,11 +131,11 @@ fn copy_files(db: &Path, dir: &Path, clock: &Clock<'_>) -> Result<u32> {
             }
         }
         durable::sync_dir(dir)?;
-        passes += 1;
-        if passes == MAX_PASSES || stamps(db)? == before {
-            return Ok(passes);
+        if stamps(db)? == before {
+            break;
         }
     }
+    Ok(())
 }
 
 /// What changes when somebody writes.

@@ -50,10 +50,6 @@ pub struct Pace<'a> {
 pub struct Snapshot {
     /// Its description, as written.
     pub backup: Backup,
-    /// How often the database was copied.
-    pub passes: u32,
-    /// Others still wrote during the last pass: rows from after it are not in the copy.
-    pub moved: bool,
     /// The copy is a hard link to the live file, which must be replaced by rename before anything writes to it.
     pub linked: bool,
     /// The database could not be opened or failed its check; the files are there as they were.
@@ -139,7 +135,7 @@ pub(super) fn describe(dir: &Path, subject: &Subject<'_>, failed: bool) -> Resul
 /// Describes a host without database.
 pub(super) fn absent(dir: &Path, subject: &Subject<'_>) -> Result<Snapshot> {
     let backup = write(dir, subject, Content::Absent, subject.failed)?;
-    Ok(Snapshot { backup, passes: 0, moved: false, linked: false, raw: false, damage: None })
+    Ok(Snapshot { backup, linked: false, raw: false, damage: None })
 }
 
 pub(super) fn write(dir: &Path, subject: &Subject<'_>, content: Content, failed: bool) -> Result<Backup> {

@@ -160,7 +160,7 @@ pub(crate) fn snapshot_stopped(
         keep_sidecars(&db, &copy, at_rest.will_be_replaced)?;
     }
     let backup = describe(dir, subject, subject.failed || raw)?;
-    Ok(Snapshot { backup, passes: 1, moved: false, linked, raw, damage: None })
+    Ok(Snapshot { backup, linked, raw, damage: None })
 }
 
 /// What a running agent's database has not on the disk yet; what does not work is done when it is stopped.

@@ -11,7 +11,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 /// Everything else only waits for the manager or for an ExecReload= that sends a signal.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The properties read; a systemd that does not know one leaves its line out.
-const PROPERTIES: [&str; 14] = [
+const PROPERTIES: [&str; 11] = [
     "LoadState",
     "ActiveState",
     "SubState",
@@ -19,10 +19,7 @@ const PROPERTIES: [&str; 14] = [
     "UnitFileState",
     "NRestarts",
     "Result",
-    "FragmentPath",
     "CanReload",
-    "NeedDaemonReload",
-    "ExecMainStartTimestampMonotonic",
     "PIDFile",
     "RestartUSec",
     "Job",
@@ -52,14 +49,8 @@ pub struct UnitState {
     pub n_restarts: Option<u32>,
     /// `success`, `exit-code`, `signal`, `start-limit-hit`, …
     pub result: String,
-    /// The unit's file.
-    pub fragment_path: Option<PathBuf>,
     /// It has an ExecReload=.
     pub can_reload: bool,
-    /// Its files changed on disk since the manager read them.
-    pub need_daemon_reload: bool,
-    /// When the main process started, in microseconds of the monotonic clock; 0 if it never did.
-    pub exec_main_start: u64,
     /// PIDFile= of the unit.
     pub pid_file: Option<PathBuf>,
     /// A start, stop or reload of it is queued or under way.
@@ -199,7 +190,6 @@ fn run(command: Command) -> Result<Output> {
 fn parse_show(text: &str) -> UnitState {
     let mut state = UnitState::default();
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
-        let path = || Some(PathBuf::from(value)).filter(|path| path.is_absolute());
         match name {
             "LoadState" => value.clone_into(&mut state.load_state),
             "ActiveState" => value.clone_into(&mut state.active_state),
@@ -208,11 +198,8 @@ fn parse_show(text: &str) -> UnitState {
             "UnitFileState" => value.clone_into(&mut state.unit_file_state),
             "NRestarts" => state.n_restarts = value.parse().ok(),
             "Result" => value.clone_into(&mut state.result),
-            "FragmentPath" => state.fragment_path = path(),
             "CanReload" => state.can_reload = value == "yes",
-            "NeedDaemonReload" => state.need_daemon_reload = value == "yes",
-            "ExecMainStartTimestampMonotonic" => state.exec_main_start = value.parse().unwrap_or(0),
-            "PIDFile" => state.pid_file = path(),
+            "PIDFile" => state.pid_file = Some(PathBuf::from(value)).filter(|path| path.is_absolute()),
             "RestartUSec" => state.restart_after = parse_span(value),
             // `0` where older ones have none.
             "Job" => state.has_job = !matches!(value, "" | "0"),
@@ -267,13 +254,11 @@ mod tests {
     #[test]
     fn a_running_unit_of_a_present_systemd_is_read() {
         let state = parse_show(
-            "PIDFile=/run/teleport.pid\nNRestarts=2\nExecMainStartTimestampMonotonic=812345\nMainPID=4711\n\
-             Result=success\nLoadState=loaded\nActiveState=active\nSubState=running\n\
-             FragmentPath=/usr/local/lib/systemd/system/teleport.service\nUnitFileState=enabled\n\
-             NeedDaemonReload=no\nCanReload=yes\n",
+            "PIDFile=/run/teleport.pid\nNRestarts=2\nMainPID=4711\nResult=success\nLoadState=loaded\n\
+             ActiveState=active\nSubState=running\nUnitFileState=enabled\nCanReload=yes\n",
         );
         assert!(state.is_loaded() && state.is_active() && state.is_enabled() && state.can_reload);
-        assert_eq!((state.main_pid, state.n_restarts, state.exec_main_start), (Some(4711), Some(2), 812_345));
+        assert_eq!((state.main_pid, state.n_restarts), (Some(4711), Some(2)));
         assert_eq!(state.pid_file.as_deref(), Some(Path::new("/run/teleport.pid")));
     }
 
@@ -303,9 +288,9 @@ mod tests {
 
     #[test]
     fn a_unit_that_is_not_there_and_a_systemd_without_restart_counter_are_read() {
-        let state = parse_show("MainPID=0\nLoadState=not-found\nActiveState=inactive\nSubState=dead\nFragmentPath=\n");
+        let state = parse_show("MainPID=0\nLoadState=not-found\nActiveState=inactive\nSubState=dead\nPIDFile=\n");
         assert!(!state.is_loaded() && state.is_inactive() && !state.is_enabled());
-        assert_eq!((state.main_pid, state.n_restarts, state.fragment_path), (None, None, None));
+        assert_eq!((state.main_pid, state.n_restarts, state.pid_file), (None, None, None));
     }
 
     #[test]

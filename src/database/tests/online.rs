@@ -8,7 +8,6 @@ fn a_running_agents_rows_are_copied_in_every_journal_mode() {
         let bed = Bed::new();
         let agent = bed.agent(mode, 50);
         let snapshot = bed.online().unwrap();
-        assert_eq!((snapshot.passes, snapshot.moved), (1, false), "{mode}");
         assert_eq!(bed.taken(), up_to(50), "{mode}");
         assert_eq!(Backup::read(&bed.snapshot()).unwrap(), Some(snapshot.backup));
         add(&agent, 1);
@@ -59,29 +58,27 @@ impl Drop for Stop<'_> {
 }
 
 #[test]
-fn the_pass_is_repeated_three_times_while_others_write() {
+fn the_pass_is_repeated_while_others_write_and_not_for_ever() {
     let bed = Bed::new();
     let agent = bed.agent("WAL", 10);
-    let snapshot = bed
-        .online_with(&|| {
-            add(&agent, 1);
-            false
-        })
-        .unwrap();
-    assert_eq!((snapshot.passes, snapshot.moved), (3, true));
-    assert!(bed.taken().len() > 12, "the last pass counts");
+    bed.online_with(&|| {
+        add(&agent, 1);
+        false
+    })
+    .unwrap();
+    // A row for each pass is the least.
+    let (taken, live) = (bed.taken().len(), rows(&agent).len());
+    assert!(taken > 12 && taken < live, "the last pass of three counts: {taken} of {live}");
 
     let once = Cell::new(3);
-    let snapshot = bed
-        .online_with(&|| {
-            if once.get() > 0 {
-                add(&agent, 1);
-                once.set(once.get() - 1);
-            }
-            false
-        })
-        .unwrap();
-    assert_eq!((snapshot.passes, snapshot.moved), (2, false));
+    bed.online_with(&|| {
+        if once.get() > 0 {
+            add(&agent, 1);
+            once.set(once.get() - 1);
+        }
+        false
+    })
+    .unwrap();
     assert_eq!(bed.taken(), rows(&agent));
 }
 

@@ -187,11 +187,6 @@ impl Journal {
         self.records.contains(mark)
     }
 
-    /// How many recoveries have begun.
-    pub fn recoveries(&self) -> usize {
-        self.records.iter().filter(|record| **record == Record::Recover).count()
-    }
-
     /// The reason recorded for undoing, with its code and whether the version is to blame.
     pub fn undo_reason(&self) -> Option<(&str, &str, bool)> {
         self.records.iter().find_map(|record| match record {

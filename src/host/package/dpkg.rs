@@ -30,7 +30,7 @@ pub(super) fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
             _ => Ok(Vec::new()),
         };
     }
-    let format = "${Package}\\t${Version}\\t${db:Status-Want}\\t${db:Status-Status}\\n";
+    let format = "${Package}\\t${db:Status-Status}\\n";
     let mut flag = std::ffi::OsString::from("--admindir=");
     flag.push(&database);
     // Its status is 1 when any of the names is unknown.
@@ -44,21 +44,14 @@ fn names_in_status(text: &[u8]) -> bool {
 }
 
 pub(super) fn parse(line: &str) -> Option<Package> {
-    let mut fields = line.split('\t');
-    let (name, version, want, status) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    let (name, status) = line.split_once('\t')?;
     let state = match status {
         "not-installed" => return None,
         "installed" | "triggers-pending" | "triggers-awaited" => State::Installed,
         "config-files" => State::ConfigFiles,
         _ => State::Broken,
     };
-    Some(Package {
-        name: name.to_owned(),
-        version: version.to_owned(),
-        tool: PackageTool::Dpkg,
-        state,
-        held: want == "hold",
-    })
+    Some(Package { name: name.to_owned(), tool: PackageTool::Dpkg, state })
 }
 
 /// The maintainer scripts of a dpkg package that could delete what is to be kept.
@@ -111,11 +104,10 @@ mod tests {
 
     #[test]
     fn every_state_of_a_dpkg_package_is_told() {
-        let state = |line: &str| parse(line).map(|package| (package.state, package.held));
-        assert_eq!(state("teleport\t1.2.3\tinstall\tinstalled"), Some((State::Installed, false)));
-        assert_eq!(state("teleport\t1.2.3\thold\tinstalled"), Some((State::Installed, true)));
-        assert_eq!(state("teleport\t1.2.3\tdeinstall\tconfig-files"), Some((State::ConfigFiles, false)));
-        assert_eq!(state("teleport\t1.2.3\tinstall\thalf-installed"), Some((State::Broken, false)));
-        assert_eq!(state("teleport\t\tunknown\tnot-installed"), None);
+        let state = |line: &str| parse(line).map(|package| package.state);
+        assert_eq!(state("teleport\tinstalled"), Some(State::Installed));
+        assert_eq!(state("teleport\tconfig-files"), Some(State::ConfigFiles));
+        assert_eq!(state("teleport\thalf-installed"), Some(State::Broken));
+        assert_eq!(state("teleport\tnot-installed"), None);
     }
 }

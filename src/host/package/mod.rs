@@ -51,14 +51,10 @@ pub(crate) enum State {
 pub(crate) struct Package {
     /// One of [`NAMES`].
     pub name: String,
-    /// The package's version, with the distribution's revision.
-    pub version: String,
     /// Who installed it.
     pub tool: PackageTool,
     /// How much of it is there.
     pub state: State,
-    /// The operator holds it back from upgrades; a purge does not ask.
-    pub held: bool,
 }
 
 /// What a purge must not touch, and where it keeps copies meanwhile.

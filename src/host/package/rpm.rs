@@ -17,21 +17,15 @@ pub(super) fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
     if database(root)?.is_none() || !is_installed("rpm") {
         return Ok(Vec::new());
     }
-    let format = "@%{NAME}\\t%{VERSION}-%{RELEASE}\\n";
+    let format = "@%{NAME}\\n";
     let output = start(&command(root)?.args(["-q", "--qf", format]).args(NAMES))?;
     // A name that is not installed is told on standard output, in the local language.
-    Ok(output.stdout_text().lines().filter_map(|line| parse(line.strip_prefix('@')?)).collect())
+    Ok(output.stdout_text().lines().filter_map(parse).collect())
 }
 
 pub(super) fn parse(line: &str) -> Option<Package> {
-    let (name, version) = line.split_once('\t')?;
-    Some(Package {
-        name: name.to_owned(),
-        version: version.to_owned(),
-        tool: PackageTool::Rpm,
-        state: State::Installed,
-        held: false,
-    })
+    let name = line.strip_prefix('@')?.to_owned();
+    Some(Package { name, tool: PackageTool::Rpm, state: State::Installed })
 }
 
 /// The flags that leave out the scriptlets of an rpm package that could delete what is to be kept.
@@ -102,8 +96,7 @@ mod tests {
 
     #[test]
     fn an_rpm_answer_is_read_and_the_not_installed_ones_are_skipped() {
-        let package = parse("teleport-ent\t15.1.0-1").unwrap();
-        assert_eq!((package.name.as_str(), package.version.as_str()), ("teleport-ent", "15.1.0-1"));
+        assert_eq!(parse("@teleport-ent").unwrap().name, "teleport-ent");
         assert_eq!(parse("package teleport is not installed"), None);
     }
 

