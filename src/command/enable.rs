@@ -11,7 +11,7 @@ use crate::config::{Credentials, GoUpdater, Spec, Updates};
 use crate::context::Context;
 use crate::host::http::redact;
 use crate::host::{Layout, durable, lock, machine};
-use crate::inspect::{self, Depth, upgrader};
+use crate::inspect::{self, FactsFor, upgrader};
 use crate::plan::Over;
 use crate::plan::decide::{self, Terms};
 use crate::release::PublicKey;
@@ -142,7 +142,7 @@ fn once(
             in_window: true,
             force: true,
             terms,
-            depth: Depth::Adopt,
+            facts_for: FactsFor::Adopt,
             over: if args.overwrite { Over::Newer } else { Over::Foreign },
             change: &change,
             obsolete: &change::never,
@@ -452,7 +452,7 @@ fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Rev
         spec.pinned_version = known.active.as_ref().map(|active| active.version.clone());
     }
     let usual = Layout::new(&context.layout.root, context.layout.suffix.as_deref(), None)?;
-    if let Some(path) = known.path.filter(|path| *path != usual.inside(&usual.link_dir) && spec.path.is_none()) {
+    if let Some(path) = known.path.filter(|path| *path != usual.path_inside(&usual.link_dir) && spec.path.is_none()) {
         context.lay_out(Some(&path))?;
         spec.path = Some(path);
     }

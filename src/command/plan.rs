@@ -7,7 +7,7 @@ use crate::cli::{OutputFormat, Plan as Args};
 use crate::command::version;
 use crate::config::Spec;
 use crate::context::Context;
-use crate::inspect::Depth;
+use crate::inspect::FactsFor;
 use crate::plan::{Database, Over, Plan, ServiceAction, Step};
 use crate::release;
 use crate::report::{Code, Error, Result, megabytes};
@@ -39,7 +39,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         in_window: wanted.in_window || args.now,
         force: args.now,
         terms: wanted.terms.clone(),
-        depth: Depth::Move,
+        facts_for: FactsFor::Move,
         over: Over::Told,
         change: &|_| {},
         obsolete: &change::never,

@@ -3,7 +3,7 @@
 use crate::config::Updates;
 use crate::context::Context;
 use crate::inspect;
-use crate::inspect::Depth;
+use crate::inspect::FactsFor;
 use crate::plan::Over;
 use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
@@ -67,7 +67,7 @@ fn go(context: &mut Context, updates: &Updates, target: Revision, fetched: &mut 
             in_window: true,
             force: true,
             terms: Terms::default(),
-            depth: Depth::Move,
+            facts_for: FactsFor::Move,
             over: Over::Told,
             change: &|spec| spec.follow(&version),
             obsolete: &change::never,

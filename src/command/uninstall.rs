@@ -6,7 +6,7 @@ use crate::cli::Uninstall;
 use crate::context::Context;
 use crate::execute;
 use crate::host::durable;
-use crate::inspect::{self, Depth};
+use crate::inspect::{self, FactsFor};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Node, TAKEN_OVER};
 use crate::report::{Code, Error, IoContext, Result};
@@ -22,7 +22,7 @@ pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     recovery::pending(context, false)?;
     let updates = inspect::open(context)?;
     recovery::sweep(context);
-    let mut facts = inspect::facts(context, &updates, Depth::Move, None)?;
+    let mut facts = inspect::facts(context, &updates, FactsFor::Move, None)?;
     facts.moved_links = inspect::links_in_usual_dir(context)?;
     spare_foreign_units(context, &mut facts)?;
     let taken = context.layout.versions.join(TAKEN_OVER);
@@ -49,7 +49,7 @@ pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
         })?
         .after
         .map_or(Ok(()), Err)?;
-    let config = context.layout.inside(&context.layout.agent_config);
+    let config = context.layout.path_inside(&context.layout.agent_config);
     context.report.notice(&format!("uninstalled; {} and the agent's data are still there", config.display()));
     Ok(0)
 }
@@ -105,7 +105,7 @@ fn set_back(context: &Context, facts: &Facts, taken: &Path) -> Result<Vec<(PathB
     let mut places = Vec::new();
     for kept in kept {
         let Ok(inside) = kept.strip_prefix(taken) else { continue };
-        let path = context.layout.real(&Path::new("/").join(inside));
+        let path = context.layout.real_path(&Path::new("/").join(inside));
         let ours = facts.names.iter().any(|name| name.ours && context.layout.link_dir.join(&name.name) == path);
         // A suffixed installation's units stand where those that were set aside stood; the plan removes them first.
         let ours = ours || facts.own_units.iter().any(|(unit, _, _)| *unit == path) || facts.unit.path == path;

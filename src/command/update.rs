@@ -12,7 +12,7 @@ use crate::config::{Status, Updates};
 use crate::context::Context;
 use crate::host::http;
 use crate::inspect;
-use crate::inspect::Depth;
+use crate::inspect::FactsFor;
 use crate::plan::Over;
 use crate::plan::facts::{is_linked, is_updater_name, lacks};
 use crate::report::Result;
@@ -150,7 +150,7 @@ fn go(
             in_window: open,
             force: args.now,
             terms,
-            depth: Depth::Move,
+            facts_for: FactsFor::Move,
             over: Over::Told,
             change: &|_| {},
             obsolete: &|updates| {
@@ -218,7 +218,7 @@ fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     let Ok(link) = std::fs::read_link(context.layout.link_dir.join("teleport")) else {
         return false;
     };
-    let versions = context.layout.inside(&context.layout.versions);
+    let versions = context.layout.path_inside(&context.layout.versions);
     VersionDir::candidates(target).iter().any(|dir| {
         let is_linked = link == versions.join(dir).join(AGENT_FILE);
         is_linked && is_whole(context, &updates.spec().components, dir)
@@ -242,7 +242,7 @@ fn is_whole(context: &Context, components: &[String], dir: &VersionDir) -> bool 
 /// Whether a helper's link, the updater's or the unit is gone, or leads to another version. What is not ours in its place stays
 /// (SPEC §5).
 fn is_link_lost(context: &Context, components: &[String], manifest: &Manifest, dir: &VersionDir) -> bool {
-    let versions = context.layout.inside(&context.layout.versions);
+    let versions = context.layout.path_inside(&context.layout.versions);
     let is_gone = |place: &Path| std::fs::symlink_metadata(place).is_err_and(|error| error.kind() == NotFound);
     let is_lost = |place: PathBuf, file: &str| match std::fs::read_link(&place) {
         Ok(target) => target.starts_with(&versions) && target != versions.join(dir).join(file),
@@ -262,7 +262,7 @@ fn is_link_lost(context: &Context, components: &[String], manifest: &Manifest, d
 fn is_too_much_linked(context: &Context, components: &[String], manifest: &Manifest) -> bool {
     let names = manifest.files.iter().filter_map(|file| file.path.strip_prefix("bin/"));
     let mut others = names.filter(|name| *name != "teleport" && !is_updater_name(name) && !is_linked(components, name));
-    let versions = context.layout.inside(&context.layout.versions);
+    let versions = context.layout.path_inside(&context.layout.versions);
     let is_ours = |name: &str| {
         std::fs::read_link(context.layout.link_dir.join(name)).is_ok_and(|target| target.starts_with(&versions))
     };

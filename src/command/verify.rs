@@ -10,7 +10,7 @@ use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::host::{durable, trust};
 use crate::inspect::data_dir;
-use crate::inspect::{self, Depth};
+use crate::inspect::{self, FactsFor};
 use crate::plan::Step;
 use crate::plan::decide::Terms;
 use crate::plan::facts::lacks;
@@ -35,7 +35,7 @@ pub(crate) fn close(context: &Context) -> Result<()> {
         ));
     }
     let Some(program) = durable::link_at(&context.layout.link_dir.join("teleport"))? else { return Ok(()) };
-    let is_active = |path: &PathBuf| program.starts_with(context.layout.inside(path));
+    let is_active = |path: &PathBuf| program.starts_with(context.layout.path_inside(path));
     // Where more of it is another's, the repair says so.
     if let Some(active) = closed.iter().find(|path| is_active(path)).filter(|path| !manifest::is_open(path)) {
         change::warn_of_running(context, active);
@@ -120,7 +120,7 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
             in_window: true,
             force: true,
             terms: Terms::default(),
-            depth: Depth::Repair,
+            facts_for: FactsFor::Repair,
             over: Over::Foreign,
             change: &|_| {},
             obsolete: &change::never,
@@ -134,7 +134,7 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
 
 /// Everything but snapshots that differs, as lines.
 fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
-    let facts = inspect::facts(context, updates, Depth::Move, None)?;
+    let facts = inspect::facts(context, updates, FactsFor::Move, None)?;
     let active = facts.active.clone().ok_or_else(nothing_active)?;
     let mut found = Vec::new();
     if context.settings_disagree {
@@ -177,7 +177,7 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
         found.push(data_dir::told(other, &context.data_dir()?));
     }
     for (file, program) in inspect::starts_elsewhere(context)? {
-        let links = context.layout.inside(&context.layout.link_dir);
+        let links = context.layout.path_inside(&context.layout.link_dir);
         found.push(format!(
             "{} starts {}, but the links are in {}",
             file.display(),

@@ -30,7 +30,7 @@ impl GoUpdater {
     /// Its configuration file for this installation.
     pub fn file(layout: &Layout) -> PathBuf {
         let name = layout.suffix.as_deref().unwrap_or("default");
-        layout.real(&Path::new("/opt/teleport").join(name).join("update.yaml"))
+        layout.real_path(&Path::new("/opt/teleport").join(name).join("update.yaml"))
     }
 
     /// Reads what its file leads to in this installation; `None` if it is not there. Errors: as [`GoUpdater::read`].

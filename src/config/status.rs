@@ -90,8 +90,8 @@ pub struct Watch {
     pub run: Option<String>,
     /// The boot in which it began.
     pub boot: Option<String>,
-    /// Why the version fell, while the way back is not done.
-    pub fell: Option<String>,
+    /// Why the version failed, while the way back is not done.
+    pub failure: Option<String>,
 }
 
 /// A version that was left.
@@ -250,7 +250,7 @@ impl Watch {
             previous: view.at("previous")?.revision()?,
             run: view.at("run")?.text()?,
             boot: view.at("boot")?.text()?,
-            fell: view.at("fell")?.text()?,
+            failure: view.at("failure")?.text()?,
         }))
     }
 
@@ -263,7 +263,7 @@ impl Watch {
                 ("previous", self.previous.as_ref().map(revision_node)),
                 ("run", self.run.as_deref().map(Node::text)),
                 ("boot", self.boot.as_deref().map(Node::text)),
-                ("fell", self.fell.as_deref().map(Node::text)),
+                ("failure", self.failure.as_deref().map(Node::text)),
             ],
         )
     }
@@ -409,7 +409,7 @@ mod tests {
                 previous: Some(revision("1.0.0")),
                 run: Some("a".to_owned()),
                 boot: Some("b".to_owned()),
-                fell: Some("why".to_owned()),
+                failure: Some("why".to_owned()),
             }),
             refused: vec![Refusal {
                 revision: revision("2.0.0"),

@@ -99,7 +99,7 @@ impl Context {
     /// Errors: `config_invalid`, `io`; `permission` where others could have named it in `teleport.yaml`.
     pub fn data_dir(&self) -> Result<PathBuf> {
         if let Some(dir) = &self.data_dir {
-            return Ok(self.layout.real(dir));
+            return Ok(self.layout.real_path(dir));
         }
         let config = match self.agent_config() {
             Err(error) if error.code == Code::Permission => None,

@@ -139,7 +139,10 @@ pub(crate) fn run(
     let unfinished = |error: Error| {
         error.advise("the change is committed; the next run, or `teleport-update recover`, does the rest")
     };
-    let after = finish(site, plan, journal).map_err(unfinished).and_then(|after| after).err();
+    let after = match finish(site, plan, journal) {
+        Ok(finished) => finished.after,
+        Err(error) => Some(unfinished(error)),
+    };
     Ok(Finished { after })
 }
 
@@ -257,15 +260,17 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
     [NEXT_CONFIG, NEXT_CREDENTIALS].iter().try_for_each(|name| durable::remove_file(&site.layout.versions.join(name)))
 }
 
-/// Finishes a committed run. An outer error: it is not finished, the journal stays. The inner one is the first failure
-/// that matters to the operator, after everything was tried.
-fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> {
+/// Finishes a committed run: everything is tried, and the first failure that matters to the operator is what it ends with.
+///
+/// # Errors
+/// It is not finished, the journal stays.
+fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Finished> {
     adopt_config(site)?;
-    let mut first: Option<Error> = None;
+    let mut after: Option<Error> = None;
     for step in &plan.after {
         if site.boot && steps::needs_running_system(step) {
             site.report.info("the remaining steps will be done by the first run after the boot");
-            return Ok(Ok(()));
+            return Ok(Finished { after: None });
         }
         if let (Step::RemovePackage { name }, false, true) = (step, site.layout.is_image(), machine::is_confined()) {
             // Half done would be worse than not begun. The unit's last line recovers outside of its confinement.
@@ -283,7 +288,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
             }
             Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Reassert { .. }) => {
                 site.report.failed(&step.describe());
-                first.get_or_insert(error);
+                after.get_or_insert(error);
             }
             // The state is already the new one; a clean-up that fails is tried again by the next commit.
             Err(error) => site.report.warn(&format!("{}: {error}", step.describe())),
@@ -292,7 +297,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Result<()>> 
     if let Err(error) = clean(site, plan).and_then(|()| journal.close()) {
         site.report.warn(&format!("{error}; the next run tries again"));
     }
-    Ok(first.map_or(Ok(()), Err))
+    Ok(Finished { after })
 }
 
 /// What the run kept for its undo, and for `uninstall` everything of ours but the lock.

@@ -13,7 +13,7 @@ pub(crate) const CREDENTIALS: &str = ".credentials";
 /// The agent's database below its data directory.
 pub(crate) const DATABASE: &str = "proc/sqlite.db";
 
-/// The paths of one installation. Fields are real paths (below `root`); [`Layout::inside`] gives what a program
+/// The paths of one installation. Fields are real paths (below `root`); [`Layout::path_inside`] gives what a program
 /// in the image would call them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
@@ -103,12 +103,12 @@ impl Layout {
     /// True if `--path` would choose another directory than `dir`, where links or the agent's unit go: for links always; for
     /// the unit unless it is in `/etc` already.
     pub fn is_movable(&self, dir: &Path) -> bool {
-        dir == self.link_dir || !self.inside(dir).starts_with("/etc")
+        dir == self.link_dir || !self.path_inside(dir).starts_with("/etc")
     }
 
     /// The real path of the name `inside`, a path as a program in the image sees it: links on the way to it are followed
     /// inside the root, and what stands there may be a link that is to be replaced.
-    pub fn real(&self, inside: &Path) -> PathBuf {
+    pub fn real_path(&self, inside: &Path) -> PathBuf {
         path::name(&self.root, inside)
     }
 
@@ -126,7 +126,7 @@ impl Layout {
     }
 
     /// What a program in the image calls `real`.
-    pub fn inside(&self, real: &Path) -> PathBuf {
+    pub fn path_inside(&self, real: &Path) -> PathBuf {
         for (place, name) in [(&self.versions, &self.versions_name), (&self.link_dir, &self.link_dir_name)] {
             match real.strip_prefix(place) {
                 Ok(rest) if rest == Path::new("") => return name.clone(),
@@ -187,7 +187,7 @@ mod tests {
         std::os::unix::fs::symlink("/data/lib", root.path().join("var/lib")).unwrap();
         let layout = Layout::new(root.path(), None, None).unwrap();
         assert_eq!(layout.versions, root.path().join("data/lib/teleport/versions"));
-        assert_eq!(layout.inside(&layout.versions), Path::new("/data/lib/teleport/versions"));
+        assert_eq!(layout.path_inside(&layout.versions), Path::new("/data/lib/teleport/versions"));
     }
 
     #[test]
@@ -233,9 +233,9 @@ mod tests {
         let layout = Layout::new(root.path(), None, None).unwrap();
         assert_eq!(layout.versions, root.path().join("srv/versions"));
         assert_eq!(layout.link_dir, root.path().join("opt/bin"));
-        let inside = layout.inside(&layout.versions.join("1.0.0/bin"));
+        let inside = layout.path_inside(&layout.versions.join("1.0.0/bin"));
         assert_eq!(inside, Path::new("/var/lib/teleport/versions/1.0.0/bin"));
-        assert_eq!(layout.inside(&layout.link_dir), Path::new("/usr/local/bin"));
+        assert_eq!(layout.path_inside(&layout.link_dir), Path::new("/usr/local/bin"));
         assert_eq!(layout.behind(&root.path().join("usr/local/bin/x")), root.path().join("opt/bin/x"));
     }
 

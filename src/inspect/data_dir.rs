@@ -109,7 +109,7 @@ impl Words {
             Service::Systemd(systemd) => {
                 let start = systemd.start_line()?;
                 let mut environment = Vec::new();
-                for file in start.environment_files.iter().map(|file| context.layout.real(file)) {
+                for file in start.environment_files.iter().map(|file| context.layout.real_path(file)) {
                     let text = durable::read_limited(&file, MAX_ENVIRONMENT)?.unwrap_or_default();
                     environment.extend(String::from_utf8_lossy(&text).lines().map(unquoted_line));
                 }
@@ -159,8 +159,8 @@ fn by_words(context: &Context, updates: &Updates, words: &Words, data_dir: &Path
     let named = match words.flag(&["--data-dir"]).or_else(|| words.variable("TELEPORT_DATA_DIR")) {
         Some(dir) => Some(dir),
         None => match words.flag(&["--config", "-c"]).or_else(|| words.variable("TELEPORT_CONFIG_FILE")) {
-            Some(file) if context.layout.real(&file) == context.layout.agent_config => None,
-            Some(file) => match AgentConfig::read(&context.layout.real(&file)) {
+            Some(file) if context.layout.real_path(&file) == context.layout.agent_config => None,
+            Some(file) => match AgentConfig::read(&context.layout.real_path(&file)) {
                 Err(error) if error.code == Code::Permission => None,
                 config => config?.map(|config| config.data_dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_DIR))),
             },
@@ -168,7 +168,7 @@ fn by_words(context: &Context, updates: &Updates, words: &Words, data_dir: &Path
         },
     };
     let Some(named) = named.filter(|named| named.is_absolute()) else { return Ok(None) };
-    let real = context.layout.real(&named);
+    let real = context.layout.real_path(&named);
     let file = FileId::find(&real)?;
     let is_ours = real == data_dir || (file.is_some() && file == FileId::find(data_dir)?);
     Ok((!is_ours).then_some(named))

@@ -20,7 +20,7 @@ use protocol::{Edition, Version};
 /// Errors: `permission`, `io` where a link or the version cannot be looked at: another version could be taken for active.
 pub(crate) fn linked(context: &Context) -> Result<Option<(Version, Option<Edition>)>> {
     let layout = &context.layout;
-    let versions = layout.inside(&layout.versions);
+    let versions = layout.path_inside(&layout.versions);
     let dir_of = |path: &Path| -> Result<Option<VersionDir>> {
         Ok(durable::link_at(path)?.and_then(|target| VersionDir::of_path(&target, &versions)))
     };
@@ -49,8 +49,8 @@ pub(crate) fn linked(context: &Context) -> Result<Option<(Version, Option<Editio
 /// What stands where the agent's link goes and is none of ours, as a clause; none where it cannot be seen. For a message.
 pub(crate) fn replaced(context: &Context) -> Option<String> {
     let path = context.layout.link_dir.join("teleport");
-    let shown = context.layout.inside(&path).display().to_string();
-    let versions = context.layout.inside(&context.layout.versions);
+    let shown = context.layout.path_inside(&path).display().to_string();
+    let versions = context.layout.path_inside(&context.layout.versions);
     match std::fs::read_link(&path) {
         Ok(target) if target.starts_with(&versions) => None,
         Ok(target) => Some(format!("{shown} points to {}, which teleport-update did not install", target.display())),
@@ -66,7 +66,7 @@ pub(super) fn names(context: &Context, installed: &[Installed], versions: &Path)
     let link_dir = &context.layout.link_dir;
     let mut wanted: Vec<String> = ["teleport", "tsh", "tctl", "tbot", "teleport-update"].map(str::to_owned).to_vec();
     wanted.extend(installed.iter().flat_map(|installed| installed.binaries.iter().cloned()));
-    let its_versions = context.layout.inside(durable::parent(&GoUpdater::file(&context.layout))).join("versions");
+    let its_versions = context.layout.path_inside(durable::parent(&GoUpdater::file(&context.layout))).join("versions");
     for (path, target) in durable::links_in(link_dir)? {
         if target.starts_with(versions) || target.starts_with(&its_versions) {
             wanted.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
@@ -98,7 +98,7 @@ pub(super) fn moved_links(context: &Context, versions: &Path) -> Result<Vec<(Pat
 pub(crate) fn links_in_usual_dir(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
     let usual = Layout::new(&layout.root, layout.suffix.as_deref(), None)?.link_dir;
-    let versions = layout.inside(&layout.versions);
+    let versions = layout.path_inside(&layout.versions);
     if usual == layout.link_dir { Ok(Vec::new()) } else { links_into(&usual, &versions) }
 }
 

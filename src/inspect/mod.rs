@@ -33,9 +33,9 @@ pub(crate) use timers::silent_timer;
 pub(crate) use units::starts_elsewhere;
 pub(crate) use versions::{active, dir_of, installed_now};
 
-/// How much is looked at.
+/// What facts are wanted for, and so how much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
+pub(crate) enum FactsFor {
     /// What every move needs.
     Move,
     /// Also what `enable` and `pin` take over: packages, the Go updater, closed directories.
@@ -45,15 +45,20 @@ pub(crate) enum Depth {
 }
 
 /// The facts of now.
-pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted: Option<SnapshotId>) -> Result<Facts> {
+pub(crate) fn facts(
+    context: &Context,
+    updates: &Updates,
+    facts_for: FactsFor,
+    trusted: Option<SnapshotId>,
+) -> Result<Facts> {
     let layout = &context.layout;
     let (spec, status) = (updates.spec(), updates.status());
     let now = context.host.now();
-    let versions = layout.inside(&layout.versions);
+    let versions = layout.path_inside(&layout.versions);
     let data_dir = context.data_dir()?;
     let mut installed = versions::installed(context, updates, now, trusted)?;
     let active = active(updates, &installed);
-    if depth == Depth::Repair {
+    if facts_for == FactsFor::Repair {
         let suspect = |version: &&mut Installed| version.intact && Some(&version.revision) == active.as_ref();
         installed.iter_mut().filter(suspect).try_for_each(|version| versions::every_byte(layout, version))?;
     }
@@ -65,7 +70,7 @@ pub(crate) fn facts(context: &Context, updates: &Updates, depth: Depth, trusted:
     let foreign = !state.running && !state.unmanaged.is_empty();
     let other_data_dir = if layout.is_image() { None } else { data_dir::other(context, updates, &state, &data_dir)? };
     let in_use = if layout.is_image() { InUse::default() } else { InUse::of(&layout.versions, &installed, &data_dir)? };
-    let adopt = depth == Depth::Adopt;
+    let adopt = facts_for == FactsFor::Adopt;
     let given_up = if adopt { GivenUp::of(context)? } else { GivenUp::default() };
     let closed_path = if adopt { takeover::closed_path(context)? } else { None };
     Ok(Facts {

@@ -24,7 +24,7 @@ fn paths_drop_in(context: &Context, data_dir: &Path) -> Result<Option<(PathBuf, 
     let layout = &context.layout;
     let suffix = layout.suffix.as_ref().map(|suffix| format!("_{suffix}")).unwrap_or_default();
     let path =
-        layout.real(Path::new(&format!("/etc/systemd/system/teleport-update{suffix}.service.d/{PATHS_DROP_IN}")));
+        layout.real_path(Path::new(&format!("/etc/systemd/system/teleport-update{suffix}.service.d/{PATHS_DROP_IN}")));
     let node = look(&path, || own_text(layout, &path))?;
     let mut dirs: Vec<PathBuf> = [&layout.link_dir, &layout.versions, data_dir]
         .into_iter()
@@ -85,7 +85,7 @@ fn suffixed_units(context: &Context) -> Result<Vec<(PathBuf, String, Node)>> {
                 .replace("/var/lib/teleport/", &format!("/var/lib/teleport_{suffix}/"))
                 .replace("/var/lib/teleport /usr/local", &format!("/var/lib/teleport_{suffix} /opt/teleport/{suffix}"));
             let inside = format!("/etc/systemd/system/{name}");
-            let path = context.layout.real(Path::new(&inside));
+            let path = context.layout.real_path(Path::new(&inside));
             let node = look(&path, || own_text(&context.layout, &path))?;
             Ok((path, text, node))
         })

@@ -26,7 +26,7 @@ pub(crate) fn running(context: &Context, updates: &Updates) -> Option<(bool, Opt
 /// The version that the `teleport` link leads to.
 pub(crate) fn linked(context: &Context) -> Option<String> {
     let target = std::fs::read_link(context.layout.link_dir.join("teleport")).ok()?;
-    let rest = target.strip_prefix(context.layout.inside(&context.layout.versions)).ok()?;
+    let rest = target.strip_prefix(context.layout.path_inside(&context.layout.versions)).ok()?;
     version_in(context, &VersionDir::named(rest.components().next()?.as_os_str().to_str()?))
 }
 

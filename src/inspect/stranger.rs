@@ -44,15 +44,15 @@ fn in_place(context: &Context, name: &Name, wait: Duration) -> Option<Stranger> 
     let program = match &name.node {
         Node::Kept(_) => path.clone(),
         Node::Link(target) if !name.ours => {
-            let inside = context.layout.inside(&context.layout.link_dir).join(target);
-            context.layout.real(&inside)
+            let inside = context.layout.path_inside(&context.layout.link_dir).join(target);
+            context.layout.real_path(&inside)
         }
         _ => return None,
     };
     // A link to nothing starts nothing.
     program.try_exists().unwrap_or(true).then(|| Stranger {
         revision: ask(context, &program, wait),
-        path: context.layout.inside(&path),
+        path: context.layout.path_inside(&path),
         in_place: true,
     })
 }

@@ -27,8 +27,8 @@ pub(super) fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>
     if GoUpdater::of(layout)?.is_none() {
         return Ok(Vec::new());
     }
-    let its_versions = layout.inside(durable::parent(&file)).join("versions");
-    let inside = layout.inside(&layout.link_dir);
+    let its_versions = layout.path_inside(durable::parent(&file)).join("versions");
+    let inside = layout.path_inside(&layout.link_dir);
     let mut found: Vec<(PathBuf, PathBuf)> = durable::links_in(&layout.link_dir)?
         .into_iter()
         .filter(|(_, target)| target.starts_with(&its_versions))
@@ -40,7 +40,7 @@ pub(super) fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>
         .collect();
     // A suffixed agent's unit has the same name as ours and makes way only when ours takes its place.
     if layout.suffix.is_some() && is_foreign(layout, &layout.unit_file)? {
-        let inside = layout.inside(&layout.unit_file);
+        let inside = layout.path_inside(&layout.unit_file);
         let kept = inside.strip_prefix("/").unwrap_or(&inside);
         found.push((layout.unit_file.clone(), taken_over(layout, kept)));
     }
@@ -65,7 +65,7 @@ pub(super) fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     ];
     let mut found = Vec::new();
     for inside in files.into_iter().map(|file| Path::new("/etc/systemd/system").join(file)) {
-        let path = layout.real(&inside);
+        let path = layout.real_path(&inside);
         if is_foreign(layout, &path)? {
             found.push((path, taken_over(layout, inside.strip_prefix("/").unwrap_or(&inside))));
         }
@@ -81,7 +81,7 @@ pub(crate) fn is_foreign(layout: &Layout, path: &Path) -> Result<bool> {
 
 /// Where the foreign file `inside` (without the root's slash) is kept.
 pub(super) fn taken_over(layout: &Layout, inside: &Path) -> PathBuf {
-    layout.real(&layout.inside(&layout.versions.join(TAKEN_OVER).join(inside)))
+    layout.real_path(&layout.path_inside(&layout.versions.join(TAKEN_OVER).join(inside)))
 }
 
 /// The agent's directory, if it is closed to others; true if nothing else in it would be opened by o+x (SPEC §1).

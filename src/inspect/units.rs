@@ -17,7 +17,7 @@ const UNIT_DIRS: [&str; 4] =
 pub(super) fn unit(context: &Context) -> Result<UnitFact> {
     let layout = &context.layout;
     let path = layout.unit_file.clone();
-    let link_dir = layout.inside(&layout.link_dir);
+    let link_dir = layout.path_inside(&layout.link_dir);
     // A plain link serves only an installation with the paths that the archive's unit is written for.
     let linked = layout.suffix.is_none() && link_dir == Path::new("/usr/local/bin");
     let node = match look(&path, || own_text(layout, &path))? {
@@ -31,15 +31,15 @@ pub(super) fn unit(context: &Context) -> Result<UnitFact> {
         edits.push(("/run/teleport.pid".into(), format!("/run/teleport_{suffix}.pid")));
         edits.push(("/etc/default/teleport".into(), format!("/etc/default/teleport_{suffix}")));
     }
-    let inside = layout.inside(&path);
+    let inside = layout.path_inside(&path);
     Ok(UnitFact { path, inside, node, linked, edits, managed: !layout.is_image() && machine::is_systemd_booted() })
 }
 
 /// Links below `/etc/systemd/system` that lead to our unit or to a version's unit file, made by `systemctl enable`.
 pub(super) fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
-    let versions = layout.inside(&layout.versions);
-    let unit_file = layout.inside(&layout.unit_file);
+    let versions = layout.path_inside(&layout.versions);
+    let unit_file = layout.path_inside(&layout.unit_file);
     let mut dirs = vec![layout.followed(Path::new("/etc/systemd/system"))];
     let paths = durable::entries(&dirs[0])?.into_iter().map(|entry| entry.path()).filter(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -64,7 +64,7 @@ pub(super) fn enablement(context: &Context) -> Result<Vec<(PathBuf, Node)>> {
 /// Errors: `permission`, `io`.
 pub(crate) fn starts_elsewhere(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     let layout = &context.layout;
-    let versions = layout.inside(&layout.versions);
+    let versions = layout.path_inside(&layout.versions);
     let dirs = UNIT_DIRS.map(|dir| layout.followed(Path::new(dir)));
     let mut files = Vec::new();
     // The first one counts; links into our versions and the unit's own place are the plan's.

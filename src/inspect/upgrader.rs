@@ -63,7 +63,7 @@ pub(super) fn set_aside(layout: &Layout) -> Result<Vec<(PathBuf, PathBuf)>> {
             ["timers.target", "multi-user.target", layout.unit.as_str()].map(|by| format!("{by}.wants/{timer}"));
         for name in wants.into_iter().chain([timer.to_owned(), service]) {
             let inside = Path::new(UNIT_DIRS[0]).join(name);
-            let path = layout.real(&inside);
+            let path = layout.real_path(&inside);
             // One that an administrator has masked stays masked.
             let is_mask = std::fs::read_link(&path).is_ok_and(|target| target == Path::new("/dev/null"));
             if durable::exists(&path)? && !is_mask {

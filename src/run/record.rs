@@ -70,7 +70,7 @@ pub(crate) fn committed(
                 previous: plan.from.clone().filter(|_| !plan.unmanaged),
                 run: Some(uuid::Uuid::new_v4().to_string()),
                 boot: machine::boot_id(),
-                fell: None,
+                failure: None,
             });
             // A new target has come: what was refused before it is no longer asked for. Its own earlier failures count
             // until its watch is over.

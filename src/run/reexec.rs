@@ -150,7 +150,7 @@ fn active_updater(context: &Context) -> Option<PathBuf> {
     let updater = manifest.updater.filter(|updater| updater.protocol == PROTOCOL)?;
     let path = dir.join(updater.path);
     // What others may have put there is not for us to run, nor what they may exchange when we have looked.
-    let is_safe = trust::check_way(&context.layout, &context.layout.inside(&path)).is_ok();
+    let is_safe = trust::check_way(&context.layout, &context.layout.path_inside(&path)).is_ok();
     if !is_safe || is_same_file(&path, &context.host.exe) || !path.exists() {
         return None;
     }

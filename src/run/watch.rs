@@ -15,7 +15,7 @@ use crate::config::status::Watch;
 use crate::context::Context;
 use crate::execute::unmanaged;
 use crate::host::{lock, machine};
-use crate::inspect::{self, Depth};
+use crate::inspect::{self, FactsFor};
 use crate::plan::decide::Terms;
 use crate::plan::{Over, retention};
 use crate::report::{Code, Error, Result};
@@ -70,7 +70,7 @@ pub(crate) fn resume(context: &mut Context, updates: &Updates) -> Result<Option<
         end_watch(context, &watch, false)?;
         return Ok(None);
     };
-    let status = match &watch.fell {
+    let status = match &watch.failure {
         Some(reason) => back(context, &watch, reason)?,
         None => run(context, &watch, Some(left.min(updates.spec().watch)))?,
     };
@@ -81,7 +81,7 @@ pub(crate) fn resume(context: &mut Context, updates: &Updates) -> Result<Option<
 /// active, or the host was booted since. Pure.
 fn left_of(watch: &Watch, active: Option<&Revision>, boot: Option<&str>, now: Timestamp) -> Option<Duration> {
     let is_other_boot = watch.boot.is_some() && watch.boot.as_deref() != boot;
-    let grace = if watch.fell.is_some() { BACK_WITHIN } else { SignedDuration::ZERO };
+    let grace = if watch.failure.is_some() { BACK_WITHIN } else { SignedDuration::ZERO };
     let left = watch.until.duration_since(now).saturating_add(grace);
     if active != Some(&watch.revision) || is_other_boot || !left.is_positive() {
         return None;
@@ -125,7 +125,7 @@ fn end_watch(context: &mut Context, watch: &Watch, stood: bool) -> Result<u8> {
     updates.set_status(&status);
     updates.write()?;
     unmanaged::forget(&context.layout.versions)?;
-    let facts = inspect::facts(context, &updates, Depth::Move, None)?;
+    let facts = inspect::facts(context, &updates, FactsFor::Move, None)?;
     if facts.keep == 1 {
         for dir in retention::after_watch(&facts) {
             match publish::retire(&context.layout.versions, &dir) {
@@ -157,7 +157,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
             in_window: true,
             force: true,
             terms: Terms::default(),
-            depth: Depth::Move,
+            facts_for: FactsFor::Move,
             over: Over::Told,
             change: &|spec| spec.follow(&previous.version),
             obsolete: &|updates| {
@@ -195,7 +195,7 @@ fn note_fall(context: &mut Context, watch: &Watch, reason: &str) -> Result<Optio
         return Ok(None);
     }
     let mut status = updates.status().clone();
-    let fallen = Watch { fell: Some(reason.to_owned()), ..watch.clone() };
+    let fallen = Watch { failure: Some(reason.to_owned()), ..watch.clone() };
     status.watch = Some(fallen.clone());
     updates.set_status(&status);
     match updates.write() {
@@ -224,7 +224,7 @@ mod tests {
             previous: Some(revision("1.0.0")),
             run: Some("a".to_owned()),
             boot: Some("b".to_owned()),
-            fell: None,
+            failure: None,
         };
         let left = |watch: &Watch, version: &str, boot: &str, now: i64| {
             left_of(watch, Some(&revision(version)), Some(boot), at(now)).map(|left| left.as_secs())
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(left(&watch, "3.0.0", "b", 20), None);
         assert_eq!(left_of(&watch, None, Some("b"), at(20)), None);
         // A fall that was seen is no later look: the way back may take some tries, and not for ever.
-        let fallen = Watch { fell: Some("down".to_owned()), ..watch };
+        let fallen = Watch { failure: Some("down".to_owned()), ..watch };
         assert_eq!(left(&fallen, "2.0.0", "b", 60), Some(3600));
         assert_eq!(left(&fallen, "2.0.0", "b", 3660), None);
     }

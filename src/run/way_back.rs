@@ -7,7 +7,7 @@ use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::execute::{self, Next, unmanaged};
 use crate::host::durable;
-use crate::inspect::{self, Depth};
+use crate::inspect::{self, FactsFor};
 use crate::plan::{self, Node, Plan, Step};
 use crate::report::{Code, Error, Result};
 use crate::run::record;
@@ -32,7 +32,7 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
     recovery::sweep(context);
     check_whole(context, &done, watch)
         .map_err(|error| Error::new(Code::Unhealthy, format!("{fell}; cannot go back: {}", error.what)))?;
-    let facts = inspect::facts(context, &updates, Depth::Move, None)?;
+    let facts = inspect::facts(context, &updates, FactsFor::Move, None)?;
     let Some(plan) = plan::back(&facts, &done) else {
         return Err(Error::new(Code::Unhealthy, fell).advise("there is no earlier version to go back to"));
     };
@@ -44,7 +44,7 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
     };
     let ran =
         execute::run(&site, &plan, "watch", commit_settings, &mut |journal| recovery::write_failure(context, journal));
-    // A failure before the journal leaves the watch's `fell`: the next run tries again.
+    // A failure before the journal leaves the watch's `failure`: the next run tries again.
     ran.map_err(|undone| match undone.recovery {
         Some(recovery) => {
             undone.error.during(&fell).advise(format!("the rollback failed as well: {recovery}")).recorded()
@@ -65,7 +65,7 @@ fn check_whole(context: &Context, done: &Plan, watch: &Watch) -> Result<()> {
         let is_agent = matches!(step, Step::LinkAgent { .. });
         let needed = match &place.was {
             Node::Kept(kept) => kept.clone(),
-            Node::Link(target) if is_agent => context.layout.real(&durable::parent(&place.path).join(target)),
+            Node::Link(target) if is_agent => context.layout.real_path(&durable::parent(&place.path).join(target)),
             _ => continue,
         };
         if !needed.try_exists().unwrap_or(true) {

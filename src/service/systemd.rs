@@ -136,10 +136,10 @@ fn is_failing(unit: &UnitState) -> Result<bool> {
 fn trouble(unit: &UnitState, main_age: Option<Duration>) -> Option<Trouble> {
     // Without a count a start by hand looks the same.
     let has_restarted = unit.n_restarts != Some(0) && main_age.is_some_and(|age| age < LOOP_AGE);
-    match unit.is_failed() {
-        true => Some(Trouble::Failed),
-        false => (unit.is_auto_restart() || has_restarted).then_some(Trouble::Restarting),
+    if unit.is_failed() {
+        return Some(Trouble::Failed);
     }
+    (unit.is_auto_restart() || has_restarted).then_some(Trouble::Restarting)
 }
 
 /// How long the unit's main process has run; `None` without one.

@@ -123,7 +123,7 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive, terms: &T
     if !spec.enabled || spec.pinned {
         return false;
     }
-    let facts = match inspect::facts(context, updates, inspect::Depth::Move, None) {
+    let facts = match inspect::facts(context, updates, inspect::FactsFor::Move, None) {
         Ok(facts) => facts,
         Err(error) => {
             context.report.warn(&format!("cannot find out whether an update is due: {error}"));

@@ -85,7 +85,7 @@ impl Bed {
 
     /// What the agent's link leads to, as seen from inside the image.
     fn target(&self, version: &str) -> PathBuf {
-        self.layout.inside(&self.version(version).join("bin/teleport"))
+        self.layout.path_inside(&self.version(version).join("bin/teleport"))
     }
 
     /// The step that moves the agent's link from 1.0.0 to 2.0.0.

@@ -77,7 +77,7 @@ pub(super) fn facts(context: &Context, updates: &Updates, request: &RunRequest<'
     let mut updates = updates.clone();
     let spec = request.settings(&updates);
     updates.set_spec(&spec);
-    inspect::facts(context, &updates, request.depth, request.trusted_snapshot)
+    inspect::facts(context, &updates, request.facts_for, request.trusted_snapshot)
 }
 
 pub(super) fn replan(context: &Context, updates: &Updates, request: &RunRequest<'_>, facts: &Facts) -> Result<Plan> {

@@ -15,10 +15,11 @@ use std::path::Path;
 pub(super) fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) -> Result<()> {
     let layout = &context.layout;
     let moved = facts.moved_links.first().map(|(path, _)| durable::parent(path));
-    let to = layout.inside(&layout.link_dir);
+    let to = layout.path_inside(&layout.link_dir);
     let unit = layout.unit.trim_end_matches(".service");
     if facts.agent.running && (moved.is_some() || plan::masking_links(facts).next().is_some()) {
-        let from = moved.map_or_else(|| "another directory".to_owned(), |dir| layout.inside(dir).display().to_string());
+        let from =
+            moved.map_or_else(|| "another directory".to_owned(), |dir| layout.path_inside(dir).display().to_string());
         let what = format!("the running agent was started from {from}, but its links are to be in {}", to.display());
         let how = match updates.spec().service {
             None => format!(" (`systemctl stop {unit}`)"),

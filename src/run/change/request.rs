@@ -4,7 +4,7 @@ use crate::config::{Credentials, Spec, Updates};
 use crate::context::Context;
 use crate::database::SnapshotId;
 use crate::host::durable;
-use crate::inspect::Depth;
+use crate::inspect::FactsFor;
 use crate::plan::Over;
 use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
@@ -69,8 +69,8 @@ pub(crate) struct RunRequest<'a> {
     pub force: bool,
     /// On which terms the source names the revision.
     pub terms: Terms,
-    /// How much is taken over.
-    pub depth: Depth,
+    /// What it does, and so which facts it needs.
+    pub facts_for: FactsFor,
     /// What of others may be replaced.
     pub over: Over,
     /// What the commit changes in the settings.
