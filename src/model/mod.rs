@@ -8,8 +8,12 @@
 
 mod facts;
 mod host;
+mod interruption;
+mod invariant;
 mod kill;
+mod op;
 mod reference;
+mod seen;
 mod sequence;
 mod steps;
 mod tests;

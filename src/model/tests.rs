@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-use super::sequence::{Command, Damage, Edit, Op, Service, World};
+use super::op::{Command, Damage, Edit, Op, Service};
+use super::sequence::World;
 use super::world::{DAY, Nature, Rev, VERSIONS};
 
 /// Sequences tried where `PROPTEST_CASES` says nothing.
