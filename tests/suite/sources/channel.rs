@@ -15,6 +15,15 @@ fn closed(version: &str, more: &[&str]) -> Image {
     image
 }
 
+/// Has followed the channel, with `flags`, to 1.0.0; by now it says 1.1.0.
+fn behind(flags: &[&str]) -> Image {
+    let image = Image::with(&["1.0.0", "1.1.0"]);
+    image.say("1.0.0", "no");
+    image.follow(&image.channel(), flags).ok();
+    image.say("1.1.0", "no");
+    image
+}
+
 #[test]
 fn the_current_target_can_be_queried_and_whether_it_is_critical() {
     let image = Image::with(&["1.0.0"]);
@@ -145,10 +154,7 @@ fn an_update_that_is_critical_is_attempted_once_or_twice_an_hour() {
 
 #[test]
 fn updaters_obey_the_schedule_that_the_agent_emits() {
-    let image = Image::with(&["1.0.0", "1.1.0"]);
-    image.say("1.0.0", "no");
-    image.follow(&image.channel(), &[]).ok();
-    image.say("1.1.0", "no");
+    let image = behind(&[]);
     let schedule = image.path("/etc/teleport-upgrade.d/schedule");
     std::fs::create_dir_all(schedule.parent().unwrap()).unwrap();
     // It comes before what an operator or a server says.
@@ -170,10 +176,7 @@ fn updaters_obey_the_schedule_that_the_agent_emits() {
 
 #[test]
 fn the_servers_maintenance_schedule_counts_where_the_host_has_none() {
-    let image = Image::with(&["1.0.0", "1.1.0"]);
-    image.say("1.0.0", "no");
-    image.follow(&image.channel(), &["--group", "a b"]).ok();
-    image.say("1.1.0", "no");
+    let image = behind(&["--group", "a b"]);
     let schedule = |status, text: &str| image.cluster.set_page("/v1/maintenance-schedule", &[(status, text)]);
     let at = |hours: i64| jiff::Timestamp::from_second(jiff::Timestamp::now().as_second() + hours * 3600).unwrap();
     schedule(200, &format!("{{\"windows\":[{{\"start\":\"{}\",\"stop\":\"{}\"}}]}}", at(1), at(2)));
@@ -227,10 +230,7 @@ fn a_slash_in_the_name_of_a_channel_and_one_at_its_end_are_parts_of_its_url() {
 
 #[test]
 fn an_answer_of_a_megabyte_is_an_error_that_leaves_every_command_usable() {
-    let image = Image::with(&["1.0.0", "1.1.0"]);
-    image.say("1.0.0", "no");
-    image.follow(&image.channel(), &[]).ok();
-    image.say("1.1.0", "no");
+    let image = behind(&[]);
     let schedule = |text: &str| image.cluster.set_page("/v1/maintenance-schedule", &[(200, text)]);
     // A line that grows with each quote that is escaped, one word, and beginnings of windows that would be looked at for hours.
     for text in ["\"".repeat(1_000_000), "\u{1b}".repeat(4_000), "Mon 02:00\n".repeat(90_000)] {
@@ -258,10 +258,7 @@ fn no_content_is_no_schedule() {
 
 #[test]
 fn the_schedule_that_the_agent_exports_for_systemd_is_windows_in_seconds() {
-    let image = Image::with(&["1.0.0", "1.1.0"]);
-    image.say("1.0.0", "no");
-    image.follow(&image.channel(), &[]).ok();
-    image.say("1.1.0", "no");
+    let image = behind(&[]);
     let schedule = image.path("/etc/teleport-upgrade.d/schedule");
     std::fs::create_dir_all(schedule.parent().unwrap()).unwrap();
     let now = jiff::Timestamp::now().as_second();
