@@ -149,7 +149,7 @@ mod tests {
     fn the_wait_ends_in_time_and_is_told_once() {
         let told = RefCell::new(Vec::new());
         let tell = |words: &str| told.borrow_mut().push(words.to_owned());
-        let wait = Wait { longest: Duration::from_millis(20), tell: &tell };
+        let wait = Wait { longest: Duration::from_millis(900), tell: &tell };
         let mut waiting = wait.start();
         let mut tries = 0;
         while waiting.goes_on("yum") {

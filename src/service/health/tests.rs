@@ -98,13 +98,16 @@ const QUICK: HealthSettings = HealthSettings {
     deadline: Duration::from_millis(1500),
 };
 
+/// For what is found healthy long before: a machine that builds meanwhile may stop us for longer than [`QUICK`] allows.
+const PATIENT: HealthSettings = HealthSettings { deadline: Duration::from_secs(20), ..QUICK };
+
 #[test]
 fn an_agent_run_by_commands_is_started_found_healthy_watched_and_proven_stopped() {
     let bed = Bed::new();
     bed.link("2.0.0");
     assert!(!bed.service.state(&bed.proof).unwrap().running);
     bed.service.start().unwrap();
-    let verdict = observe(&bed.probe("2.0.0"), QUICK, false, false, &|| false).unwrap();
+    let verdict = observe(&bed.probe("2.0.0"), PATIENT, false, false, &|| false).unwrap();
     assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
     let verdict = watch(&bed.probe("2.0.0"), Duration::from_millis(300), &|| false).unwrap();
     assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
@@ -121,7 +124,9 @@ fn the_old_version_going_on_is_a_failure_at_the_deadline() {
     bed.link("1.0.0");
     bed.service.start().unwrap();
     let verdict = observe(&bed.probe("2.0.0"), QUICK, false, false, &|| false).unwrap();
-    assert_eq!(verdict, Verdict::Failed { reason: "the old version was still running after 1 s".to_owned() });
+    // The look that finds the deadline past may come late.
+    let is_late = |reason: &str| reason.starts_with("the old version was still running after ");
+    assert!(matches!(&verdict, Verdict::Failed { reason } if is_late(reason)), "{verdict:?}");
     let verdict = observe(&bed.probe("2.0.0"), QUICK, false, true, &|| false).unwrap();
     assert!(matches!(verdict, Verdict::Unproven { .. }), "{verdict:?}");
 }
@@ -135,8 +140,7 @@ fn a_successor_that_takes_over_after_a_reload_is_healthy_beside_its_predecessor(
     wait_for_trap(old);
     bed.link("2.0.0");
     assert_eq!(bed.service.reload().unwrap(), Reloaded::Reloaded);
-    let settings = HealthSettings { deadline: Duration::from_secs(20), ..QUICK };
-    let verdict = observe(&bed.probe("2.0.0"), settings, false, false, &|| false).unwrap();
+    let verdict = observe(&bed.probe("2.0.0"), PATIENT, false, false, &|| false).unwrap();
     assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
     assert!(Process::by_pid(old).unwrap().is_some() && bed.service.main_pid().unwrap() != Some(old));
     let state = bed.service.state(&bed.proof).unwrap();
@@ -306,9 +310,9 @@ fn an_agent_that_is_no_kin_of_the_stopped_one_is_left_alone_and_told() {
 
 #[test]
 fn another_program_that_opens_the_database_during_a_stop_is_told_and_not_ended() {
-    // Its first argument is that of an agent.
+    // Its first argument is that of an agent. It inherits the open file: one that it opens itself might come too late.
     let stranger = "mkdir other; echo 'while :; do sleep 1; done' >other/start; : >sqlite.db; \
-                    cd other; { sh start <../sqlite.db & echo $! >../stranger; }";
+                    cd other; exec 3<../sqlite.db; { sh start & echo $! >../stranger; }";
     let (bed, _) = running_forking(Some(&format!("kill $(cat pid); rm pid; {stranger}")));
     let error = bed.service.stop(&bed.proof, Duration::from_millis(500)).unwrap_err();
     let stranger = durable::read_limited(&bed.dir.path().join("stranger"), 16).unwrap().unwrap();

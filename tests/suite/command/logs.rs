@@ -182,5 +182,5 @@ fn the_journal_files_each_line_under_its_priority() {
     let before = journal("").lines().count();
     rig.bed.sh("systemctl start teleport-update; journalctl --sync");
     assert!(journal("").lines().count() <= before + 1);
-    rig.bed.until("systemctl show -p Result teleport-update | grep success", Duration::from_secs(5));
+    rig.bed.until("systemctl show -p Result teleport-update | grep success", Duration::from_secs(30));
 }

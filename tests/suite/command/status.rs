@@ -141,8 +141,8 @@ fn a_cluster_that_never_answers_costs_a_second_and_a_warning() {
     }
     assert_eq!(ran.stderr.lines().count(), 1, "{ran:#?}");
     assert!(ran.stderr.starts_with("warning: cannot get the desired version from the cluster"), "{ran:#?}");
-    // Its own limit is 0.8 s; the rest is for a machine that builds meanwhile.
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    // Its own limit is 0.8 s, and the next longer one two minutes; the rest is for a machine that builds meanwhile.
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_refused_version_kept_rows_and_an_open_journal_are_told() {
     rig.bed.until("readlink /usr/local/bin/teleport | grep 3.0.0", Duration::from_secs(20));
     assert_eq!(rig.status()["update_in_progress"], true);
     rig.bed.sh("systemctl kill -s KILL going");
-    rig.bed.until("! systemctl is-active going", Duration::from_secs(5));
+    rig.bed.until("! systemctl is-active going", Duration::from_secs(30));
     let status = rig.status();
     assert_eq!((&status["recovery_pending"], &status["update_in_progress"]), (&json!(true), &json!(false)));
     assert_eq!(status["agent_version_installed"], "1.0.0");

@@ -75,7 +75,7 @@ fn judged(prepare: &str) -> Option<(Scene, Cell, Vec<rows::Row>)> {
 fn waits(cell: &Cell, ran: &Ran, why: &str) {
     assert_eq!(ran.code, Some(1), "{ran:#?}");
     assert!(ran.said.contains(why) && ran.said.contains("error: while undoing the step"), "{ran:#?}");
-    assert!(until(Duration::from_secs(5), || !cell.agents().is_empty()).is_ok(), "no agent runs: {ran:#?}");
+    assert!(until(Duration::from_secs(30), || !cell.agents().is_empty()).is_ok(), "no agent runs: {ran:#?}");
     let status: serde_json::Value = serde_json::from_str(&cell.run("status --format json").unwrap().said).unwrap();
     assert_eq!(status["recovery_pending"], true);
 }

@@ -404,7 +404,7 @@ fn a_connection_that_drops_every_so_many_bytes_brings_the_archive_all_the_same()
 
 #[test]
 fn a_stalled_download_goes_on_too() {
-    let image = with_update("  network:\n    stall: 500ms\n");
+    let image = with_update("  network:\n    stall: 2s\n");
     let size = std::fs::metadata(archive_path(&image)).unwrap().len();
     // Once for the size, once for the download.
     image.cluster.misbehave_times(ARCHIVE, Stall { after_bytes: size / 2 }, 2);

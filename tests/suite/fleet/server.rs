@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -11,6 +12,7 @@ use test_cluster::archive::Archive;
 use test_cluster::server::Cluster;
 
 use super::visitor::Visitor;
+use crate::support::life::SOON;
 use crate::support::{Ran, look, updater};
 
 /// A rollout server and where archives come from.
@@ -61,6 +63,16 @@ impl Fleet {
 
     /// Starts the server, after the first time at the address that it had.
     pub(super) fn begin(&mut self) {
+        let end = Instant::now() + SOON;
+        while let Err(line) = self.try_begin() {
+            // Meanwhile its port was anybody's: a connection that has it goes away again.
+            let is_again = self.addr.port() != 0;
+            assert!(is_again && Instant::now() < end, "no address: {line:?}\n{}", self.log());
+        }
+    }
+
+    /// Starts it; else what it printed in place of its address.
+    fn try_begin(&mut self) -> Result<(), String> {
         let path = |name: &str| self.dir.path().join(name);
         let log = std::fs::File::options().create(true).append(true).open(path("log")).unwrap();
         let mut command = self.program();
@@ -76,8 +88,14 @@ impl Fleet {
         BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         // From here on Drop ends it, also if the next line panics.
         self.server = Some(server);
-        let bound = line.split(' ').next().and_then(|bound| bound.parse().ok());
-        self.addr = bound.unwrap_or_else(|| panic!("no address: {line:?}\n{}", self.log()));
+        match line.split(' ').next().and_then(|bound| bound.parse().ok()) {
+            Some(bound) => self.addr = bound,
+            None => {
+                self.kill();
+                return Err(line);
+            }
+        }
+        Ok(())
     }
 
     /// SIGKILL.

@@ -15,7 +15,7 @@ use super::loop_device::LoopDevice;
 use crate::host::scratch;
 
 /// How long an unmount may be refused because somebody has a file open.
-const BUSY: Duration = Duration::from_secs(5);
+const BUSY: Duration = Duration::from_secs(30);
 
 /// Where distributions have mkfs.
 const PROGRAMS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
