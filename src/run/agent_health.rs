@@ -35,6 +35,7 @@ pub(crate) fn complaint(context: &Context, updates: &Updates, writes: bool) -> R
     let is_unready = |dir: &Path| matches!(readiness::probe(dir), Readiness::NotReady { .. });
     let complaint = match trouble {
         Some(Trouble::Failed) => return Ok(Some("it has failed")),
+        Some(Trouble::Looping) => return Ok(Some("it restarts again and again")),
         Some(Trouble::Restarting) => Some("it restarts again and again"),
         None => is_unready(&context.data_dir()?).then_some("it has not been ready for five minutes"),
     };

@@ -20,6 +20,9 @@ const LOOP_AGE: Duration = Duration::from_secs(30);
 pub enum Trouble {
     /// systemd has given it up.
     Failed,
+    /// It restarts again and again: systemd has counted so many automatic restarts since the last start by hand, the last of them a
+    /// moment ago.
+    Looping,
     /// It waits for its next automatic start, or has had one a moment ago. A single look cannot tell a loop from one restart
     /// after months: systemd counts restarts since the last start by hand, and before version 235 not at all.
     Restarting,
@@ -127,19 +130,20 @@ impl Systemd {
 
 /// Whether the unit has failed, or waits for its next start, or seems to be in a loop.
 fn is_failing(unit: &UnitState) -> Result<bool> {
-    let has_count = unit.n_restarts.is_some_and(|count| count >= LOOP_RESTARTS);
-    let is_looping = has_count && main_age(unit)?.is_some_and(|age| age < LOOP_AGE);
-    Ok(unit.is_failed() || unit.is_auto_restart() || is_looping)
+    let trouble = trouble(unit, main_age(unit)?);
+    Ok(unit.is_auto_restart() || matches!(trouble, Some(Trouble::Failed | Trouble::Looping)))
 }
 
 /// `main_age`: how long the main process has run.
 fn trouble(unit: &UnitState, main_age: Option<Duration>) -> Option<Trouble> {
-    // Without a count a start by hand looks the same.
-    let has_restarted = unit.n_restarts != Some(0) && main_age.is_some_and(|age| age < LOOP_AGE);
-    if unit.is_failed() {
-        return Some(Trouble::Failed);
+    let is_young = main_age.is_some_and(|age| age < LOOP_AGE);
+    match unit.n_restarts {
+        _ if unit.is_failed() => Some(Trouble::Failed),
+        Some(count) if count >= LOOP_RESTARTS && (unit.is_auto_restart() || is_young) => Some(Trouble::Looping),
+        _ if unit.is_auto_restart() => Some(Trouble::Restarting),
+        // Without a count a start by hand looks the same.
+        count => (is_young && count != Some(0)).then_some(Trouble::Restarting),
     }
-    (unit.is_auto_restart() || has_restarted).then_some(Trouble::Restarting)
 }
 
 /// How long the unit's main process has run; `None` without one.
@@ -182,6 +186,10 @@ mod tests {
             (unit("failed", "failed", Some(5)), None, Some(Trouble::Failed)),
             (unit("inactive", "dead", Some(5)), None, None),
             (unit("activating", "auto-restart", Some(1)), None, Some(Trouble::Restarting)),
+            (unit("activating", "auto-restart", Some(2)), None, Some(Trouble::Restarting)),
+            (unit("activating", "auto-restart", Some(3)), None, Some(Trouble::Looping)),
+            (unit("active", "running", Some(3)), young, Some(Trouble::Looping)),
+            (unit("active", "running", Some(3)), old, None),
             (unit("activating", "auto-restart", None), None, Some(Trouble::Restarting)),
             (unit("active", "running", Some(1)), young, Some(Trouble::Restarting)),
             (unit("active", "running", None), young, Some(Trouble::Restarting)),

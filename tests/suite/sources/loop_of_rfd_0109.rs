@@ -107,3 +107,23 @@ fn one_restart_is_no_loop_and_two_looks_that_find_one_are() {
     let ran = rig.updater(&["update"]).ok();
     assert!(rig.link().contains("/1.1.0/"), "{ran:#?}");
 }
+
+#[test]
+fn three_restarts_of_which_the_last_is_a_moment_ago_are_a_loop_at_one_look() {
+    let Some(rig) = following("sourcelooping") else { return };
+    let config = std::fs::read_to_string(rig.path(&format!("{VERSIONS}/updates.yaml"))).unwrap();
+    set_window(&rig, &config, &closed_window());
+    say(&rig, "1.1.0", false);
+    rig.drop_in("Restart=always\nRestartSec=100ms\n");
+    for count in 1..=3 {
+        rig.bed.sh("systemctl kill -s KILL teleport");
+        rig.bed.until(&format!("test $(systemctl show -p NRestarts --value teleport) = {count}"), SOON);
+        rig.until_ready();
+    }
+    // It has ended once more, and its next start is far: however long the look takes, this was a moment ago.
+    rig.drop_in("Restart=always\nRestartSec=1h\n");
+    rig.bed.sh("systemctl kill -s KILL teleport");
+    rig.bed.until("systemctl show -p SubState teleport | grep -q auto-restart", SOON);
+    let plan = rig.updater(&["plan", "--format", "json"]).ok().json();
+    assert_eq!(plan["reason"], "the agent is unhealthy: it restarts again and again");
+}
