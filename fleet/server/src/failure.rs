@@ -23,7 +23,7 @@ impl From<Wrong> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = status(self.0.code);
         let is_stranger = self.0.code == Code::Unauthenticated;
         let mut response = (status, Json(Refused { error: self.0 })).into_response();
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -33,4 +33,9 @@ impl IntoResponse for Failure {
         }
         response
     }
+}
+
+/// The status of an answer with this code.
+pub(crate) fn status(code: Code) -> StatusCode {
+    StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -9,6 +9,7 @@ use fleet_pages::{Frame, Template, User, assets};
 use super::session::Session;
 use crate::app::App;
 use crate::clock;
+use crate::failure;
 
 /// What a page may load, and where its forms may go: this server, nothing in the text of the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -81,7 +82,7 @@ pub(super) fn page(status: StatusCode, template: &impl Template) -> Response {
 
 /// What was refused, on a page, with the API's code and status.
 pub(super) fn refuse(app: &App, session: Option<&Session>, wrong: Wrong, back: &str) -> Response {
-    let status = StatusCode::from_u16(wrong.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = failure::status(wrong.code);
     let code = serde_json::to_value(wrong.code).ok().and_then(|code| code.as_str().map(str::to_owned));
     let refused = Refused {
         frame: frame(app, session),

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::request::whole;
 use crate::app::App;
 use crate::core::Came;
+use crate::failure;
 use crate::report::Signed;
 
 /// When a host that reports too often may come again, seconds.
@@ -45,7 +46,7 @@ impl IntoResponse for NotTaken {
     fn into_response(self) -> Response {
         let Self(error, go_on) = self;
         let code = error.code;
-        let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = failure::status(code);
         let mut response = (status, Json(Told { refused: Refused { error }, go_on })).into_response();
         if code == Code::TooOften {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(TOO_OFTEN));

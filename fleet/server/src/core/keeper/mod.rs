@@ -158,7 +158,7 @@ impl Keeper {
         }
         self.book = state.book.unwrap_or_default();
         if self.book.seed == 0 {
-            self.book.seed = crate::ids::random();
+            self.book.seed = crate::random::number();
         }
         self.tokens.set(state.tokens);
         self.forgotten.clear();
