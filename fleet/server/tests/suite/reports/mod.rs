@@ -122,6 +122,8 @@ fn what_is_forged_replayed_reordered_or_out_of_bounds_is_refused_and_changes_not
     assert_eq!(after["known"]["waiting_key"], Host::new(2, "dev").key().to_string());
     after["known"]["waiting_key"] = "".into();
     after["known"]["last_seen"] = before["known"]["last_seen"].clone();
+    // The first look may come before the server's first step.
+    after["why"]["since"] = before["why"]["since"].clone();
     assert_eq!(after, before);
     let (status, _) = request(server.addr, "GET", "/v1/webapi/agents/report", "", "");
     assert_eq!(status, 405);
