@@ -193,7 +193,7 @@ impl<'a> Walk<'a> {
                 self.note(fault);
                 if let Some(expected) = self.expected {
                     self.is_found |= expected.eq_ignore_ascii_case(hash);
-                    if link.action == "restore" && link.detail.contains(expected) {
+                    if ["restore", "store_lost"].contains(&link.action) && link.detail.contains(expected) {
                         self.left_by = Some(link.seq);
                     }
                 }

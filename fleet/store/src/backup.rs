@@ -80,6 +80,9 @@ fn copy(place: &Place, partial: &Path) -> Result<()> {
     // It is worth nothing until it is whole, and is synced then.
     target.pragma_update(None, "synchronous", "OFF").map_err(sql)?;
     pages(&source, &mut target).map_err(sql)?;
+    schema::migrate(&mut target, partial)?;
+    // Put in a database's place by hand it would forget what was stopped since.
+    target.execute("UPDATE store SET is_backup = 1", []).map_err(sql)?;
     // One file, which can be read also where nothing can be made beside it.
     connection::settle(&target, partial)?;
     connection::check_all(&target, partial)?;

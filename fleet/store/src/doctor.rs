@@ -3,13 +3,14 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use fleet_engine::book::Book;
+use fleet_engine::book::{Book, Cause};
 use jiff::{SignedDuration, Timestamp, Unit};
 use rusqlite::Connection;
 
 use crate::column::parse;
 use crate::error::Error;
 use crate::files::{self, Place, beside};
+use crate::taken::Strange;
 use crate::{audit, connection, schema};
 
 /// Less free space than this is a problem, bytes: the next batches of hosts need it.
@@ -101,6 +102,10 @@ fn look(dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let now = Timestamp::now();
     findings.push(clock(&connection, &database, now)?);
     findings.push(holds(&connection, &database)?);
+    // An older schema has no mark of a backup: the server that brings it to this one makes one.
+    if version == schema::newest() {
+        findings.extend(strange(&connection, &place)?);
+    }
     findings.push(last_backup(&connection, &database, now)?);
     Ok(())
 }
@@ -214,8 +219,11 @@ fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     let book: Book = json.map(|json| parse(path, "the book", &json)).transpose()?.unwrap_or_default();
     let groups: Vec<&str> = book.holds.groups.iter().map(String::as_str).collect();
     let advice = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run --all`";
-    Ok(if book.holds.all && is_restored {
-        Finding::warning("everything is held since a restore", "look at `status`, then `autoupdate agents run --all`")
+    let look = "look at `status`, then `autoupdate agents run --all`";
+    Ok(if book.holds.all && book.holds.cause == Cause::StoreLost {
+        Finding::warning("everything is held: the store lost decisions, perhaps a stop", look)
+    } else if book.holds.all && is_restored {
+        Finding::warning("everything is held since a restore", look)
     } else if book.holds.all {
         Finding::warning("every group is held by an operator", advice)
     } else if groups.is_empty() {
@@ -223,6 +231,14 @@ fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     } else {
         Finding::warning(format!("held by an operator: {}", groups.join(", ")), advice)
     })
+}
+
+/// What the server finds strange when it starts.
+fn strange(connection: &Connection, place: &Place) -> Result<Option<Finding>, Error> {
+    let Some(strange) = Strange::of(connection, place)? else { return Ok(None) };
+    let what = strange.line(&audit::head(connection, &place.database())?);
+    let advice = "put the newer database back, or start the server: it holds everything until `run --all`";
+    Ok(Some(Finding::problem(what, advice)))
 }
 
 fn last_backup(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding, Error> {

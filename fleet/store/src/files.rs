@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "this file is to the server what host/durable.rs is to the agent")]
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -83,6 +83,11 @@ impl Place {
         self.dir.join("fleet.lock")
     }
 
+    /// The newest record that was seen here. What the package removes with the database has its name as well.
+    pub(crate) fn witness(&self) -> PathBuf {
+        self.dir.join("fleet.db.witness")
+    }
+
     /// A database in the making: not yet, or not any more, of any worth.
     pub(crate) fn unfinished(&self) -> PathBuf {
         self.dir.join("fleet.db.unfinished")
@@ -131,6 +136,7 @@ impl Place {
     /// and copies that nobody reads any more.
     pub(crate) fn clean(&self, database: Option<&Metadata>) -> Result<()> {
         remove_database(&self.unfinished())?;
+        remove(&unfinished(&self.witness()))?;
         let own = database.filter(|found| found.nlink() > 1).map(id);
         let list = self.dir.read_dir().map_err(|error| Error::io("cannot list", &self.dir, &error))?;
         for file in list.flatten() {
@@ -161,6 +167,11 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// What a file is called until it is whole.
+fn unfinished(path: &Path) -> PathBuf {
+    beside(path, ".unfinished")
 }
 
 /// What the file is, links not followed; `None`: there is none.
@@ -214,11 +225,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
 /// Refuses what does not begin as a database of ours, without changing it. Not while this process has it open: closing the
 /// file would end SQLite's locks on it.
 pub(crate) fn check_header(path: &Path) -> Result<()> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
-        .open(path)
-        .map_err(|error| Error::io("cannot open", path, &error))?;
+    let file = open_for_reading(path)?;
     let mut header = [0; HEADER];
     let is_long_enough = match file.read_exact_at(&mut header, 0) {
         Ok(()) => true,
@@ -235,6 +242,24 @@ pub(crate) fn check_header(path: &Path) -> Result<()> {
          a backup with `teleport-fleet restore --force`",
         path.display()
     )))
+}
+
+/// Puts a small file in the place of the one that has its name, if there is one: at any time one of both is there, whole. A power cut
+/// may bring back the one before, unless [`sync_dir`] follows.
+pub(crate) fn replace(path: &Path, bytes: &[u8], owner: Owner) -> Result<()> {
+    let unfinished = unfinished(path);
+    remove(&unfinished)?;
+    let mut file = make(&unfinished, owner)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.map_err(|error| Error::io("cannot write", &unfinished, &error))?;
+    rename(&unfinished, path)
+}
+
+/// Opens a file for reading; a link is not followed.
+pub(crate) fn open_for_reading(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    options.open(path).map_err(|error| Error::io("cannot open", path, &error))
 }
 
 /// Copies a file that nobody writes into a new one, and syncs it.

@@ -21,6 +21,8 @@ mod restore;
 mod schema;
 mod state;
 mod store;
+mod taken;
+mod witness;
 
 pub use backup::backup;
 pub use doctor::{Finding, Level, doctor, writable_by_others};

@@ -2,7 +2,7 @@
 //! wait for the database, and a restore must leave it as it is (FLEET §6).
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -60,13 +60,8 @@ impl PlaceInLog {
     /// Keeps it: when this returns, it is durable. Errors: `Unavailable`; the place before is kept.
     pub fn write(&self, dir: &Path, receiver: &str) -> Result<()> {
         let (path, place) = (path(dir, receiver), Place::at(dir)?);
-        let unfinished = files::beside(&path, ".unfinished");
         let text = serde_json::to_vec(self).map_err(|error| Error::Unavailable(error.to_string()))?;
-        files::remove(&unfinished)?;
-        let mut file = files::make(&unfinished, place.dir_owner())?;
-        let written = file.write_all(&text).and_then(|()| file.sync_all());
-        written.map_err(|error| Error::io("cannot write", &unfinished, &error))?;
-        files::rename(&unfinished, &path)?;
+        files::replace(&path, &text, place.dir_owner())?;
         files::sync_dir(dir)
     }
 }

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::files::{self, Place, SIDECARS, beside};
 use crate::lock::Lock;
 use crate::state::Record;
-use crate::{audit, connection, load, schema};
+use crate::{audit, connection, load, schema, witness};
 
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,12 +81,17 @@ fn prepare_and_swap(from: &Path, place: &Place, force: bool) -> Result<Restored>
         old.refuse_if_newer(backup.as_ref(), last_decision(&new, &unfinished)?, place)?;
     }
     let now = Timestamp::now();
-    let revision = hold(&mut new, &unfinished, backup.clone(), &old, &describe(from, now, force))?;
+    let detail = json!({ "backup": from.display().to_string(), "force": force });
+    let record = describe(now, "restore", "command line", detail);
+    let revision = hold(&mut new, &unfinished, backup.clone(), Cause::Restore, &old, &record)?;
     let hosts = count_hosts(&new, &unfinished)?;
+    let head = audit::head(&new, &unfinished)?;
     connection::settle(&new, &unfinished)?;
     drop(new);
     files::sync_file(&unfinished)?;
     let replaced = swap(place, &unfinished, now)?;
+    // Killed before that, or where it cannot be written, the next start writes it: everything is held already.
+    let _ = witness::write(place, &head);
     let rollout = backup.map_or(0, |book| book.number);
     Ok(Restored { revision, rollout, hosts, replaced, left: old.head().cloned() })
 }
@@ -156,8 +161,10 @@ fn read_backup(path: &Path, force: bool) -> Result<(Connection, Option<Book>)> {
 }
 
 /// What is in the database that is replaced.
-enum Old {
+pub(crate) enum Old {
     Absent,
+    /// It is gone; its newest record that was seen.
+    Seen(Head),
     /// Why it cannot be read.
     Unreadable(String),
     Whole {
@@ -207,7 +214,7 @@ impl Old {
         let shown = shown.display();
         let number = backup.map_or(0, |book| book.number);
         match self {
-            Self::Absent => Ok(()),
+            Self::Absent | Self::Seen(_) => Ok(()),
             Self::Unreadable(line) => Err(Error::Refused(format!(
                 "whether {shown} is newer than the backup cannot be said ({line}): replace it with --force"
             ))),
@@ -224,7 +231,7 @@ impl Old {
 
     fn head(&self) -> Option<&Head> {
         match self {
-            Self::Whole { head, .. } => Some(head),
+            Self::Seen(head) | Self::Whole { head, .. } => Some(head),
             Self::Absent | Self::Unreadable(_) => None,
         }
     }
@@ -232,20 +239,21 @@ impl Old {
     fn revision(&self) -> u64 {
         match self {
             Self::Whole { revision, .. } => *revision,
-            Self::Absent | Self::Unreadable(_) => 0,
+            Self::Absent | Self::Seen(_) | Self::Unreadable(_) => 0,
         }
     }
 }
 
-fn describe(from: &Path, now: Timestamp, force: bool) -> Record {
+/// The record of what was taken as the data `from` there.
+pub(crate) fn describe(now: Timestamp, action: &str, from: &str, detail: serde_json::Value) -> Record {
     Record {
         at: now,
         who: format!("uid {}", rustix::process::getuid().as_raw()),
-        from: "command line".to_owned(),
-        action: "restore".to_owned(),
+        from: from.to_owned(),
+        action: action.to_owned(),
         subject: "store".to_owned(),
         done: true,
-        detail: json!({ "backup": from.display().to_string(), "force": force }),
+        detail,
         before: String::new(),
         after: String::new(),
     }
@@ -260,10 +268,17 @@ fn last_decision(connection: &Connection, path: &Path) -> Result<u64> {
 }
 
 /// Holds everything, begins a new epoch, and writes the record. Returns the new revision.
-fn hold(new: &mut Connection, path: &Path, book: Option<Book>, old: &Old, record: &Record) -> Result<u64> {
+pub(crate) fn hold(
+    new: &mut Connection,
+    path: &Path,
+    book: Option<Book>,
+    cause: Cause,
+    old: &Old,
+    record: &Record,
+) -> Result<u64> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let mut book = book.unwrap_or_default();
-    book.holds.hold_all(Cause::Restore);
+    book.holds.hold_all(cause);
     // A stop is never forgotten: what was held when the data was left is held.
     if let Old::Whole { holds, .. } = old {
         book.holds.groups.extend(holds.iter().cloned());
@@ -273,7 +288,7 @@ fn hold(new: &mut Connection, path: &Path, book: Option<Book>, old: &Old, record
     put_book(&transaction, path, &book)?;
     transaction.execute("UPDATE book SET revision = ?1", [signed(path, revision)?]).map_err(sql)?;
     let epoch = schema::new_epoch(&transaction).map_err(sql)?;
-    transaction.execute("UPDATE store SET epoch = ?1, restored_held = 1", [&epoch]).map_err(sql)?;
+    transaction.execute("UPDATE store SET epoch = ?1, restored_held = 1, is_backup = 0", [&epoch]).map_err(sql)?;
     let mut record = record.clone();
     record.after = revision.to_string();
     if let Some(detail) = record.detail.as_object_mut() {

@@ -11,7 +11,8 @@ use crate::files::{self, FileId, Place};
 use crate::lock::Lock;
 use crate::reader::Reader;
 use crate::state::{Change, Committed, State};
-use crate::{audit, backup, load, schema};
+use crate::{audit, backup, chain, load, schema, taken, witness};
+use fleet_api::Head;
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::Rollout;
 
@@ -25,6 +26,10 @@ pub struct Store {
     files: Vec<(PathBuf, FileId)>,
     /// Bytes of the log at which it is next brought into the database.
     checkpoint_at: u64,
+    /// The newest record that was seen, and could not be noted yet.
+    unwitnessed: Option<Head>,
+    /// Why everything was held when it was opened.
+    strange: Option<String>,
     /// After an error that leaves open what was written, nothing goes on before [`Store::reopen`].
     is_in_doubt: bool,
     _lock: Option<Lock>,
@@ -32,7 +37,8 @@ pub struct Store {
 
 impl Store {
     /// Opens the database `fleet.db` in `dir`. Directory (0700) and database (0600) are made where there are none; an older
-    /// schema is migrated. Errors: `Locked`, `Newer`, `Foreign`, `Unavailable`.
+    /// schema is migrated. One that is older than what was seen here, another one, or a backup comes up with everything held
+    /// ([`Store::strange`]). Errors: `Locked`, `Newer`, `Foreign`, `Unavailable`.
     pub fn open(dir: &Path) -> Result<Self> {
         let place = Place::make(dir)?;
         let lock = Lock::take(&place)?;
@@ -42,7 +48,25 @@ impl Store {
             Some(_) => files::check_header(&place.database())?,
             None => create(&place)?,
         }
-        Self::connect(place, Some(lock), false)
+        let mut store = Self::connect(place, Some(lock), false)?;
+        store.strange = taken::take(&mut store.connection, &store.place)?;
+        let head = audit::head(&store.connection, &store.database)?;
+        if witness::read(&store.place)?.unwrap_or_else(none) != head {
+            store.witness(Some(head));
+        }
+        Ok(store)
+    }
+
+    /// Why everything was held when it was opened, as a line; `None`: it was as it had been left.
+    pub fn strange(&self) -> Option<&str> {
+        self.strange.as_deref()
+    }
+
+    /// Notes that a record was seen. What fails is tried again with the next write: the decision is made, and this only tells an older
+    /// database from this one.
+    fn witness(&mut self, head: Option<Head>) {
+        let Some(head) = head.or_else(|| self.unwitnessed.take()) else { return };
+        self.unwitnessed = witness::write(&self.place, &head).is_err().then_some(head);
     }
 
     /// Opens the same database again, after an [`Error::Unknown`]: then [`Store::load`] says what was kept, and that stays
@@ -60,7 +84,8 @@ impl Store {
         self.is_in_doubt = true;
         let opened = Self::connect(self.place.clone(), None, true)?;
         let lock = self._lock.take();
-        *self = Self { _lock: lock, ..opened };
+        let strange = self.strange.take();
+        *self = Self { _lock: lock, strange, ..opened };
         Ok(())
     }
 
@@ -87,7 +112,17 @@ impl Store {
             let found = files::metadata(&path)?.ok_or_else(|| gone(&path))?;
             files.push((path, files::id(&found)));
         }
-        Ok(Self { connection, place, database, files, checkpoint_at: LOG_LIMIT, is_in_doubt: false, _lock: lock })
+        Ok(Self {
+            connection,
+            place,
+            database,
+            files,
+            checkpoint_at: LOG_LIMIT,
+            unwitnessed: None,
+            strange: None,
+            is_in_doubt: false,
+            _lock: lock,
+        })
     }
 
     /// Everything that is kept, hosts among them.
@@ -126,6 +161,8 @@ impl Store {
             self.is_in_doubt = true;
             return Err(Error::Unknown(line));
         }
+        let newest = committed.entries.last().map(|entry| Head { seq: entry.seq, hash: entry.hash.clone() });
+        self.witness(newest);
         self.shorten(log);
         Ok(committed)
     }
@@ -204,6 +241,11 @@ fn gone(path: &Path) -> Error {
         "{} was removed or replaced under the running server: stop it, put the file back or restore a backup, and start it",
         path.display()
     ))
+}
+
+/// Before the first record.
+fn none() -> Head {
+    Head { seq: 0, hash: chain::START.to_owned() }
 }
 
 /// Makes the database under another name, and gives it its own when it is whole.

@@ -11,8 +11,12 @@ use crate::error::{Error, Result};
 pub(crate) const APPLICATION_ID: i32 = 0x5470_466C;
 
 /// The schemas, from 1 on: each leads from the one before it.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("0001_start.sql"), include_str!("0002_tokens.sql"), include_str!("0003_reports.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("0001_start.sql"),
+    include_str!("0002_tokens.sql"),
+    include_str!("0003_reports.sql"),
+    include_str!("0004_backup.sql"),
+];
 
 /// The newest schema that this program knows.
 pub(crate) fn newest() -> i64 {

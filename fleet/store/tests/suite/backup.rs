@@ -26,9 +26,7 @@ fn a_backup_of_an_open_store_is_one_private_file_that_holds_everything() {
     write_records(&mut store, &["later"]);
     // As a store of its own: all is there but what came later.
     let other = Bed::new();
-    std::fs::create_dir(other.data()).unwrap();
-    std::fs::copy(&to, other.database()).unwrap();
-    let mut copy = other.open();
+    let mut copy = other.open_copy(&to);
     let (state, own) = (copy.load().unwrap(), store.load().unwrap());
     assert_eq!(state, own);
     assert_eq!(copy.verify(None).unwrap().head.hash, head);
@@ -45,7 +43,8 @@ fn a_backup_goes_over_nothing() {
     std::fs::remove_file(&to).unwrap();
     std::os::unix::fs::symlink("nowhere", &to).unwrap();
     assert!(matches!(store.backup(&to), Err(Error::Refused(_))), "a link to nowhere");
-    for own in ["fleet.db", "fleet.db-journal", "fleet.db-wal", "fleet.lock", "fleet.db.unfinished"] {
+    for own in ["fleet.db", "fleet.db-journal", "fleet.db-wal", "fleet.lock", "fleet.db.unfinished", "fleet.db.witness"]
+    {
         let before = names(&bed.data());
         assert!(matches!(store.backup(&bed.data().join(own)), Err(Error::Refused(_))), "{own}");
         assert_eq!(names(&bed.data()), before);
@@ -91,9 +90,7 @@ fn a_backup_beside_a_writer_is_of_one_point_in_time() {
     reader.join().unwrap();
     for number in 0..5 {
         let other = Bed::new();
-        std::fs::create_dir(other.data()).unwrap();
-        std::fs::copy(bed.dir.path().join(format!("backup-{number}")), other.database()).unwrap();
-        let mut copy = other.open();
+        let mut copy = other.open_copy(&bed.dir.path().join(format!("backup-{number}")));
         let state = copy.load().unwrap();
         assert_eq!(state.book.map_or(0, |book| book.number), state.revision);
         assert!(state.hosts.iter().all(|host| host.version == format!("{}.0.0", state.revision)));

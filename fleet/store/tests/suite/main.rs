@@ -21,3 +21,4 @@ mod place_in_log;
 mod restore;
 mod support;
 mod trouble;
+mod witness;

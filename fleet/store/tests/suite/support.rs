@@ -36,6 +36,16 @@ impl Bed {
         Store::open(&self.data()).unwrap()
     }
 
+    /// A backup as it was when it was made: without its mark, by which it would come up held.
+    pub fn open_copy(&self, backup: &Path) -> Store {
+        std::fs::create_dir(self.data()).unwrap();
+        std::fs::copy(backup, self.database()).unwrap();
+        let raw = self.raw();
+        assert_eq!(raw.execute("UPDATE store SET is_backup = 0 WHERE is_backup = 1", []).unwrap(), 1);
+        raw.close().unwrap();
+        self.open()
+    }
+
     /// The database by SQLite alone, as somebody with a shell has it. Only while no store is open.
     pub fn raw(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.database()).unwrap()

@@ -109,6 +109,12 @@ impl Keeper {
         reporting: Reporting,
     ) -> Result<Self, String> {
         let mut store = Store::open(dir).map_err(|error| error.to_string())?;
+        if let Some(what) = store.strange() {
+            tracing::error!(
+                "{what}: everything is held. Put the newer database back with the server stopped; or look at `teleport-fleet \
+                 autoupdate agents status`, then end the hold with `run GROUP` or `run --all`"
+            );
+        }
         let loaded = Loaded::from(&mut store).map_err(|error| error.to_string())?;
         let now = Instant::now();
         let times = Times { step: now, flush: None, prove: now, retry: now, last_step_took: Duration::ZERO };

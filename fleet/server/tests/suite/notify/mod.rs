@@ -343,6 +343,8 @@ fn a_restore_is_told_with_what_comes_after_it_and_a_lost_log_as_well() {
     std::fs::copy(&backup, data.join("fleet.db")).unwrap();
     let third = server(dir.path(), &receiver);
     third.until("the loss", || receiver.kinds().last().is_some_and(|kind| kind == "store_lost"));
+    assert!(third.log().contains("the store lost decisions") && third.log().contains("everything is held"));
+    agents(&third, &["run", "--all"]);
     agents(&third, &["start-update", "prod"]);
     third.until("what comes after it", || receiver.kinds().last().is_some_and(|kind| kind == "group_started"));
 }

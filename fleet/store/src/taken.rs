@@ -1,0 +1,89 @@
+//! What a server takes as its data when it starts: a database that is older than what was seen here, another one, or a backup that was
+//! put in place by hand forgot what was stopped since. Then everything is held, as after a restore (FLEET §3).
+
+use fleet_api::Head;
+use fleet_engine::book::Cause;
+use jiff::Timestamp;
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::column::parse;
+use crate::error::{Error, Result};
+use crate::files::Place;
+use crate::restore::{Old, describe, hold};
+use crate::{audit, witness};
+
+/// What is not as the server left it.
+pub(crate) enum Strange {
+    /// The database does not have the record that was seen last.
+    Lost(Head),
+    /// It is a backup.
+    Backup,
+}
+
+impl Strange {
+    /// Looks at an open database; `None`: it is as it was left. Errors: `Foreign`, `Unavailable`.
+    pub(crate) fn of(connection: &Connection, place: &Place) -> Result<Option<Self>> {
+        let path = place.database();
+        let sql = |error: rusqlite::Error| Error::sql(&path, &error);
+        let seen = witness::read(place)?;
+        let is_backup: bool = connection.query_row("SELECT is_backup FROM store", [], |row| row.get(0)).map_err(sql)?;
+        if let Some(seen) = seen
+            && !witness::has(connection, place, &seen)?
+            && !is_restored(connection, place)?
+        {
+            return Ok(Some(Self::Lost(seen)));
+        }
+        Ok(is_backup.then_some(Self::Backup))
+    }
+
+    /// What happened, as a line for people.
+    pub(crate) fn line(&self, ends: &Head) -> String {
+        match self {
+            Self::Lost(seen) => format!(
+                "the store lost decisions: record {} of the audit log was seen here, and the database ends with {}",
+                seen.seq, ends.seq
+            ),
+            Self::Backup => "the database is a backup that was put in its place without `restore`".to_owned(),
+        }
+    }
+
+    fn cause(&self) -> Cause {
+        match self {
+            Self::Lost(_) => Cause::StoreLost,
+            Self::Backup => Cause::Restore,
+        }
+    }
+}
+
+/// A restore was cut short between the new database and the note of its newest record: what was seen is of the one before, and
+/// everything is held.
+fn is_restored(connection: &Connection, place: &Place) -> Result<bool> {
+    let path = place.database();
+    let (is_restored, json): (bool, Option<String>) = connection
+        .query_row("SELECT restored_held, json FROM store, book", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(|error| Error::sql(&path, &error))?;
+    let newest = audit::newest(connection, &path, "restore")?;
+    let is_last =
+        newest.is_some_and(|restore| audit::head(connection, &path).is_ok_and(|head| head.seq == restore.seq));
+    let book: Option<fleet_engine::book::Book> = json.map(|json| parse(&path, "the book", &json)).transpose()?;
+    Ok(is_restored && is_last && book.is_some_and(|book| book.holds.all && book.holds.released.is_empty()))
+}
+
+/// Holds everything where the database is strange, and notes its newest record. Returns what happened, as a line; `None`: nothing.
+pub(crate) fn take(connection: &mut Connection, place: &Place) -> Result<Option<String>> {
+    let path = place.database();
+    let Some(strange) = Strange::of(connection, place)? else { return Ok(None) };
+    let line = strange.line(&audit::head(connection, &path)?);
+    let json: Option<String> = connection
+        .query_row("SELECT json FROM book", [], |row| row.get(0))
+        .map_err(|error| Error::sql(&path, &error))?;
+    let book = json.map(|json| parse(&path, "the book", &json)).transpose()?;
+    let cause = strange.cause();
+    let (action, old, detail) = match strange {
+        Strange::Lost(seen) => ("store_lost", Old::Seen(seen), json!({})),
+        Strange::Backup => ("restore", Old::Absent, json!({ "backup": "a file that was put in place by hand" })),
+    };
+    hold(connection, &path, book, cause, &old, &describe(Timestamp::now(), action, "start of the server", detail))?;
+    Ok(Some(line))
+}

@@ -1,0 +1,64 @@
+//! The newest record of the audit log that this place has seen, in a file of its own beside the database: an older database that is
+//! put in its place does not have that record, and forgot what was stopped since (FLEET §3).
+//!
+//! It is written after the commit and before the answer, so it is never ahead of the database. A power cut may leave the one before.
+
+use std::io::Read;
+
+use fleet_api::Head;
+use rusqlite::{Connection, OptionalExtension};
+use serde::{Deserialize, Serialize};
+
+use crate::column::signed;
+use crate::error::{Error, Result};
+use crate::files::{self, Place};
+
+/// Most bytes of the file: a number and a hash.
+const MAX_FILE: u64 = 4096;
+
+#[derive(Serialize, Deserialize)]
+struct Witness {
+    seq: u64,
+    hash: String,
+}
+
+/// The record that was seen last in `place`; `None`: none ever was. Errors: `Unavailable`; `Foreign` where the file is not what was
+/// written.
+pub(crate) fn read(place: &Place) -> Result<Option<Head>> {
+    let path = place.witness();
+    let Some(found) = files::metadata(&path)? else { return Ok(None) };
+    let shown = path.display();
+    let foreign = |what: &str| {
+        let advice = "whether decisions were lost cannot be said: look at the holds, then remove it";
+        Error::Foreign(format!("{shown} is {what}: {advice}"))
+    };
+    if !found.is_file() || found.len() > MAX_FILE {
+        return Err(foreign("not a file of teleport-fleet"));
+    }
+    let mut text = String::new();
+    let read = files::open_for_reading(&path)?.take(MAX_FILE).read_to_string(&mut text);
+    read.map_err(|error| Error::io("cannot read", &path, &error))?;
+    let Witness { seq, hash } = serde_json::from_str(&text).map_err(|error| foreign(&format!("damaged ({error})")))?;
+    Ok(Some(Head { seq, hash }))
+}
+
+/// Notes that `head` was seen. Errors: `Unavailable`; the one before is kept.
+pub(crate) fn write(place: &Place, head: &Head) -> Result<()> {
+    let witness = Witness { seq: head.seq, hash: head.hash.clone() };
+    let mut text = serde_json::to_vec(&witness).map_err(|error| Error::Unavailable(error.to_string()))?;
+    text.push(b'\n');
+    files::replace(&place.witness(), &text, place.dir_owner())
+}
+
+/// Whether the database has the record that was `seen`.
+pub(crate) fn has(connection: &Connection, place: &Place, seen: &Head) -> Result<bool> {
+    if seen.seq == 0 {
+        return Ok(true);
+    }
+    let path = place.database();
+    let hash: Option<String> = connection
+        .query_row("SELECT hash FROM audit WHERE seq = ?1", [signed(&path, seen.seq)?], |row| row.get(0))
+        .optional()
+        .map_err(|error| Error::sql(&path, &error))?;
+    Ok(hash.is_some_and(|hash| hash == seen.hash))
+}
