@@ -35,6 +35,13 @@ pub struct Answer {
     pub reason: Reason,
 }
 
+impl Answer {
+    /// It sends the host back to the start version.
+    pub fn goes_back(&self) -> bool {
+        matches!(self.reason.why, Why::SentBack | Why::WentBack)
+    }
+}
+
 /// Who asks.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
@@ -97,7 +104,7 @@ impl Book {
         let id = self.meet(fleet, question, now);
         let answer = self.answer(fleet, question, now)?;
         if let (Some(rollout), Some(id), true) = (&self.rollout, id, answer.update) {
-            fleet.tell(id, rollout, now);
+            fleet.tell(id, rollout, answer.goes_back(), now);
         }
         Some(answer)
     }

@@ -9,19 +9,26 @@ use crate::rollout::{GroupStatus, Rollout, State};
 use crate::tally::{HostState, Look};
 
 impl Fleet {
-    /// Marks a host whose turn has come as told to update.
-    pub fn tell(&mut self, id: HostId, rollout: &Rollout, now: Timestamp) {
+    /// Marks a host as told at `now` to update; `back`: to the start version. Its turn had come when it was answered: what was decided
+    /// since, a halt or a hold, takes nothing of that back.
+    pub fn tell(&mut self, id: HostId, rollout: &Rollout, back: bool, now: Timestamp) {
         let Some(at) = self.at(id) else { return };
-        let state = self.state(at, Some(rollout), now);
-        let look = self.look(at, Some(rollout), now);
-        let goes_the_other_way = state == Some(HostState::Told)
-            && look.is_some_and(|look| self.hosts.get(at).is_some_and(|host| look.goes_the_other_way(host)));
-        if state != Some(HostState::LetGo) && !goes_the_other_way {
-            return;
-        }
-        let is_back = look.is_some_and(|look| look.group.state == State::RolledBack);
-        if let Some(host) = self.hosts.get_mut(at) {
-            (host.mark, host.told_back) = (Some(Mark::told(rollout.number, Moment::of(now))), is_back);
+        let told = Moment::of(now);
+        let takes = self.look(at, Some(rollout), now).zip(self.hosts.get(at)).is_some_and(|(look, host)| {
+            let is_as_it_goes = back == (look.group.state == State::RolledBack);
+            let wanted = if back { look.start } else { look.target };
+            let is_new = || host.version != wanted && look.any_mark(host).is_none_or(|mark| mark.told < told);
+            let flags = Flags { held: false, ..host.flags };
+            let state = if host.flags.held { look.state(&Host { flags, ..host.clone() }) } else { look.state(host) };
+            match state {
+                HostState::LetGo if is_as_it_goes => true,
+                HostState::Told => is_as_it_goes && look.goes_the_other_way(host),
+                HostState::LetGo | HostState::Pending | HostState::Silent => is_new(),
+                HostState::Excluded | HostState::Updated | HostState::Failed | HostState::TimedOut => false,
+            }
+        });
+        if let Some(host) = self.hosts.get_mut(at).filter(|_| takes) {
+            (host.mark, host.told_back) = (Some(Mark::told(rollout.number, told)), back);
             self.note_change(at);
         }
     }

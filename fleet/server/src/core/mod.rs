@@ -11,6 +11,8 @@ mod draft;
 mod effects;
 mod enrolments;
 mod gates;
+#[cfg(test)]
+mod heard;
 mod import;
 mod join_tokens;
 mod keeper;
@@ -120,12 +122,17 @@ impl Core {
 fn work(keeper: &mut Keeper, jobs: &Receiver<Job>, questions: &Receiver<Heard>) {
     loop {
         match jobs.recv_timeout(TICK) {
-            Ok(job) => job(keeper),
+            Ok(job) => {
+                // Who was answered before a command was told: that counts in what it decides.
+                keeper.hear(questions.try_iter().take(QUESTIONS));
+                job(keeper);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         keeper.hear(questions.try_iter().take(QUESTIONS));
         keeper.do_what_is_due();
     }
+    keeper.hear(questions.try_iter());
     keeper.end();
 }

@@ -120,6 +120,32 @@ fn who_asks_after_a_halt_was_answered_is_not_told_to_update() {
     none_later(&askers.end(), answered);
 }
 
+/// What hosts of `dev` are told: how many of nine the target, and how many of them to update.
+fn told(server: &Server) -> (usize, usize) {
+    let answers: Vec<Value> = (1..=9)
+        .map(|number| server.json(&format!("/v1/webapi/find?host=40000000-0000-4000-8000-{number:012}&group=dev")))
+        .collect();
+    let count = |key: &str, value: &Value| answers.iter().filter(|answer| &answer[key] == value).count();
+    (count("agent_version", &"1.1.0".into()), count("agent_auto_update", &true.into()))
+}
+
+#[test]
+fn who_was_told_right_before_a_halt_or_the_end_of_the_server_is_told_the_target_afterwards() {
+    for is_stopped in [false, true] {
+        let dir = dir();
+        let mut server = started(dir.path());
+        assert_eq!(told(&server), (9, 9));
+        if is_stopped {
+            assert_eq!(server.stop(), Some(0));
+            server = Server::start(dir.path());
+        }
+        halt(&server);
+        assert_eq!(told(&server), (9, 0), "the server was stopped: {is_stopped}");
+        let hosts: Value = serde_json::from_str(&server.ok(&["hosts", "--state", "told", "--format", "json"])).unwrap();
+        assert_eq!(hosts.as_array().or(hosts["hosts"].as_array()).unwrap().len(), 9);
+    }
+}
+
 #[test]
 fn a_stop_holds_through_a_new_target_kill_9_and_the_restore_of_an_older_backup() {
     let dir = dir();

@@ -38,11 +38,21 @@ pub(crate) struct Heard {
     pub(crate) question: Question,
     /// When.
     pub(crate) at: Timestamp,
-    /// It was told to update: in which rollout, and in which attempt of its group. Of a host that enrolled only where its question
-    /// is signed by its key.
-    pub(crate) told: Option<(u64, u32)>,
+    /// It was told to update. Of a host that enrolled only where its question is signed by its key.
+    pub(crate) told: Option<ToldTo>,
     /// Key, epoch and number of the signature.
     pub(crate) signed: Option<(Key, u64, u64)>,
+}
+
+/// To what a host was told to update.
+#[derive(Debug, Clone, Copy, Hash)]
+pub(crate) struct ToldTo {
+    /// In this rollout.
+    pub(crate) rollout: u64,
+    /// In this attempt of its group.
+    pub(crate) attempt: u32,
+    /// Back to the start version.
+    pub(crate) back: bool,
 }
 
 /// What the answers rest on that are not a host's own.
@@ -175,7 +185,11 @@ impl Board {
         let told = Told { table, index, is_stale };
         if let Some(now) = now {
             let update = told.decided().filter(|answer| answer.update && !is_stale);
-            let update = update.map(|answer| (answer.rollout, answer.attempt));
+            let update = update.map(|answer| ToldTo {
+                rollout: answer.rollout,
+                attempt: answer.attempt,
+                back: answer.goes_back(),
+            });
             let key = known.map_or(0, |slot| slot.key.load(Ordering::Relaxed));
             // Who asks in the name of a host that enrolled is answered the same, and marks nobody as told.
             let signed = signed.filter(|signed| update.is_some() && key != 0 && is_by(question, signed, key));
@@ -345,7 +359,7 @@ fn is_by(question: &Question, signed: &SignedQuestion, key: u64) -> bool {
 }
 
 /// Tells two questions of a host apart, and to what it was told to update.
-fn fingerprint(question: &Question, told: Option<(u64, u32)>) -> u64 {
+fn fingerprint(question: &Question, told: Option<ToldTo>) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hash = DefaultHasher::new();
     (question.host, &question.group, question.update_id, told).hash(&mut hash);

@@ -412,9 +412,11 @@ impl Keeper {
             let group = Some(question.group.as_str()).filter(|group| !group.is_empty() && self.may_keep(group));
             self.fleet.question(id, group, question.update_id, self.book.rollout.as_ref(), at);
             // An answer of a rollout that is over is no mark in the next one.
-            let told = told.map(|(rollout, _)| rollout).filter(|_| self.members.takes_question(id, signed));
-            if let Some(rollout) = self.book.rollout.as_ref().filter(|rollout| told == Some(rollout.number)) {
-                self.fleet.tell(id, rollout, at);
+            let told = told.filter(|_| self.members.takes_question(id, signed));
+            if let (Some(told), Some(rollout)) = (told, &self.book.rollout)
+                && told.rollout == rollout.number
+            {
+                self.fleet.tell(id, rollout, told.back, at);
             }
             met.push(id);
         }

@@ -1,0 +1,152 @@
+//! What was answered and is heard of after something else was decided still counts.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use fleet_answers::find::Cluster;
+use fleet_api::{Act, Decided, Decision, How, Role, Write};
+use fleet_engine::answer::Question;
+use fleet_engine::command::Command;
+use fleet_engine::host::HostId;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::broadcast;
+
+use super::board::{Board, Heard};
+use super::{Actor, Keeper};
+use crate::reporting::{Enrolment, Reporting};
+use crate::tokens::Tokens;
+
+/// A core whose group `dev`, without a cap, is started.
+struct Bed {
+    _dir: TempDir,
+    board: Arc<Board>,
+    keeper: Keeper,
+    heard: Receiver<Heard>,
+    requests: u32,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+        let (tell, heard) = sync_channel(1024);
+        let board = Arc::new(Board::new(tell, Cluster::default()));
+        let reporting = Reporting { enrolment: Enrolment::Open, interval: 900 };
+        let (events, _) = broadcast::channel(16);
+        let data = dir.path().join("data");
+        let keeper = Keeper::open(&data, Arc::clone(&board), Tokens::default(), events, reporting).unwrap();
+        let mut bed = Self { _dir: dir, board, keeper, heard, requests: 0 };
+        let group = json!({ "name": "dev", "days": ["*"], "start_hour": 12 });
+        bed.write(&json!({ "kind": "autoupdate_config", "spec": { "agents": {
+            "mode": "enabled", "strategy": "halt-on-error", "schedules": { "regular": [group] } } } }));
+        bed.write(&json!({ "kind": "autoupdate_version", "spec": { "agents": {
+            "start_version": "1.0.0", "target_version": "1.1.0", "schedule": "regular", "mode": "enabled" } } }));
+        bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
+        bed
+    }
+
+    fn actor() -> Actor {
+        Actor { who: "somebody".to_owned(), from: "here".to_owned(), role: Role::Admin }
+    }
+
+    fn id(&mut self) -> String {
+        self.requests += 1;
+        fleet_answers::ids::text(u128::from(self.requests))
+    }
+
+    fn write(&mut self, resource: &serde_json::Value) {
+        let write = Write { id: self.id(), text: resource.to_string(), how: How::Replace, dry_run: false };
+        self.keeper.write(&Self::actor(), &write).unwrap();
+    }
+
+    fn act(&mut self, command: Command) {
+        let act = Act { id: self.id(), command, dry_run: false };
+        self.keeper.act(&Self::actor(), &act).unwrap();
+    }
+
+    fn decide(&mut self, host: HostId, decision: Decision) {
+        let decided = Decided { id: self.id(), decision };
+        self.keeper.decide(&Self::actor(), host, &decided).unwrap();
+    }
+
+    /// The version that `host` is told, and whether to update. The core does not hear of it yet.
+    fn asks(&self, host: HostId) -> (String, bool) {
+        let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
+        let told = self.board.ask(&question, None, crate::clock::now()).unwrap();
+        let answer = told.answer(self.board.confirmed()).unwrap();
+        (answer.version.to_string(), answer.update)
+    }
+
+    fn hears(&mut self) {
+        self.keeper.hear(self.heard.try_iter());
+    }
+
+    fn state(&self, host: HostId) -> &'static str {
+        self.keeper.state(self.keeper.fleet.host(host).unwrap(), self.keeper.now())
+    }
+}
+
+fn halt() -> Command {
+    Command::Halt { groups: Vec::new(), all: true }
+}
+
+fn answer(version: &str, update: bool) -> (String, bool) {
+    (version.to_owned(), update)
+}
+
+#[test]
+fn who_was_told_before_a_halt_that_was_decided_before_it_was_heard_of_is_told_the_target() {
+    let mut bed = Bed::new();
+    assert_eq!(bed.asks(1), answer("1.1.0", true));
+    bed.act(halt());
+    bed.hears();
+    assert_eq!((bed.asks(1), bed.state(1)), (answer("1.1.0", false), "told"));
+    // Who asks after it was not told.
+    bed.hears();
+    assert_eq!(bed.asks(2), answer("1.0.0", false));
+    bed.hears();
+    assert_eq!(bed.state(2), "pending");
+    bed.act(Command::Run { groups: Vec::new(), all: true });
+    assert_eq!(bed.state(1), "told", "it is told once");
+}
+
+#[test]
+fn who_was_told_before_an_operator_held_him_is_told_the_target() {
+    let mut bed = Bed::new();
+    // It is known, and its turn has come.
+    bed.act(halt());
+    bed.asks(1);
+    bed.hears();
+    bed.act(Command::Run { groups: Vec::new(), all: true });
+    assert_eq!(bed.asks(1), answer("1.1.0", true));
+    bed.decide(1, Decision::Hold);
+    bed.hears();
+    assert_eq!(bed.asks(1), answer("1.1.0", false));
+    // Who was not told is told the start version.
+    bed.decide(2, Decision::Hold);
+    assert_eq!(bed.asks(2), answer("1.0.0", false));
+}
+
+#[test]
+fn who_was_told_before_a_rollback_is_sent_back() {
+    let mut bed = Bed::new();
+    assert_eq!(bed.asks(1), answer("1.1.0", true));
+    bed.act(Command::Rollback { groups: vec!["dev".to_owned()], all_started: false, at_once: true });
+    bed.hears();
+    assert!(!bed.keeper.fleet.host(1).unwrap().told_back);
+    assert_eq!(bed.asks(1), answer("1.0.0", true));
+    bed.hears();
+    assert!(bed.keeper.fleet.host(1).unwrap().told_back);
+}
+
+#[test]
+fn an_answer_of_a_rollout_that_is_over_is_no_mark_in_the_next_one() {
+    let mut bed = Bed::new();
+    bed.asks(1);
+    bed.write(&json!({ "kind": "autoupdate_version", "spec": { "agents": {
+        "start_version": "1.0.0", "target_version": "1.2.0", "schedule": "regular", "mode": "enabled" } } }));
+    bed.hears();
+    assert_eq!(bed.state(1), "pending");
+}
