@@ -1,5 +1,6 @@
 //! `doctor`: a look at the data and at the server that runs on it.
 
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,6 +14,7 @@ use crate::notify;
 use crate::oidc;
 use crate::reporting::Enrolment;
 use crate::settings::Settings;
+use crate::terminal;
 
 /// What a problem ends with.
 const REFUSED: u8 = 1;
@@ -30,17 +32,20 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
     findings.extend(notify::doctor(&Settings::receivers(&options.config)?));
     findings.extend(oidc::doctor(Settings::oidc(&options.config)?.as_ref()));
     findings.push(server(&socket));
+    let mut text = String::new();
     for finding in &findings {
         let word = match finding.level {
             Level::Ok => "ok",
             Level::Warning => "warning",
             Level::Problem => "problem",
         };
-        println!("{word:8} {}", finding.what);
+        // Into a String nothing fails.
+        let _ = writeln!(text, "{word:8} {}", finding.what);
         if !finding.advice.is_empty() {
-            println!("{:8} {}", "", finding.advice);
+            let _ = writeln!(text, "{:8} {}", "", finding.advice);
         }
     }
+    terminal::print(&text).map_err(|error| error.to_string())?;
     let is_bad = findings.iter().any(|finding| finding.level == Level::Problem);
     Ok(if is_bad { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }

@@ -27,6 +27,7 @@ mod sessions;
 mod settings;
 mod simulate;
 mod simulation;
+mod terminal;
 mod tokens;
 mod users;
 
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
         verb => return fleet_cli::run(&verb, &global),
     };
     done.unwrap_or_else(|fault| {
-        eprintln!("error: {fault}");
+        terminal::say(format_args!("error: {fault}"));
         fault.status()
     })
 }

@@ -13,6 +13,7 @@ use yaml::Node;
 
 use crate::fault::Fault;
 use crate::settings::Settings;
+use crate::terminal;
 
 /// What a wrong resource, or a problem, ends with.
 const REFUSED: u8 = 1;
@@ -27,7 +28,7 @@ pub(crate) fn lint(options: &Lint, global: &Global) -> io::Result<ExitCode> {
     let (mut is_good, mut found) = (true, Vec::new());
     if let Err(what) = fleet_cli::args::read_once(options.files.all()) {
         let fault = Fault::Usage(what.to_owned());
-        eprintln!("error: {fault}");
+        terminal::say(format_args!("error: {fault}"));
         return Ok(fault.status());
     }
     for file in options.files.all() {
@@ -37,7 +38,7 @@ pub(crate) fn lint(options: &Lint, global: &Global) -> io::Result<ExitCode> {
             Err(faults) => {
                 is_good = false;
                 for fault in faults.list() {
-                    eprintln!("{name}: {fault}");
+                    terminal::say(format_args!("{name}: {fault}"));
                     found.push(
                         json!({ "file": name.to_string(), "fault": fault.what, "key": fault.key, "line": fault.line }),
                     );
@@ -82,25 +83,30 @@ fn one_line(text: &str) -> String {
 pub(crate) fn restore(options: &Restore) -> Result<ExitCode, String> {
     let dir = Settings::data(options.data.as_ref(), &options.config)?;
     let restored = fleet_store::restore(&options.file, &dir, options.force).map_err(|error| error.to_string())?;
-    println!(
+    let mut lines = vec![format!(
         "restored {} to {}: {} {}, rollout {}",
         shown(&options.file),
         shown(&dir),
         restored.hosts,
         if restored.hosts == 1 { "host" } else { "hosts" },
         restored.rollout
-    );
+    )];
     if let Some(replaced) = &restored.replaced {
-        println!("the database before is kept as {}", shown(replaced));
+        lines.push(format!("the database before is kept as {}", shown(replaced)));
     }
     if let Some(left) = &restored.left {
-        println!("its audit log ended with record {}, {}", left.seq, left.hash);
+        lines.push(format!("its audit log ended with record {}, {}", left.seq, left.hash));
     }
-    println!("tokens and join tokens are not restored, as some may have been removed since: make them anew");
-    println!(
+    lines.push(
+        "tokens and join tokens are not restored, as some may have been removed since: make them anew".to_owned(),
+    );
+    lines.push(
         "everything is held: an older target would send hosts back. Start the server, look at `teleport-fleet autoupdate \
          agents status`, then end the hold with `teleport-fleet autoupdate agents run --all`"
+            .to_owned(),
     );
+    terminal::print(&format!("{}\n", lines.join("\n")))
+        .map_err(|error| format!("the backup was restored, and everything is held; {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -21,6 +21,7 @@ use crate::notify;
 use crate::outbound::Outbound;
 use crate::routes;
 use crate::settings::Settings;
+use crate::terminal::Log;
 use crate::tokens::Tokens;
 
 /// Of the admin socket: its owner and its group.
@@ -204,7 +205,9 @@ async fn wait_for_the_end(tls: Option<&Tls>) -> Result<(), String> {
 fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    // Whoever read it may be gone, or its disk be full: the server goes on.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Log).with_ansi(false);
+    let log = log.log_internal_errors(false);
     let is_json = std::env::var_os("TELEPORT_FLEET_LOG_FORMAT").is_some_and(|format| format == "json");
     if is_json {
         log.json().init();

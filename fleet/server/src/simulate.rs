@@ -17,6 +17,7 @@ use yaml::Node;
 use crate::fault::{Fault, USAGE};
 use crate::offline;
 use crate::simulation::{KINDS, MADE_UP, known};
+use crate::terminal;
 
 /// Bytes of a megabyte, as networks count.
 const MEGABYTE: u64 = 1_000_000;
@@ -34,7 +35,7 @@ pub(crate) fn simulate(options: &Simulate, global: &Global) -> io::Result<ExitCo
         Ok(forecast) => show(&forecast, options, global).map(|()| ExitCode::SUCCESS),
         Err(Fault::Failed(what)) => Err(io::Error::other(what)),
         Err(fault @ Fault::Usage(_)) => {
-            eprintln!("error: {fault}");
+            terminal::say(format_args!("error: {fault}"));
             Ok(fault.status())
         }
     }
@@ -199,7 +200,7 @@ fn hosts_of_server(global: &Global) -> Result<Hosts, Fault> {
     let text = ask(&Verb::Hosts(every), Format::Json, global)?;
     let known = inventory(&text, "the server's hosts")?;
     if known.is_empty() {
-        eprintln!("note: the server knows no hosts: {MADE_UP} are made up");
+        terminal::say(format_args!("note: the server knows no hosts: {MADE_UP} are made up"));
         return Ok(Hosts::Made(MADE_UP));
     }
     Ok(Hosts::Known(known))

@@ -74,8 +74,10 @@ pub(crate) fn report_failure(failure: &Failure, global: &Global, console: &mut C
 
 fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     if let Verb::Completion { shell } = verb {
-        clap_complete::generate(*shell, &mut Cli::command(), "teleport-fleet", &mut Writer(screen.out()));
-        return Ok(());
+        // It panics where it cannot write: into memory it can.
+        let mut script = Vec::new();
+        clap_complete::generate(*shell, &mut Cli::command(), "teleport-fleet", &mut script);
+        return Ok(screen.out().write_all(&script)?);
     }
     if let Verb::Man = verb {
         return Ok(man::render(&Cli::command(), screen.out())?);
@@ -122,21 +124,4 @@ fn autoupdate(verb: &Autoupdate, client: &Client, screen: &mut Screen<'_, '_>) -
 /// A fresh id: a change that is sent twice with it is made once.
 fn id() -> String {
     uuid::Uuid::new_v4().to_string()
-}
-
-/// What takes a writer by value.
-struct Writer<'a>(&'a mut dyn io::Write);
-
-impl io::Write for Writer<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What renders completions panics on an error; a reader that is gone is none.
-        match self.0.write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
-            written => written,
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
 }

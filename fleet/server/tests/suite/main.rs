@@ -22,6 +22,7 @@ mod notify;
 #[cfg(feature = "oidc")]
 mod oidc;
 mod outbound;
+mod pipes;
 mod reports;
 mod routes;
 mod start;

@@ -69,6 +69,11 @@ impl Server {
     /// With variables as well.
     pub(crate) fn with_env(dir: &Path, words: &[&str], variables: &[(&str, &str)]) -> Self {
         let log = std::fs::File::options().create(true).append(true).open(dir.join("log")).unwrap();
+        Self::with_log(dir, words, variables, log.into())
+    }
+
+    /// With its log elsewhere.
+    pub(crate) fn with_log(dir: &Path, words: &[&str], variables: &[(&str, &str)], log: Stdio) -> Self {
         let listen: &[&str] = if words.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
         let mut child = program(&["serve", "--metrics", "127.0.0.1:0"])
             .envs(variables.iter().copied())

@@ -1,0 +1,134 @@
+//! A log or an output that cannot be written: its reader is gone, or its disk is full.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Server, dir, done, groups, program, version};
+
+/// The end of a pipe that nobody reads.
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+/// A device on which no room is left.
+fn full() -> Stdio {
+    File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+fn is_halted(server: &Server) -> bool {
+    let status: Value =
+        serde_json::from_str(&server.ok(&["autoupdate", "agents", "status", "--format", "json"])).unwrap();
+    status["groups"].as_array().unwrap().iter().all(|group| group["state"] == "halted")
+}
+
+#[test]
+fn a_server_whose_log_cannot_be_written_goes_on() {
+    for log in [unread as fn() -> Stdio, full] {
+        let dir = dir();
+        std::fs::File::create(dir.path().join("log")).unwrap();
+        let server = Server::with_log(dir.path(), &["--plain"], &[("RUST_LOG", "debug")], log());
+        server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+        server.ok(&["autoupdate", "agents", "halt", "--all"]);
+        assert!(is_halted(&server));
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+#[test]
+fn a_server_whose_log_is_read_no_more_goes_on() {
+    let dir = dir();
+    std::fs::File::create(dir.path().join("log")).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let server = Server::with_log(dir.path(), &["--plain"], &[], writer.into());
+    let mut reader = BufReader::new(reader);
+    reader.read_line(&mut String::new()).unwrap();
+    drop(reader);
+    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    server.ok(&["autoupdate", "agents", "halt", "--all"]);
+    assert!(is_halted(&server));
+}
+
+/// The status of a program whose output and errors nobody reads.
+fn status_unread(mut command: Command) -> Option<i32> {
+    command.stdout(unread()).stderr(unread()).status().unwrap().code()
+}
+
+#[test]
+fn a_verb_whose_output_nobody_reads_ends_as_it_would() {
+    let dir = dir();
+    let bad = dir.path().join("bad.yaml");
+    std::fs::write(&bad, "kind: autoupdate_config\nspec: {agents: {mode: maybe}}\n").unwrap();
+    assert_eq!(status_unread(program(&["lint", "-f", bad.to_str().unwrap()])), Some(1));
+    assert_eq!(status_unread(program(&["serve", "--plain", "--listen", "nowhere"])), Some(2));
+    let backup = a_backup(dir.path());
+    let data = dir.path().join("data");
+    let words = ["restore", backup.to_str().unwrap(), "--force", "--config", "/dev/null", "--data"];
+    let restore = || {
+        let mut command = program(&words);
+        command.arg(&data);
+        command
+    };
+    assert_eq!(status_unread(restore()), Some(0));
+    let output = restore().stdout(full()).stderr(Stdio::piped()).output().unwrap();
+    assert!(said(&output).contains("was restored, and everything is held; cannot write the output"), "{output:?}");
+    let mut doctor = program(&["doctor", "--config", "/dev/null", "--data"]);
+    doctor.arg(&data);
+    assert_eq!(status_unread(doctor), Some(0), "what it found is no problem");
+    let completion = program(&["completion", "bash"]).stdout(full()).output().unwrap();
+    assert_eq!(completion.status.code(), Some(1));
+}
+
+fn a_backup(dir: &Path) -> std::path::PathBuf {
+    let server = Server::start(dir);
+    server.create(&groups(&["dev"]));
+    let backup = dir.join("backup");
+    server.ok(&["backup", backup.to_str().unwrap()]);
+    assert_eq!(server.stop(), Some(0));
+    backup
+}
+
+/// The line of something that failed.
+fn said(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The command line of a server, with an output on which no room is left.
+fn on_full(dir: &Path, words: &[&str]) -> String {
+    let mut command = program(words);
+    command.arg("--admin-socket").arg(dir.join("admin.sock")).stdout(full()).stderr(Stdio::piped());
+    said(&command.output().unwrap())
+}
+
+#[test]
+fn what_was_done_is_said_where_the_output_cannot_be_written() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    let line = on_full(dir.path(), &["autoupdate", "agents", "halt", "--all"]);
+    assert!(line.contains("the server has done it") && line.contains("cannot write the output"), "{line}");
+    assert!(is_halted(&server));
+    let line = on_full(dir.path(), &["autoupdate", "agents", "status"]);
+    assert!(!line.contains("has done it"), "a look changes nothing: {line}");
+    let line = on_full(dir.path(), &["autoupdate", "agents", "run", "--all", "--dry-run"]);
+    assert!(!line.contains("has done it") && is_halted(&server), "a dry run changes nothing: {line}");
+}
+
+#[test]
+fn a_token_whose_secret_cannot_be_written_is_removed() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    for words in [&["tokens", "create", "ci", "--role", "viewer"][..], &["tokens", "join", "create", "new"]] {
+        let line = on_full(dir.path(), words);
+        assert!(line.contains("it was removed") && line.contains("cannot write the output"), "{words:?}: {line}");
+    }
+    for list in [&["tokens", "--format", "json"][..], &["tokens", "join", "--format", "json"]] {
+        assert_eq!(done(&server.cli(list)).trim(), "[]", "{list:?}");
+    }
+}
