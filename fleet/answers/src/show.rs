@@ -131,13 +131,21 @@ fn why(group: &GroupStatus) -> Value {
 }
 
 /// That no host is told to update because the store has not confirmed what is answered since `confirmed`, as a reason; a server
-/// that was never confirmed has the beginning of time.
-pub fn stale(confirmed: Timestamp) -> Value {
+/// that was never confirmed has the beginning of time. `ahead`: when the last decision was made, where the clock is behind that.
+pub fn stale(confirmed: Timestamp, ahead: Option<Timestamp>) -> Value {
     let mut why = json!({ "code": Why::StoreUnavailable.code(), "until": null, "who": Why::StoreUnavailable.who() });
     if confirmed > Timestamp::UNIX_EPOCH {
         why["since"] = second(confirmed).into();
     }
+    if let Some(ahead) = ahead {
+        behind(&mut why, ahead);
+    }
     why
+}
+
+/// Adds to a reason that the clock is behind the last decision, which was made at `ahead`.
+pub fn behind(why: &mut Value, ahead: Timestamp) {
+    why["clock_behind"] = second(ahead).into();
 }
 
 fn canary(canary: &Canary) -> Value {

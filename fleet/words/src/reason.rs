@@ -20,6 +20,8 @@ pub struct Reason {
     pub since: Option<String>,
     /// RFC 3339.
     pub until: Option<String>,
+    /// RFC 3339: when the last decision was made, where the server's clock is behind that.
+    clock_behind: Option<String>,
     /// What would change it; `None`: only time or hosts can, or the server is older.
     advice: Option<Advice>,
 }
@@ -42,7 +44,7 @@ impl Reason {
             Err(_) => Code::Unknown(text("code").unwrap_or_default()),
         };
         let advice = why.get("advice").and_then(|advice| serde_json::from_value(advice.clone()).ok());
-        Self { code, since: text("since"), until: text("until"), advice }
+        Self { code, since: text("since"), until: text("until"), clock_behind: text("clock_behind"), advice }
     }
 
     /// Nothing is left to wait for.
@@ -70,6 +72,12 @@ impl Reason {
 
     /// What keeps it, with its numbers.
     pub fn sentence(&self) -> String {
+        if let Some(last) = &self.clock_behind {
+            let last = text::time_of(last);
+            return format!(
+                "the server's clock is behind its last decision, which is of {last} UTC: until it is right, no host is told to update"
+            );
+        }
         match &self.code {
             Code::Known(why) => sentence(why),
             Code::Unknown(code) => format!("{} (this program is older than the server)", clean(code)),

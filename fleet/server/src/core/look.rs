@@ -51,7 +51,7 @@ impl Keeper {
 
     /// That the store has not confirmed what is answered, as a reason; `None`: it has.
     fn unconfirmed(&self) -> Option<Value> {
-        (!self.board.is_good()).then(|| show::stale(self.board.confirmed()))
+        (!self.board.is_good()).then(|| show::stale(self.board.confirmed(), self.board.ahead()))
     }
 
     /// The present rollout with its number, as those that are past.
@@ -136,10 +136,14 @@ impl Keeper {
             ));
         };
         // As `find` says it.
-        let answer = if self.board.is_good() { answer } else { find::stale(answer, self.board.confirmed()) };
+        let is_good = self.board.is_good();
+        let answer = if is_good { answer } else { find::stale(answer, self.board.confirmed()) };
         let state = known.map_or("unknown", |host| self.state(host, now));
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
-        let answer = show::explain(&ids::text(id), state, &answer, advice.as_ref());
+        let mut answer = show::explain(&ids::text(id), state, &answer, advice.as_ref());
+        if let (false, Some(ahead)) = (is_good, self.board.ahead()) {
+            show::behind(&mut answer["why"], ahead);
+        }
         Ok(Explained { known: known.map(|host| self.shown(host, now)), history: None, answer })
     }
 

@@ -80,6 +80,8 @@ pub(crate) struct Board {
     /// moves. 0: never.
     confirmed: AtomicI64,
     confirmed_after: AtomicU64,
+    /// The last decision, seconds, where the clock is too far behind it; 0: it is not.
+    ahead: AtomicI64,
     start: Instant,
     heard: SyncSender<Heard>,
     lost: AtomicU64,
@@ -131,6 +133,7 @@ impl Board {
             hosts: ArcSwap::default(),
             confirmed: AtomicI64::new(0),
             confirmed_after: AtomicU64::new(0),
+            ahead: AtomicI64::new(0),
             start: Instant::now(),
             heard,
             lost: AtomicU64::new(0),
@@ -212,6 +215,16 @@ impl Board {
         self.confirmed_after.store(self.age(), Ordering::Relaxed);
     }
 
+    /// The clock is too far behind the last decision, which was made at `last`; `None`: it is not.
+    pub(crate) fn set_ahead(&self, last: Option<Timestamp>) {
+        self.ahead.store(last.map_or(0, Timestamp::as_second), Ordering::Relaxed);
+    }
+
+    /// The time of the last decision, where the clock is too far behind it.
+    pub(crate) fn ahead(&self) -> Option<Timestamp> {
+        Timestamp::from_second(self.ahead.load(Ordering::Relaxed)).ok().filter(|last| *last > Timestamp::UNIX_EPOCH)
+    }
+
     /// As if the store had confirmed nothing for long.
     #[cfg(test)]
     pub(crate) fn grow_stale(&self) {
@@ -290,8 +303,14 @@ impl Board {
 
     /// What keeps hosts from being let go while [`Board::is_good`] does not hold, as a line for people.
     pub(crate) fn unconfirmed(&self) -> String {
+        if let Some(last) = self.ahead() {
+            return format!(
+                "nobody new is let go: the clock is behind the last decision, which is of {} UTC: set it (`timedatectl`), or wait",
+                fleet_words::text::time(last)
+            );
+        }
         let since = match self.confirmed.load(Ordering::Relaxed) {
-            // Then it is the store, or the clock: the log has it.
+            // The log has why.
             0 => "this server started: look at its log".to_owned(),
             _ => format!("{} UTC", fleet_words::text::time(self.confirmed())),
         };

@@ -139,7 +139,7 @@ impl Keeper {
             times,
         };
         keeper.take(loaded);
-        if keeper.is_clock_behind() {
+        if keeper.is_behind() {
             if let Some(rollout) = &keeper.book.rollout {
                 keeper.fleet.arrange(rollout);
             }
@@ -319,19 +319,24 @@ impl Keeper {
     /// The store has what is answered. Where the clock is behind the newest decision, windows and waits mean nothing: the answers
     /// grow stale.
     fn confirm(&self) {
-        if !self.is_clock_behind() {
+        if !self.is_behind() {
             self.board.confirm(crate::clock::now());
         }
     }
 
-    fn is_clock_behind(&self) -> bool {
-        self.book.last_step.is_some_and(|last| last.duration_since(crate::clock::now()) > BEHIND)
+    /// Whether the clock is too far behind the last decision, which the board knows from now on.
+    fn is_behind(&self) -> bool {
+        let last = self.book.last_step.filter(|last| last.duration_since(crate::clock::now()) > BEHIND);
+        self.board.set_ahead(last);
+        last.is_some()
     }
 
     /// After a failure: what is known is what the store has, if it has it.
     fn recover(&mut self) {
         self.times.retry = Instant::now() + RETRY_EVERY;
         self.is_down = true;
+        // The store is what keeps everybody now.
+        self.board.set_ahead(None);
         self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Err(unavailable()))));
         match self.store.reopen().and_then(|()| Loaded::from(&mut self.store)) {
             Ok(loaded) => {
@@ -455,7 +460,7 @@ impl Keeper {
             return;
         }
         // An error was logged, and what it means is on the board: it grows stale.
-        if now >= self.times.step && self.is_clock_behind() {
+        if now >= self.times.step && self.is_behind() {
             let last = self.book.last_step;
             tracing::error!(?last, "the clock is behind the newest decision: nobody new is let go until it is right");
             self.times.step = now + STEP_EVERY;

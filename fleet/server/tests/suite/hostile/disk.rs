@@ -224,6 +224,37 @@ fn assert_everything_shows_it(server: &Server) {
 }
 
 #[test]
+#[test]
+fn a_clock_that_is_behind_the_last_decision_is_named_wherever_nobody_is_told_to_update() {
+    let dir = dir();
+    let server = started(dir.path());
+    let host = host(1);
+    assert!(find(&server, &format!("host={host}&group=dev")).1);
+    assert_eq!(server.stop(), Some(0));
+    let ahead =
+        (jiff::Timestamp::now() + jiff::SignedDuration::from_mins(30)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    if !sql(dir.path(), &format!("UPDATE book SET json = json_set(json, '$.last_step', '{ahead}')")) {
+        return;
+    }
+    let server = Server::start(dir.path());
+    assert!(!find(&server, &format!("host={host}&group=dev")).1);
+    let (status, body) = server.get("/readyz");
+    let said = ahead.replace('T', " ").replace('Z', " UTC");
+    assert!(
+        status == 503 && body.contains(&format!("the clock is behind the last decision, which is of {said}")),
+        "{body}"
+    );
+    let line = format!("the server's clock is behind its last decision, which is of {said}");
+    for words in [&["autoupdate", "agents", "status"][..], &["autoupdate", "status"], &["explain", "--host", &host]] {
+        let shown = server.ok(words);
+        assert!(shown.contains(&line) && !shown.contains("does not reach its store"), "{words:?}: {shown}");
+    }
+    let json: Value = serde_json::from_str(&server.ok(&["explain", "--host", &host, "--format", "json"])).unwrap();
+    assert_eq!((&json["update"], &json["why"]["code"]), (&json!(false), &json!("store_unavailable")), "{json}");
+    assert_eq!(server.get("/v1/dev/version"), (200, "none\n".to_owned()));
+    assert_eq!(server.get("/v1/dev/critical"), (200, "no".to_owned()));
+}
+
 fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
     let dir = dir();
     let server = started(dir.path());
@@ -240,6 +271,8 @@ fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
         std::thread::sleep(Duration::from_millis(200));
     }
     let (status, body) = server.get("/readyz");
+    // Until then it is the clock that keeps everybody.
+    server.until("it is noticed", || server.log().contains("the store failed"));
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, &body["error"]["code"]), (503, &json!("store_unavailable")), "{body}");
     assert_everything_shows_it(&server);
