@@ -143,11 +143,13 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
     let servers = public.cluster.server_version.as_ref();
     let is_answering = app.core.board().table().is_some();
     let (origin, is_critical) = channel::origin(&name, defined, is_answering);
-    if app.is_stopped() && !matches!(origin, Origin::Unknown) {
-        return Ok(Sent(match verb {
-            Verb::Version => channel::version(style, None, servers),
-            Verb::Critical => channel::critical(false),
-        }));
+    // A group answers as `find` does: one that is rolled back under `halt --all` sends its hosts back.
+    let nothing = || match verb {
+        Verb::Version => channel::version(style, None, servers),
+        Verb::Critical => channel::critical(false),
+    };
+    if app.is_stopped() && !matches!(origin, Origin::Unknown | Origin::Group(_)) {
+        return Ok(Sent(nothing()));
     }
     Ok(Sent(match (origin, verb) {
         (Origin::Static(version), Verb::Version) => channel::version(style, Some(version), servers),
@@ -165,8 +167,8 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
             let answer = told.as_ref().and_then(|told| told.answer(app.core.board().confirmed()));
             let answer = answer.as_deref();
             // These clients update by the version alone, in windows of their own.
-            if verb == Verb::Version && answer.is_some_and(is_stopped) {
-                return Ok(Sent(channel::version(style, None, servers)));
+            if answer.map_or(app.is_stopped(), is_stopped) {
+                return Ok(Sent(nothing()));
             }
             channel::group(style, verb, answer, is_critical, servers)
         }
