@@ -25,6 +25,8 @@ impl Failure {
     pub const LOCAL: &str = "local";
     /// What was typed cannot be asked: the exit status is 2, not 1.
     pub const USAGE: &str = "usage";
+    /// The output cannot be written.
+    const UNWRITTEN: &str = "unwritten";
     /// Whoever reads the output has read enough: no fault.
     const CLOSED: &str = "closed";
 
@@ -43,6 +45,11 @@ impl Failure {
         serde_json::to_value(code).is_ok_and(|code| code == self.code.as_str())
     }
 
+    /// Whether the output could not be written.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.code == Self::UNWRITTEN
+    }
+
     /// Whether only the reader of the output went away.
     pub(crate) fn is_closed(&self) -> bool {
         self.code == Self::CLOSED
@@ -55,7 +62,7 @@ impl From<io::Error> for Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Self::CLOSED, "");
         }
-        Self::local("cannot write the output", error)
+        Self::new(Self::UNWRITTEN, format!("cannot write the output: {error}"))
     }
 }
 

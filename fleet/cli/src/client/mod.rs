@@ -6,6 +6,7 @@ mod group;
 mod target;
 mod tls;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -41,17 +42,19 @@ pub(crate) struct Question {
     /// Path and query.
     path: String,
     body: Option<Vec<u8>>,
+    /// It asks what would be, and changes nothing.
+    is_dry: bool,
 }
 
 impl Question {
     /// Asks for what is at `path`.
     pub(crate) fn get(path: impl Into<String>) -> Self {
-        Self { method: Method::GET, path: path.into(), body: None }
+        Self { method: Method::GET, path: path.into(), body: None, is_dry: false }
     }
 
     /// Removes what is at `path`.
     pub(crate) fn delete(path: impl Into<String>) -> Self {
-        Self { method: Method::DELETE, path: path.into(), body: None }
+        Self { method: Method::DELETE, path: path.into(), body: None, is_dry: false }
     }
 
     /// Sends `body`; its id makes that it acts once, however often it is sent.
@@ -60,11 +63,16 @@ impl Question {
     /// The body is no JSON: a defect.
     pub(crate) fn post(path: impl Into<String>, body: &impl Serialize) -> Result<Self, Failure> {
         let body = serde_json::to_vec(body).map_err(|error| Failure::local("cannot write the question", error))?;
-        Ok(Self { method: Method::POST, path: path.into(), body: Some(body) })
+        Ok(Self { method: Method::POST, path: path.into(), body: Some(body), is_dry: false })
+    }
+
+    /// Where `is_dry`, it asks what would be: its body, or its query, says so to the server.
+    pub(crate) fn dry(self, is_dry: bool) -> Self {
+        Self { is_dry, ..self }
     }
 
     fn changes(&self) -> bool {
-        self.method != Method::GET
+        self.method != Method::GET && !self.is_dry
     }
 }
 
@@ -81,6 +89,8 @@ enum Fault {
 pub struct Client {
     runtime: Runtime,
     target: Target,
+    /// The server answered that it changed something.
+    has_changed: Cell<bool>,
 }
 
 impl Client {
@@ -91,7 +101,7 @@ impl Client {
     pub fn new(global: &Global) -> Result<Self, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::local("cannot start", error))?;
-        Ok(Self { runtime, target: Target::of(global)? })
+        Ok(Self { runtime, target: Target::of(global)?, has_changed: Cell::new(false) })
     }
 
     /// Asks, and reads the answer.
@@ -100,6 +110,7 @@ impl Client {
     /// The server's refusal; or why it could not be asked, or understood.
     pub(crate) fn ask<T: DeserializeOwned>(&self, question: &Question) -> Result<T, Failure> {
         let bytes = self.runtime.block_on(self.until_answered(question))?;
+        self.has_changed.set(self.has_changed.get() || question.changes());
         serde_json::from_slice(&bytes).map_err(|error| self.misunderstood(&error.to_string()))
     }
 
@@ -121,6 +132,11 @@ impl Client {
             Err(Fault::Final(failure)) => Err(failure),
             Err(Fault::Broken(why)) => Err(self.broken(question, &why)),
         }
+    }
+
+    /// Whether the server changed something that it was asked to.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.has_changed.get()
     }
 
     /// Waits, so that a server may come back.

@@ -75,7 +75,7 @@ fn act(command: Command, dry_run: bool, client: &Client, screen: &mut Screen<'_,
 
 /// Asks the server to carry `command` out.
 pub(super) fn send(command: Command, dry_run: bool, client: &Client) -> Result<Acted, Failure> {
-    client.ask(&Question::post("/v1/fleet/commands", &Act { id: id(), command, dry_run })?)
+    client.ask(&Question::post("/v1/fleet/commands", &Act { id: id(), command, dry_run })?.dry(dry_run))
 }
 
 /// The rollout and what keeps hosts besides it; `None`: there is none, and what keeps hosts is asked for by itself.

@@ -30,7 +30,7 @@ pub(super) fn import(import: &ImportFile, client: &Client, screen: &mut Screen<'
     let mut sum = Imported::default();
     for part in instances.chunks(MOST_INSTANCES) {
         let request = Import { id: id(), dry_run: import.dry_run, instances: part.to_vec() };
-        sum.add(client.ask(&Question::post("/v1/fleet/import", &request)?)?);
+        sum.add(client.ask(&Question::post("/v1/fleet/import", &request)?.dry(import.dry_run))?);
     }
     match screen.format() {
         Format::Text => Ok(imported::text(screen.out(), &sum, import.dry_run)?),

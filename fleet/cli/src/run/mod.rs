@@ -50,7 +50,7 @@ pub fn run(verb: &Verb, global: &Global) -> ExitCode {
 /// Carries `verb` out with the input and output of `console`; gives the exit status.
 pub fn run_on(verb: &Verb, global: &Global, mut console: Console<'_>) -> u8 {
     let mut screen = Screen { console: &mut console, format: global.format };
-    let done = carry_out(verb, global, &mut screen).and_then(|()| Ok(screen.out().flush()?));
+    let done = carry_out(verb, global, &mut screen);
     match done {
         Ok(()) => 0,
         // Whoever reads us has read enough.
@@ -82,24 +82,33 @@ fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Resul
     if let Verb::Man = verb {
         return Ok(man::render(&Cli::command(), screen.out())?);
     }
-    let client = || Client::new(global);
+    let client = Client::new(global)?;
+    let done = ask(verb, &client, screen).and_then(|()| Ok(screen.out().flush()?));
+    done.map_err(|failure| match failure.is_unwritten() && client.has_changed() {
+        // Else it looked as if nothing had been done.
+        true => Failure { message: format!("the server has done it, but: {failure}"), ..failure },
+        false => failure,
+    })
+}
+
+fn ask(verb: &Verb, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match verb {
-        Verb::Autoupdate(verb) => autoupdate(verb, &client()?, screen),
-        Verb::Get(get) => resources::get(get, &client()?, screen),
-        Verb::Create(create) => resources::create(create, &client()?, screen),
-        Verb::Update(update) => resources::update(update, &client()?, screen),
-        Verb::Edit(edit) => edit::edit(edit, &client()?, screen),
-        Verb::Rm(rm) => resources::remove(rm, &client()?, screen),
-        Verb::Explain(explain) => hosts::explain(explain, &client()?, screen),
-        Verb::Hosts(filter) => hosts::list(filter, &client()?, screen),
-        Verb::Host(host) => hosts::one(host, &client()?, screen),
-        Verb::Import(file) => import::import(file, &client()?, screen),
-        Verb::Rollouts(past) => rollouts::run(past, &client()?, screen),
-        Verb::Events(events) => log::events(events, &client()?, screen),
-        Verb::Audit(audit) => log::audit(audit, &client()?, screen),
-        Verb::Approve(approve) => agents::approve(&approve.group, &client()?, screen),
-        Verb::Tokens(tokens) => tokens::run(tokens, &client()?, screen),
-        Verb::Backup { file } => backup::backup(file, &client()?, screen),
+        Verb::Autoupdate(verb) => autoupdate(verb, client, screen),
+        Verb::Get(get) => resources::get(get, client, screen),
+        Verb::Create(create) => resources::create(create, client, screen),
+        Verb::Update(update) => resources::update(update, client, screen),
+        Verb::Edit(edit) => edit::edit(edit, client, screen),
+        Verb::Rm(rm) => resources::remove(rm, client, screen),
+        Verb::Explain(explain) => hosts::explain(explain, client, screen),
+        Verb::Hosts(filter) => hosts::list(filter, client, screen),
+        Verb::Host(host) => hosts::one(host, client, screen),
+        Verb::Import(file) => import::import(file, client, screen),
+        Verb::Rollouts(past) => rollouts::run(past, client, screen),
+        Verb::Events(events) => log::events(events, client, screen),
+        Verb::Audit(audit) => log::audit(audit, client, screen),
+        Verb::Approve(approve) => agents::approve(&approve.group, client, screen),
+        Verb::Tokens(tokens) => tokens::run(tokens, client, screen),
+        Verb::Backup { file } => backup::backup(file, client, screen),
         Verb::Serve(_)
         | Verb::Lint(_)
         | Verb::Simulate(_)

@@ -129,6 +129,7 @@ pub(super) fn show(written: &Written, is_dry: bool, screen: &mut Screen<'_, '_>)
             value::write(screen.out(), format, &json)
         }
     }
+    let question = question.dry(rm.dry_run);
 }
 
 /// Several files as one text.

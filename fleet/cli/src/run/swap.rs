@@ -58,7 +58,7 @@ pub(super) fn document(kept: &Kept) -> Result<Node, Failure> {
 /// # Errors
 /// The server's refusals.
 pub(super) fn write(client: &Client, text: String, how: How, dry_run: bool) -> Result<Written, Failure> {
-    client.ask(&Question::post(RESOURCES, &Write { id: id(), text, how, dry_run })?)
+    client.ask(&Question::post(RESOURCES, &Write { id: id(), text, how, dry_run })?.dry(dry_run))
 }
 
 /// Changes the only resource of `kind`, which is made where it is not there; `dry_run`: it is only checked. `change` says whether there is anything to write.

@@ -40,7 +40,8 @@ pub(super) fn run(tokens: &Tokens, client: &Client, screen: &mut Screen<'_, '_>)
                 labels: labels.iter().cloned().collect(),
             };
             let made: MadeToken<JoinToken> = client.ask(&Question::post(JOIN_TOKENS, &new)?)?;
-            tell(&made, &made.secret, &format!("made join token {}", text::clean(name)), screen)
+            let what = format!("join token {}", text::clean(name));
+            tell_or_remove(JOIN_TOKENS, name, &what, client, tell(&made, &made.secret, &what, screen))
         }
         Some(NewToken::Join { verb: Some(Join::Rm { name }) }) => {
             remove(JOIN_TOKENS, name, client)?;
@@ -108,7 +109,8 @@ fn create(
 ) -> Result<(), Failure> {
     let new = fleet_api::NewToken { id: id(), name: name.to_owned(), role, expires: end(expires_in)? };
     let made: MadeToken = client.ask(&Question::post(TOKENS, &new)?)?;
-    tell(&made, &made.secret, &format!("made token {} ({role})", text::clean(name)), screen)
+    let told = tell(&made, &made.secret, &format!("token {} ({role})", text::clean(name)), screen);
+    tell_or_remove(TOKENS, name, &format!("token {}", text::clean(name)), client, told)
 }
 
 fn end(after: Option<Span>) -> Result<Option<Timestamp>, Failure> {
@@ -122,12 +124,32 @@ fn tell(made: &impl Serialize, secret: &str, what: &str, screen: &mut Screen<'_,
     match screen.format() {
         Format::Text => {
             writeln!(screen.out(), "{}", text::clean(secret))?;
-            writeln!(screen.console.err, "{what}; its secret is shown this once")?;
+            screen.out().flush()?;
+            // The secret is out: that is what counts.
+            let _ = writeln!(screen.console.err, "made {what}; its secret is shown this once");
         }
         format => {
             let json = serde_json::to_value(made).map_err(|error| Failure::local("cannot write JSON", error))?;
             value::write(screen.out(), format, &json)?;
+            screen.out().flush()?;
         }
     }
     Ok(())
+}
+
+/// A token whose secret nobody could read is good for nobody: it is removed again.
+fn tell_or_remove(
+    place: &str,
+    name: &str,
+    what: &str,
+    client: &Client,
+    told: Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Err(unread) = told else { return Ok(()) };
+    let why = if unread.is_closed() { "nobody reads the output" } else { &unread.message };
+    let message = match remove(place, name, client) {
+        Ok(()) => format!("the secret of {what} is lost, so it was removed: {why}"),
+        Err(failure) => format!("the secret of {what} is lost: {why}; remove it, as this failed: {failure}"),
+    };
+    Err(Failure::new(Failure::LOCAL, message))
 }
