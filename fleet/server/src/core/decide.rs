@@ -20,6 +20,10 @@ const LONGEST_SUBJECT: usize = 1024;
 /// A request that changes something.
 pub(super) struct Request {
     id: String,
+/// What a halt that the store does not take leaves, and what stops hosts all the same (FLEET §4: answers are good for 30 s).
+const NOT_HALTED: &str = "hosts may be told to update for up to 30 s more: to stop that at once, stop the server (`systemctl stop \
+                          teleport-fleet`)";
+
     /// Of what it asks for.
     digest: String,
 }
@@ -31,7 +35,8 @@ impl Keeper {
     /// Why not; that is on record as well.
     pub(crate) fn act(&mut self, actor: &Actor, act: &Act) -> Result<Acted, Wrong> {
         let (action, subject) = named(&act.command);
-        self.once(&act.id, &(&act.command, act.dry_run), |keeper, request| {
+        let is_halt = matches!(act.command, Command::Halt { .. }) && !act.dry_run;
+        let acted = self.once(&act.id, &(&act.command, act.dry_run), |keeper, request| {
             let now = keeper.now();
             if let Err(wrong) = keeper.may_act(actor, &act.command) {
                 return Err(keeper.refuse(actor, action, &subject, wrong, act.dry_run));
@@ -62,6 +67,10 @@ impl Keeper {
     }
 
     /// An approval is of the role that the group names, and not of whoever wrote the version. Of a group that there is not, or that
+        });
+        acted.map_err(|wrong| match is_halt && wrong.code == Code::StoreUnavailable && self.board.is_good() {
+            true => Wrong::new(wrong.code, format!("{}; {NOT_HALTED}", wrong.message)),
+            false => wrong,
     /// needs none, the engine says so.
     fn may_act(&self, actor: &Actor, command: &Command) -> Result<(), Wrong> {
         let Command::Approve { groups } = command else { return Ok(()) };

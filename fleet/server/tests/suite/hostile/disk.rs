@@ -167,6 +167,7 @@ fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
     };
     assert!(line.contains("space") || line.contains("store does not answer"), "{line}");
     assert_eq!(line.trim_end().lines().count(), 1, "{line}");
+    assert!(line.contains("for up to 30 s more") && line.contains("`systemctl stop teleport-fleet`"), "{line}");
     // Whoever asks is answered meanwhile.
     find(&server, "group=dev");
     drop(file);
@@ -224,7 +225,6 @@ fn assert_everything_shows_it(server: &Server) {
 }
 
 #[test]
-#[test]
 fn a_clock_that_is_behind_the_last_decision_is_named_wherever_nobody_is_told_to_update() {
     let dir = dir();
     let server = started(dir.path());
@@ -255,6 +255,7 @@ fn a_clock_that_is_behind_the_last_decision_is_named_wherever_nobody_is_told_to_
     assert_eq!(server.get("/v1/dev/critical"), (200, "no".to_owned()));
 }
 
+#[test]
 fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
     let dir = dir();
     let server = started(dir.path());
@@ -270,9 +271,9 @@ fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
         assert!(Instant::now() < end, "the store is gone for a minute, and hosts are told to update");
         std::thread::sleep(Duration::from_millis(200));
     }
-    let (status, body) = server.get("/readyz");
     // Until then it is the clock that keeps everybody.
     server.until("it is noticed", || server.log().contains("the store failed"));
+    let (status, body) = server.get("/readyz");
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, &body["error"]["code"]), (503, &json!("store_unavailable")), "{body}");
     assert_everything_shows_it(&server);
