@@ -17,26 +17,18 @@ use crate::show::{text, value};
 const HEAD: &[u8] = b"SQLite format 3\0";
 
 /// Asks for the copy and writes it to `file`, which must not be there yet: under another name first, so that a file of this name
-/// is a whole one.
+/// is a whole one. `-`: to standard output, and nothing else goes there.
 pub(super) fn backup(file: &Path, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    if file.as_os_str() == "-" {
+        return copy(client, |chunk| Ok(screen.out().write_all(chunk)?)).map(drop);
+    }
     let failed = |error| Failure::local(format!("cannot write {}", file.display()), error);
     if file.symlink_metadata().is_ok() {
         let message = format!("{} is there already: name a new file, or remove it first", file.display());
         return Err(Failure::new(Failure::LOCAL, message));
     }
     let part = Part::new(file).map_err(failed)?;
-    let mut length = 0;
-    let mut is_ours = true;
-    for chunk in client.open(&Question::get("/v1/fleet/backup"))? {
-        let broken = |error| Failure::new(Failure::LOCAL, format!("the copy broke off ({error}): run it again"));
-        let chunk = chunk.map_err(broken)?;
-        is_ours &= length > 0 || chunk.starts_with(HEAD);
-        length += chunk.len();
-        (&part.file).write_all(&chunk).map_err(failed)?;
-    }
-    if length == 0 || !is_ours {
-        return Err(Failure::new(Failure::LOCAL, "the server sent no copy of its data: see its log"));
-    }
+    let length = copy(client, |chunk| (&part.file).write_all(chunk).map_err(failed))?;
     part.keep(file).map_err(failed)?;
     let name = file.display().to_string();
     match screen.format() {
@@ -44,6 +36,24 @@ pub(super) fn backup(file: &Path, client: &Client, screen: &mut Screen<'_, '_>) 
         format => value::write(screen.out(), format, &json!({ "file": name, "bytes": length }))?,
     }
     Ok(())
+}
+
+/// Asks for the copy, and gives it to `write` part by part; its length, bytes.
+fn copy(client: &Client, mut write: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<usize, Failure> {
+    let mut length = 0;
+    for chunk in client.open(&Question::get("/v1/fleet/backup"))? {
+        let broken = |error| Failure::new(Failure::LOCAL, format!("the copy broke off ({error}): run it again"));
+        let chunk = chunk.map_err(broken)?;
+        if length == 0 && !chunk.starts_with(HEAD) {
+            break;
+        }
+        length += chunk.len();
+        write(&chunk)?;
+    }
+    if length == 0 {
+        return Err(Failure::new(Failure::LOCAL, "the server sent no copy of its data: see its log"));
+    }
+    Ok(length)
 }
 
 /// A copy that is not whole yet; removed unless it is kept.
