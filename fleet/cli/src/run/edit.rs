@@ -33,6 +33,7 @@ fn open(editor: &Editor, file: &Path) -> Result<(), Failure> {
 /// `edit KIND[/NAME]`.
 pub(super) fn edit(edit: &Edit, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let what = What::parse(&edit.what);
+    what.may_change(client)?;
     let name = what.one()?;
     let kept = swap::read(client, &what.kind, Some(name))?;
     let Some(kept) = kept.first() else {

@@ -39,6 +39,18 @@ impl What {
         Self { kind, known, name }
     }
 
+    /// Refuses a kind that there is not, in the server's words, which names those that there are; and one that nobody writes.
+    ///
+    /// # Errors
+    /// It is such a kind.
+    pub(super) fn may_change(&self, client: &Client) -> Result<(), Failure> {
+        match (self.known, self.known.and_then(Kind::is_made_here)) {
+            (_, Some(why)) => Err(Failure::new("bad_request", why)),
+            (Some(_), None) => Ok(()),
+            (None, _) => swap::read(client, &self.kind, None).map(drop),
+        }
+    }
+
     /// The one resource's name: as given, or the only one of its kind.
     ///
     /// # Errors
@@ -113,9 +125,11 @@ fn write(files: &Files, how: How, is_dry: bool, client: &Client, screen: &mut Sc
 /// `rm`.
 pub(super) fn remove(rm: &Rm, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let what = What::parse(&rm.what);
+    what.may_change(client)?;
     let place = format!("{RESOURCES}/{}/{}", path::encoded(&what.kind), path::encoded(what.one()?));
     let dry_run = rm.dry_run.then(|| "true".to_owned());
     let question = Question::delete(path::with_query(&place, [("id", Some(id())), ("dry_run", dry_run)]));
+    let question = question.dry(rm.dry_run);
     let written = client.ask(&question)?;
     show(&written, rm.dry_run, screen)
 }
@@ -129,7 +143,6 @@ pub(super) fn show(written: &Written, is_dry: bool, screen: &mut Screen<'_, '_>)
             value::write(screen.out(), format, &json)
         }
     }
-    let question = question.dry(rm.dry_run);
 }
 
 /// Several files as one text.

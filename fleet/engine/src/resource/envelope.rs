@@ -71,13 +71,12 @@ impl Head<'_> {
 fn kind(reader: &Reader<'_>) -> Option<Kind> {
     let name = reader.text()?;
     let names = Kind::ALL.map(Kind::as_str);
-    match Kind::ALL.into_iter().find(|kind| kind.as_str() == name) {
-        Some(Kind::Rollout) => {
-            reader.refuse(format!(
-                "{name} is made by the server and cannot be written; change it with start, mark-done, rollback, halt or run"
-            ));
-            None
-        }
+    let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
+    if let Some(why) = found.and_then(Kind::is_made_here) {
+        reader.refuse(why.to_owned());
+        return None;
+    }
+    match found {
         None => {
             match nearest::of(name, &names) {
                 Some(near) => reader.wrong(&format!("a kind; did you mean {near}?")),

@@ -42,6 +42,17 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| [name, name.strip_suffix('s').unwrap_or(name)].contains(&kind.as_str()))
     }
 
+    /// Why nobody writes resources of this kind; `None`: operators do.
+    pub const fn is_made_here(self) -> Option<&'static str> {
+        match self {
+            Self::Rollout => Some(
+                "autoupdate_agent_rollout is made by the server and cannot be written; change it with start, mark-done, rollback, \
+                 halt or run",
+            ),
+            _ => None,
+        }
+    }
+
     /// The name of the only resource of this kind, where there is but one.
     pub const fn only_name(self) -> Option<&'static str> {
         match self {

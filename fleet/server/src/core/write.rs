@@ -131,6 +131,9 @@ impl Keeper {
 
     fn without(&self, kind: &str, name: &str) -> Result<Drafted, Wrong> {
         let kind = named(kind)?;
+        if let Some(why) = kind.is_made_here() {
+            return Err(Wrong::new(Code::BadRequest, why));
+        }
         let name = if name.is_empty() { kind.only_name().unwrap_or_default() } else { name };
         let mut draft = Draft::new(self.book.clone());
         let mut shelf: Shelf = self.shelf.clone();
