@@ -24,6 +24,9 @@ pub struct Act {
 pub struct Acted {
     /// The groups that it was carried out on.
     pub groups: Vec<String>,
+    /// Those of them that had not begun, and that `run` started.
+    #[serde(default)]
+    pub started: Vec<String>,
     /// The rollout afterwards.
     pub rollout: serde_json::Value,
     /// What it does to the fleet.

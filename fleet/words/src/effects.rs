@@ -1,6 +1,6 @@
 //! What a command or a write does to the fleet.
 
-use fleet_api::Effects;
+use fleet_api::{Acted, Effects};
 use fleet_engine::command::Command;
 
 use crate::text::{clean, hosts};
@@ -12,9 +12,12 @@ pub fn effects(effects: &Effects) -> String {
     format!("{} may update now, {} {goes} down{before}", hosts(effects.lets_go), effects.goes_down)
 }
 
-/// What a command did to `groups`, in the words of `tctl autoupdate agents` (FLEET §6).
-pub fn done(command: &Command, groups: &[String]) -> String {
-    let groups = names(groups);
+/// What a command did, in the words of `tctl autoupdate agents` (FLEET §6).
+pub fn done(command: &Command, acted: &Acted) -> String {
+    if let (Command::Run { .. }, false) = (command, acted.started.is_empty()) {
+        return started(acted);
+    }
+    let groups = names(&acted.groups);
     match command {
         Command::Start { .. } => format!("Successfully started updating agents groups: {groups}."),
         Command::MarkDone { .. } => format!("Successfully marked agent groups as completed: {groups}."),
@@ -27,6 +30,16 @@ pub fn done(command: &Command, groups: &[String]) -> String {
         Command::Approve { .. } => format!("Successfully approved agent groups: {groups}."),
         Command::Gate { .. } => format!("Successfully answered for agent groups: {groups}."),
     }
+}
+
+/// `run` of groups of which some had not begun.
+fn started(acted: &Acted) -> String {
+    let resumed: Vec<String> = acted.groups.iter().filter(|name| !acted.started.contains(name)).cloned().collect();
+    let started = format!("Successfully started updating agents groups: {}.", names(&acted.started));
+    if resumed.is_empty() {
+        return started;
+    }
+    format!("{started}\nSuccessfully resumed agent groups: {}.", names(&resumed))
 }
 
 /// As Go prints a list: `[a b]`.

@@ -8,6 +8,8 @@ use clap::{Args, Subcommand};
 /// States of hosts (FLEET §3).
 const STATES: [&str; 9] =
     ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
+/// Characters of a wrong version that are shown.
+const LONGEST_VERSION: usize = 64;
 /// Hex digits of a hash of the audit log.
 const HASH: usize = 64;
 
@@ -38,8 +40,15 @@ pub struct HostsFilter {
     #[arg(long)]
     pub waiting: bool,
     /// Only hosts that run this version
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = version)]
     pub version: Option<String>,
+}
+
+/// A version, as hosts report theirs.
+fn version(text: &str) -> Result<String, String> {
+    let cut: String = text.chars().take(LONGEST_VERSION).collect();
+    let read = text.parse::<protocol::Version>();
+    read.map(|version| version.to_string()).map_err(|_| format!("{cut:?} is not a version: write it as 1.2.3"))
 }
 
 /// Options of `host`.

@@ -15,9 +15,12 @@ const HOSTS: &str = "/v1/fleet/hosts";
 /// Hosts of one answer: the most that the server gives (fleet_api::HostsQuery).
 const PAGE: u32 = 1000;
 
+/// Longest word for a host, bytes: a UUID in braces, or with its scheme, has less.
+const LONGEST_HOST: usize = 64;
+
 /// `explain --host`.
 pub(super) fn explain(explain: &Explain, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let explained = client.ask(&Question::get(place(&explain.host)))?;
+    let explained = client.ask(&Question::get(place(&explain.host)?))?;
     let look = screen.look();
     match screen.format() {
         Format::Text => shown::text(screen.out(), &explained, &look),
@@ -36,8 +39,8 @@ pub(super) fn one(host: &OneHost, client: &Client, screen: &mut Screen<'_, '_>) 
         HostVerb::Forget => Decision::Forget,
     });
     let question = match decision {
-        Some(decision) => Question::post(place(&host.host), &Decided { id: id(), decision })?,
-        None => Question::get(place(&host.host)),
+        Some(decision) => Question::post(place(&host.host)?, &Decided { id: id(), decision })?,
+        None => Question::get(place(&host.host)?),
     };
     let explained: Explained = client.ask(&question)?;
     let look = screen.look();
@@ -98,8 +101,12 @@ fn page_of(filter: &HostsFilter, after: Option<String>) -> String {
     path::with_query(HOSTS, query)
 }
 
-fn place(host: &str) -> String {
-    format!("{HOSTS}/{}", path::encoded(host))
+fn place(host: &str) -> Result<String, Failure> {
+    if host.len() > LONGEST_HOST {
+        let message = format!("a text of {} bytes is no UUID of a host", host.len());
+        return Err(Failure::new(Failure::USAGE, message));
+    }
+    Ok(format!("{HOSTS}/{}", path::encoded(host)))
 }
 
 /// One of many: without the line's end in JSON, as a comma may follow.

@@ -28,7 +28,7 @@ pub(crate) fn text(
         writeln!(out, "Nothing was changed (--dry-run). Groups that would change: {}.", effects::names(&acted.groups))?;
         return touched(out, &acted.effects);
     }
-    writeln!(out, "{}", effects::done(command, &acted.groups))?;
+    writeln!(out, "{}", effects::done(command, acted))?;
     writeln!(out, "New agent rollout status:\n")?;
     let rollout = acted.rollout.is_object().then(|| Rollout::read(&acted.rollout));
     status::text(out, rollout.as_ref(), &stops(acted), look)?;

@@ -4,6 +4,7 @@ use fleet_answers::show;
 use fleet_api::{Act, Acted, Code, Decided, Decision, Explained, Role, Wrong};
 use fleet_engine::command::{Command, Refusal, RefusalCode};
 use fleet_engine::host::HostId;
+use fleet_engine::rollout::State;
 use fleet_engine::tally::HostState;
 use fleet_store::Record;
 use serde::Serialize;
@@ -14,16 +15,18 @@ use super::draft::Draft;
 use super::{Actor, Keeper, changes, effects};
 use crate::tokens;
 
+/// Longest name of a group, bytes.
+const LONGEST_NAME: usize = 255;
 /// Longest subject of a refusal, characters: four names of resources.
 const LONGEST_SUBJECT: usize = 1024;
 
-/// A request that changes something.
-pub(super) struct Request {
-    id: String,
 /// What a halt that the store does not take leaves, and what stops hosts all the same (FLEET §4: answers are good for 30 s).
 const NOT_HALTED: &str = "hosts may be told to update for up to 30 s more: to stop that at once, stop the server (`systemctl stop \
                           teleport-fleet`)";
 
+/// A request that changes something.
+pub(super) struct Request {
+    id: String,
     /// Of what it asks for.
     digest: String,
 }
@@ -38,7 +41,7 @@ impl Keeper {
         let is_halt = matches!(act.command, Command::Halt { .. }) && !act.dry_run;
         let acted = self.once(&act.id, &(&act.command, act.dry_run), |keeper, request| {
             let now = keeper.now();
-            if let Err(wrong) = keeper.may_act(actor, &act.command) {
+            if let Err(wrong) = are_names(&act.command).and_then(|()| keeper.may_act(actor, &act.command)) {
                 return Err(keeper.refuse(actor, action, &subject, wrong, act.dry_run));
             }
             let before = effects::told(&keeper.book, &keeper.fleet, now);
@@ -52,6 +55,7 @@ impl Keeper {
             draft.book.step(&mut keeper.fleet, now);
             let acted = Acted {
                 groups: touched(&states, &draft, &act.command),
+                started: started(&states, &draft, &act.command),
                 rollout: show::rollout(&draft.book, &keeper.shelf, &keeper.fleet, now).unwrap_or_default(),
                 holds: draft.book.holds.clone(),
                 effects: effects::of(&before, &draft.book, &keeper.fleet, now),
@@ -63,14 +67,14 @@ impl Keeper {
             keeper.record(&mut draft, actor, action, &subject);
             keeper.finish(draft, request, &acted)?;
             Ok(acted)
-        })
-    }
-
-    /// An approval is of the role that the group names, and not of whoever wrote the version. Of a group that there is not, or that
         });
         acted.map_err(|wrong| match is_halt && wrong.code == Code::StoreUnavailable && self.board.is_good() {
             true => Wrong::new(wrong.code, format!("{}; {NOT_HALTED}", wrong.message)),
             false => wrong,
+        })
+    }
+
+    /// An approval is of the role that the group names, and not of whoever wrote the version. Of a group that there is not, or that
     /// needs none, the engine says so.
     fn may_act(&self, actor: &Actor, command: &Command) -> Result<(), Wrong> {
         let Command::Approve { groups } = command else { return Ok(()) };
@@ -262,7 +266,7 @@ impl Keeper {
     pub(crate) fn refuse(&mut self, actor: &Actor, action: &str, subject: &str, wrong: Wrong, is_dry: bool) -> Wrong {
         if !is_dry {
             let subject = shown(subject);
-            let detail = json!({ "code": wrong.code, "message": wrong.message });
+            let detail = json!({ "code": wrong.code, "message": shown(&wrong.message) });
             let mut draft = Draft::new(self.book.clone());
             draft.records.push(entry(actor, action, &subject, false, detail, self.now()));
             if let Err(error) = self.commit(draft) {
@@ -303,6 +307,17 @@ fn shown(subject: &str) -> String {
     shown
 }
 
+/// A name that no group can have is refused before it is said again and again.
+fn are_names(command: &Command) -> Result<(), Wrong> {
+    match groups_of(command).iter().find(|name| name.len() > LONGEST_NAME) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("a text of {} bytes is no group's name: the longest has {LONGEST_NAME}", name.len());
+            Err(Wrong::new(Code::BadRequest, message))
+        }
+    }
+}
+
 /// What a command is called, and what it is about.
 fn named(command: &Command) -> (&'static str, String) {
     let groups = |groups: &[String]| match groups {
@@ -321,27 +336,40 @@ fn named(command: &Command) -> (&'static str, String) {
 }
 
 /// Each group with its state.
-fn states(draft: &Draft) -> Vec<(String, fleet_engine::rollout::State)> {
+fn states(draft: &Draft) -> Vec<(String, State)> {
     let groups = draft.book.rollout.iter().flat_map(|rollout| &rollout.groups);
     groups.map(|group| (group.policy.name.clone(), group.state)).collect()
 }
 
 /// The groups that a command names; where it names none, those whose state it changed.
-fn touched(before: &[(String, fleet_engine::rollout::State)], draft: &Draft, command: &Command) -> Vec<String> {
-    let named = match command {
+fn touched(before: &[(String, State)], draft: &Draft, command: &Command) -> Vec<String> {
+    let named = groups_of(command);
+    if !named.is_empty() {
+        return named.to_vec();
+    }
+    let after = states(draft);
+    after.into_iter().filter(|group| !before.contains(group)).map(|(name, _)| name).collect()
+}
+
+/// The groups that a command names.
+fn groups_of(command: &Command) -> &[String] {
+    match command {
         Command::Start { groups, .. }
         | Command::MarkDone { groups }
         | Command::Rollback { groups, .. }
         | Command::Halt { groups, .. }
         | Command::Run { groups, .. }
-        | Command::Approve { groups } => groups.clone(),
-        Command::Gate { group, .. } => vec![group.clone()],
-    };
-    if !named.is_empty() {
-        return named;
+        | Command::Approve { groups } => groups,
+        Command::Gate { group, .. } => std::slice::from_ref(group),
     }
-    let after = states(draft);
-    after.into_iter().filter(|group| !before.contains(group)).map(|(name, _)| name).collect()
+}
+
+/// Groups that had not begun, and that `run` started.
+fn started(before: &[(String, State)], draft: &Draft, command: &Command) -> Vec<String> {
+    let Command::Run { .. } = command else { return Vec::new() };
+    let had_not_begun = |name: &String| before.iter().any(|(known, state)| known == name && *state == State::Unstarted);
+    let begun = states(draft).into_iter().filter(|(_, state)| state.has_started()).map(|(name, _)| name);
+    begun.filter(had_not_begun).filter(|name| groups_of(command).contains(name)).collect()
 }
 
 fn wrong(refusal: Refusal) -> Wrong {

@@ -93,7 +93,7 @@ fn carry_out(
     match wanted {
         Wanted::Command(command) => {
             let acted = keeper.act(actor, &Act { id, command: command.clone(), dry_run: false })?;
-            Ok((effects::done(command, &acted.groups), effects::effects(&acted.effects)))
+            Ok((effects::done(command, &acted), effects::effects(&acted.effects)))
         }
         Wanted::Host(host, decision) => {
             keeper.decide(actor, *host, &Decided { id, decision: decision.clone() })?;

@@ -28,3 +28,4 @@ mod routes;
 mod start;
 mod stop;
 mod support;
+mod typed;
