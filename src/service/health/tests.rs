@@ -239,7 +239,8 @@ fn what_another_user_starts_of_the_new_version_says_nothing_about_it() {
     let probe = bed.probe("2.0.0");
     let start = |user: u32| {
         let mut command = std::process::Command::new(&probe.new_binary);
-        command.args(["-c", "while :; do sleep 60; done", "start"]).uid(user).gid(user);
+        // It must start no program: its child would look like itself until then.
+        command.args(["-c", "read line", "start"]).stdin(std::process::Stdio::piped()).uid(user).gid(user);
         command.spawn().unwrap()
     };
     let (mut nobodys, mut roots) = (start(65534), start(0));
