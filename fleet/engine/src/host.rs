@@ -164,7 +164,7 @@ pub struct Host {
     /// What a rollout did to it.
     pub mark: Option<Mark>,
     /// What it was told then was to go back to the start version; else to go to the target. Not in the mark: there is room here.
-    pub(crate) told_back: bool,
+    pub told_back: bool,
     /// Its place in the order of the present rollout.
     pub key: u64,
     /// Its group in the present rollout.

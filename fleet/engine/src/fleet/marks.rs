@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::Fleet;
-use crate::host::{HostId, Mark, Outcome};
+use crate::host::{Flags, Host, HostId, Mark, Outcome};
 use crate::moment::Moment;
 use crate::rollout::{GroupStatus, Rollout, State};
 use crate::tally::{HostState, Look};
