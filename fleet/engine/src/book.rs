@@ -7,6 +7,7 @@ use protocol::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Days, Opening, Zone};
+use crate::listening::Gap;
 use crate::policy::{Group, Mode, Policy, Schedule, Strategy, Target, Unassigned};
 use crate::reason::{HaltRule, Why};
 use crate::rollout::Rollout;
@@ -41,6 +42,9 @@ pub struct Book {
     pub seed: u64,
     /// No step is before another.
     pub last_step: Option<Timestamp>,
+    /// When nobody listened to hosts, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Gap>,
 }
 
 /// What stopped everything.

@@ -16,6 +16,7 @@ pub mod inventory;
 mod label_set;
 pub mod labels;
 pub mod lint;
+pub mod listening;
 pub mod moment;
 pub mod names;
 pub mod order;

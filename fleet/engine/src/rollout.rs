@@ -8,6 +8,7 @@ use crate::calendar::{Blackout, blackout_at};
 use crate::counts::Tally;
 use crate::host::{Host, HostId, Place};
 use crate::labels::Subject;
+use crate::listening::Gap;
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::policy::{Group, Mode, Schedule, Strategy, Unassigned, Ungrouped};
@@ -230,6 +231,9 @@ pub struct Rollout {
     pub start_time: Timestamp,
     /// When it was last stepped; no step is before another.
     pub last_step: Timestamp,
+    /// [`crate::book::Book::gaps`], as of the last step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Gap>,
 }
 
 impl Rollout {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Tally;
 use crate::host::{Host, Last, Mark, Outcome};
+use crate::listening::Listening;
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::rollout::{Cursor, GroupStatus, State};
@@ -71,6 +72,8 @@ pub struct Look<'a> {
     pub now: Moment,
     /// How often hosts report, seconds.
     pub interval: u32,
+    /// When the server listened.
+    pub listening: Listening<'a>,
     /// A freeze keeps those that were not told.
     pub is_frozen: bool,
 }
@@ -127,7 +130,7 @@ impl Look<'_> {
     fn state_of_untold(&self, host: &Host) -> HostState {
         if self.is_updated(host) {
             HostState::Updated
-        } else if self.now.since(host.heard) > SILENT_AFTER * self.interval {
+        } else if self.is_unheard(host) {
             HostState::Silent
         } else if self.is_let_go(host) {
             HostState::LetGo
@@ -138,18 +141,22 @@ impl Look<'_> {
 
     /// Not heard of for long, and not told in this attempt.
     fn is_silent(&self, host: &Host) -> bool {
-        let is_long = self.now.since(host.heard) > SILENT_AFTER * self.interval;
-        is_long && (self.mark(host).is_none() || self.is_retried(host))
+        self.is_unheard(host) && (self.mark(host).is_none() || self.is_retried(host))
+    }
+
+    /// Not heard of for three report intervals.
+    pub(crate) fn is_unheard(&self, host: &Host) -> bool {
+        self.listening.is_over(host.heard, SILENT_AFTER * self.interval)
     }
 
     /// A silent host that is no member any more.
     pub(crate) fn has_departed(&self, host: &Host) -> bool {
-        self.now.since(host.heard) > DEPARTED_AFTER && self.mark(host).is_none()
+        self.listening.is_over(host.heard, DEPARTED_AFTER) && self.mark(host).is_none()
     }
 
     /// It has reported within three intervals.
     pub(crate) fn is_present(&self, host: &Host) -> bool {
-        host.reports && self.now.since(host.heard) <= SILENT_AFTER * self.interval
+        host.reports && !self.is_unheard(host)
     }
 
     /// It reports that it runs the wanted version, and no change goes on.
@@ -197,7 +204,7 @@ impl Look<'_> {
         let mark = self.mark(host)?;
         let seconds = self.group.policy.proof.failure_seconds;
         let begun = mark.started.filter(|_| seconds > 0 && mark.arrived.is_none())?;
-        let silent = host.heard.max(begun).after(self.interval.saturating_add(seconds));
+        let silent = self.listening.after(host.heard.max(begun), self.interval.saturating_add(seconds));
         (self.now > silent).then_some(silent)
     }
 
@@ -209,9 +216,9 @@ impl Look<'_> {
     fn over_at(&self, mark: &Mark) -> Option<Moment> {
         // A switch that comes later does not undo it: another host has the slot since.
         let is_missed = |end: &Moment| mark.switched.is_none_or(|switched| switched > *end);
-        let end = |seconds: u32| mark.started.map(|started| started.after(seconds));
+        let end = |seconds: u32| mark.started.map(|started| self.listening.after(started, seconds));
         let by_clock = self.group.policy.proof.timeout_seconds.and_then(end).filter(is_missed);
-        let stalled = mark.told.after(self.group.policy.pace.jitter.saturating_add(STALLED_AFTER));
+        let stalled = self.listening.after(mark.told, self.group.policy.pace.jitter.saturating_add(STALLED_AFTER));
         let over = by_clock.map_or(stalled, |by_clock| by_clock.min(stalled));
         (self.now > over).then_some(over)
     }

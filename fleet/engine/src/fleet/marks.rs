@@ -65,12 +65,13 @@ impl Fleet {
 // Here, and not beside the type, which knows one group and no fleet.
 impl<'a> Look<'a> {
     /// Of `group` at `now`.
-    pub fn new(rollout: &Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
+    pub fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
         let (start, target) = fleet.versions(rollout);
         let wanted = if group.state == State::RolledBack { start } else { target };
         let is_frozen = group.blackout(now).is_some();
+        let listening = rollout.listening(fleet.interval, now);
         let (rollout, now, interval) = (rollout.number, Moment::of(now), fleet.interval);
-        Self { rollout, group, wanted, start, target, now, interval, is_frozen }
+        Self { rollout, group, wanted, start, target, now, interval, listening, is_frozen }
     }
 }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::fleet::Fleet;
 use crate::host::{Host, Place};
 use crate::rollout::{Canary, Cursor, Rollout, State};
-use crate::tally::{HostState, Look, SILENT_AFTER};
+use crate::tally::{HostState, Look};
 
 /// Puts others in the place of canaries that are lost, and tops them up.
 pub(super) fn choose(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
@@ -24,18 +24,27 @@ pub(super) fn check(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Tim
         .filter(|canary| fleet.host(canary.host_id).is_some_and(|host| look.state(host) == HostState::Updated))
         .map(|canary| canary.host_id)
         .collect();
+    let wanted = usize::try_from(group.policy.pace.canaries).unwrap_or(usize::MAX);
+    let are_all = !group.canaries.is_empty()
+        && (group.canaries.len() >= wanted || group.canaries.len() >= members(&look, index, fleet));
     let Some(group) = rollout.groups.get_mut(index) else { return };
     for canary in &mut group.canaries {
         canary.success |= arrived.contains(&canary.host_id);
     }
-    let wanted = usize::try_from(group.policy.pace.canaries).unwrap_or(usize::MAX);
-    let members = usize::try_from(group.initial_count).unwrap_or(usize::MAX);
-    let are_all = !group.canaries.is_empty() && group.canaries.len() >= wanted.min(members);
     if are_all && group.canaries.iter().all(|canary| canary.success) {
         group.enter(State::Active, "canaries_are_alive", now);
     } else {
         group.note(State::Canary, "waiting_for_canaries", now);
     }
+}
+
+/// Of how many hosts canaries are: those that were there when the group began, or that are back since, if these are more.
+fn members(look: &Look<'_>, index: usize, fleet: &Fleet) -> usize {
+    let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
+    let is_one =
+        |host: &&Host| host.place == place && look.is_counted(host) && look.is_present(host) && !host.flags.excludes();
+    let present = fleet.hosts().iter().filter(is_one).count();
+    usize::try_from(look.group.initial_count).unwrap_or(usize::MAX).max(present)
 }
 
 /// One that was not told and went silent, departed or is excluded gives its place to another.
@@ -44,8 +53,9 @@ fn drop_lost(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp)
     let look = Look::new(rollout, group, fleet, now);
     let is_lost = |canary: &Canary| {
         let Some(host) = fleet.host(canary.host_id) else { return true };
-        let is_here = look.now.since(host.heard) <= SILENT_AFTER * look.interval;
-        !canary.success && look.mark(host).is_none() && (!is_here || look.state(host) == HostState::Excluded)
+        !canary.success
+            && look.mark(host).is_none()
+            && (look.is_unheard(host) || look.state(host) == HostState::Excluded)
     };
     let lost: Vec<u128> = group.canaries.iter().filter(|canary| is_lost(canary)).map(|canary| canary.host_id).collect();
     if let Some(group) = rollout.groups.get_mut(index) {

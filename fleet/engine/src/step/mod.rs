@@ -27,11 +27,12 @@ impl Book {
     /// One step at `now`, which is never before the last one. The same book, fleet and time give the same book.
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
-        self.last_step = Some(now);
+        self.note_step(fleet.interval, now);
         self.adopt(now);
         let Some(mut rollout) = self.rollout.take() else { return };
         fleet.arrange(&rollout);
         rollout.last_step = now;
+        rollout.gaps.clone_from(&self.gaps);
         rollout.begin_retries(fleet);
         rollout.count(fleet, now);
         let mut counted = rollout.groups.clone();

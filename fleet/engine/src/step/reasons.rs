@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 
+use super::strategy::EMPTY_AFTER;
 use super::{gate, pace};
 use crate::calendar::{blackout_at, end_of_blackout};
-use crate::moment::hours;
+use crate::moment::{Moment, hours};
 use crate::percent::Percent;
 use crate::policy::{Mode, Rate, Schedule, Strategy};
 use crate::reason::{Reason, Why};
@@ -39,6 +40,7 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         State::Canary | State::Active | State::Done if closed(rollout, group, now).is_some() => {
             closed(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
         }
+        State::Canary if group.is_empty() && group.initial_count == 0 => empty(rollout, group),
         State::Canary => (canary(group), None),
         State::Active => active(rollout, group, now),
         State::Done => (Why::Done, None),
@@ -123,7 +125,7 @@ fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Time
         let opened = group.policy.gate.opening.opened_at(begins, rollout.window)?;
         opened.saturating_add(rollout.window).ok().filter(|_| !rollout.without_windows)?
     } else if group.is_empty() {
-        starts.saturating_add(hours(1)).ok()?
+        end_if_empty(rollout, starts)
     } else {
         earliest_end(rollout, group, begins)?
     };
@@ -222,6 +224,16 @@ fn canary(group: &GroupStatus) -> Why {
     Why::WaitingForCanaries { done, chosen, wanted }
 }
 
+/// Nobody is in the group.
+fn empty(rollout: &Rollout, group: &GroupStatus) -> (Why, Option<Timestamp>) {
+    (Why::Empty, group.start_time.map(|start| end_if_empty(rollout, start)))
+}
+
+/// When a group that starts at `start` is done if nobody comes.
+fn end_if_empty(rollout: &Rollout, start: Timestamp) -> Timestamp {
+    rollout.listening_at_step().after(Moment::of(start), EMPTY_AFTER).time()
+}
+
 /// A group at 0 % lets nobody go, whatever else holds.
 fn at_nobody(group: &GroupStatus) -> Option<Why> {
     let is_nobody = group.policy.pace.max_in_flight == Percent::ZERO && !group.at_once && group.tally.pending > 0;
@@ -234,8 +246,7 @@ fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Optio
     }
     let tally = &group.tally;
     if group.is_empty() && group.initial_count == 0 {
-        let end = group.start_time.and_then(|start| start.saturating_add(hours(1)).ok());
-        return (Why::Empty, end);
+        return empty(rollout, group);
     }
     if tally.asking > 0 && group.present_count == 0 {
         return (Why::NoReports { hosts: tally.asking }, None);

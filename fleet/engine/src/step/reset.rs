@@ -61,6 +61,7 @@ impl Rollout {
             groups,
             start_time: now,
             last_step: now,
+            gaps: Vec::new(),
         }
     }
 

@@ -1,14 +1,16 @@
 //! From group to group: the strategies of Managed Updates v2, and RFD 0169's `requires`.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{canaries, gate};
 use crate::fleet::Fleet;
+use crate::listening::Listening;
+use crate::moment::Moment;
 use crate::policy::{Schedule, Strategy};
 use crate::rollout::{GroupStatus, Rollout, State};
 
-/// An empty group is done after so long.
-const EMPTY_AFTER: SignedDuration = SignedDuration::from_hours(1);
+/// Seconds after which an empty group is done: an hour.
+pub(crate) const EMPTY_AFTER: u32 = 3_600;
 
 /// Every group once, in the order of the list: one that is done lets the next one start in the same pass.
 pub(super) fn pass(rollout: &mut Rollout, fleet: &Fleet, now: Timestamp) {
@@ -22,8 +24,10 @@ pub(super) fn pass(rollout: &mut Rollout, fleet: &Fleet, now: Timestamp) {
         match (state, rollout.strategy) {
             (Some(State::Unstarted), Strategy::HaltOnError | Strategy::Requires) => open(rollout, index, fleet, now),
             (Some(State::Canary), _) if is_new => canaries::choose(rollout, index, fleet, now),
-            (Some(State::Canary), _) => canaries::check(rollout, index, fleet, now),
-            (Some(State::Active), Strategy::HaltOnError | Strategy::Requires) if !is_new => finish(rollout, index, now),
+            (Some(State::Canary), _) => prove(rollout, index, fleet, now),
+            (Some(State::Active), Strategy::HaltOnError | Strategy::Requires) if !is_new => {
+                finish(rollout, index, now);
+            }
             (Some(State::Unstarted | State::Active | State::Done), Strategy::TimeBased) => {
                 keep_time(rollout, index, fleet, now)
             }
@@ -45,11 +49,33 @@ fn open(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     }
 }
 
+/// A group that waits for its canaries. Where nobody was there when it began, it begins with those who come; it is done if nobody
+/// does.
+fn prove(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
+    let is_over = is_empty_for_long(rollout, index);
+    let Some(group) = rollout.groups.get_mut(index) else { return };
+    if is_over {
+        group.enter(State::Done, "update_complete", now);
+        return;
+    }
+    if group.initial_count == 0 && group.canaries.is_empty() && group.present_count > 0 {
+        group.take_roster(fleet);
+    }
+    canaries::check(rollout, index, fleet, now);
+}
+
+/// Nobody was in the group while the server listened for an hour.
+fn is_empty_for_long(rollout: &Rollout, index: usize) -> bool {
+    let listening = rollout.listening_at_step();
+    rollout.groups.get(index).is_some_and(|group| group.is_empty_for_long(&listening))
+}
+
 /// A group that is done.
 fn finish(rollout: &mut Rollout, index: usize, now: Timestamp) {
     let strategy = rollout.strategy;
+    let is_empty_for_long = is_empty_for_long(rollout, index);
     let Some(group) = rollout.groups.get_mut(index) else { return };
-    let is_done = group.is_empty_for_long(now)
+    let is_done = is_empty_for_long
         || match strategy {
             Strategy::Requires => group.has_all_ended(),
             Strategy::HaltOnError | Strategy::TimeBased => group.has_nine_of_ten(),
@@ -79,12 +105,18 @@ fn keep_time(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp)
 impl GroupStatus {
     /// Begins, with canaries first unless it is `forced`; who is enrolled now counts.
     pub(crate) fn start(&mut self, forced: bool, reason: &str, fleet: &Fleet, now: Timestamp) {
+        self.take_roster(fleet);
+        (self.cursor, self.complete_to, self.is_closed) = (None, 0, false);
+        // Also where nobody is there: who comes back must find others to go before him.
+        let has_canaries = self.policy.pace.canaries > 0 && !forced;
+        self.enter(if has_canaries { State::Canary } else { State::Active }, reason, now);
+    }
+
+    /// Who is enrolled now counts.
+    fn take_roster(&mut self, fleet: &Fleet) {
         self.initial_count = self.present_count;
         self.counted_to = fleet.arrivals();
         self.pass_to = fleet.arrivals();
-        (self.cursor, self.complete_to, self.is_closed) = (None, 0, false);
-        let has_canaries = self.policy.pace.canaries > 0 && !forced && !self.is_empty();
-        self.enter(if has_canaries { State::Canary } else { State::Active }, reason, now);
     }
 
     /// Nobody is counted in it, and nobody asks for it.
@@ -101,8 +133,8 @@ impl GroupStatus {
         hosts == 0 && self.present_count == 0
     }
 
-    fn is_empty_for_long(&self, now: Timestamp) -> bool {
-        let is_long = self.start_time.is_some_and(|start| now.duration_since(start) > EMPTY_AFTER);
+    fn is_empty_for_long(&self, listening: &Listening<'_>) -> bool {
+        let is_long = self.start_time.is_some_and(|start| listening.is_over(Moment::of(start), EMPTY_AFTER));
         let is_empty = self.initial_count == 0 && self.present_count == 0 && self.tally.counted == 0;
         is_empty && self.tally.asking == 0 && is_long
     }

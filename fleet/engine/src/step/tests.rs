@@ -149,11 +149,18 @@ proptest! {
         canaries in select(vec![0, 0, 2]),
         ops in prop::collection::vec((select(vec![0_i64, 5, 60, 400, 4000, 90_000]), op()), 1..60),
         caps in prop::collection::vec(1_u8..100, 3),
+        is_listening in select(vec![true, true, false]),
     ) {
         let (mut book, mut fleet) = (book(rate, canaries), Fleet::default());
         let mut now: Timestamp = "2026-01-05T11:58:00Z".parse().unwrap();
         for (later, op) in &ops {
-            now += SignedDuration::from_secs(*later);
+            // Hosts are listened to all the time, but where that is what is tried.
+            let end = now + SignedDuration::from_secs(*later);
+            while is_listening && now + SignedDuration::from_mins(15) < end {
+                now += SignedDuration::from_mins(15);
+                book.step(&mut fleet, now);
+            }
+            now = end;
             act(op, &mut book, &mut fleet, now);
             book.step(&mut fleet, now);
             let rollout = book.rollout.clone().unwrap();
@@ -192,4 +199,100 @@ proptest! {
             prop_assert!(hosts.next().is_none());
         }
     }
+}
+
+/// Twenty hosts of `a` that report each quarter of an hour for two hours, with a step each minute.
+fn twenty(book: &mut Book, fleet: &mut Fleet) -> Timestamp {
+    let begin: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
+    let mut now = begin;
+    for minute in 0..120 {
+        now = begin + SignedDuration::from_mins(minute);
+        for host in (1..=20).filter(|host| minute % 15 == i64::try_from(*host).unwrap() % 15) {
+            report(host, "1.0.0", None, book, fleet, now);
+        }
+        book.step(fleet, now);
+    }
+    now
+}
+
+fn report(
+    host: HostId,
+    version: &'static str,
+    outcome: Option<Outcome>,
+    book: &mut Book,
+    fleet: &mut Fleet,
+    now: Timestamp,
+) {
+    act(&Op::Report { host, group: 0, version, outcome }, book, fleet, now);
+}
+
+fn group_a(book: &Book) -> &GroupStatus {
+    &book.rollout.as_ref().unwrap().groups[0]
+}
+
+fn ask(host: HostId, book: &Book, fleet: &mut Fleet, now: Timestamp) -> bool {
+    let question = Question { host: Some(host), group: "a".to_owned(), update_id: host + 100 };
+    book.ask(fleet, &question, now).unwrap().update
+}
+
+/// FLEET §3: silence is counted only while somebody listens. The server was down for longer than a day, or an old store was put
+/// back, or the clock jumped.
+#[test]
+fn nobody_has_departed_because_the_server_did_not_listen() {
+    for away in [SignedDuration::from_mins(46), SignedDuration::from_hours(25), SignedDuration::from_hours(9_000)] {
+        let (mut book, mut fleet) = (book(None, 2), Fleet::default());
+        let mut now = twenty(&mut book, &mut fleet) + away;
+        let start = Command::Start { groups: vec!["a".to_owned()], force: false };
+        book.step(&mut fleet, now);
+        book.command(&start, &fleet, now).unwrap();
+        book.step(&mut fleet, now);
+        let group = group_a(&book);
+        assert_eq!((group.state, group.initial_count, group.tally.counted), (State::Canary, 20, 20), "{away}");
+        // None was heard of lately, so each may be a canary when it comes, and only two are.
+        now += SignedDuration::from_mins(10);
+        for host in 1..=20 {
+            report(host, "1.0.0", None, &mut book, &mut fleet, now);
+        }
+        book.step(&mut fleet, now);
+        let told = (1..=20).filter(|host| ask(*host, &book, &mut fleet, now)).count();
+        assert_eq!(told, 2, "{away}");
+    }
+}
+
+/// A gap ends no wait for hosts, and what was over before it stays over.
+#[test]
+fn a_time_in_which_nobody_listened_is_no_time_out() {
+    let (mut book, mut fleet) = (book(None, 0), Fleet::default());
+    let proof = &mut book.policy.as_mut().unwrap().regular[0].proof;
+    (proof.max_timeout, proof.timeout_seconds) = (Percent::new(100).unwrap(), None);
+    let mut now = twenty(&mut book, &mut fleet);
+    book.command(&Command::Start { groups: vec!["a".to_owned()], force: false }, &fleet, now).unwrap();
+    book.step(&mut fleet, now);
+    // A fifth of twenty.
+    let told: Vec<HostId> = (1..=20).filter(|host| ask(*host, &book, &mut fleet, now)).collect();
+    assert_eq!(told.len(), 4);
+    // One begins, and says nothing more: it fails by silence (`failure_seconds`).
+    report(told[0], "1.0.0", Some(Outcome::Started), &mut book, &mut fleet, now);
+    book.step(&mut fleet, now);
+    let counts = |book: &Book| (group_a(book).tally.told, group_a(book).tally.failed, group_a(book).tally.timed_out);
+    now += SignedDuration::from_mins(19);
+    book.step(&mut fleet, now - SignedDuration::from_mins(9));
+    book.step(&mut fleet, now);
+    assert_eq!(counts(&book), (4, 0, 0));
+    now += SignedDuration::from_hours(30);
+    // Also where somebody is heard of before the next step.
+    report(told[1], "1.0.0", None, &mut book, &mut fleet, now);
+    book.step(&mut fleet, now);
+    assert_eq!(counts(&book), (4, 0, 0));
+    now += SignedDuration::from_mins(2);
+    book.step(&mut fleet, now);
+    assert_eq!(counts(&book), (3, 1, 0), "an interval and five minutes in which somebody listened");
+    for _ in 0..5 {
+        now += SignedDuration::from_mins(10);
+        book.step(&mut fleet, now);
+    }
+    assert_eq!(counts(&book), (0, 1, 3), "an hour and its jitter");
+    now += SignedDuration::from_hours(30);
+    book.step(&mut fleet, now);
+    assert_eq!(counts(&book), (0, 1, 3));
 }

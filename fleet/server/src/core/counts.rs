@@ -96,7 +96,8 @@ impl Keeper {
     /// The hosts of the inventory. Whoever left it long ago is in no count.
     fn census(&self, now: Timestamp) -> Census {
         let mut census = Census::default();
-        for host in self.fleet.hosts().iter().filter(|host| !is_gone(host, now)) {
+        let is_gone = |host: &&Host| host.is_expected() || self.is_unheard_for(host, DEPARTED_AFTER, now);
+        for host in self.fleet.hosts().iter().filter(|host| !is_gone(host)) {
             match self.omission(host, now) {
                 Some(reason) => census.omit(reason, 1),
                 None => {
@@ -108,6 +109,11 @@ impl Keeper {
             }
         }
         census
+    }
+
+    /// Whether the host said nothing for more than so many seconds in which the server listened.
+    fn is_unheard_for(&self, host: &Host, seconds: u32, now: Timestamp) -> bool {
+        self.book.listening(self.fleet.interval, now).is_over(host.heard, seconds)
     }
 
     /// Why a host is not counted, in the words of Managed Updates v2 where it has some; nothing: it is.
@@ -122,7 +128,7 @@ impl Keeper {
             Some(DISABLED)
         } else if host.flags.pinned {
             Some(PINNED)
-        } else if age(host, now) > i64::from(SILENT_AFTER * self.fleet.interval) {
+        } else if self.is_unheard_for(host, SILENT_AFTER * self.fleet.interval, now) {
             Some("was not heard of for three report intervals")
         } else if host.version.is_none() {
             Some("does not say which version it runs")
@@ -175,15 +181,6 @@ impl Keeper {
         let yaml = yaml::Node::from_json(&json, 1).map(|node| node.emit()).unwrap_or_default();
         Some(Kept { kind, name: OWN_REPORT.to_owned(), revision: String::new(), yaml, json })
     }
-}
-
-fn age(host: &Host, now: Timestamp) -> i64 {
-    now.as_second().saturating_sub(host.heard.time().as_second())
-}
-
-/// It was never heard of, or not for so long that it is no member any more.
-fn is_gone(host: &Host, now: Timestamp) -> bool {
-    host.is_expected() || age(host, now) > i64::from(DEPARTED_AFTER)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod audit;
 mod canaries;
 mod crash;
 mod dashboard;
+mod deaf;
 mod docs;
 mod durable;
 mod effects;

@@ -129,6 +129,7 @@ impl<'a> World<'a> {
         while self.minute < last && !self.is_over() {
             if let Some(quiet) = self.quiet.filter(|quiet| *quiet > self.minute + 1 && self.may_skip()) {
                 self.minute = quiet.min(last);
+                self.book.listens(self.at(self.minute));
                 self.watch.changed = self.at(self.minute);
             }
             self.pass_minute();
@@ -166,7 +167,12 @@ impl<'a> World<'a> {
         let to = from.saturating_add(MINUTE).unwrap_or(Timestamp::MAX);
         self.pass(to);
         self.minute += 1;
-        if !is_paused && !self.is_down(to) {
+        if self.is_down(to) {
+            return;
+        }
+        if is_paused {
+            self.book.listens(to);
+        } else {
             self.step(to);
         }
     }

@@ -179,7 +179,7 @@ fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
 }
 
 /// Runs SQL on the data beside the server; false where there is no `sqlite3`.
-fn sql(dir: &Path, sql: &str) -> bool {
+pub(crate) fn sql(dir: &Path, sql: &str) -> bool {
     if !has("sqlite3") {
         return false;
     }

@@ -1,6 +1,6 @@
 //! What strangers, broken disks and unlucky moments do to the server.
 
-mod disk;
+pub(crate) mod disk;
 mod moved;
 mod operators;
 mod requests;
