@@ -154,6 +154,9 @@ pub struct GroupStatus {
     pub last_update_reason: String,
     /// Present hosts when it started.
     pub initial_count: u64,
+    /// Hosts that had asked for it then, and did not report.
+    #[serde(default)]
+    pub initial_asking: u64,
     /// Present hosts.
     pub present_count: u64,
     /// Those on the target.
@@ -372,6 +375,7 @@ impl GroupStatus {
             last_update_time: now,
             last_update_reason: "created".to_owned(),
             initial_count: 0,
+            initial_asking: 0,
             present_count: 0,
             up_to_date_count: 0,
             canaries: Vec::new(),

@@ -325,7 +325,8 @@ impl Tally {
             self.present += 1;
             self.up_to_date += u64::from(!host.version.is_none() && host.version == look.target);
         }
-        let asked_before = look.group.state == State::Unstarted || host.arrival.get() <= look.group.counted_to;
+        let may_start = matches!(look.group.state, State::Unstarted | State::RolledBack);
+        let asked_before = may_start || host.arrival.get() <= look.group.counted_to;
         self.asking += u64::from(!host.reports && host.flags.unfit.is_none() && asked_before);
         self.ever_let_go += u64::from(look.any_mark(host).is_some() || state == HostState::LetGo);
     }

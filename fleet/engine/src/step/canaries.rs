@@ -32,6 +32,9 @@ pub(super) fn check(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Tim
         canary.success |= arrived.contains(&canary.host_id);
     }
     if are_all && group.canaries.iter().all(|canary| canary.success) {
+        if group.initial_count == 0 {
+            group.initial_count = group.present_count;
+        }
         group.enter(State::Active, "canaries_are_alive", now);
     } else {
         group.note(State::Canary, "waiting_for_canaries", now);

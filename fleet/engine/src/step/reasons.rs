@@ -40,7 +40,7 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         State::Canary | State::Active | State::Done if closed(rollout, group, now).is_some() => {
             closed(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
         }
-        State::Canary if group.is_empty() && group.initial_count == 0 => empty(rollout, group),
+        State::Canary if group.is_empty() && group.initial_count == 0 => nobody(rollout, group),
         State::Canary => (canary(group), None),
         State::Active => active(rollout, group, now),
         State::Done => (Why::Done, None),
@@ -124,6 +124,8 @@ fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Time
         // It is done when its window closes.
         let opened = group.policy.gate.opening.opened_at(begins, rollout.window)?;
         opened.saturating_add(rollout.window).ok().filter(|_| !rollout.without_windows)?
+    } else if group.state != State::Unstarted && group.initial_asking > 0 && group.present_count == 0 {
+        return None;
     } else if group.is_empty() {
         end_if_empty(rollout, starts)
     } else {
@@ -224,8 +226,12 @@ fn canary(group: &GroupStatus) -> Why {
     Why::WaitingForCanaries { done, chosen, wanted }
 }
 
-/// Nobody is in the group.
-fn empty(rollout: &Rollout, group: &GroupStatus) -> (Why, Option<Timestamp>) {
+/// Nobody is in the group, or is any more.
+fn nobody(rollout: &Rollout, group: &GroupStatus) -> (Why, Option<Timestamp>) {
+    // Who asked before it started is waited for, also when he was silent for a day.
+    if group.initial_asking > 0 {
+        return (Why::NoReports { hosts: group.initial_asking }, None);
+    }
     (Why::Empty, group.start_time.map(|start| end_if_empty(rollout, start)))
 }
 
@@ -246,7 +252,7 @@ fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Optio
     }
     let tally = &group.tally;
     if group.is_empty() && group.initial_count == 0 {
-        return empty(rollout, group);
+        return nobody(rollout, group);
     }
     if tally.asking > 0 && group.present_count == 0 {
         return (Why::NoReports { hosts: tally.asking }, None);

@@ -49,8 +49,8 @@ fn open(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     }
 }
 
-/// A group that waits for its canaries. Where nobody was there when it began, it begins with those who come; it is done if nobody
-/// does.
+/// A group that waits for its canaries. Where nobody was there when it began, those count who come until they are done; it is done
+/// if nobody does.
 fn prove(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     let is_over = is_empty_for_long(rollout, index);
     let Some(group) = rollout.groups.get_mut(index) else { return };
@@ -58,8 +58,8 @@ fn prove(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
         group.enter(State::Done, "update_complete", now);
         return;
     }
-    if group.initial_count == 0 && group.canaries.is_empty() && group.present_count > 0 {
-        group.take_roster(fleet);
+    if group.initial_count == 0 {
+        group.take_members(fleet);
     }
     canaries::check(rollout, index, fleet, now);
 }
@@ -74,11 +74,12 @@ fn is_empty_for_long(rollout: &Rollout, index: usize) -> bool {
 fn finish(rollout: &mut Rollout, index: usize, now: Timestamp) {
     let strategy = rollout.strategy;
     let is_empty_for_long = is_empty_for_long(rollout, index);
+    let is_old = rollout.groups.get(index).is_some_and(|group| group.is_old(&rollout.listening_at_step()));
     let Some(group) = rollout.groups.get_mut(index) else { return };
     let is_done = is_empty_for_long
         || match strategy {
             Strategy::Requires => group.has_all_ended(),
-            Strategy::HaltOnError | Strategy::TimeBased => group.has_nine_of_ten(),
+            Strategy::HaltOnError | Strategy::TimeBased => group.has_nine_of_ten(is_old),
         };
     if is_done {
         group.enter(State::Done, "update_complete", now);
@@ -105,7 +106,9 @@ fn keep_time(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp)
 impl GroupStatus {
     /// Begins, with canaries first unless it is `forced`; who is enrolled now counts.
     pub(crate) fn start(&mut self, forced: bool, reason: &str, fleet: &Fleet, now: Timestamp) {
-        self.take_roster(fleet);
+        self.initial_count = self.present_count;
+        self.take_members(fleet);
+        self.initial_asking = self.tally.asking;
         (self.cursor, self.complete_to, self.is_closed) = (None, 0, false);
         // Also where nobody is there: who comes back must find others to go before him.
         let has_canaries = self.policy.pace.canaries > 0 && !forced;
@@ -113,8 +116,7 @@ impl GroupStatus {
     }
 
     /// Who is enrolled now counts.
-    fn take_roster(&mut self, fleet: &Fleet) {
-        self.initial_count = self.present_count;
+    fn take_members(&mut self, fleet: &Fleet) {
         self.counted_to = fleet.arrivals();
         self.pass_to = fleet.arrivals();
     }
@@ -133,16 +135,22 @@ impl GroupStatus {
         hosts == 0 && self.present_count == 0
     }
 
-    fn is_empty_for_long(&self, listening: &Listening<'_>) -> bool {
-        let is_long = self.start_time.is_some_and(|start| listening.is_over(Moment::of(start), EMPTY_AFTER));
-        let is_empty = self.initial_count == 0 && self.present_count == 0 && self.tally.counted == 0;
-        is_empty && self.tally.asking == 0 && is_long
+    /// Whoever is in a group that began with nobody has had time to come.
+    fn is_old(&self, listening: &Listening<'_>) -> bool {
+        self.start_time.is_some_and(|start| listening.is_over(Moment::of(start), EMPTY_AFTER))
     }
 
-    /// Managed Updates v2: nine of ten that were present still are, and nine of ten of them are up to date.
-    fn has_nine_of_ten(&self) -> bool {
+    fn is_empty_for_long(&self, listening: &Listening<'_>) -> bool {
+        let is_empty = self.initial_count == 0 && self.present_count == 0 && self.tally.counted == 0;
+        is_empty && self.initial_asking == 0 && self.is_old(listening)
+    }
+
+    /// Managed Updates v2: nine of ten that were present still are, and nine of ten of them are up to date. Where nobody was, the
+    /// first who comes proves nothing of the others: not before the hour of an empty group.
+    fn has_nine_of_ten(&self, is_old: bool) -> bool {
         let is_nine_of_ten = |part: u64, whole: u64| u128::from(part) * 10 >= u128::from(whole) * 9;
         self.present_count > 0
+            && (self.initial_count > 0 || is_old)
             && is_nine_of_ten(self.present_count, self.initial_count)
             && is_nine_of_ten(self.up_to_date_count, self.present_count)
     }

@@ -325,6 +325,45 @@ fn a_group_whose_hosts_ask_and_do_not_report_is_not_empty() {
     assert_eq!(script.on("Mon 13:30", mark_done(&["dev"])).state("Mon 13:30", "dev"), "done");
 }
 
+/// FLEET §3: who asked before it started is waited for, also when he was silent for longer than a day since.
+#[test]
+fn a_group_whose_hosts_asked_before_it_started_is_not_empty_a_day_later() {
+    let script = (1..=3).fold(dev_and_prod(), |script, number| script.on("Mon 11:50", asks(number, "dev")));
+    for (when, state) in [("Mon 13:01", "active"), ("Tue 11:51", "active"), ("Wed 13:00", "active")] {
+        assert_eq!(script.state(when, "dev"), state, "{when}");
+    }
+    let why = |name: &str| script.group("Wed 13:00", name)["why"]["code"].clone();
+    assert_eq!((why("dev"), why("prod")), (json!("no_reports"), json!("previous_groups_not_done")));
+    assert_eq!(script.state("Wed 14:30", "prod"), "unstarted");
+    assert_eq!(script.clone().on("Wed 13:00", mark_done(&["dev"])).state("Wed 13:00", "dev"), "done");
+    // Who asks after it started keeps it from nothing.
+    let late = dev_and_prod().on("Mon 12:10", asks(1, "dev"));
+    assert_eq!(late.state("Mon 13:01", "dev"), "done");
+}
+
+/// ROLLOUTS §2.5: where nobody was present at its start, a group is done after an hour, and not with its first updated host.
+#[test]
+fn the_first_host_of_a_group_that_began_with_nobody_does_not_make_it_done() {
+    let known = dev_and_prod().hosts("Mon 11:01", 1..=20, "dev", OLD);
+    let away = known.on("Mon 11:30", super::version_in("suspended", "regular")).on("Tue 11:30", super::version());
+    for (script, day) in [(dev_and_prod(), "Mon"), (away, "Tue")] {
+        let at = |time: &str| format!("{day} {time}");
+        let script = script.on(&at("12:05"), report(1, "dev", OLD)).on(&at("12:05:30"), asks(1, "dev"));
+        let script = script.on(&at("12:07"), updated(1, "dev"));
+        let group = script.group(&at("12:08"), "dev");
+        assert_eq!((&group["state"], &group["initial_count"]), (&json!("active"), &json!(0)), "{day}");
+        // It goes on reporting.
+        let script = ["12:20", "12:35", "12:50", "12:59"]
+            .into_iter()
+            .fold(script, |script, time| script.on(&at(time), report(1, "dev", NEW)));
+        assert_eq!(script.state(&at("13:00"), "dev"), "active", "{day}");
+        assert_eq!(script.because(&at("13:01"), "dev"), state_and_reason("done", "update_complete"), "{day}");
+        // Somebody who is there and behind is waited for.
+        let behind = (2..=5).fold(script, |script, number| script.on(&at("12:59:30"), report(number, "dev", OLD)));
+        assert_eq!(behind.state(&at("13:01"), "dev"), "active", "{day}");
+    }
+}
+
 #[test]
 fn the_chain_goes_on_behind_an_empty_group() {
     let script = dev_and_prod();
