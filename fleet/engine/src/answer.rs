@@ -81,9 +81,9 @@ impl Book {
             None => rollout.place_of_name(&question.group, &fleet.names),
         };
         let held = self.held_everywhere();
-        let declared = known.map_or(question.group.as_str(), |host| group_of(host, fleet));
-        if self.holds.groups.contains(declared) && rollout.find(declared).is_none() {
-            return Some(rollout.answer_held(fleet, known, place, now));
+        // Who is known has it in his flags.
+        if known.is_none() && self.holds_elsewhere(&question.group, rollout) {
+            return Some(rollout.answer_held(fleet, place, now));
         }
         Some(rollout.answer(fleet, known, place, held.as_ref(), now))
     }
@@ -124,14 +124,7 @@ impl Book {
         let mut views: Vec<View<'_>> =
             rollout.groups.iter().map(|group| View::new(rollout, group, fleet, now)).collect();
         let mut elsewhere: HashMap<(Place, bool), Answer> = HashMap::new();
-        // Held groups that the rollout does not have: whoever belongs to them is looked at by name.
-        let held_elsewhere: Vec<&str> =
-            self.holds.groups.iter().map(String::as_str).filter(|name| rollout.find(name).is_none()).collect();
         for host in fleet.hosts() {
-            if !held_elsewhere.is_empty() && held_elsewhere.contains(&group_of(host, fleet)) {
-                each(host, &rollout.answer_held(fleet, Some(&*fleet.as_if_heard(host, rollout, now)), host.place, now));
-                continue;
-            }
             let view = match host.place {
                 Place::Group(index) => views.get_mut(usize::from(index)),
                 Place::Ungrouped | Place::Nowhere => None,
@@ -139,7 +132,7 @@ impl Book {
             let answer = match view {
                 Some(view) => view.answer_of(host, fleet),
                 None => elsewhere
-                    .entry((host.place, host.flags.held))
+                    .entry((host.place, host.flags.is_held()))
                     .or_insert_with(|| rollout.answer_without_group(Some(host), host.place, held.as_ref(), now)),
             };
             each(host, answer);
@@ -177,19 +170,13 @@ impl<'a> View<'a> {
 
 /// The group that a host belongs to by name: an operator's word, else its own.
 pub(crate) fn group_of<'a>(host: &Host, fleet: &'a Fleet) -> &'a str {
-    let name = if host.assigned.is_none() { host.declared } else { host.assigned };
-    fleet.names.text(name)
+    fleet.names.text(host.group())
 }
 
 impl Rollout {
-    /// What a host is answered whose group is held, and is none of this rollout: as one that an operator holds.
-    fn answer_held(&self, fleet: &Fleet, host: Option<&Host>, place: Place, now: Timestamp) -> Answer {
-        let held = host.map(|host| {
-            let mut held = host.clone();
-            held.flags.held = true;
-            held
-        });
-        let answer = self.answer(fleet, held.as_ref(), place, Some(&Why::Held), now);
+    /// What somebody unknown is answered whose group is held, and is none of this rollout: as a host that an operator holds.
+    fn answer_held(&self, fleet: &Fleet, place: Place, now: Timestamp) -> Answer {
+        let answer = self.answer(fleet, None, place, Some(&Why::Held), now);
         if !answer.update {
             return answer;
         }
@@ -220,7 +207,7 @@ impl Rollout {
                     && !gate::began_in_window(&window.opening, self.start_time, now, gate::WINDOW))
         });
         let halted = self.groups.iter().find_map(|group| group.halt.as_ref());
-        let held = host.is_some_and(|host| host.flags.held);
+        let held = host.is_some_and(|host| host.flags.is_held());
         let (why, until) = match (self.mode, window) {
             (Mode::Disabled, _) => (Why::Disabled, None),
             (Mode::Suspended, _) => (Why::Suspended, None),
@@ -287,7 +274,7 @@ impl View<'_> {
         if rollout.mode == Mode::Suspended {
             return Verdict { is_target, update: false, cause: Cause::Suspended };
         }
-        if host.is_some_and(|host| host.flags.held) {
+        if host.is_some_and(|host| host.flags.is_held()) {
             return Verdict { is_target: is_target && was_told, update: false, cause: Cause::Held };
         }
         // A freeze, or the clock, keeps those that were not told yet.

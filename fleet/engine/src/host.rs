@@ -70,6 +70,9 @@ pub struct Flags {
     pub disabled: bool,
     /// An operator holds it.
     pub held: bool,
+    /// An operator holds the group that it belongs to by name, which the rollout does not have.
+    #[serde(skip)]
+    pub held_by_group: bool,
     /// Nobody there would take an answer, as Teleport's inventory says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfit: Option<Unfit>,
@@ -94,7 +97,12 @@ pub enum Unfit {
 impl Flags {
     /// Whether the host has no part in any rollout.
     pub(crate) fn excludes(self) -> bool {
-        self.pinned || self.disabled || self.held || self.unfit.is_some()
+        self.pinned || self.disabled || self.is_held() || self.unfit.is_some()
+    }
+
+    /// Whether an operator holds the host, or its group.
+    pub fn is_held(self) -> bool {
+        self.held || self.held_by_group
     }
 }
 
@@ -169,6 +177,13 @@ pub struct Host {
     pub key: u64,
     /// Its group in the present rollout.
     pub place: Place,
+}
+
+impl Host {
+    /// The group that it belongs to by name: an operator's word, else its own.
+    pub fn group(&self) -> Name {
+        if self.assigned.is_none() { self.declared } else { self.assigned }
+    }
 }
 
 /// Where a host belongs in a rollout.

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod free;
+mod held;
 mod marks;
 mod places;
 mod reports;
@@ -40,6 +41,8 @@ pub struct Fleet {
     by_update_id: Index,
     /// Update ids that hosts had before the one that they have.
     former: HashMap<u128, u32>,
+    /// Groups by whose names hosts are held.
+    held: held::Held,
     /// Groups that hosts stay in though they declare others: the number of the rollout, and the group.
     stays: HashMap<HostId, (u64, Name)>,
     /// When Teleport had last heard of hosts, by the newest import that lists them.
@@ -68,6 +71,7 @@ impl Default for Fleet {
             by_id: Index::default(),
             by_update_id: Index::default(),
             former: HashMap::new(),
+            held: held::Held::default(),
             stays: HashMap::new(),
             listed: HashMap::new(),
             labels: LabelSets::default(),
@@ -198,6 +202,7 @@ impl Fleet {
             mark.lost = mark.lost.or(lost);
         }
         change(host);
+        host.flags.held_by_group = self.held.has(host, &self.names);
         self.move_on(at, rollout, before);
         let is_under_way = |state| matches!(state, Some(HostState::Pending | HostState::LetGo | HostState::Told));
         let after = self.state(at, rollout, now);

@@ -30,7 +30,7 @@ impl Book {
         self.note_step(fleet.interval, now);
         self.adopt(now);
         let Some(mut rollout) = self.rollout.take() else { return };
-        fleet.arrange(&rollout);
+        self.arrange_for(&rollout, fleet, now);
         rollout.last_step = now;
         rollout.gaps.clone_from(&self.gaps);
         rollout.begin_retries(fleet);

@@ -278,9 +278,8 @@ impl Keeper {
 
     /// After a draft that is not made: hosts are placed by the present rollout again.
     pub(super) fn take_back(&mut self) {
-        if let Some(rollout) = &self.book.rollout {
-            self.fleet.arrange(rollout);
-        }
+        let now = self.now();
+        self.book.arrange(&mut self.fleet, now);
     }
 }
 

@@ -140,10 +140,9 @@ impl Keeper {
         };
         keeper.take(loaded);
         if keeper.is_behind() {
-            if let Some(rollout) = &keeper.book.rollout {
-                keeper.fleet.arrange(rollout);
-            }
-            keeper.publish(keeper.now());
+            let now = keeper.now();
+            keeper.book.arrange(&mut keeper.fleet, now);
+            keeper.publish(now);
         } else {
             keeper.step().map_err(|wrong| wrong.message)?;
         }
@@ -351,11 +350,10 @@ impl Keeper {
                     );
                     self.book.holds.hold_all(Cause::StoreLost);
                 }
-                if let Some(rollout) = &self.book.rollout {
-                    self.fleet.arrange(rollout);
-                }
+                let now = self.now();
+                self.book.arrange(&mut self.fleet, now);
                 // What is answered is what the store has, before anything else happens. Good it is with the next write.
-                self.publish(self.now());
+                self.publish(now);
                 self.board.tell_again();
                 self.is_down = false;
                 self.times.step = Instant::now();

@@ -14,6 +14,7 @@ mod changes;
 mod config;
 mod counts;
 mod halt_on_error;
+mod holds;
 mod lines;
 mod modes;
 mod releases;
