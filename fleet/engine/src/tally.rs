@@ -276,10 +276,12 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a rollback is about it: it runs the target, was told to, or does not say what it runs.
+    /// Whether a rollback is about it: it runs the target, was told to, or does not say what it runs. Of those that do not run the
+    /// target one below the start version stays: going back would take it up.
     pub fn goes_back(&self, host: &Host) -> bool {
         let was_told = self.any_mark(host).is_some_and(|mark| mark.arrived.is_none());
-        !host.is_below_start && (host.version == self.target || host.version.is_none() || was_told)
+        let has_target = !host.version.is_none() && host.version == self.target;
+        has_target || (!host.is_below_start && (host.version.is_none() || was_told))
     }
 
     /// Whether it counts in thresholds: it was enrolled when the group started.

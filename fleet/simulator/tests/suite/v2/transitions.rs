@@ -511,3 +511,25 @@ fn a_new_target_ends_a_halt_by_failures() {
         .on("Tue 12:01", outcome(2, "dev", OLD, "failed", "x"));
     assert_eq!(again.state("Tue 12:02", "dev"), "active");
 }
+
+/// FLEET §3: who has the target goes back to the start version, also where that is above the target.
+#[test]
+fn a_rollback_of_a_downgrade_sends_back_up_who_has_the_target() {
+    let (below, start_version, target) = ("17.1.0", NEW, OLD);
+    let script = Script::default()
+        .on("Mon 11:00", super::halting(&json!([{ "name": "dev", "days": ["*"], "start_hour": 12 }])))
+        .on("Mon 11:00", super::version_of(start_version, target))
+        .hosts("Mon 11:58", 1..=4, "dev", start_version)
+        .hosts("Mon 11:58", 5..=5, "dev", below)
+        .on("Mon 12:01", super::asks(1, "dev"))
+        .on("Mon 12:01", super::asks(2, "dev"))
+        .on("Mon 12:05", super::report(1, "dev", target))
+        .on("Mon 12:06", rollback(&["dev"]));
+    assert_eq!(script.find_host("Mon 12:07", 1, "dev"), is(start_version, true), "it has the target");
+    assert_eq!(script.find_host("Mon 12:07", 2, "dev"), is(start_version, true), "it was told");
+    assert_eq!(script.find_host("Mon 12:07", 5, "dev").1, false, "to go back is no reason to go up");
+    let back = script.on("Mon 12:08", super::asks(1, "dev")).on("Mon 12:10", super::report(1, "dev", start_version));
+    let group = back.group("Mon 12:10", "dev");
+    // The one that was told may yet come to the target.
+    assert_eq!([&group["updated_count"], &group["in_flight_count"]], [&json!(3), &json!(1)]);
+}
