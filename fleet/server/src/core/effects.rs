@@ -3,6 +3,8 @@
 use fleet_api::Effects;
 use fleet_engine::book::Book;
 use fleet_engine::fleet::Fleet;
+use fleet_engine::rollout::State;
+use fleet_engine::tally::Look;
 use jiff::Timestamp;
 use protocol::Version;
 
@@ -17,14 +19,21 @@ pub(super) fn told(book: &Book, fleet: &Fleet, now: Timestamp) -> Vec<Option<Ver
 /// The difference between what hosts were told and what they are told by `book`.
 pub(super) fn of(before: &[Option<Version>], book: &Book, fleet: &Fleet, now: Timestamp) -> Effects {
     let mut effects = Effects::default();
+    let target = book.target.as_ref().map(|target| &target.target);
     for ((host, before), after) in fleet.hosts().iter().zip(before).zip(told(book, fleet, now)) {
         let Some(after) = after.filter(|after| before.as_ref() != Some(after)) else { continue };
+        // One that is on its way to the target goes back, though it runs another version yet.
+        let turns_round = book.rollout.as_ref().is_some_and(|rollout| {
+            let group = rollout.group(host.place).filter(|group| group.state == State::RolledBack);
+            group.is_some_and(|group| Look::new(rollout, group, fleet, now).goes_the_other_way(host))
+        });
         let runs = fleet.names.text(host.version);
-        if runs == after.to_string() {
+        if runs == after.to_string() && !turns_round {
             continue;
         }
         effects.lets_go += 1;
-        if runs.parse().is_ok_and(|runs: Version| after.precedes(&runs)) {
+        let is_above = |version: &Version| after.precedes(version);
+        if runs.parse().is_ok_and(|runs| is_above(&runs)) || (turns_round && target.is_some_and(is_above)) {
             effects.goes_down += 1;
         }
     }

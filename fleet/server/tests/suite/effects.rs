@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::reports::host::{Host, epoch};
 use crate::support::{Server, dir, done, groups, version};
 
 const HOST: &str = "11111111-2222-4333-8444-555555555555";
@@ -133,4 +134,27 @@ fn a_host_that_was_never_heard_of_is_held_when_it_comes() {
     let told = server.ok(&["host", &other, "release"]);
     assert!(told.contains("this host was never heard of"), "{told}");
     assert!(!server.ok(&["hosts"]).contains(&other));
+}
+
+/// Hosts that were told are on their way to the target, though they run the start version yet: a rollback is about them.
+#[test]
+fn a_rollback_counts_those_that_are_on_their_way() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let epoch = epoch(&server);
+    let hosts: Vec<Host> = (1..=4).map(|number| Host::new(number, "dev")).collect();
+    for host in &hosts {
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    }
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    // One does not ask, and one has arrived.
+    for host in &hosts[..3] {
+        assert!(host.asks(&server, Some(epoch)).1);
+    }
+    assert_eq!(hosts[2].sends(server.addr, &hosts[2].says(epoch, "1.1.0", Some(("updated", "1.1.0", "")))).0, 200);
+    let told = || server.ok(&["hosts", "--group", "dev", "--state", "told"]);
+    server.until("two are told", || hosts[..2].iter().all(|host| told().contains(&host.id)));
+    let done = server.ok(&["autoupdate", "agents", "rollback", "dev"]);
+    assert!(done.contains("3 hosts may update now, 3 go down"), "{done}");
 }
