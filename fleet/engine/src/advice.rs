@@ -128,6 +128,7 @@ impl Desk<'_> {
             Why::Blackout { .. } | Why::MaxInFlight { .. } | Why::Rate { .. } => self.edit_groups(group),
             Why::Approval { .. } => Some(Advice::Command(approve(group))),
             Why::WaitingForCanaries { .. } => self.start(group, true),
+            Why::NobodyOnTheWay { .. } => Some(Advice::Command(self.book.end_of_hold(Some(&group.policy.name)))),
             Why::NoReports { .. } if group.state == State::Canary => self.start(group, true),
             Why::NoReports { .. } | Why::Empty | Why::Shrunk { .. } | Why::UpdateInProgress { .. } => {
                 Some(Advice::Command(Command::MarkDone { groups: name(group) }))

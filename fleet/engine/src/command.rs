@@ -282,6 +282,13 @@ impl Book {
                         may_start.clone()?;
                         group.trigger(false, strategy, fleet, now)
                     }
+                    // Those that failed try again.
+                    State::Active if group.is_stuck() && strategy != Strategy::TimeBased => {
+                        may_start.clone()?;
+                        group.try_again(now);
+                        group.note(State::Active, "manual_run", now);
+                        Ok(())
+                    }
                     State::Canary | State::Active => already(name, "started"),
                     State::Done => already(name, "done"),
                 })?;

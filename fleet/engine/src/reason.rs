@@ -90,6 +90,13 @@ pub enum Why {
         /// Counted.
         of: u64,
     },
+    /// Nobody is on the way any more, and too few arrived.
+    NobodyOnTheWay {
+        /// Those that failed or timed out.
+        failed: u64,
+        /// Of so many.
+        of: u64,
+    },
     /// Hosts ask, and none reports.
     NoReports {
         /// Those that ask.
@@ -103,6 +110,9 @@ pub enum Why {
         present: u64,
         /// When the group started.
         initial: u64,
+        /// Members that do not count as present: pinned, disabled, held.
+        #[serde(default)]
+        excluded: u64,
     },
     /// The group is halted.
     Halted {
@@ -213,6 +223,7 @@ impl Why {
             Self::MaxInFlight { .. } => "max_in_flight",
             Self::Rate { .. } => "rate",
             Self::UpdateInProgress { .. } => "update_in_progress",
+            Self::NobodyOnTheWay { .. } => "nobody_on_the_way",
             Self::NoReports { .. } => "no_reports",
             Self::Empty => "empty",
             Self::Shrunk { .. } => "shrunk",
@@ -282,6 +293,7 @@ impl Why {
             | Self::Suspended
             | Self::Approval { .. }
             | Self::Gate { .. }
+            | Self::NobodyOnTheWay { .. }
             | Self::Shrunk { .. }
             | Self::Halted { .. }
             | Self::RolledBack
@@ -328,7 +340,7 @@ mod tests {
             let fields = json!({
                 "code": code, "group": "a", "reason": "a", "role": "a", "answer": null, "done": 1, "chosen": 1,
                 "wanted": 1, "in_flight": 1, "cap": 1, "granted": 1, "allowed": 1, "updated": 1, "of": 1, "hosts": 1,
-                "present": 1, "initial": 1, "rule": "manual_halt", "count": 1, "error": null,
+                "present": 1, "initial": 1, "rule": "manual_halt", "count": 1, "error": null, "failed": 1,
             });
             let why: Why = serde_json::from_value(fields).unwrap();
             assert_eq!(why.code(), code);

@@ -67,6 +67,7 @@ fn purpose(command: &Command, why: &Why, subject: Subject<'_>) -> String {
         Command::Start { .. } => of("to start now"),
         Command::MarkDone { .. } => of("to mark it as done"),
         Command::Run { all: true, .. } => "to end the hold of everything".to_owned(),
+        Command::Run { .. } if matches!(why, Why::NobodyOnTheWay { .. }) => of("to try again"),
         Command::Run { .. } if matches!(why, Why::Halted { .. }) && !why.is_stopped_by_decision() => of("to try again"),
         Command::Run { .. } => of("to end the stop"),
         Command::Approve { .. } => of("to approve it"),

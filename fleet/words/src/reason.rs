@@ -131,9 +131,12 @@ fn sentence(why: &Why) -> String {
             format!("its rate allows {} in this hour, and {granted} of them may update already", hosts(*allowed))
         }
         Why::UpdateInProgress { updated, of } => format!("{updated} of {} updated", hosts(*of)),
+        Why::NobodyOnTheWay { failed, of } => {
+            format!("no host is on its way: {failed} of {} failed or timed out, too few updated", hosts(*of))
+        }
         Why::NoReports { hosts: count } => no_reports(*count),
         Why::Empty => "the group has no hosts: it is done an hour after its start".to_owned(),
-        Why::Shrunk { present, initial } => shrunk(*present, *initial),
+        Why::Shrunk { present, initial, excluded } => shrunk(*present, *initial, *excluded),
         Why::Halted { rule, count, of, error, sample } => halted(*rule, *count, *of, error.as_deref(), sample),
         Why::RolledBack => "rolled back: its hosts are told to go back to the start version".to_owned(),
         Why::Done => "done".to_owned(),
@@ -171,9 +174,14 @@ fn no_reports(count: u64) -> String {
     format!("{} {verb} and none reports: who is updated cannot be counted", hosts(count))
 }
 
-fn shrunk(present: u64, initial: u64) -> String {
+fn shrunk(present: u64, initial: u64, excluded: u64) -> String {
     let verb = if present == 1 { "is" } else { "are" };
-    format!("only {present} of {} that were there at its start {verb} left: it waits for 90 %", hosts(initial))
+    let without = match excluded {
+        0 => String::new(),
+        1 => " (1 is held, pinned or disabled)".to_owned(),
+        excluded => format!(" ({excluded} are held, pinned or disabled)"),
+    };
+    format!("only {present} of {} that were there at its start {verb} left{without}: it waits for 90 %", hosts(initial))
 }
 
 fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[String]) -> String {
@@ -244,9 +252,11 @@ mod tests {
             Why::MaxInFlight { in_flight: 0, cap: 0 },
             Why::Rate { granted: 50, allowed: 50 },
             Why::UpdateInProgress { updated: 12, of: 14 },
+            Why::NobodyOnTheWay { failed: 20, of: 20 },
             Why::NoReports { hosts: 7 },
             Why::Empty,
-            Why::Shrunk { present: 3, initial: 10 },
+            Why::Shrunk { present: 3, initial: 10, excluded: 0 },
+            Why::Shrunk { present: 2, initial: 3, excluded: 1 },
             Why::RolledBack,
             Why::Done,
             Why::LetGo,

@@ -261,7 +261,8 @@ fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Optio
         && u128::from(group.present_count) * 10 < u128::from(group.initial_count) * 9
         && (rollout.strategy == Strategy::HaltOnError || group.is_empty());
     if is_shrunk {
-        return (Why::Shrunk { present: group.present_count, initial: group.initial_count }, None);
+        let (present, initial) = (group.present_count, group.initial_count);
+        return (Why::Shrunk { present, initial, excluded: tally.excluded }, None);
     }
     if group.is_capped() && tally.pending > 0 {
         if let Some(rate) = group.rate.filter(|rate| rate.granted >= rate.allowed) {
@@ -270,6 +271,10 @@ fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Optio
         }
         let cap = group.policy.pace.max_in_flight.cap(tally.counted);
         return (Why::MaxInFlight { in_flight: tally.in_flight(), cap }, None);
+    }
+    if group.is_stuck() && rollout.takes_commands() {
+        let failed = tally.failed + tally.timed_out;
+        return (Why::NobodyOnTheWay { failed, of: failed + tally.updated + tally.silent }, None);
     }
     let end = (rollout.strategy == Strategy::TimeBased).then(|| {
         let opened = group.policy.gate.opening.opened_at(now, rollout.window)?;

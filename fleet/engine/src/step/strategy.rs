@@ -103,6 +103,13 @@ fn keep_time(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp)
     }
 }
 
+impl Rollout {
+    /// Whether its groups are started and called done by hand.
+    pub(crate) fn takes_commands(&self) -> bool {
+        self.strategy != Strategy::TimeBased && self.schedule != Schedule::Immediate
+    }
+}
+
 impl GroupStatus {
     /// Begins, with canaries first unless it is `forced`; who is enrolled now counts.
     pub(crate) fn start(&mut self, forced: bool, reason: &str, fleet: &Fleet, now: Timestamp) {
@@ -153,6 +160,14 @@ impl GroupStatus {
             && (self.initial_count > 0 || is_old)
             && is_nine_of_ten(self.present_count, self.initial_count)
             && is_nine_of_ten(self.up_to_date_count, self.present_count)
+    }
+
+    /// Nobody is left to go, and some failed: only another attempt changes that, or a person who calls it done.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let tally = &self.tally;
+        self.state == State::Active
+            && tally.pending + tally.let_go + tally.told == 0
+            && tally.failed + tally.timed_out > 0
     }
 
     /// RFD 0169: nobody is left to go, somebody arrived, and few are silent.

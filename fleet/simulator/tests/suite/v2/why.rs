@@ -553,3 +553,47 @@ fn behind_a_time_based_group_its_window_counts_and_a_stopped_one_leaves_no_time(
     let halted = script.on("Mon 11:10", halt(&["dev"]));
     assert_eq!(halted.why("Mon 11:30", "prod"), ("previous_groups_not_done".to_owned(), None));
 }
+
+/// FLEET §6: all have failed, and the thresholds allow it. Nothing goes on: it says so, and what to do.
+#[test]
+fn a_group_of_which_all_failed_says_that_nobody_is_on_the_way() {
+    let group = json!([{ "name": "dev", "days": ["*"], "start_hour": 12, "max_failed_before_halt": "100%",
+        "max_failed_of_ended": "100%" }]);
+    let mut script = rollout(&group).hosts("Mon 11:58", 1..=20, "dev", OLD);
+    for number in 1..=20 {
+        script = script.on("Mon 12:01", asks(number, "dev"));
+    }
+    for number in 1..=20 {
+        script = script.on("Mon 12:05", failed(number, "dev"));
+    }
+    let why = script.group("Mon 12:06", "dev")["why"].clone();
+    assert_eq!(
+        [&why["code"], &why["failed"], &why["of"]],
+        [&json!("nobody_on_the_way"), &json!(20), &json!(20)],
+        "{why:#}"
+    );
+    assert_eq!(why["advice"], json!({ "command": { "run": { "groups": ["dev"], "all": false } } }), "{why:#}");
+    // The advice is good: those that failed are let go again.
+    let again = script.clone().on("Mon 12:07", super::run(&["dev"]));
+    let group = again.group("Mon 12:07", "dev");
+    assert_eq!([&group["attempt"], &group["failed_count"], &group["let_go_count"]], [&json!(2), &json!(0), &json!(20)]);
+    assert_eq!(again.group("Mon 12:08", "dev")["why"]["code"], "update_in_progress");
+    // While somebody is on the way there is nothing to run.
+    let some = rollout(&json!([{ "name": "dev", "days": ["*"], "start_hour": 12, "max_failed_before_halt": "100%" }]));
+    let some = some.hosts("Mon 11:58", 1..=3, "dev", OLD).on("Mon 12:01", asks(1, "dev"));
+    let some = some.on("Mon 12:05", failed(1, "dev"));
+    assert_eq!(some.group("Mon 12:06", "dev")["why"]["code"], "update_in_progress");
+    assert_eq!(some.refusal("Mon 12:06", super::run(&["dev"])).0, "already_exists");
+}
+
+/// A group that shrank because an operator held a host names that.
+#[test]
+fn a_group_that_shrank_names_who_is_held() {
+    let hold = json!({ "hold": { "host": super::host(1) } });
+    let script = rollout(&json!([{ "name": "dev", "days": ["*"], "start_hour": 12 }]))
+        .hosts("Mon 11:58", 1..=3, "dev", OLD)
+        .on("Mon 12:01", hold);
+    let why = script.group("Mon 12:02", "dev")["why"].clone();
+    let counts = ["present", "initial", "excluded"].map(|key| why[key].as_u64());
+    assert_eq!((&why["code"], counts), (&json!("shrunk"), [Some(2), Some(3), Some(1)]), "{why:#}");
+}
