@@ -248,7 +248,7 @@ impl Look<'_> {
     }
 
     /// It was told before the group turned round, and has come to no end yet: it keeps its slot.
-    pub(crate) fn goes_the_other_way(&self, host: &Host) -> bool {
+    pub fn goes_the_other_way(&self, host: &Host) -> bool {
         let Some(mark) = self.any_mark(host).filter(|_| host.told_back != self.is_going_back()) else { return false };
         let to = self.told_version(host);
         let has_failed = host.failure.is_some_and(|failure| failure.to == to && failure.at >= mark.told);

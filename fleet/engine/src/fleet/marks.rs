@@ -19,7 +19,8 @@ impl Fleet {
             let wanted = if back { look.start } else { look.target };
             let is_new = || host.version != wanted && look.any_mark(host).is_none_or(|mark| mark.told < told);
             let flags = Flags { held: false, held_by_group: false, ..host.flags };
-            let state = if host.flags.is_held() { look.state(&Host { flags, ..host.clone() }) } else { look.state(host) };
+            let state =
+                if host.flags.is_held() { look.state(&Host { flags, ..host.clone() }) } else { look.state(host) };
             match state {
                 HostState::LetGo if is_as_it_goes => true,
                 HostState::Told => is_as_it_goes && look.goes_the_other_way(host),
