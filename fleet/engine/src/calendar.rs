@@ -46,6 +46,11 @@ impl Days {
         self.0 & (1 << day.to_monday_zero_offset()) != 0
     }
 
+    /// True when the day so many days after a Monday is one of them.
+    pub const fn has(self, after_monday: u64) -> bool {
+        self.0 & (1 << (after_monday % 7)) != 0
+    }
+
     /// True when there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0

@@ -5,8 +5,8 @@ use jiff::SignedDuration;
 use super::place::At;
 use super::{Found, Known, freezes, matching};
 use crate::percent::Percent;
-use crate::policy::{Group, OnHalt, Policy, Strategy, Unassigned};
-use crate::resource::minimum_rollout_hours;
+use crate::policy::{Gate, Group, OnHalt, Policy, Strategy, Unassigned};
+use crate::resource::{longest_chain, minimum_rollout_hours};
 
 /// How often updaters ask by default, minutes.
 const ASK: i64 = 10;
@@ -69,14 +69,13 @@ fn order(list: &At<'_>, strategy: Strategy, groups: &[Group], found: &mut Found)
             );
         }
     }
-    let chain = match strategy {
-        Strategy::HaltOnError => groups.to_vec(),
-        Strategy::Requires => longest_chain(groups),
-        Strategy::TimeBased => Vec::new(),
+    let (chain, hours) = match strategy {
+        Strategy::HaltOnError => ((0..groups.len()).collect(), minimum_rollout_hours(groups)),
+        Strategy::Requires => chain_of_requirements(groups),
+        Strategy::TimeBased => (Vec::new(), 0),
     };
-    let hours = minimum_rollout_hours(&chain);
     if hours >= LONG {
-        let names: Vec<&str> = chain.iter().map(|group| group.name.as_str()).collect();
+        let names: Vec<&str> = chain.iter().filter_map(|nth| Some(groups.get(*nth)?.name.as_str())).collect();
         let what = format!("takes {} days in the best case: {}", hours.div_ceil(24), names.join(", then "));
         let advice =
             "bring hours closer together, or shorten wait_hours and soak_hours: a security release goes this way too";
@@ -84,27 +83,12 @@ fn order(list: &At<'_>, strategy: Strategy, groups: &[Group], found: &mut Found)
     }
 }
 
-/// The chain of requirements that takes longest. There are no circles: they are refused.
-fn longest_chain(groups: &[Group]) -> Vec<Group> {
-    let mut chains: Vec<Option<Vec<Group>>> = vec![None; groups.len()];
-    // Each turn places at least one group.
-    for _ in 0..groups.len() {
-        for (nth, group) in groups.iter().enumerate() {
-            let place = |name: &String| groups.iter().position(|other| other.name == *name);
-            let before: Vec<usize> = group.gate.requires.iter().filter_map(place).collect();
-            let ready: Vec<&Vec<Group>> = before.iter().filter_map(|before| chains.get(*before)).flatten().collect();
-            if ready.len() < before.len() {
-                continue;
-            }
-            let longest = ready.into_iter().max_by_key(|chain| minimum_rollout_hours(chain));
-            let mut chain = longest.cloned().unwrap_or_default();
-            chain.push(group.clone());
-            if let Some(slot) = chains.get_mut(nth) {
-                *slot = Some(chain);
-            }
-        }
-    }
-    chains.into_iter().flatten().max_by_key(|chain| minimum_rollout_hours(chain)).unwrap_or_default()
+/// The chain of requirements that takes longest, and its hours. There are no circles: they are refused.
+fn chain_of_requirements(groups: &[Group]) -> (Vec<usize>, u64) {
+    let place = |name: &String| groups.iter().position(|other| other.name == *name);
+    let required = |group: &Group| group.gate.requires.iter().filter_map(place).collect();
+    let gates: Vec<&Gate> = groups.iter().map(|group| &group.gate).collect();
+    longest_chain(&gates, &groups.iter().map(required).collect::<Vec<_>>()).unwrap_or_default()
 }
 
 /// Membership by labels: groups that nobody can be in, and hosts that are in none.

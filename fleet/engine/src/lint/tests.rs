@@ -97,22 +97,23 @@ fn thresholds_are_judged_by_the_hosts_that_there_are() {
     assert_eq!(codes(&never, &Known::default()), ["never_halts"]);
 }
 
-/// FLEET §2: two groups at the same hour take 25 hours, and each further one a day: five take 97.
+/// FLEET §2: two groups at the same hour take 25 hours, and each further one a day: five take 97. Where the fifth day is a
+/// Friday, and groups open from Monday to Thursday, the last one waits for the next week.
 #[test]
 fn a_chain_of_four_days_is_long() {
-    let groups = |count: usize| {
-        let group =
-            |nth: usize| format!("      - {{name: g{nth}, start_hour: 2, canary_count: 1, max_in_flight: 9%}}\n");
+    let groups = |count: usize, days: &str| {
+        let group = |nth: usize| {
+            format!("      - {{name: g{nth}, days: {days}, start_hour: 2, canary_count: 1, max_in_flight: 9%}}\n")
+        };
         v2(&(0..count).map(group).collect::<String>())
     };
-    assert_eq!(codes(&groups(4), &Known::default()), Vec::<&str>::new());
-    let found = advice(&groups(5), &Known::default());
-    assert_eq!(found.len(), 1);
-    assert!(
-        found[0].code == "long_chain"
-            && found[0].what.contains("takes 5 days")
-            && found[0].what.contains("g0, then g1")
-    );
+    for (days, takes) in [("[\"*\"]", "takes 5 days"), ("[Mon, Tue, Wed, Thu]", "takes 8 days")] {
+        assert_eq!(codes(&groups(4, days), &Known::default()), Vec::<&str>::new());
+        let found = advice(&groups(5, days), &Known::default());
+        assert_eq!(found.len(), 1);
+        let what = &found[0].what;
+        assert!(found[0].code == "long_chain" && what.contains(takes) && what.contains("g0, then g1"), "{what}");
+    }
     let required = |nth: usize| {
         format!(
             "    - {{name: g{nth}, start_hour: 2, canary_count: 1, max_in_flight: 9%, requires: [g{}], agents: {{node_labels_expression: 'labels.g == \"{nth}\"'}}}}\n",

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::chain;
-use super::hours::{end_after, first_end};
+use super::hours::longest_chain;
 use super::reader::Reader;
 use super::shown::escaped;
-use crate::policy::{Group, Strategy, Unassigned};
+use crate::policy::{Gate, Group, Strategy, Unassigned};
 
 /// Most groups of Managed Updates v2's strategies (FLEET §2).
 const MOST_HALT_ON_ERROR: usize = 10;
@@ -106,6 +106,7 @@ fn requirements(strategy: Strategy, groups: &[Placed<'_>]) -> Option<Vec<Vec<usi
                     item.refuse(format!("{} comes after this group in the list: neither could start", escaped(name)));
                     is_clear = false;
                 }
+                Some(other) if required.contains(other) => item.refuse(format!("{} is there twice", escaped(name))),
                 Some(other) => required.push(*other),
             }
         }
@@ -122,10 +123,10 @@ fn circles_and_chains(groups: &[Placed<'_>], edges: &[Vec<usize>]) {
         groups[circle[0]].0.at("requires").refuse(format!("is a circle: {}", names.join(" requires ")));
         return;
     }
-    let gate = |index: usize| &groups[index].1.gate;
-    let first = |index| (u64::from(gate(index).opening.hour), first_end(gate(index)));
-    let longest = chain::longest(edges, first, |end, index| end_after(end, gate(index)));
-    let Some((chain, hours)) = longest.filter(|(chain, hours)| chain.len() > 1 && *hours > LONGEST_CHAIN) else {
+    let gates: Vec<&Gate> = groups.iter().map(|(_, group)| &group.gate).collect();
+    let Some((chain, hours)) =
+        longest_chain(&gates, edges).filter(|(chain, hours)| chain.len() > 1 && *hours > LONGEST_CHAIN)
+    else {
         return;
     };
     let names: Vec<String> = chain.iter().map(name).collect();

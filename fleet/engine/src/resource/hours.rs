@@ -1,29 +1,41 @@
 //! How long groups take one after the other in the best case (FLEET §2).
 //!
-//! A group starts within the hour of its window, is done at once, and its window counts to its end. Only hours matter: days of
-//! the week and time zones have no part in it.
+//! A group starts within the hour of its window on one of its days, is done at once, and its window counts to its end. Hours are
+//! counted from the midnight before a Monday; time zones have no part in it.
 
+use super::chain;
 use crate::policy::{Gate, Group};
 
-/// Hours from the opening of the first group's window to the end of the last one's, in the best case. No groups take none.
-pub(crate) fn minimum_rollout_hours(groups: &[Group]) -> u64 {
+const DAY: u64 = 24;
+
+/// Hours from the opening of the first group's window to the end of the last one's, in the best case: from the day of the first
+/// group on which that is soonest. No groups take none.
+pub fn minimum_rollout_hours(groups: &[Group]) -> u64 {
     let Some((first, rest)) = groups.split_first() else { return 0 };
-    let end = rest.iter().fold(first_end(&first.gate), |end, group| end_after(end, &group.gate));
-    end - u64::from(first.gate.opening.hour)
+    let hours = |(begin, end)| rest.iter().fold(end, |end, group| end_after(end, &group.gate)) - begin;
+    windows(&first.gate).into_iter().map(hours).min().unwrap_or_default()
 }
 
-/// When the window of a group ends that follows no other: hours since the midnight before it.
-pub(super) fn first_end(gate: &Gate) -> u64 {
-    u64::from(gate.opening.hour) + 1
+/// Of the chains of groups of which each requires the one before, that which takes longest in the best case: places of its
+/// groups, first to last, and its hours. `edges` are, for each group, the groups that it requires; there must be no circle.
+pub fn longest_chain(gates: &[&Gate], edges: &[Vec<usize>]) -> Option<(Vec<usize>, u64)> {
+    chain::longest(edges, |group| windows(gates[group]), |end, group| end_after(end, gates[group]))
 }
 
-/// When the window of a group ends that follows one whose window ended at `end`: the first of its hours that is not before
-/// that end, and `wait_hours` or `soak_hours` after the other's beginning.
-pub(super) fn end_after(end: u64, gate: &Gate) -> u64 {
+/// When windows of a group begin and end in a week.
+fn windows(gate: &Gate) -> Vec<(u64, u64)> {
+    let begin = |day: u64| day * DAY + u64::from(gate.opening.hour);
+    (0..7).filter(|day| gate.opening.days.has(*day)).map(|day| (begin(day), begin(day) + 1)).collect()
+}
+
+/// When the window of a group ends that follows one whose window ended at `end`: the first of its hours on one of its days that
+/// is not before that end, and `wait_hours` or `soak_hours` after the other's beginning.
+fn end_after(end: u64, gate: &Gate) -> u64 {
     let wait = u64::from(gate.wait_hours.max(gate.soak_hours));
     let earliest = end.max(end - 1 + wait);
-    let hour = u64::from(gate.opening.hour);
-    earliest + (hour + 24 - earliest % 24) % 24 + 1
+    let first = earliest + (u64::from(gate.opening.hour) + DAY - earliest % DAY) % DAY;
+    let days = (0..7).find(|ahead| gate.opening.days.has(first / DAY + ahead)).unwrap_or_default();
+    first + days * DAY + 1
 }
 
 #[cfg(test)]

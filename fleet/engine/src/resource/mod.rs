@@ -34,7 +34,7 @@ pub use channel::{Channel, Source};
 pub use config::Config;
 pub use dialect::Dialect;
 pub use fault::{Fault, Faults};
-pub(crate) use hours::minimum_rollout_hours;
+pub use hours::{longest_chain, minimum_rollout_hours};
 pub use kind::Kind;
 pub(crate) use maintenance::default_group;
 pub use maintenance::{Maintenance, Window};

@@ -89,7 +89,7 @@ fn towers_masses_and_bombs_are_refused() {
     let groups = vec!["{}"; 40_000];
     assert!(faults(&rfd_text(&groups)).contains("is missing; give the group's name"));
     let requires = format!("{{name: a, requires: [{}]}}", vec!["b"; 40_000].join(","));
-    assert_eq!(super::groups(&rfd_text(&["{name: b}", &requires]))[1].gate.requires.len(), 40_000);
+    assert_eq!(faults(&rfd_text(&["{name: b}", &requires])).lines().count(), 20);
     let documents = "kind: x\nspec: {}\n---\n".repeat(10_000);
     assert_eq!(faults(&documents).lines().count(), 20);
 }

@@ -202,3 +202,44 @@ fn many_groups_that_all_require_one_another_are_judged_at_once() {
     let groups: Vec<String> = (0..50).map(group).collect();
     assert_eq!(super::groups(&rfd_text(&texts(&groups))).len(), 50);
 }
+
+/// FLEET §2: a chain is measured by the days on which windows open as well. RFD 0169: "updates could take up to 7 weeks".
+#[test]
+fn a_chain_is_measured_by_days_too() {
+    let chain = |days: &[&str]| {
+        let group = |(index, day): (usize, &&str)| match index {
+            0 => format!("{{name: g0, days: {day}, start_hour: 4}}"),
+            _ => format!("{{name: g{index}, days: {day}, start_hour: 5, requires: [g{}]}}", index - 1),
+        };
+        rfd_text(&texts(&days.iter().enumerate().map(group).collect::<Vec<_>>()))
+    };
+    for legal in [
+        &["[Mon]", "[Mon]"][..],
+        // Sunday 4:00 to Saturday 6:00.
+        &["[Sun]", "[Mon]", "[Tue]", "[Wed]", "[Thu]", "[Fri]", "[Sat]"],
+        // It may begin on Saturday.
+        &["[Mon, Sat]", "[Sun]"],
+        &["[Mon, Tue, Wed, Thu]", "[Mon]"],
+    ] {
+        assert_eq!(groups(&chain(legal)).len(), legal.len(), "{legal:?}");
+    }
+    // Each a day before the one that it requires: six days a group, and from 4:00 to 6:00.
+    let found = faults(&chain(&["[Sun]", "[Sat]", "[Fri]"]));
+    assert!(
+        found.contains("[2].requires: ends a chain that takes 290 hours at least, 168 (a week) are allowed"),
+        "{found}"
+    );
+    let week = ["[Sun]", "[Sat]", "[Fri]", "[Thu]", "[Wed]", "[Tue]", "[Mon]"];
+    assert!(faults(&chain(&week)).contains("takes 866 hours at least"), "{}", faults(&chain(&week)));
+    // Two groups on the same day at the same hour are a week apart, as two daily ones are a day.
+    let same = rfd_text(&["{name: a, days: [Mon]}", "{name: b, days: [Mon], requires: [a]}"]);
+    assert!(faults(&same).contains("takes 169 hours at least"));
+}
+
+#[test]
+fn a_group_requires_another_once() {
+    assert_eq!(
+        faults(&rfd_text(&["{name: a}", "{name: b, requires: [a, a]}"])),
+        "line 6: spec.agent_auto_update_groups.regular[1].requires[1]: a is there twice"
+    );
+}
