@@ -196,3 +196,19 @@ fn standard_input_is_read_once() {
     assert_eq!(done.status, 2);
     assert!(done.err.contains("standard input can be read once"), "{}", done.err);
 }
+
+#[test]
+fn what_stands_in_two_files_is_said_with_both_and_their_own_lines() {
+    let server = Server::new([Reply::refused(400, "bad_resource", "line 9: whatever the whole has")]);
+    let (first, second) = (server.directory.path().join("a.yaml"), server.directory.path().join("b.yaml"));
+    let version = "kind: autoupdate_version\nspec: {agent_version: 17.3.0}\n";
+    fs::write(&first, format!("# 1\n# 2\n{version}")).unwrap();
+    fs::write(&second, format!("# 1\n{version}")).unwrap();
+    let (first, second) = (first.to_str().unwrap(), second.to_str().unwrap());
+    let done = server.run(&["create", "-f", first, "-f", second]);
+    assert_eq!(done.status, 1);
+    let said = format!(
+        "{second}: line 2: metadata.name: autoupdate_version autoupdate-version stands in line 3 of {first} as well\n"
+    );
+    assert!(done.err.ends_with(&said), "{}", done.err);
+}

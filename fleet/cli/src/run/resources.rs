@@ -171,12 +171,19 @@ impl Joined {
 
     /// Where a line of the whole stands: with the name of its file where there are several.
     fn place(&self, line: usize) -> Option<String> {
-        let (name, _, before) = self.parts.iter().rev().find(|(_, _, before)| line > *before)?;
+        let (name, line) = self.file(line)?;
         let name = if self.parts.len() > 1 { format!("{name}: ") } else { String::new() };
-        Some(format!("{name}line {}", line - before))
+        Some(format!("{name}line {line}"))
     }
 
-    /// Lines of a refusal are those of the whole. Where a file is faulty by itself, it is named with its own.
+    /// The file of a line of the whole, and its line there.
+    fn file(&self, line: usize) -> Option<(&str, usize)> {
+        let (name, _, before) = self.parts.iter().rev().find(|(_, _, before)| line > *before)?;
+        Some((name, line - before))
+    }
+
+    /// Lines of a refusal are those of the whole. They are said as those of the files: where a file is faulty by itself, its own
+    /// faults, else those of the files together.
     fn named(&self, failure: Failure) -> Failure {
         if self.parts.len() < 2 || !failure.is(Code::BadResource) {
             return failure;
@@ -185,7 +192,11 @@ impl Joined {
             let faults = resource::read(text).err()?;
             Some(faults.list().iter().map(|fault| format!("{name}: {fault}")).collect::<Vec<_>>().join("\n"))
         };
-        let faults: Vec<String> = self.parts.iter().filter_map(faults_of).collect();
+        let mut faults: Vec<String> = self.parts.iter().filter_map(faults_of).collect();
+        if let (true, Err(together)) = (faults.is_empty(), resource::read(&self.text)) {
+            let place = |line| self.file(line).map_or((String::new(), line), |(name, line)| (name.to_owned(), line));
+            faults.extend(together.list().iter().map(|fault| fault.in_files(place)));
+        }
         if faults.is_empty() { failure } else { Failure::new(failure.code, faults.join("\n")) }
     }
 }

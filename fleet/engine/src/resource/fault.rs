@@ -17,15 +17,32 @@ pub struct Fault {
     pub key: String,
     /// What was found, and what is allowed.
     pub what: String,
+    /// The line where the same stands before, of which `what` is said.
+    pub before: Option<usize>,
+}
+
+impl Fault {
+    /// The same of a text that was joined of several files: `place` is the file of a line of the whole, and its line there.
+    pub fn in_files(&self, place: impl Fn(usize) -> (String, usize)) -> String {
+        let (file, line) = place(self.line);
+        let before = self.before.map(|line| {
+            let (file, line) = place(line);
+            format!("line {line} of {file}")
+        });
+        format!("{file}: line {line}: {}", self.after_line(before))
+    }
+
+    fn after_line(&self, before: Option<String>) -> String {
+        let key = if self.key.is_empty() { String::new() } else { format!("{}: ", self.key) };
+        let before = before.map(|before| format!(" in {before} as well")).unwrap_or_default();
+        format!("{key}{}{before}", self.what)
+    }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: ", self.line)?;
-        if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
-        }
-        f.write_str(&self.what)
+        let before = self.before.map(|line| format!("line {line}"));
+        write!(f, "line {}: {}", self.line, self.after_line(before))
     }
 }
 
@@ -44,7 +61,7 @@ impl From<yaml::Fault> for Faults {
     fn from(fault: yaml::Fault) -> Self {
         // The parser may repeat what it found there as it is.
         let what = fault.what.replace(char::is_control, "\u{fffd}");
-        Self(vec![Fault { line: fault.line.max(1), key: String::new(), what }])
+        Self(vec![Fault { line: fault.line.max(1), key: String::new(), what, before: None }])
     }
 }
 

@@ -111,8 +111,8 @@ fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
         let (kind, name) = (resource.kind(), resource.metadata().name.clone());
         let shown = shown::escaped(&name);
         if let Some(first) = known.insert((kind, name), line) {
-            let what = format!("{kind} {shown} stands in line {first} as well");
-            found.add(Fault { line, key: "metadata.name".to_owned(), what });
+            let what = format!("{kind} {shown} stands");
+            found.add(Fault { line, key: "metadata.name".to_owned(), what, before: Some(first) });
         }
         resources.push(resource);
     }

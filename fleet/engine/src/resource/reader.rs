@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
 
     /// A fault here.
     pub(super) fn refuse(&self, what: impl Into<String>) {
-        self.found.add(Fault { line: self.line.max(1), key: self.key.clone(), what: what.into() });
+        self.found.add(Fault { line: self.line.max(1), key: self.key.clone(), what: what.into(), before: None });
     }
 
     /// A fault if nothing stands here; `wanted` says what to give.
