@@ -47,15 +47,17 @@ pub(crate) fn is_moving(rollout: &Rollout, index: usize, now: Timestamp) -> bool
     is_on && !group.is_closed && group.blackout(now).is_none() && is_in_hours(rollout, group, now)
 }
 
-/// Whether the clock lets hosts go: within `window_duration`, and for RFD 0169's groups on their days. Going back waits for
-/// neither.
+/// Whether the clock lets hosts go: within `window_duration`, which lasts over midnight; without one, RFD 0169's groups on their
+/// days. Going back waits for neither.
 pub(crate) fn is_in_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> bool {
     if rollout.without_windows || rollout.schedule == Schedule::Immediate || group.state == State::RolledBack {
         return true;
     }
     let opening = &group.policy.gate.opening;
-    let is_open = group.policy.pace.window.is_none_or(|length| opening.is_open(now, length));
-    is_open && (rollout.strategy != Strategy::Requires || opening.is_day(now))
+    match group.policy.pace.window {
+        Some(length) => opening.is_open(now, length),
+        None => rollout.strategy != Strategy::Requires || opening.is_day(now),
+    }
 }
 
 /// Slots that are free under the cap.

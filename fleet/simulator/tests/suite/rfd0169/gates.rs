@@ -244,3 +244,26 @@ fn soak_hours_count_from_when_the_required_groups_were_done() {
     assert!(!play.is_told("Tue 12:19", "p"));
     assert!(play.is_told("Tue 12:20", "p"));
 }
+
+/// `days` name the day on which a window opens: with a length of its own it goes on over midnight. Without one the day ends it.
+#[test]
+fn a_window_that_opens_late_on_its_day_lasts_over_midnight() {
+    let late = |more: Value| {
+        let mut play = Play::default();
+        let group = with(labelled("staging"), json!({ "days": ["Mon"], "start_hour": 23 }));
+        play.groups("Mon 08:00", json!([with(group, more)])).target("Mon 08:00", "2.0.0");
+        play.hosts("Mon 22:50", &["h01"], "staging");
+        play
+    };
+    let mut play = late(json!({ "window_duration": "4h" }));
+    play.hosts("Mon 23:55", names(5), "staging");
+    play.all_update("Mon 23:59", &["h01"]).heard("Tue 02:55", names(5));
+    assert!(play.is_told("Tue 02:59", "h02"), "three hours after midnight");
+    assert!(!play.is_told("Tue 03:00", "h03"));
+    assert_eq!(play.group("Tue 03:01", "staging")["why"]["until"], at("Mon+1 23:00"));
+    let mut play = late(json!({}));
+    play.hosts("Mon 23:55", names(5), "staging");
+    assert!(play.is_told("Mon 23:59", "h01"));
+    assert!(!play.is_told("Tue 00:00", "h02"), "another day");
+    assert_eq!(play.group("Tue 00:01", "staging")["why"]["until"], at("Mon+1 00:00"));
+}
