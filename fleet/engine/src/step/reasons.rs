@@ -134,8 +134,8 @@ fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Time
     Some((starts, ends.max(now)))
 }
 
-/// When enough hosts of a group can be on the target, from `from` on, at the earliest. Hosts that may all go at once can be
-/// done at once. How long those take that go one after the other, nobody knows.
+/// When enough hosts of a group can be on the target, from `from` on, at the earliest: when the clock and the rate let the last of
+/// them go. How long hosts take that go one after the other, nobody knows. `None`: nobody may go.
 fn earliest_end(rollout: &Rollout, group: &GroupStatus, from: Timestamp) -> Option<Timestamp> {
     let tally = &group.tally;
     let to_go = tally.pending + tally.let_go;
@@ -155,11 +155,10 @@ fn earliest_end(rollout: &Rollout, group: &GroupStatus, from: Timestamp) -> Opti
         Some((_, until)) => until?,
         None => from,
     };
-    let all = to_go + tally.told + tally.updated + tally.failed + tally.timed_out;
-    let is_one_wave = group.at_once || wanted <= group.policy.pace.max_in_flight.cap(all);
+    let is_nobody = group.policy.pace.max_in_flight == Percent::ZERO && !group.at_once;
     let granted = tally.let_go.min(still);
     match group.policy.pace.rate.filter(|_| !group.at_once) {
-        _ if !is_one_wave => None,
+        _ if is_nobody => None,
         Some(rate) if still > granted => hours_of_rate(group, rate, still - granted, may_go),
         _ => Some(may_go),
     }

@@ -472,10 +472,10 @@ fn until_behind_an_empty_group_is_not_before_its_hour_is_over() {
     assert_eq!(script.state("Tue 12:00", "prod"), "active");
 }
 
-/// Hosts that can only go one after the other: how long each takes, nobody knows. Those that may all go at once can be done
-/// at once.
+/// Hosts that can only go one after the other: how long each takes, nobody knows. So sure is that nothing comes before the group
+/// may go. Where nobody may, there is no time.
 #[test]
-fn behind_a_capped_group_there_is_a_time_only_where_its_hosts_may_all_go_at_once() {
+fn behind_a_capped_group_the_time_is_what_the_clock_says_at_least() {
     let script = |pace: Value, hosts: u32| {
         let mut dev = json!({ "name": "dev", "days": ["*"], "start_hour": 12 });
         dev.as_object_mut().unwrap().extend(pace.as_object().unwrap().clone());
@@ -489,10 +489,14 @@ fn behind_a_capped_group_there_is_a_time_only_where_its_hosts_may_all_go_at_once
     for when in ["Mon 11:59", "Mon 12:10"] {
         assert_eq!(script(json!({}), 10).why(when, "prod").1, Some(t("Mon 14:00")), "{when}");
         assert_eq!(script(json!({ "max_in_flight": "90%" }), 10).why(when, "prod").1, Some(t("Mon 14:00")), "{when}");
-        assert_eq!(script(json!({ "max_in_flight": "10%" }), 10).why(when, "prod").1, None, "{when}");
+        assert_eq!(script(json!({ "max_in_flight": "10%" }), 10).why(when, "prod").1, Some(t("Mon 14:00")), "{when}");
+        let slow = script(json!({ "max_in_flight": "10%", "rate": { "base": 3 } }), 10);
+        assert_eq!(slow.why(when, "prod").1, Some(t("Mon 14:00")), "{when}: three hours from 12:00 on begin at 14:00");
         assert_eq!(script(json!({ "max_in_flight": "10%" }), 1).why(when, "prod").1, Some(t("Mon 14:00")), "{when}");
         assert_eq!(script(json!({ "max_in_flight": "0%" }), 1).why(when, "prod").1, None, "{when}");
     }
+    let held = script(json!({ "max_in_flight": "10%", "window_duration": "10m" }), 10);
+    assert_eq!(held.why("Mon 12:11", "prod").1, Some(t("Tue 14:00")), "its own hours are over");
     // Nine of ten are updated: the cap is in nobody's way any more.
     let script = script(json!({ "max_in_flight": "10%" }), 10);
     let nearly = (1..=8).fold(script, |script, number| script.on("Mon 12:10", super::updated(number, "dev")));
