@@ -135,7 +135,7 @@ fn sentence(why: &Why) -> String {
             format!("no host is on its way: {failed} of {} failed or timed out, too few updated", hosts(*of))
         }
         Why::NoReports { hosts: count } => no_reports(*count),
-        Why::Empty => "the group has no hosts: it is done an hour after its start".to_owned(),
+        Why::Empty => "the group has no hosts: it is done without any".to_owned(),
         Why::Shrunk { present, initial, excluded } => shrunk(*present, *initial, *excluded),
         Why::Halted { rule, count, of, error, sample } => halted(*rule, *count, *of, error.as_deref(), sample),
         Why::RolledBack => "rolled back: its hosts are told to go back to the start version".to_owned(),

@@ -42,7 +42,11 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         }
         State::Canary if group.is_empty() && group.initial_count == 0 => nobody(rollout, group),
         State::Canary => (canary(group), None),
-        State::Active => active(rollout, group, now),
+        State::Active if rollout.strategy == Strategy::TimeBased => {
+            let (why, until) = active(rollout, group);
+            (why.clone(), within_window(rollout, group, &why, until, now))
+        }
+        State::Active => active(rollout, group),
         State::Done => (Why::Done, None),
         State::RolledBack => (at_nobody(group).unwrap_or(Why::RolledBack), None),
         State::Halted => (Why::Held, None),
@@ -122,8 +126,7 @@ fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Time
     let begins = starts.max(now);
     let ends = if rollout.strategy == Strategy::TimeBased {
         // It is done when its window closes.
-        let opened = group.policy.gate.opening.opened_at(begins, rollout.window)?;
-        opened.saturating_add(rollout.window).ok().filter(|_| !rollout.without_windows)?
+        window_end(rollout, group, begins)?
     } else if group.state != State::Unstarted && group.initial_asking > 0 && group.present_count == 0 {
         return None;
     } else if group.is_empty() {
@@ -245,7 +248,7 @@ fn at_nobody(group: &GroupStatus) -> Option<Why> {
     is_nobody.then(|| Why::MaxInFlight { in_flight: group.tally.in_flight(), cap: 0 })
 }
 
-fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Option<Timestamp>) {
+fn active(rollout: &Rollout, group: &GroupStatus) -> (Why, Option<Timestamp>) {
     if let Some(nobody) = at_nobody(group) {
         return (nobody, None);
     }
@@ -275,11 +278,28 @@ fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Optio
         let failed = tally.failed + tally.timed_out;
         return (Why::NobodyOnTheWay { failed, of: failed + tally.updated + tally.silent }, None);
     }
-    let end = (rollout.strategy == Strategy::TimeBased).then(|| {
-        let opened = group.policy.gate.opening.opened_at(now, rollout.window)?;
-        opened.saturating_add(rollout.window).ok()
-    });
-    (Why::UpdateInProgress { updated: group.up_to_date_count, of: group.present_count }, end.flatten())
+    (Why::UpdateInProgress { updated: group.up_to_date_count, of: group.present_count }, None)
+}
+
+/// When a reason of an active time-based group ends: with its window, whatever its hosts do. An hour of its rate may end before.
+fn within_window(
+    rollout: &Rollout,
+    group: &GroupStatus,
+    why: &Why,
+    until: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let end = window_end(rollout, group, now);
+    match why {
+        Why::Rate { .. } => until.map(|until| end.map_or(until, |end| end.min(until))),
+        _ => end,
+    }
+}
+
+/// When the window ends that a time-based group has at `at`; `None`: it has none.
+fn window_end(rollout: &Rollout, group: &GroupStatus, at: Timestamp) -> Option<Timestamp> {
+    let opened = group.policy.gate.opening.opened_at(at, rollout.window).filter(|_| !rollout.without_windows)?;
+    opened.saturating_add(rollout.window).ok()
 }
 
 /// When hosts of a started group may be let go again.

@@ -601,3 +601,35 @@ fn a_group_that_shrank_names_who_is_held() {
     let counts = ["present", "initial", "excluded"].map(|key| why[key].as_u64());
     assert_eq!((&why["code"], counts), (&json!("shrunk"), [Some(2), Some(3), Some(1)]), "{why:#}");
 }
+
+/// The clock ends whatever a time-based group does.
+#[test]
+fn an_active_time_based_group_lasts_to_the_end_of_its_window() {
+    let script = |keys: Value, hours: &str| {
+        let mut dev = json!({ "name": "dev", "days": ["*"], "start_hour": 12 });
+        dev.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        Script::default().on("Mon 11:00", timed(hours, &json!([dev]))).on("Mon 11:00", version())
+    };
+    let empty = script(json!({}), "3h");
+    for when in ["Mon 12:20", "Mon 13:20"] {
+        let why = empty.group(when, "dev")["why"].clone();
+        assert_eq!([&why["code"], &why["until"]], [&json!("empty"), &json!(t("Mon 15:00"))], "{when}");
+    }
+    let asking = script(json!({}), "3h").on("Mon 11:58", asks(1, "dev"));
+    let full = script(json!({ "max_in_flight": "10%" }), "3h").hosts("Mon 11:58", 1..=20, "dev", OLD);
+    let nobody = script(json!({ "max_in_flight": "0%" }), "3h").hosts("Mon 11:58", 1..=20, "dev", OLD);
+    let all = script(json!({}), "3h").hosts("Mon 11:58", 1..=20, "dev", OLD);
+    for (script, code) in
+        [(asking, "no_reports"), (full, "max_in_flight"), (nobody, "max_in_flight"), (all, "update_in_progress")]
+    {
+        let answers = script.on("Mon 12:10", json!({ "status": {} })).run();
+        let why = group(answers.last().unwrap(), "dev")["why"].clone();
+        assert_eq!([&why["code"], &why["until"]], [&json!(code), &json!(t("Mon 15:00"))]);
+    }
+    // The rate's hour ends after the window, and before it.
+    for (hours, until) in [("30m", "Mon 12:30"), ("3h", "Mon 13:00")] {
+        let slow = script(json!({ "rate": { "base": 1 } }), hours).hosts("Mon 11:58", 1..=20, "dev", OLD);
+        let why = slow.group("Mon 12:10", "dev")["why"].clone();
+        assert_eq!([&why["code"], &why["until"]], [&json!("rate"), &json!(t(until))]);
+    }
+}
