@@ -124,6 +124,22 @@ impl Holds {
 }
 
 impl Book {
+    /// The names of all groups, of the policy and of the rollout; without a configuration that of Managed Updates' group.
+    pub fn group_names(&self) -> Vec<&str> {
+        let has_groups = |policy: &&Policy| !policy.regular.is_empty() || !policy.critical.is_empty();
+        let of_policy = self.policy.as_ref().filter(has_groups);
+        let of_policy =
+            of_policy.map_or_else(Vec::new, |policy| policy.regular.iter().chain(&policy.critical).collect());
+        let of_rollout = self.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy);
+        let mut known: Vec<&str> = if of_policy.is_empty() { vec![DEFAULT_GROUP] } else { Vec::new() };
+        for Group { name, .. } in of_policy.into_iter().chain(of_rollout) {
+            if !name.is_empty() && !known.contains(&name.as_str()) {
+                known.push(name);
+            }
+        }
+        known
+    }
+
     /// What stops every host, also those without a group.
     pub(crate) fn held_everywhere(&self) -> Option<Why> {
         let halted = |rule| Some(Why::Halted { rule, count: 0, of: 0, error: None, sample: Vec::new() });
@@ -136,6 +152,8 @@ impl Book {
     }
 }
 
+/// Managed Updates' group where nobody wrote one.
+const DEFAULT_GROUP: &str = "default";
 /// Managed Updates' hour of the default group.
 const DEFAULT_HOUR: u8 = 12;
 impl Policy {
@@ -146,7 +164,7 @@ impl Policy {
             strategy: Strategy::HaltOnError,
             window: SignedDuration::ZERO,
             regular: vec![Group::v2(
-                "default",
+                DEFAULT_GROUP,
                 Opening { days: Days::WORK_START, hour: DEFAULT_HOUR, zone: Zone::UTC },
             )],
             critical: Vec::new(),

@@ -139,7 +139,7 @@ impl World {
             Action::Put(resource) => self.put(&resource, now, number)?,
             Action::Remove(kind) => self.remove(&kind)?,
             Action::Report(report) => self.report(&report, now)?,
-            Action::Counts(counts) => self.count(&counts, now),
+            Action::Counts(counts) => self.count(&counts, now, number)?,
             Action::Hosts(hosts) => self.make_up(&hosts, now)?,
             Action::Command(command) => {
                 self.book.count(&self.fleet, now);
@@ -149,7 +149,7 @@ impl World {
                 };
                 self.book.command(&command, &self.fleet, now).map_err(refused)?;
             }
-            Action::Host { host, decision } => self.decide(&host, &decision, now)?,
+            Action::Host { host, decision } => self.decide(&host, &decision, now, number)?,
             Action::Find(find) => return self.find(&find, now).map(Some),
             Action::Status => {
                 self.book.step(&mut self.fleet, now);
@@ -210,13 +210,21 @@ impl World {
         Ok(())
     }
 
-    fn count(&mut self, counts: &[line::Count], now: Timestamp) {
+    fn count(&mut self, counts: &[line::Count], now: Timestamp, number: usize) -> Result<(), Refused> {
         let mut by_group = Counted::new();
-        for count in counts {
-            *by_group.entry(count.group.clone()).or_default().entry(count.version.clone()).or_default() +=
-                u64::from(count.count);
+        for (index, count) in counts.iter().enumerate() {
+            let wrong = |key: &str, what: String| {
+                let message = format!("line {number}: counts[{index}].{key}: {what}");
+                Refused { code: "bad_request", message }
+            };
+            if count.group.is_empty() {
+                return Err(wrong("group", "is empty".to_owned()));
+            }
+            let version = plain_version(&count.version).map_err(|refused| wrong("version", refused.message))?;
+            *by_group.entry(count.group.clone()).or_default().entry(version).or_default() += u64::from(count.count);
         }
         self.fleet.set_counts(by_group, now);
+        Ok(())
     }
 
     fn make_up(&mut self, hosts: &line::Hosts, now: Timestamp) -> Result<(), Refused> {
@@ -243,7 +251,8 @@ impl World {
         Ok(())
     }
 
-    fn decide(&mut self, host: &str, decision: &Decision, now: Timestamp) -> Result<(), Refused> {
+    fn decide(&mut self, host: &str, decision: &Decision, now: Timestamp, number: usize) -> Result<(), Refused> {
+        self.known_group(decision, number)?;
         let id = self.id(host);
         let rollout = self.book.rollout.as_ref();
         if matches!(decision, Decision::Hold | Decision::Assign(Some(_))) && !self.fleet.expect(id, rollout) {
@@ -261,6 +270,17 @@ impl World {
             self.fleet.forget(|host| host.id == id);
         }
         if is_known { Ok(()) } else { Err(Refused { code: "not_found", message: message() }) }
+    }
+
+    /// Refuses to put a host into a group that there is not.
+    fn known_group(&self, decision: &Decision, number: usize) -> Result<(), Refused> {
+        let Decision::Assign(Some(group)) = decision else { return Ok(()) };
+        let known = self.book.group_names();
+        if known.contains(&group.as_str()) {
+            return Ok(());
+        }
+        let message = format!("line {number}: there is no group {group:?}; known are {}", known.join(", "));
+        Err(Refused { code: "not_found", message })
     }
 
     fn question(&mut self, find: &Find) -> Question {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{MOST_IN_CHANNEL, Refused, Shelf};
 use crate::book::Book;
-use crate::policy::{Group, Policy};
 use crate::resource::{Kind, Resource, Source};
 
 impl Shelf {
@@ -64,6 +63,12 @@ impl Shelf {
             if !name.is_empty() && !known.contains(&name.as_str()) {
                 known.push(name);
             }
+        Ok(())
+    }
+
+    /// A `fleet_channel` that is `written` names a group of the policy or of the rollout.
+    pub(super) fn known_groups(&self, written: &[(Kind, String)], book: &Book) -> Result<(), Refused> {
+        let known = book.group_names();
         }
         for (kind, name) in written {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };

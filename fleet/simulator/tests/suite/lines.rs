@@ -49,3 +49,41 @@ fn counts_that_no_fleet_has_are_refused() {
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!(said[0]["error"]["code"], "bad_line");
 }
+
+#[test]
+fn a_line_about_a_group_or_a_version_that_is_none_is_an_error_with_its_line() {
+    let at = "2026-01-05T03:00:00Z";
+    let config = json!({ "put": { "kind": "autoupdate_config", "version": "v1", "spec": { "agents": {
+        "mode": "enabled", "strategy": "halt-on-error", "schedules": { "regular": [{ "name": "dev" }] } } } } });
+    let version = json!({ "put": { "kind": "autoupdate_version", "version": "v1", "spec": { "agents": {
+        "mode": "enabled", "schedule": "regular", "start_version": "1.0.0", "target_version": "1.0.1" } } } });
+    let assign = |group: &str| json!({ "assign": { "host": "a", "group": group } });
+    let counts = |group: &str, version: &str| json!({ "counts": [{ "group": group, "version": version, "count": 1 }] });
+    let said = Script::default()
+        .line(at, config)
+        .line(at, version)
+        .line(at, json!({ "report": { "host": "a", "group": "dev", "version": "1.0.0" } }))
+        .line(at, assign("dve"))
+        .line(at, counts("dev", "x"))
+        .line(at, counts("", "1.0.0"))
+        .line(at, assign("dev"))
+        .line(at, counts("else", "v1.0.0"))
+        .line(at, json!({ "explain": { "host": "a" } }))
+        .run();
+    let errors: Vec<String> = said
+        .iter()
+        .filter(|line| line["error"].is_object())
+        .map(|line| {
+            format!("{}: {}", line["error"]["code"].as_str().unwrap(), line["error"]["message"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        errors,
+        [
+            "not_found: line 4: there is no group \"dve\"; known are dev",
+            "bad_request: line 5: counts[0].version: \"x\" is not a version; give one like 15.1.1 or 16.0.0-rc.1",
+            "bad_request: line 6: counts[0].group: is empty",
+        ]
+    );
+    assert_eq!(said.last().unwrap()["explain"]["group"], "dev");
+}

@@ -62,7 +62,7 @@ fn counts_are_refreshed_in_every_state() {
 fn the_last_group_counts_all_groups_that_the_rollout_does_not_know() {
     let script = dev_and_prod().counts(
         "Mon 11:10",
-        &[("dev", OLD, 1), ("prod", OLD, 10), ("prod", NEW, 20), ("lab", NEW, 100), ("", OLD, 1000)],
+        &[("dev", OLD, 1), ("prod", OLD, 10), ("prod", NEW, 20), ("lab", NEW, 100), ("attic", OLD, 1000)],
     );
     assert_eq!(numbers(&script, "Mon 11:10", "dev"), [1, 0]);
     assert_eq!(numbers(&script, "Mon 11:10", "prod"), [1130, 120]);
