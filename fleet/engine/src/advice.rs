@@ -138,6 +138,7 @@ impl Desk<'_> {
             }
             Why::RolledBack if self.rollout.strategy == Strategy::TimeBased => Some(edit(Kind::Version)),
             Why::RolledBack => self.start(group, false),
+            Why::VersionBlocked { .. } => Some(edit(Kind::Version)),
             _ => None,
         }
     }
@@ -164,6 +165,7 @@ impl Desk<'_> {
             Why::FailedHere { .. } | Why::TimedOut if answer.update => Some(Advice::Agent(OnAgent::UpdateNow)),
             Why::Unassigned => (!rollout.groups.is_empty()).then_some(Advice::Host(OnHost::Assign)),
             Why::Disabled | Why::Suspended => Some(self.modes()),
+            Why::VersionBlocked { .. } => Some(edit(Kind::Version)),
             Why::Halted { .. } if index.is_none() => self.end_of_halt_elsewhere(),
             _ => of_its_group(),
         }

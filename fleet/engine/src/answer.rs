@@ -57,8 +57,13 @@ impl Book {
     /// What `question` is answered at `now`; `None` where no rollout ever named a version. Nothing changes by it.
     pub fn answer(&self, fleet: &Fleet, question: &Question, now: Timestamp) -> Option<Answer> {
         let Some(rollout) = &self.rollout else {
-            let version = self.last_done.clone()?;
-            let reason = Reason { why: Why::NoRollout, since: now, until: None };
+            let last = self.last_done.as_ref()?;
+            let why = match self.block_of(last).filter(|_| self.last_good().is_none()) {
+                Some(reason) => Why::VersionBlocked { reason: reason.to_owned() },
+                None => Why::NoRollout,
+            };
+            let version = self.last_good().unwrap_or(last).clone();
+            let reason = Reason { why, since: now, until: None };
             return Some(Answer {
                 version,
                 update: false,
@@ -123,7 +128,7 @@ impl Book {
         let held = self.held_everywhere();
         let mut views: Vec<View<'_>> =
             rollout.groups.iter().map(|group| View::new(rollout, group, fleet, now)).collect();
-        let mut elsewhere: HashMap<(Place, bool), Answer> = HashMap::new();
+        let mut elsewhere: HashMap<(Place, bool, bool), Answer> = HashMap::new();
         for host in fleet.hosts() {
             let view = match host.place {
                 Place::Group(index) => views.get_mut(usize::from(index)),
@@ -132,7 +137,7 @@ impl Book {
             let answer = match view {
                 Some(view) => view.answer_of(host, fleet),
                 None => elsewhere
-                    .entry((host.place, host.flags.is_held()))
+                    .entry((host.place, host.flags.is_held(), is_new(Some(host))))
                     .or_insert_with(|| rollout.answer_without_group(Some(host), host.place, held.as_ref(), now)),
             };
             each(host, answer);
@@ -181,7 +186,7 @@ impl Rollout {
             return answer;
         }
         let reason = Reason { why: Why::Held, ..answer.reason };
-        Answer { version: self.start.clone(), update: false, reason, ..answer }
+        Answer { update: false, reason, ..answer }.with_start(self, is_new(host))
     }
 
     fn answer(&self, fleet: &Fleet, host: Option<&Host>, place: Place, stop: Option<&Why>, now: Timestamp) -> Answer {
@@ -220,15 +225,37 @@ impl Rollout {
             _ => (Why::LetGo, None),
         };
         let update = why == Why::LetGo;
-        let version = if update || self.mode == Mode::Disabled { &self.target } else { &self.start };
-        Answer {
-            version: version.clone(),
+        let answer = Answer {
+            version: self.target.clone(),
             update,
             jitter: window.map_or(0, |window| window.jitter),
             rollout: self.number,
             attempt: 1,
             group: String::new(),
             reason: Reason { why, since: self.start_time, until },
+        };
+        if update || self.mode == Mode::Disabled { answer } else { answer.with_start(self, is_new(host)) }
+    }
+}
+
+/// Whether a host may have nothing yet: it would install what it is told.
+fn is_new(host: Option<&Host>) -> bool {
+    host.is_none_or(|host| host.version.is_none())
+}
+
+impl Answer {
+    /// With the version that hosts of `rollout` have before their turn. Where that is blocked, whoever `is_new` gets another
+    /// one, or none.
+    fn with_start(self, rollout: &Rollout, is_new: bool) -> Self {
+        let block = rollout.start_block.as_ref().filter(|_| is_new);
+        let Some(block) = block else { return Self { version: rollout.start.clone(), ..self } };
+        match &block.instead {
+            Some(good) => Self { version: good.clone(), ..self },
+            None => {
+                let why = Why::VersionBlocked { reason: block.reason.clone() };
+                let reason = Reason { why, until: None, ..self.reason };
+                Self { version: rollout.start.clone(), update: false, reason, ..self }
+            }
         }
     }
 }
@@ -238,6 +265,7 @@ impl Rollout {
 struct Verdict {
     is_target: bool,
     update: bool,
+    is_new: bool,
     cause: Cause,
 }
 
@@ -268,18 +296,19 @@ impl View<'_> {
         let (rollout, group, look) = (self.rollout, self.look.group, &self.look);
         let was_told = host.is_some_and(|host| look.mark(host).is_some());
         let (is_target, update) = group.tells(rollout, look, host, state, was_told);
+        let is_new = is_new(host);
         if rollout.mode == Mode::Disabled {
-            return Verdict { is_target: true, update: false, cause: Cause::Disabled };
+            return Verdict { is_target: true, update: false, is_new, cause: Cause::Disabled };
         }
         if rollout.mode == Mode::Suspended {
-            return Verdict { is_target, update: false, cause: Cause::Suspended };
+            return Verdict { is_target, update: false, is_new, cause: Cause::Suspended };
         }
         if host.is_some_and(|host| host.flags.is_held()) {
-            return Verdict { is_target: is_target && was_told, update: false, cause: Cause::Held };
+            return Verdict { is_target: is_target && was_told, update: false, is_new, cause: Cause::Held };
         }
         // A freeze, or the clock, keeps those that were not told yet.
         if self.closed.is_some() && update && !was_told {
-            return Verdict { is_target: false, update: false, cause: Cause::Closed };
+            return Verdict { is_target: false, update: false, is_new, cause: Cause::Closed };
         }
         let goes_back = group.state == State::RolledBack;
         let cause = match (host, state) {
@@ -305,7 +334,7 @@ impl View<'_> {
             }
             _ => Cause::Group,
         };
-        Verdict { is_target, update, cause }
+        Verdict { is_target, update, is_new, cause }
     }
 }
 
@@ -337,16 +366,16 @@ impl Verdict {
             (Cause::LetGo, _) => because(Why::LetGo),
             (Cause::NextPass, _) => because(Why::NextPass),
         };
-        let version = if self.is_target { &rollout.target } else { &rollout.start };
-        Answer {
-            version: version.clone(),
+        let answer = Answer {
+            version: rollout.target.clone(),
             update: self.update,
             jitter: group.policy.pace.jitter,
             rollout: rollout.number,
             attempt: group.attempt,
             group: group.policy.name.clone(),
             reason,
-        }
+        };
+        if self.is_target { answer } else { answer.with_start(rollout, self.is_new) }
     }
 }
 
@@ -380,6 +409,7 @@ impl GroupStatus {
             State::Done if rollout.strategy == Strategy::TimeBased => (true, false),
             State::Done if self.is_closed => (was_told || state == Some(HostState::Updated), false),
             State::Done => (its_turn, its_turn),
+            State::RolledBack if rollout.start_block.is_some() => (false, false),
             State::RolledBack => {
                 (false, host.is_none_or(|host| look.goes_back(host) && its_turn || host.version == look.wanted))
             }

@@ -1,6 +1,6 @@
 //! Everything that decisions rest on, but for the hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
@@ -10,7 +10,7 @@ use crate::calendar::{Days, Opening, Zone};
 use crate::listening::Gap;
 use crate::policy::{Group, Mode, Policy, Schedule, Strategy, Target, Unassigned};
 use crate::reason::{HaltRule, Why};
-use crate::rollout::Rollout;
+use crate::rollout::{Rollout, StartBlock};
 
 /// What is wanted, what is stopped, and the rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct Book {
     /// Why nobody new gets the target (`fleet_release`, FLEET §9); `None`: they do.
     #[serde(default)]
     pub blocked: Option<String>,
+    /// Why nobody new gets these versions, whatever they are to the rollout.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub blocks: BTreeMap<String, String>,
     /// What operators stopped.
     pub holds: Holds,
     /// Who wrote the target, where that is known.
@@ -140,9 +143,33 @@ impl Book {
         known
     }
 
+    /// Why nobody new gets `version`; `None`: they do.
+    pub(crate) fn block_of(&self, version: &Version) -> Option<&str> {
+        self.blocks.get(&version.to_string()).map(String::as_str)
+    }
+
+    /// The last version whose rollout was done and that is not blocked.
+    pub(crate) fn last_good(&self) -> Option<&Version> {
+        self.done().find(|version| self.block_of(version).is_none())
+    }
+
+    /// The versions whose rollouts were done, the last one first.
+    fn done(&self) -> impl Iterator<Item = &Version> {
+        self.last_done.iter().chain(&self.done_before)
+    }
+
+    /// The block of the version from which `rollout` starts.
+    pub(crate) fn block_of_start(&self, rollout: &Rollout) -> Option<StartBlock> {
+        let reason = self.block_of(&rollout.start)?.to_owned();
+        // Who waits for the target does not get it in place of the start.
+        let is_good = |version: &&Version| **version != rollout.target && self.block_of(version).is_none();
+        Some(StartBlock { reason, instead: self.done().find(is_good).cloned() })
+    }
+
     /// What stops every host, also those without a group.
     pub(crate) fn held_everywhere(&self) -> Option<Why> {
-        let halted = |rule| Some(Why::Halted { rule, count: 0, of: 0, error: None, sample: Vec::new() });
+        let halted =
+            |rule| Some(Why::Halted { rule, count: 0, of: 0, error: None, sample: Vec::new(), no_way_back: false });
         match (&self.blocked, self.holds.all, self.holds.cause) {
             (Some(_), _, _) => halted(HaltRule::ReleaseBlocked),
             (None, true, Cause::Operator) => Some(Why::Held),

@@ -203,6 +203,7 @@ impl Book {
         if all != groups.is_empty() {
             return refuse(RefusalCode::BadRequest, "name groups, or all started groups, and not both");
         }
+        self.may_go_back()?;
         let rollout = self.with_groups()?;
         let has_started = |group: &&GroupStatus| {
             group.state.has_started() || group.halt.as_ref().is_some_and(|halt| halt.from.has_started())
@@ -256,6 +257,20 @@ impl Book {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Nobody is sent back to a version that is blocked.
+    fn may_go_back(&self) -> Result<(), Refusal> {
+        let Some((start, reason)) =
+            self.rollout.as_ref().and_then(|rollout| Some((&rollout.start, self.block_of(&rollout.start)?)))
+        else {
+            return Ok(());
+        };
+        let message = format!(
+            "{start} is blocked by its fleet_release ({reason}), nobody is sent back to it: name another start_version in \
+             autoupdate_version, or take `blocked` out of it"
+        );
+        refuse(RefusalCode::Conflict, message)
     }
 
     fn run(&mut self, groups: &[String], all: bool, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {

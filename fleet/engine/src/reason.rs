@@ -127,6 +127,9 @@ pub enum Why {
         /// Some of them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         sample: Vec<String>,
+        /// Its hosts were to go back, and the start version is blocked.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        no_way_back: bool,
     },
     /// Updates are given back.
     RolledBack,
@@ -159,6 +162,11 @@ pub enum Why {
     TimedOut,
     /// The host belongs to no group.
     Unassigned,
+    /// The version that it would be given, or sent back to, is blocked.
+    VersionBlocked {
+        /// What the operator wrote.
+        reason: String,
+    },
     /// The server has not reached its store.
     StoreUnavailable,
 }
@@ -242,6 +250,7 @@ impl Why {
             Self::FailedHere { .. } => "failed_here",
             Self::TimedOut => "timed_out",
             Self::Unassigned => "unassigned",
+            Self::VersionBlocked { .. } => "version_blocked",
             Self::StoreUnavailable => "store_unavailable",
         }
     }
@@ -300,7 +309,8 @@ impl Why {
             | Self::Held
             | Self::FailedHere { .. }
             | Self::TimedOut
-            | Self::Unassigned => Who::Operator,
+            | Self::Unassigned
+            | Self::VersionBlocked { .. } => Who::Operator,
         }
     }
 }

@@ -94,6 +94,9 @@ pub struct Halt {
     /// Some of them: UUIDs of at most [`Halt::SAMPLE`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sample: Vec<String>,
+    /// It would have sent its hosts back, and stopped: the start version is blocked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_way_back: bool,
     /// When.
     pub at: Timestamp,
     /// The state before it, to which a `run` leads back.
@@ -106,7 +109,7 @@ impl Halt {
 
     /// By a decision, and not by what hosts did.
     pub(crate) fn decided(rule: HaltRule, at: Timestamp, from: State) -> Self {
-        Self { rule, count: 0, of: 0, error: None, sample: Vec::new(), at, from }
+        Self { rule, count: 0, of: 0, error: None, sample: Vec::new(), no_way_back: false, at, from }
     }
 }
 
@@ -135,6 +138,15 @@ pub struct RateAccount {
     pub updated: u64,
     /// Failed and timed out hosts when it began.
     pub failed: u64,
+}
+
+/// The start version is blocked: nobody new gets it, and nobody is sent back to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartBlock {
+    /// What the operator wrote.
+    pub reason: String,
+    /// What whoever is new gets in its place; `None`: nothing.
+    pub instead: Option<Version>,
 }
 
 /// A group of a rollout.
@@ -212,6 +224,9 @@ pub struct Rollout {
     pub number: u64,
     /// The version before.
     pub start: Version,
+    /// It is blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_block: Option<StartBlock>,
     /// The version after.
     pub target: Version,
     /// How soon.

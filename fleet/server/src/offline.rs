@@ -23,7 +23,7 @@ const MAX_FILE: u64 = 64 << 20;
 /// `lint`: faults on standard error, advice on standard output. Advice is no fault, unless `--strict` makes it one.
 pub(crate) fn lint(options: &Lint, global: &Global) -> io::Result<ExitCode> {
     let is_text = global.format.unwrap_or_default() == Format::Text;
-    let known = Known { hosts: options.hosts, by_group: None, now: Some(crate::clock::now()) };
+    let known = Known { hosts: options.hosts, now: Some(crate::clock::now()), ..Known::default() };
     let mut out = io::stdout().lock();
     let (mut is_good, mut found) = (true, Vec::new());
     if let Err(what) = fleet_cli::args::read_once(options.files.all()) {

@@ -86,6 +86,7 @@ fn edit(resources: &[String], why: &Why) -> String {
         Why::Blackout { .. } => "to change the freeze",
         Why::OutsideWindow => "to change its window_duration",
         Why::RolledBack => "to give another target",
+        Why::VersionBlocked { .. } => "to name another start_version",
         _ => "to change the pace",
     };
     let commands: Vec<String> =

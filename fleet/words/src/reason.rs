@@ -137,7 +137,10 @@ fn sentence(why: &Why) -> String {
         Why::NoReports { hosts: count } => no_reports(*count),
         Why::Empty => "the group has no hosts: it is done without any".to_owned(),
         Why::Shrunk { present, initial, excluded } => shrunk(*present, *initial, *excluded),
-        Why::Halted { rule, count, of, error, sample } => halted(*rule, *count, *of, error.as_deref(), sample),
+        Why::Halted { rule, count, of, error, sample, no_way_back } => {
+            let back = if *no_way_back { "; it does not go back, as its start version is blocked" } else { "" };
+            halted(*rule, *count, *of, error.as_deref(), sample) + back
+        }
         Why::RolledBack => "rolled back: its hosts are told to go back to the start version".to_owned(),
         Why::Done => "done".to_owned(),
         Why::LetGo => "it may update now".to_owned(),
@@ -153,6 +156,12 @@ fn sentence(why: &Why) -> String {
         Why::FailedHere { error: Some(error) } => format!("this version failed here ({})", clean(error)),
         Why::TimedOut => "its update took too long".to_owned(),
         Why::Unassigned => "it belongs to no group".to_owned(),
+        Why::VersionBlocked { reason } if reason.is_empty() => {
+            "the start version is blocked by its fleet_release".to_owned()
+        }
+        Why::VersionBlocked { reason } => {
+            format!("the start version is blocked by its fleet_release ({})", clean(reason))
+        }
         Why::StoreUnavailable => {
             "the server does not reach its store: until it does, no host is told to update".to_owned()
         }
@@ -231,7 +240,14 @@ mod tests {
         ];
         let (error, host) = ("unhealthy".to_owned(), "4f1c0d1e-0000-4000-8000-000000000001".to_owned());
         let halt = |rule| (rule, Some(error.clone()), vec![host.clone()]);
-        let halts = rules.map(halt).map(|(rule, error, sample)| Why::Halted { rule, count: 3, of: 40, error, sample });
+        let halts = rules.map(halt).map(|(rule, error, sample)| Why::Halted {
+            rule,
+            count: 3,
+            of: 40,
+            error,
+            sample,
+            no_way_back: rule == HaltRule::FailedThreshold,
+        });
         let mut all = vec![
             Why::NoRollout,
             Why::Disabled,
@@ -272,6 +288,8 @@ mod tests {
             Why::FailedHere { error: Some("unhealthy".to_owned()) },
             Why::TimedOut,
             Why::Unassigned,
+            Why::VersionBlocked { reason: "leaks sessions".to_owned() },
+            Why::VersionBlocked { reason: String::new() },
             Why::StoreUnavailable,
         ];
         all.extend(halts);

@@ -11,6 +11,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use protocol::Version;
 use serde::Serialize;
 
 use crate::fleet::Fleet;
@@ -46,6 +47,8 @@ pub struct Known {
     pub by_group: Option<BTreeMap<String, u64>>,
     /// Now.
     pub now: Option<Timestamp>,
+    /// The version from which the present rollout starts.
+    pub start: Option<Version>,
 }
 
 impl Known {
@@ -59,7 +62,7 @@ impl Known {
             }
         }
         let hosts = u64::try_from(fleet.hosts().len()).ok();
-        Self { hosts, by_group: (!fleet.hosts().is_empty()).then_some(by_group), now: Some(now) }
+        Self { hosts, by_group: (!fleet.hosts().is_empty()).then_some(by_group), now: Some(now), start: None }
     }
 }
 
@@ -101,7 +104,7 @@ pub fn of_resource(resource: &Resource, known: &Known) -> Vec<Advice> {
                 release::version(&root.key("spec"), wanted, &mut found);
             }
         }
-        Resource::Release(object) => release::release(&root.key("spec"), &object.model, &mut found),
+        Resource::Release(object) => release::release(&root.key("spec"), &object.model, known, &mut found),
         Resource::Channel(_) | Resource::Report(_) => {}
     }
     found.advice.sort_by_key(|advice| advice.line);

@@ -1,7 +1,7 @@
 //! Versions, releases and modes.
 
-use super::Found;
 use super::place::At;
+use super::{Found, Known};
 use crate::policy::{Mode, Schedule};
 use crate::resource::{Release, Wanted};
 
@@ -58,9 +58,16 @@ pub(super) fn version(spec: &At<'_>, wanted: &Wanted, found: &mut Found) {
 }
 
 /// A release of the graph.
-pub(super) fn release(spec: &At<'_>, release: &Release, found: &mut Found) {
+pub(super) fn release(spec: &At<'_>, release: &Release, known: &Known, found: &mut Found) {
     if release.blocked.as_ref().is_some_and(|reason| reason.trim().is_empty()) {
         let what = "has no reason: an operator whose command is refused does not learn why";
         found.add(&spec.key("blocked").key("reason"), "no_reason", what, "say why, in a line");
+    }
+    if release.blocked.is_some() && known.start.as_ref() == Some(&release.version) {
+        let what = format!(
+            "blocks {}, the start version of the present rollout: nobody is sent back to it, and new hosts do not get it",
+            release.version
+        );
+        found.add(&spec.key("blocked"), "start_blocked", what, "name another start_version in autoupdate_version");
     }
 }

@@ -13,7 +13,7 @@ use protocol::Version;
 
 use crate::book::Book;
 use crate::fleet::{Counted, Fleet};
-use crate::policy::{Mode, Policy};
+use crate::policy::{Mode, Policy, Target};
 use crate::resource::{
     AgentReport, Dialect, Kind, Release, Resource, Versions, Wanted, counts_are_good, default_group, read_json, ruling,
 };
@@ -133,6 +133,7 @@ impl Shelf {
         next.settle(is_version.then(|| self.wanted()), fleet, &mut settled)?;
         next.one_release_a_version()?;
         next.known_groups(&written, &settled)?;
+        next.good_channels(&written)?;
         next.room_in_channels(&written)?;
         (*self, *book) = (next, settled);
         Ok(())
@@ -180,7 +181,19 @@ impl Shelf {
             (Some(target), false) => book.last_done.clone().or_else(|| Some(target.target.clone())),
             (None, _) => book.last_done.clone(),
         };
-        book.target = wanted.map(|wanted| wanted.target(start.as_ref().unwrap_or(&wanted.target)));
+        let target = wanted.map(|wanted| wanted.target(start.as_ref().unwrap_or(&wanted.target)));
+        let way = |target: &Target| (target.start.clone(), target.target.clone());
+        // Whose way stays is no news: its mode can be written though its start was blocked since.
+        if let Some(new) = target.as_ref().filter(|new| book.target.as_ref().map(way) != Some(way(new)))
+            && let Some(reason) = self.block_of(&new.start)
+        {
+            return Err(Refused::Conflict(format!(
+                "{} is blocked by its fleet_release: {reason}; it is the start version: name another one",
+                new.start
+            )));
+        }
+        book.target = target;
+        book.blocks = self.blocks();
         book.blocked = wanted.and_then(|wanted| self.block_of(&wanted.target)).map(str::to_owned);
         book.policy = policy;
         Ok(())
@@ -264,8 +277,13 @@ impl Shelf {
         found
     }
 
+    /// Why nobody new gets which versions.
+    fn blocks(&self) -> BTreeMap<String, String> {
+        self.releases().filter_map(|release| Some((release.version.to_string(), release.blocked.clone()?))).collect()
+    }
+
     /// Why nobody new gets `version`; `None`: they do.
-    fn block_of(&self, version: &Version) -> Option<&str> {
+    pub fn block_of(&self, version: &Version) -> Option<&str> {
         self.releases().find(|release| release.version == *version)?.blocked.as_deref()
     }
 }

@@ -51,25 +51,24 @@ impl Shelf {
         }
     }
 
-    /// A `fleet_channel` that is `written` names a group of the policy or of the rollout.
-    pub(super) fn known_groups(&self, written: &[(Kind, String)], book: &Book) -> Result<(), Refused> {
-        let absent = Policy::absent();
-        let policy = book.policy.as_ref().filter(|policy| !policy.regular.is_empty() || !policy.critical.is_empty());
-        let policy = policy.unwrap_or(&absent);
-        let of_rollout = book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy);
-        let groups = policy.regular.iter().chain(&policy.critical).chain(of_rollout);
-        let mut known: Vec<&str> = Vec::new();
-        for Group { name, .. } in groups {
-            if !name.is_empty() && !known.contains(&name.as_str()) {
-                known.push(name);
+    /// A `fleet_channel` that is `written` has no version that is blocked.
+    pub(super) fn good_channels(&self, written: &[(Kind, String)]) -> Result<(), Refused> {
+        for (kind, name) in written {
+            let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
+            if let Source::Static(version) = &channel.model.source
+                && let Some(reason) = self.block_of(version)
+            {
+                return Err(Refused::Conflict(format!(
+                    "fleet_channel {name}: spec.static_version: {version} is blocked by its fleet_release: {reason}"
+                )));
             }
+        }
         Ok(())
     }
 
     /// A `fleet_channel` that is `written` names a group of the policy or of the rollout.
     pub(super) fn known_groups(&self, written: &[(Kind, String)], book: &Book) -> Result<(), Refused> {
         let known = book.group_names();
-        }
         for (kind, name) in written {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
             if let Source::Group(group) = &channel.model.source

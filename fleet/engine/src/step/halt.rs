@@ -15,6 +15,7 @@ use crate::tally::{HostState, Look};
 impl Rollout {
     /// Halts groups whose thresholds are exceeded, whose canaries failed, or whose external check said stop.
     pub(super) fn halt(&mut self, fleet: &Fleet, now: Timestamp) {
+        let no_way_back = self.start_block.is_some();
         for index in 0..self.groups.len() {
             let Some(group) = self.groups.get(index) else { continue };
             let Some((rule, count, of)) = self.canary_failed(index, fleet, now).or_else(|| group.exceeds()) else {
@@ -34,10 +35,12 @@ impl Rollout {
                 | HaltRule::Restored
                 | HaltRule::StoreLost => false,
             };
-            if by_reports && fleet.is_proven && group.policy.proof.on_halt == OnHalt::Rollback {
+            let goes_back = by_reports && fleet.is_proven && group.policy.proof.on_halt == OnHalt::Rollback;
+            if goes_back && !no_way_back {
                 group.roll_back(rule.name(), false, now);
             } else {
-                group.stop(Halt { rule, count, of, error, sample, at: now, from: group.state });
+                let no_way_back = goes_back && no_way_back;
+                group.stop(Halt { rule, count, of, error, sample, no_way_back, at: now, from: group.state });
             }
         }
     }

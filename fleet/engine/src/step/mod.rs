@@ -33,6 +33,7 @@ impl Book {
         self.arrange_for(&rollout, fleet, now);
         rollout.last_step = now;
         rollout.gaps.clone_from(&self.gaps);
+        rollout.start_block = self.block_of_start(&rollout);
         rollout.begin_retries(fleet);
         rollout.count(fleet, now);
         let mut counted = rollout.groups.clone();

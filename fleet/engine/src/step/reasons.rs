@@ -48,6 +48,7 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         }
         State::Active => active(rollout, group),
         State::Done => (Why::Done, None),
+        State::RolledBack if rollout.start_block.is_some() => (start_blocked(rollout), None),
         State::RolledBack => (at_nobody(group).unwrap_or(Why::RolledBack), None),
         State::Halted => (Why::Held, None),
     }
@@ -56,7 +57,13 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
 /// The reason of a halt, as a group and its hosts have it.
 pub(crate) fn halted(halt: &Halt) -> Why {
     let (error, sample) = (halt.error.clone(), halt.sample.clone());
-    Why::Halted { rule: halt.rule, count: halt.count, of: halt.of, error, sample }
+    Why::Halted { rule: halt.rule, count: halt.count, of: halt.of, error, sample, no_way_back: halt.no_way_back }
+}
+
+/// Why nobody is given the start version, nor sent back to it.
+fn start_blocked(rollout: &Rollout) -> Why {
+    let reason = rollout.start_block.as_ref().map(|block| block.reason.clone()).unwrap_or_default();
+    Why::VersionBlocked { reason }
 }
 
 /// What keeps the hosts of a started group that were not told yet: a freeze, or the clock.

@@ -50,6 +50,7 @@ impl Rollout {
             id,
             number,
             start: target.start.clone(),
+            start_block: None,
             target: target.target.clone(),
             schedule: target.schedule,
             mode: Mode::Disabled,

@@ -225,7 +225,8 @@ impl Keeper {
     fn unwise(&self, resources: &[Resource], book: &Book, now: Timestamp) -> Vec<Unwise> {
         let names: Vec<String> =
             book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| group.policy.name.clone()).collect();
-        let known = Known::of(&self.fleet, &names, now);
+        let start = book.rollout.as_ref().map(|rollout| rollout.start.clone());
+        let known = Known { start, ..Known::of(&self.fleet, &names, now) };
         let of_one = |resource: &Resource| {
             let name = resource.metadata().name.clone();
             let unwise = move |advice: lint::Advice| Unwise {

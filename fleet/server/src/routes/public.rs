@@ -119,7 +119,13 @@ async fn install_script(State(app): State<App>, RawQuery(query): RawQuery) -> Se
 fn is_stopped(answer: &Answer) -> bool {
     matches!(
         answer.reason.why,
-        Why::Disabled | Why::Suspended | Why::Halted { .. } | Why::Held | Why::Blackout { .. } | Why::StoreUnavailable
+        Why::Disabled
+            | Why::Suspended
+            | Why::Halted { .. }
+            | Why::Held
+            | Why::Blackout { .. }
+            | Why::VersionBlocked { .. }
+            | Why::StoreUnavailable
     )
 }
 
@@ -152,6 +158,13 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
         return Ok(Sent(nothing()));
     }
     Ok(Sent(match (origin, verb) {
+        // Nobody new gets it.
+        (Origin::Static(version), Verb::Version) if public.shelf.block_of(version).is_some() => {
+            channel::version(style, None, servers)
+        }
+        (Origin::Static(version), Verb::Critical) if public.shelf.block_of(version).is_some() => {
+            channel::critical(false)
+        }
         (Origin::Static(version), Verb::Version) => channel::version(style, Some(version), servers),
         (Origin::Static(_), Verb::Critical) => channel::critical(is_critical),
         (Origin::Forward(url), Verb::Version) => match app.forwards.version(url, &app.load).await? {

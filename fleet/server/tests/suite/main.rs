@@ -6,6 +6,7 @@ mod admin;
 mod agree;
 mod answers;
 mod audit;
+mod blocked;
 mod canaries;
 mod crash;
 mod dashboard;

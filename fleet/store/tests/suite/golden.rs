@@ -43,6 +43,7 @@ fn full_book() -> Book {
         of: 20,
         error: Some("unhealthy".to_owned()),
         sample: Vec::new(),
+        no_way_back: false,
         at,
         from: State::Active,
     });

@@ -9,6 +9,7 @@ use crate::support::{Script, group};
 mod additions;
 mod advice;
 mod answers;
+mod blocked_start;
 mod canaries;
 mod changes;
 mod config;
