@@ -186,7 +186,7 @@ impl Rollout {
             return answer;
         }
         let reason = Reason { why: Why::Held, ..answer.reason };
-        Answer { update: false, reason, ..answer }.with_start(self, is_new(host))
+        Answer { update: false, reason, ..answer }.with_start(self, true)
     }
 
     fn answer(&self, fleet: &Fleet, host: Option<&Host>, place: Place, stop: Option<&Why>, now: Timestamp) -> Answer {
