@@ -7,7 +7,7 @@ use protocol::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Days, Opening, Zone};
-use crate::listening::Gap;
+use crate::listening::{self, Gap, Listening};
 use crate::policy::{Group, Mode, Policy, Schedule, Strategy, Target, Unassigned};
 use crate::reason::{HaltRule, Why};
 use crate::rollout::{Rollout, StartBlock};
@@ -176,6 +176,28 @@ impl Book {
             (None, true, cause) => halted(cause.rule()),
             (None, false, _) => None,
         }
+    }
+}
+
+impl Book {
+    /// When the server listened, as it is known at `now`; hosts report each `interval` seconds.
+    pub fn listening(&self, interval: u32, now: Timestamp) -> Listening<'_> {
+        Listening::new(&self.gaps, self.last_step.unwrap_or(now), interval, now)
+    }
+
+    /// Hosts were listened to until `now`, though no step was due.
+    pub fn listens(&mut self, now: Timestamp) {
+        let now = self.last_step.map_or(now, |last| last.max(now));
+        self.last_step = Some(now);
+        if let Some(rollout) = &mut self.rollout {
+            rollout.last_step = now;
+        }
+    }
+
+    /// Notes that a step comes at `now`, and whether nobody listened before it.
+    pub(crate) fn note_step(&mut self, interval: u32, now: Timestamp) {
+        listening::note_step(&mut self.gaps, self.last_step, interval, now);
+        self.last_step = Some(now);
     }
 }
 

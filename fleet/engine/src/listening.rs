@@ -3,9 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::book::Book;
 use crate::moment::Moment;
-use crate::rollout::Rollout;
 
 /// Seconds without a step in which the server listened all the same, whatever the report interval is: a step a minute is due.
 const SHORTEST: u32 = 120;
@@ -34,7 +32,7 @@ pub struct Listening<'a> {
 
 impl<'a> Listening<'a> {
     /// At `now`, where the last step was at `last_step` and hosts report each `interval` seconds.
-    fn new(gaps: &'a [Gap], last_step: Timestamp, interval: u32, now: Timestamp) -> Self {
+    pub(crate) fn new(gaps: &'a [Gap], last_step: Timestamp, interval: u32, now: Timestamp) -> Self {
         let (last_step, now) = (Moment::of(last_step), Moment::of(now));
         Self { gaps, last_step, now, is_open: is_gap(last_step, interval, now) }
     }
@@ -64,45 +62,16 @@ fn is_gap(last_step: Moment, interval: u32, now: Moment) -> bool {
     now.since(last_step) > interval.max(SHORTEST)
 }
 
-impl Rollout {
-    /// When the server listened, as it is known at `now`; hosts report each `interval` seconds.
-    pub fn listening(&self, interval: u32, now: Timestamp) -> Listening<'_> {
-        Listening::new(&self.gaps, self.last_step, interval, now)
+/// Notes in `gaps` that a step comes at `now`, where the last one was at `last_step` and hosts report each `interval` seconds.
+pub(crate) fn note_step(gaps: &mut Vec<Gap>, last_step: Option<Timestamp>, interval: u32, now: Timestamp) {
+    let at = Moment::of(now);
+    gaps.retain(|gap| at.since(gap.to) <= FORGOTTEN_AFTER);
+    if let Some(from) = last_step.map(Moment::of).filter(|last| is_gap(*last, interval, at)) {
+        gaps.push(Gap { from, to: at });
     }
-
-    /// The same at the last step.
-    pub(crate) fn listening_at_step(&self) -> Listening<'_> {
-        self.listening(u32::MAX, self.last_step)
-    }
-}
-
-impl Book {
-    /// When the server listened, as it is known at `now`; hosts report each `interval` seconds.
-    pub fn listening(&self, interval: u32, now: Timestamp) -> Listening<'_> {
-        Listening::new(&self.gaps, self.last_step.unwrap_or(now), interval, now)
-    }
-
-    /// Hosts were listened to until `now`, though no step was due.
-    pub fn listens(&mut self, now: Timestamp) {
-        let now = self.last_step.map_or(now, |last| last.max(now));
-        self.last_step = Some(now);
-        if let Some(rollout) = &mut self.rollout {
-            rollout.last_step = now;
-        }
-    }
-
-    /// Notes that a step comes at `now`, and the gap before it.
-    pub(crate) fn note_step(&mut self, interval: u32, now: Timestamp) {
-        let at = Moment::of(now);
-        self.gaps.retain(|gap| at.since(gap.to) <= FORGOTTEN_AFTER);
-        if let Some(from) = self.last_step.map(Moment::of).filter(|last| is_gap(*last, interval, at)) {
-            self.gaps.push(Gap { from, to: at });
-        }
-        if self.gaps.len() > MOST {
-            let oldest = self.gaps.remove(0);
-            self.gaps.iter_mut().take(1).for_each(|next| next.from = oldest.from);
-        }
-        self.last_step = Some(now);
+    if gaps.len() > MOST {
+        let oldest = gaps.remove(0);
+        gaps.iter_mut().take(1).for_each(|next| next.from = oldest.from);
     }
 }
 
@@ -150,21 +119,25 @@ mod tests {
 
     #[test]
     fn gaps_are_noted_and_bounded() {
-        let mut book = Book::default();
-        for step in 0..100 {
-            book.note_step(60, time(1_000 + step * 120));
+        let (mut gaps, mut last) = (Vec::new(), None);
+        let mut step = |second: i64, gaps: &mut Vec<Gap>| {
+            note_step(gaps, last, 60, time(second));
+            last = Some(time(second));
+        };
+        for number in 0..100 {
+            step(1_000 + number * 120, &mut gaps);
         }
-        assert!(book.gaps.is_empty(), "{:?}", book.gaps);
+        assert!(gaps.is_empty(), "{gaps:?}");
         let mut now = 1_000 + 99 * 120;
         for _ in 0..40 {
-            book.note_step(60, time(now + 121));
-            book.note_step(60, time(now + 130));
+            step(now + 121, &mut gaps);
+            step(now + 130, &mut gaps);
             now += 130;
         }
-        assert_eq!(book.gaps.len(), MOST);
-        assert_eq!(book.gaps.first(), Some(&gap(1_000 + 99 * 120, now - 15 * 130 - 9)));
-        assert_eq!(book.gaps.last(), Some(&gap(now - 130, now - 9)));
-        book.note_step(60, time(now + 31 * 86_400));
-        assert_eq!(book.gaps, [gap(now, now + 31 * 86_400)]);
+        assert_eq!(gaps.len(), MOST);
+        assert_eq!(gaps.first(), Some(&gap(1_000 + 99 * 120, now - 15 * 130 - 9)));
+        assert_eq!(gaps.last(), Some(&gap(now - 130, now - 9)));
+        step(now + 31 * 86_400, &mut gaps);
+        assert_eq!(gaps, [gap(now, now + 31 * 86_400)]);
     }
 }

@@ -8,7 +8,7 @@ use crate::calendar::{Blackout, blackout_at};
 use crate::counts::Tally;
 use crate::host::{Host, HostId, Place};
 use crate::labels::Subject;
-use crate::listening::Gap;
+use crate::listening::{Gap, Listening};
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::policy::{Group, Mode, Schedule, Strategy, Unassigned, Ungrouped};
@@ -255,6 +255,16 @@ pub struct Rollout {
 }
 
 impl Rollout {
+    /// When the server listened, as it is known at `now`; hosts report each `interval` seconds.
+    pub fn listening(&self, interval: u32, now: Timestamp) -> Listening<'_> {
+        Listening::new(&self.gaps, self.last_step, interval, now)
+    }
+
+    /// The same at the last step.
+    pub(crate) fn listening_at_step(&self) -> Listening<'_> {
+        self.listening(u32::MAX, self.last_step)
+    }
+
     /// The state of the whole; `None` where there are no groups, and for an immediate one that is not halted.
     pub fn state(&self) -> Option<State> {
         let has = |state: State| self.groups.iter().any(|group| group.state == state);

@@ -527,7 +527,7 @@ fn a_rollback_of_a_downgrade_sends_back_up_who_has_the_target() {
         .on("Mon 12:06", rollback(&["dev"]));
     assert_eq!(script.find_host("Mon 12:07", 1, "dev"), is(start_version, true), "it has the target");
     assert_eq!(script.find_host("Mon 12:07", 2, "dev"), is(start_version, true), "it was told");
-    assert_eq!(script.find_host("Mon 12:07", 5, "dev").1, false, "to go back is no reason to go up");
+    assert!(!script.find_host("Mon 12:07", 5, "dev").1, "to go back is no reason to go up");
     let back = script.on("Mon 12:08", super::asks(1, "dev")).on("Mon 12:10", super::report(1, "dev", start_version));
     let group = back.group("Mon 12:10", "dev");
     // The one that was told may yet come to the target.
