@@ -26,8 +26,8 @@ pub struct Store {
     files: Vec<(PathBuf, FileId)>,
     /// Bytes of the log at which it is next brought into the database.
     checkpoint_at: u64,
-    /// The newest record that was seen, and could not be noted yet.
-    unwitnessed: Option<Head>,
+    /// The newest record that was seen and could not be noted yet, and why not.
+    unwitnessed: Option<(Head, Error)>,
     /// Why everything was held when it was opened.
     strange: Option<String>,
     /// After an error that leaves open what was written, nothing goes on before [`Store::reopen`].
@@ -65,8 +65,14 @@ impl Store {
     /// Notes that a record was seen. What fails is tried again with the next write: the decision is made, and this only tells an older
     /// database from this one.
     fn witness(&mut self, head: Option<Head>) {
-        let Some(head) = head.or_else(|| self.unwitnessed.take()) else { return };
-        self.unwitnessed = witness::write(&self.place, &head).is_err().then_some(head);
+        let before = self.unwitnessed.take().map(|(head, _)| head);
+        let Some(head) = head.or(before) else { return };
+        self.unwitnessed = witness::write(&self.place, &head).err().map(|error| (head, error));
+    }
+
+    /// Why the newest record could not be noted beside the database, so that an older one would not be told from this one.
+    pub fn unwitnessed(&self) -> Option<&Error> {
+        self.unwitnessed.as_ref().map(|(_, error)| error)
     }
 
     /// Opens the same database again, after an [`Error::Unknown`]: then [`Store::load`] says what was kept, and that stays

@@ -124,9 +124,11 @@ fn a_witness_that_cannot_be_written_keeps_no_decision_from_being_made() {
     std::fs::create_dir(&way).unwrap();
     let head = write_records(&mut store, &["halt"]).pop().unwrap();
     assert!(!witness.exists());
+    assert!(store.unwitnessed().unwrap().message().contains("fleet.db.witness"), "{:?}", store.unwitnessed());
     std::fs::remove_dir(&way).unwrap();
     store.commit(&fleet_store::Change { expected: store.revision().unwrap(), ..Default::default() }).unwrap();
     assert!(std::fs::read_to_string(&witness).unwrap().contains(&head.hash), "the next write notes it");
+    assert_eq!(store.unwitnessed(), None);
 }
 
 #[test]

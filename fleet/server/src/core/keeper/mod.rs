@@ -224,6 +224,9 @@ impl Keeper {
                 return Err(Wrong::new(Code::StoreUnavailable, message));
             }
         };
+        if let Some(error) = self.store.unwitnessed() {
+            tracing::warn!(%error, "the decision is made; an older database that is put in place would not be noticed");
+        }
         let now = self.now();
         self.revision = committed.revision;
         self.book = book;
