@@ -181,12 +181,12 @@ pub fn find(answer: &Answer) -> Value {
     })
 }
 
-/// What an operator is told of a host, and what would change its reason.
-pub fn explain(host: &str, state: &str, answer: &Answer, advice: Option<&Advice>) -> Value {
+/// What an operator is told of a host, since when its reason holds, where that is known, and what would change it.
+pub fn explain(host: &str, state: &str, answer: &Answer, since: Option<Timestamp>, advice: Option<&Advice>) -> Value {
     let mut why = json!(answer.reason.why);
     // A store that never confirmed anything has no time.
-    if answer.reason.since > Timestamp::UNIX_EPOCH {
-        why["since"] = second(answer.reason.since).into();
+    if let Some(since) = since.filter(|since| *since > Timestamp::UNIX_EPOCH) {
+        why["since"] = second(since).into();
     }
     why["who"] = json!(answer.reason.why.who());
     why["advice"] = json!(advice);

@@ -27,5 +27,6 @@ pub mod record;
 pub mod resource;
 pub mod rollout;
 pub mod shelf;
+mod since;
 pub mod step;
 pub mod tally;

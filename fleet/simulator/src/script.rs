@@ -322,7 +322,8 @@ impl World {
             (Some(_), Some(state)) => state.name(),
         };
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
-        Ok(json!({ "at": show::second(now), "explain": show::explain(host, state, &answer, advice.as_ref()) }))
+        let explained = show::explain(host, state, &answer, answer.since(known), advice.as_ref());
+        Ok(json!({ "at": show::second(now), "explain": explained }))
     }
 }
 

@@ -140,7 +140,8 @@ impl Keeper {
         let answer = if is_good { answer } else { find::stale(answer, self.board.confirmed()) };
         let state = known.map_or("unknown", |host| self.state(host, now));
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
-        let mut answer = show::explain(&ids::text(id), state, &answer, advice.as_ref());
+        let since = if is_good { answer.since(known) } else { Some(answer.reason.since) };
+        let mut answer = show::explain(&ids::text(id), state, &answer, since, advice.as_ref());
         if let (false, Some(ahead)) = (is_good, self.board.ahead()) {
             show::behind(&mut answer["why"], ahead);
         }

@@ -334,3 +334,18 @@ fn commands_for_unknown_groups_change_nothing() {
         assert_eq!(play.state("Mon 08:01", "staging"), "unstarted", "{command}");
     }
 }
+
+/// FLEET §6: since when is about the host, not about what happened to its group later.
+#[test]
+fn explain_says_since_when_of_the_host_itself() {
+    let (mut play, order) = halted();
+    play.updates("Mon 12:02", order[1]);
+    play.say("Mon 12:30", json!({ "halt": { "groups": ["staging"] } }));
+    let since = |play: &mut Play, host: &str| play.explain("Mon 12:40", host)["why"]["since"].clone();
+    assert_eq!(play.explain("Mon 12:40", order[1])["why"]["code"], "updated");
+    assert_eq!(since(&mut play, order[1]), at("Mon 12:02"), "when it updated");
+    // Of who is pinned nobody noted when that began.
+    play.say("Mon 12:41", json!({ "report": { "host": "alone", "version": "1.0.0", "labels": { "env": "none" } } }));
+    let alone = play.explain("Mon 12:42", "alone")["why"].clone();
+    assert_eq!((&alone["code"], &alone["since"]), (&json!("unassigned"), &Value::Null), "{alone}");
+}
