@@ -327,8 +327,10 @@ impl View<'_> {
             (_, Some(HostState::TimedOut)) if group.halt.is_none() => Cause::TimedOut,
             _ if update && goes_back => Cause::SentBack,
             _ if update => Cause::LetGo,
-            (Some(host), _)
-                if group.is_capped() && group.state == State::Active && host.arrival.get() > group.pass_to =>
+            // Who is not known yet arrives with this question.
+            _ if group.is_capped()
+                && group.state == State::Active
+                && host.is_none_or(|host| host.arrival.get() > group.pass_to) =>
             {
                 Cause::NextPass
             }

@@ -9,6 +9,7 @@ use fleet_api::{Act, Decided, Decision, How, Role, Write};
 use fleet_engine::answer::Question;
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
+use fleet_engine::reason::Why;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::broadcast;
@@ -29,6 +30,13 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
+        let mut bed = Self::with(&json!({ "name": "dev", "days": ["*"], "start_hour": 12 }));
+        bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
+        bed
+    }
+
+    /// With this group, which is not started.
+    fn with(group: &serde_json::Value) -> Self {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
         let (tell, heard) = sync_channel(1024);
@@ -38,12 +46,10 @@ impl Bed {
         let data = dir.path().join("data");
         let keeper = Keeper::open(&data, Arc::clone(&board), Tokens::default(), events, reporting).unwrap();
         let mut bed = Self { _dir: dir, board, keeper, heard, requests: 0 };
-        let group = json!({ "name": "dev", "days": ["*"], "start_hour": 12 });
         bed.write(&json!({ "kind": "autoupdate_config", "spec": { "agents": {
             "mode": "enabled", "strategy": "halt-on-error", "schedules": { "regular": [group] } } } }));
         bed.write(&json!({ "kind": "autoupdate_version", "spec": { "agents": {
             "start_version": "1.0.0", "target_version": "1.1.0", "schedule": "regular", "mode": "enabled" } } }));
-        bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
         bed
     }
 
@@ -79,6 +85,15 @@ impl Bed {
         (answer.version.to_string(), answer.update)
     }
 
+    /// Why `host` is told what it is told, and what an operator is told of that.
+    fn why(&self, host: HostId) -> (Why, String) {
+        let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
+        let told = self.board.ask(&question, None, crate::clock::now()).unwrap();
+        let answer = told.answer(self.board.confirmed()).unwrap();
+        let explained = self.keeper.explain(host).unwrap().answer["why"]["code"].as_str().unwrap().to_owned();
+        (answer.reason.why.clone(), explained)
+    }
+
     fn hears(&mut self) {
         self.keeper.hear(self.heard.try_iter());
     }
@@ -86,6 +101,20 @@ impl Bed {
     fn state(&self, host: HostId) -> &'static str {
         self.keeper.state(self.keeper.fleet.host(host).unwrap(), self.keeper.now())
     }
+}
+
+/// Who only asks, and comes after a capped group began, is told the same the first time as afterwards, and as an operator is.
+#[test]
+fn who_comes_late_is_told_so_at_once() {
+    let mut bed = Bed::with(&json!({ "name": "dev", "days": ["*"], "start_hour": 12, "max_in_flight": "10%" }));
+    (1..=3).for_each(|host| drop(bed.asks(host)));
+    bed.hears();
+    bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
+    let (first, _) = bed.why(4);
+    bed.hears();
+    assert_eq!((first, bed.why(4)), (Why::NextPass, (Why::NextPass, "next_pass".to_owned())));
+    let (why, explained) = bed.why(1);
+    assert_eq!(why.code(), explained);
 }
 
 fn halt() -> Command {
