@@ -58,7 +58,7 @@ impl Book {
     pub fn answer(&self, fleet: &Fleet, question: &Question, now: Timestamp) -> Option<Answer> {
         let Some(rollout) = &self.rollout else {
             let last = self.last_done.as_ref()?;
-            let why = match self.block_of(last).filter(|_| self.last_good().is_none()) {
+            let why = match self.block_of(last) {
                 Some(reason) => Why::VersionBlocked { reason: reason.to_owned() },
                 None => Why::NoRollout,
             };
@@ -244,19 +244,14 @@ fn is_new(host: Option<&Host>) -> bool {
 }
 
 impl Answer {
-    /// With the version that hosts of `rollout` have before their turn. Where that is blocked, whoever `is_new` gets another
-    /// one, or none.
+    /// With the version that hosts of `rollout` have before their turn. Where that is blocked, whoever `is_new` gets the last good
+    /// one, where there is one, and is told why: who updates by the version alone must not go down to it.
     fn with_start(self, rollout: &Rollout, is_new: bool) -> Self {
         let block = rollout.start_block.as_ref().filter(|_| is_new);
         let Some(block) = block else { return Self { version: rollout.start.clone(), ..self } };
-        match &block.instead {
-            Some(good) => Self { version: good.clone(), ..self },
-            None => {
-                let why = Why::VersionBlocked { reason: block.reason.clone() };
-                let reason = Reason { why, until: None, ..self.reason };
-                Self { version: rollout.start.clone(), update: false, reason, ..self }
-            }
-        }
+        let version = block.instead.as_ref().unwrap_or(&rollout.start).clone();
+        let why = Why::VersionBlocked { reason: block.reason.clone() };
+        Self { version, update: false, reason: Reason { why, until: None, ..self.reason }, ..self }
     }
 }
 

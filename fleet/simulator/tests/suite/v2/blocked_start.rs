@@ -88,7 +88,7 @@ fn the_version_document_of_the_present_rollout_is_taken_though_its_start_was_blo
 #[test]
 fn whoever_is_new_gets_the_last_good_version_in_place_of_a_blocked_start() {
     let script = after_another().hosts("Mon 11:05", 1..=1, "prod", OLD).on("Mon 11:10", blocked(OLD));
-    assert_eq!(stranger(&script, "Mon 11:11", "prod").0, is(OLDER, false));
+    assert_eq!(stranger(&script, "Mon 11:11", "prod"), (is(OLDER, false), "version_blocked".to_owned()));
     // Its updater installs what it is told first, and does not say what it runs.
     assert_eq!(script.find_host("Mon 11:11", 7, "prod"), is(OLDER, false));
     assert_eq!(script.find_host("Mon 11:11", 1, "prod"), is(OLD, false), "it runs that already");
@@ -124,6 +124,9 @@ fn hosts_of_no_group_get_no_blocked_start_either() {
 fn after_its_version_was_removed_a_blocked_one_is_given_to_nobody() {
     let removed = after_another().on("Mon 11:20", json!({ "rm": "autoupdate_version" }));
     assert_eq!(stranger(&removed, "Mon 11:21", "dev"), (is(OLDER, false), "no_rollout".to_owned()));
+    let another = after_another().on("Mon 11:01", mark_done(&["dev", "prod"])).on("Mon 11:02", blocked(NEW));
+    let another = another.on("Mon 11:03", json!({ "rm": "autoupdate_version" }));
+    assert_eq!(stranger(&another, "Mon 11:04", "dev"), (is(OLDER, false), "version_blocked".to_owned()));
     let script = removed.on("Mon 11:22", blocked(OLDER));
     assert_eq!(stranger(&script, "Mon 11:23", "dev"), (is(OLDER, false), "version_blocked".to_owned()));
 }
