@@ -84,10 +84,12 @@ fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Resul
     }
     let client = Client::new(global)?;
     let done = ask(verb, &client, screen).and_then(|()| Ok(screen.out().flush()?));
-    done.map_err(|failure| match failure.is_unwritten() && client.has_changed() {
+    done.map_err(|failure| {
+        if !failure.is_unwritten() || !client.has_changed() {
+            return failure;
+        }
         // Else it looked as if nothing had been done.
-        true => Failure { message: format!("the server has done it, but: {failure}"), ..failure },
-        false => failure,
+        Failure { message: format!("the server has done it, but: {failure}"), ..failure }
     })
 }
 

@@ -68,9 +68,11 @@ impl Keeper {
             keeper.finish(draft, request, &acted)?;
             Ok(acted)
         });
-        acted.map_err(|wrong| match is_halt && wrong.code == Code::StoreUnavailable && self.board.is_good() {
-            true => Wrong::new(wrong.code, format!("{}; {NOT_HALTED}", wrong.message)),
-            false => wrong,
+        acted.map_err(|wrong| {
+            if !is_halt || wrong.code != Code::StoreUnavailable || !self.board.is_good() {
+                return wrong;
+            }
+            Wrong::new(wrong.code, format!("{}; {NOT_HALTED}", wrong.message))
         })
     }
 
