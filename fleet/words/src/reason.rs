@@ -224,9 +224,8 @@ mod tests {
         Reason::read(&why).line(Subject::Group("prod"), &TimeZone::UTC)
     }
 
-    /// One at least of each code, as the engine writes them.
-    fn every() -> Vec<Why> {
-        let group = || "staging".to_owned();
+    /// A halt by each rule, as the engine writes it.
+    fn halts() -> Vec<Why> {
         let rules = [
             HaltRule::FailedThreshold,
             HaltRule::TimeoutThreshold,
@@ -238,16 +237,20 @@ mod tests {
             HaltRule::Restored,
             HaltRule::StoreLost,
         ];
-        let (error, host) = ("unhealthy".to_owned(), "4f1c0d1e-0000-4000-8000-000000000001".to_owned());
-        let halt = |rule| (rule, Some(error.clone()), vec![host.clone()]);
-        let halts = rules.map(halt).map(|(rule, error, sample)| Why::Halted {
+        let halt = |rule| Why::Halted {
             rule,
             count: 3,
             of: 40,
-            error,
-            sample,
+            error: Some("unhealthy".to_owned()),
+            sample: vec!["4f1c0d1e-0000-4000-8000-000000000001".to_owned()],
             no_way_back: rule == HaltRule::FailedThreshold,
-        });
+        };
+        rules.map(halt).into()
+    }
+
+    /// One at least of each code, as the engine writes them.
+    fn every() -> Vec<Why> {
+        let group = || "staging".to_owned();
         let mut all = vec![
             Why::NoRollout,
             Why::Disabled,
@@ -292,7 +295,7 @@ mod tests {
             Why::VersionBlocked { reason: String::new() },
             Why::StoreUnavailable,
         ];
-        all.extend(halts);
+        all.extend(halts());
         all
     }
 

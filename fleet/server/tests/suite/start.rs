@@ -4,7 +4,8 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
-use crate::support::{Server, dir, misused, program, refused, request};
+use crate::hostile::disk::sql;
+use crate::support::{Server, dir, groups, misused, program, refused, request};
 
 fn serve(words: &[&str]) -> Output {
     serve_with("", words)
@@ -164,4 +165,24 @@ fn a_script_and_a_lint_need_no_server() {
 fn a_program_without_openid_connect_refuses_its_settings() {
     let line = misused(&serve(&["--listen", "127.0.0.1:0", "--plain", "--oidc-issuer", "https://id.example.com"]));
     assert!(line.contains("built without the feature oidc"), "{line}");
+}
+
+/// Without it another policy would rule: a store with a resource that this version does not read is not served from.
+#[test]
+fn a_stored_resource_that_cannot_be_read_is_named_and_nothing_is_served() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&groups(&["dev"]));
+    assert_eq!(server.stop(), Some(0));
+    let (data, socket) = (dir.path().join("data"), dir.path().join("admin.sock"));
+    let (data, socket) = (data.to_str().unwrap(), socket.to_str().unwrap());
+    if !sql(dir.path(), "UPDATE resource SET yaml = replace(yaml, 'strategy', 'stratagem')") {
+        return;
+    }
+    let serve = ["serve", "--data", data, "--admin-socket", socket, "--metrics", "127.0.0.1:0", "--plain"];
+    let line = refused(&program(&[&serve[..], &["--listen", "127.0.0.1:0"]].concat()).output().unwrap());
+    assert!(
+        line.contains("autoupdate_config/autoupdate-config cannot be read") && line.contains("stratagem"),
+        "{line}"
+    );
 }

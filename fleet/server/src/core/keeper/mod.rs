@@ -138,7 +138,7 @@ impl Keeper {
             strangers: Strangers::new(),
             times,
         };
-        keeper.take(loaded);
+        keeper.take(loaded)?;
         if keeper.is_behind() {
             let now = keeper.now();
             keeper.book.arrange(&mut keeper.fleet, now);
@@ -150,16 +150,18 @@ impl Keeper {
     }
 
     /// What the store has is what is known.
-    fn take(&mut self, loaded: Loaded) {
+    ///
+    /// # Errors
+    /// A resource cannot be read: without it another policy would rule, and hosts would go that it keeps.
+    fn take(&mut self, loaded: Loaded) -> Result<(), String> {
         let Loaded { state, fleet } = loaded;
         let mut shelf = Shelf::default();
         for stored in &state.resources {
-            match resource::read(&stored.yaml) {
-                Ok(resources) => shelf.put_back(resources),
-                Err(faults) => {
-                    tracing::error!(kind = %stored.kind, name = stored.name, %faults, "a stored resource cannot be read");
-                }
-            }
+            let read = resource::read(&stored.yaml).map_err(|faults| {
+                let (kind, name) = (&stored.kind, &stored.name);
+                format!("the stored {kind}/{name} cannot be read; start the version of teleport-fleet that wrote it: {faults}")
+            });
+            shelf.put_back(read?);
         }
         self.book = state.book.unwrap_or_default();
         if self.book.seed == 0 {
@@ -177,6 +179,7 @@ impl Keeper {
         }
         self.fleet.is_proven = self.members.is_proven();
         self.members.set(state.enrolments, epoch);
+        Ok(())
     }
 
     /// The present time: never before the last step's.
@@ -343,7 +346,10 @@ impl Keeper {
         match self.store.reopen().and_then(|()| Loaded::from(&mut self.store)) {
             Ok(loaded) => {
                 let known = self.revision;
-                self.take(loaded);
+                if let Err(what) = self.take(loaded) {
+                    tracing::error!("{what}");
+                    return;
+                }
                 if self.revision < known {
                     // Something that was decided is lost, perhaps a stop.
                     tracing::error!(
