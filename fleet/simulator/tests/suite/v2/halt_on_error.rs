@@ -341,7 +341,7 @@ fn a_group_whose_hosts_asked_before_it_started_is_not_empty_a_day_later() {
     assert_eq!(late.state("Mon 13:01", "dev"), "done");
 }
 
-/// ROLLOUTS §2.5: where nobody was present at its start, a group is done after an hour, and not with its first updated host.
+/// Where nobody was present at its start, a group is done after an hour, and not with its first updated host.
 #[test]
 fn the_first_host_of_a_group_that_began_with_nobody_does_not_make_it_done() {
     let known = dev_and_prod().hosts("Mon 11:01", 1..=20, "dev", OLD);
