@@ -164,7 +164,8 @@ fn who_was_told_before_a_rollback_is_sent_back() {
     assert_eq!(bed.asks(1), answer("1.1.0", true));
     bed.act(Command::Rollback { groups: vec!["dev".to_owned()], all_started: false, at_once: true });
     bed.hears();
-    assert!(!bed.keeper.fleet.host(1).unwrap().told_back);
+    let host = bed.keeper.fleet.host(1).unwrap();
+    assert!(host.mark.is_some() && !host.told_back, "it was told the target");
     assert_eq!(bed.asks(1), answer("1.0.0", true));
     bed.hears();
     assert!(bed.keeper.fleet.host(1).unwrap().told_back);
