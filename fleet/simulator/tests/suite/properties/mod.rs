@@ -130,7 +130,8 @@ proptest! {
                 let start = (key.0, key.1, group["start_time"].to_string());
                 let (cap, is_rated) = (caps[key.1], scenario.groups[key.1].rate.is_some());
                 let all = members(group) + number(group, "excluded");
-                let here = all.max(earlier.insert(key, all).unwrap_or(0));
+                // Who was there when it started may have moved since, before anybody looked.
+                let here = all.max(earlier.insert(key, all).unwrap_or(0)).max(number(group, "initial"));
                 if state != "unstarted" && !group["start_time"].is_null() {
                     counted.entry(start.clone()).or_insert(here);
                 }
