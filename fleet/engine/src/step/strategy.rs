@@ -26,7 +26,7 @@ pub(super) fn pass(rollout: &mut Rollout, fleet: &Fleet, now: Timestamp) {
             (Some(State::Canary), _) if is_new => canaries::choose(rollout, index, fleet, now),
             (Some(State::Canary), _) => prove(rollout, index, fleet, now),
             (Some(State::Active), Strategy::HaltOnError | Strategy::Requires) if !is_new => {
-                finish(rollout, index, now);
+                finish_if_done(rollout, index, now);
             }
             (Some(State::Unstarted | State::Active | State::Done), Strategy::TimeBased) => {
                 keep_time(rollout, index, fleet, now)
@@ -70,8 +70,8 @@ fn is_empty_for_long(rollout: &Rollout, index: usize) -> bool {
     rollout.groups.get(index).is_some_and(|group| group.is_empty_for_long(&listening))
 }
 
-/// A group that is done.
-fn finish(rollout: &mut Rollout, index: usize, now: Timestamp) {
+/// Calls an active group done, if it is; else notes that it goes on.
+fn finish_if_done(rollout: &mut Rollout, index: usize, now: Timestamp) {
     let strategy = rollout.strategy;
     let is_empty_for_long = is_empty_for_long(rollout, index);
     let is_old = rollout.groups.get(index).is_some_and(|group| group.is_old(&rollout.listening_at_step()));

@@ -240,7 +240,7 @@ impl Keeper {
         self.times.prove = Instant::now() + PROVE_EVERY;
         self.times.flush = None;
         self.publish(now);
-        self.is_kept();
+        self.drop_stored();
         self.confirm();
         for entry in committed.entries {
             tracing::info!(
@@ -277,8 +277,8 @@ impl Keeper {
         EnrolmentChanges { reports: self.reports.clone(), ..self.members.changes() }
     }
 
-    /// The store has what hosts said, and who waits for that is told.
-    fn is_kept(&mut self) {
+    /// What hosts said is in the store: it waits no more, and who waits for that is told.
+    fn drop_stored(&mut self) {
         self.forgotten.clear();
         self.reports.clear();
         self.members.kept();
@@ -499,7 +499,7 @@ impl Keeper {
             Ok(committed) => {
                 self.revision = committed.revision;
                 self.publish_reported();
-                self.is_kept();
+                self.drop_stored();
                 self.confirm();
                 (self.times.flush, self.times.prove) = (None, Instant::now() + PROVE_EVERY);
                 Ok(())
