@@ -4,22 +4,13 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::pending::Pending;
 use super::reference::{MarkBox, Reference, Stage, Whole};
 use super::seen::{copy_of, open_journal, same, seen};
 use super::sequence::World;
 use super::world::Rev;
 use crate::execute::journal::{Journal, Record};
 use crate::plan::Step;
-
-/// A run that was interrupted, and what its recovery must make of the host.
-pub(super) struct Pending {
-    /// The reference, when it was interrupted.
-    pub(super) state: Reference,
-    /// The target, where the run is to be undone; true: the agent's link was touched.
-    pub(super) undone: Option<(Rev, bool)>,
-    /// A boot came in between: whether the agent runs depends on how far that recovery came.
-    pub(super) booted: bool,
-}
 
 impl World {
     /// What the recovery of `pending` must make of the host, run or boot aside.

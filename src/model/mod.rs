@@ -12,6 +12,7 @@ mod interruption;
 mod invariant;
 mod kill;
 mod op;
+mod pending;
 mod reference;
 mod seen;
 mod sequence;

@@ -6,8 +6,8 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::host::{Host, Stop, UNIT_FILE, WANTS};
-use super::interruption::Pending;
 use super::op::{Command, Damage, Edit, Op, Service, account, drive};
+use super::pending::Pending;
 use super::reference::{Answer, Reference, Stage, Whole, Why};
 use super::seen::{open_journal, same, seen};
 use super::updater::Did;
