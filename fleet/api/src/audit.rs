@@ -40,7 +40,7 @@ pub struct Entry {
 pub struct Page {
     /// At most as many as asked for.
     pub entries: Vec<Entry>,
-    /// There are more behind the last one.
+    /// There are more after the last one.
     pub more: bool,
 }
 

@@ -33,7 +33,7 @@ pub struct HostsQuery {
 pub struct Hosts {
     /// At most as many as asked for.
     pub hosts: Vec<Host>,
-    /// There are more behind the last one.
+    /// There are more after the last one.
     pub more: bool,
 }
 

@@ -149,14 +149,14 @@ impl Book {
 struct View<'a> {
     rollout: &'a Rollout,
     look: Look<'a>,
-    closed: Option<(Why, Option<Timestamp>)>,
+    paused: Option<(Why, Option<Timestamp>)>,
     answers: HashMap<Verdict, Answer>,
 }
 
 impl<'a> View<'a> {
     fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
         let look = Look::new(rollout, group, fleet, now);
-        Self { rollout, look, closed: reasons::closed(rollout, group, now), answers: HashMap::new() }
+        Self { rollout, look, paused: reasons::paused(rollout, group, now), answers: HashMap::new() }
     }
 
     fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &Answer {
@@ -168,8 +168,8 @@ impl<'a> View<'a> {
         } else {
             self.verdict(Some(host), Some(state))
         };
-        let (rollout, group, closed) = (self.rollout, self.look.group, &self.closed);
-        self.answers.entry(verdict).or_insert_with(|| verdict.answer(rollout, group, closed.as_ref(), &fleet.names))
+        let (rollout, group, paused) = (self.rollout, self.look.group, &self.paused);
+        self.answers.entry(verdict).or_insert_with(|| verdict.answer(rollout, group, paused.as_ref(), &fleet.names))
     }
 }
 
@@ -195,7 +195,7 @@ impl Rollout {
         };
         let view = View::new(self, group, fleet, now);
         let verdict = view.verdict(host, host.map(|host| view.look.state(host)));
-        verdict.answer(self, group, view.closed.as_ref(), &fleet.names)
+        verdict.answer(self, group, view.paused.as_ref(), &fleet.names)
     }
 
     /// RFD 0169's schedule without groups; hosts that belong nowhere stay.
@@ -271,7 +271,7 @@ enum Cause {
     Suspended,
     Held,
     /// A freeze, or the clock.
-    Closed,
+    Paused,
     Updated,
     SentBack,
     WentBack,
@@ -302,8 +302,8 @@ impl View<'_> {
             return Verdict { is_target: is_target && was_told, update: false, is_new, cause: Cause::Held };
         }
         // A freeze, or the clock, keeps those that were not told yet.
-        if self.closed.is_some() && update && !was_told {
-            return Verdict { is_target: false, update: false, is_new, cause: Cause::Closed };
+        if self.paused.is_some() && update && !was_told {
+            return Verdict { is_target: false, update: false, is_new, cause: Cause::Paused };
         }
         let goes_back = group.state == State::RolledBack;
         let cause = match (host, state) {
@@ -340,13 +340,13 @@ impl Verdict {
         self,
         rollout: &Rollout,
         group: &GroupStatus,
-        closed: Option<&(Why, Option<Timestamp>)>,
+        paused: Option<&(Why, Option<Timestamp>)>,
         names: &Names,
     ) -> Answer {
         let because = |why: Why| Reason { why, since: group.reason.since, until: None };
-        let reason = match (self.cause, closed) {
-            (Cause::Closed, Some((why, until))) => Reason { until: *until, ..because(why.clone()) },
-            (Cause::Group | Cause::Closed, _) => group.reason.clone(),
+        let reason = match (self.cause, paused) {
+            (Cause::Paused, Some((why, until))) => Reason { until: *until, ..because(why.clone()) },
+            (Cause::Group | Cause::Paused, _) => group.reason.clone(),
             (Cause::Disabled, _) => because(Why::Disabled),
             (Cause::Suspended, _) => because(Why::Suspended),
             (Cause::Held, _) => because(Why::Held),
@@ -404,7 +404,7 @@ impl GroupStatus {
             }
             State::Active => (its_turn, its_turn),
             State::Done if rollout.strategy == Strategy::TimeBased => (true, false),
-            State::Done if self.is_closed => (was_told || state == Some(HostState::Updated), false),
+            State::Done if self.done_while_halted => (was_told || state == Some(HostState::Updated), false),
             State::Done => (its_turn, its_turn),
             State::RolledBack if rollout.start_block.is_some() => (false, false),
             State::RolledBack => {

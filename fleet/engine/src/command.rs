@@ -400,7 +400,7 @@ impl GroupStatus {
                 if before != State::Halted {
                     self.is_approved()?;
                 }
-                self.is_closed = before == State::Halted;
+                self.done_while_halted = before == State::Halted;
                 if before == State::RolledBack {
                     // How far hosts went back says nothing of the way up.
                     (self.cursor, self.complete_to, self.at_once) = (None, 0, false);

@@ -80,7 +80,7 @@ impl Names {
         let length = used.0.iter().rposition(|is_used| *is_used).map_or(1, |last| last + 1);
         let empty: Arc<str> = Arc::from("");
         self.free.clear();
-        // From behind, so that the lowest numbers are given first.
+        // From the end, so that the lowest numbers are given first.
         for (at, text) in self.texts.iter_mut().enumerate().rev().filter(|(at, _)| !is_used(*at)) {
             // A number that was free before has no text, and the empty one stays.
             if !text.is_empty() {

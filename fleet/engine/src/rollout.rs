@@ -178,7 +178,7 @@ pub struct GroupStatus {
     /// How far the pass is.
     pub cursor: Option<Cursor>,
     /// How far those are let go again that failed or timed out before this attempt.
-    pub retry: Option<Cursor>,
+    pub retry_cursor: Option<Cursor>,
     /// Hosts that arrived up to this are among them.
     pub(crate) retry_to: u64,
     /// For which attempt, and whether after the end of the group.
@@ -196,7 +196,7 @@ pub struct GroupStatus {
     /// It is halted.
     pub halt: Option<Halt>,
     /// It was marked as done while it was halted: who was not let go stays.
-    pub is_closed: bool,
+    pub done_while_halted: bool,
     /// When it was started by force: the freezes of that time do not keep its hosts.
     pub forced: Option<Timestamp>,
     /// A rollback without the cap.
@@ -405,7 +405,7 @@ impl GroupStatus {
             up_to_date_count: 0,
             canaries: Vec::new(),
             cursor: None,
-            retry: None,
+            retry_cursor: None,
             retry_to: 0,
             retry_for: (1, false),
             complete_to: 0,
@@ -414,7 +414,7 @@ impl GroupStatus {
             attempt: 1,
             attempt_began: Moment::of(now),
             halt: None,
-            is_closed: false,
+            done_while_halted: false,
             forced: None,
             at_once: false,
             approved: false,
@@ -452,7 +452,7 @@ impl GroupStatus {
     pub(crate) fn begin_retries(&mut self, arrivals: u64) {
         let now = (self.attempt, self.state == State::Done);
         if self.retry_for != now {
-            (self.retry_for, self.retry_to, self.retry) = (now, arrivals, None);
+            (self.retry_for, self.retry_to, self.retry_cursor) = (now, arrivals, None);
         }
     }
 

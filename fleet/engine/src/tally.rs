@@ -241,7 +241,7 @@ impl Look<'_> {
             let done = group.done_time.map(Moment::of).filter(|_| group.state == State::Done && group.is_capped());
             let ended = self.failed_at(host).or_else(|| self.timed_out_at(host));
             let told_again = |done: Moment| self.mark(host).is_some_and(|mark| mark.told > done);
-            // Who fails behind the end of the group is a soak failure, and is told nothing.
+            // Who fails after the end of the group is a soak failure, and is told nothing.
             ended.zip(done).is_some_and(|(ended, done)| ended <= done && !told_again(done))
         };
         self.ended_before(host).is_some() || is_late()
@@ -262,7 +262,7 @@ impl Look<'_> {
             State::Unstarted | State::Halted => false,
             _ if self.is_frozen => false,
             State::Canary => group.is_canary(host.id),
-            _ if group.is_closed => false,
+            _ if group.done_while_halted => false,
             State::RolledBack if !self.goes_back(host) => false,
             _ if !group.is_capped() => true,
             // One that was silent has lost its place.
@@ -271,7 +271,7 @@ impl Look<'_> {
             {
                 true
             }
-            _ if self.is_retried(host) => group.retry.is_some_and(|retry| Cursor::of(host) <= retry),
+            _ if self.is_retried(host) => group.retry_cursor.is_some_and(|retry| Cursor::of(host) <= retry),
             State::Active | State::Done | State::RolledBack => group.has_passed(host),
         }
     }

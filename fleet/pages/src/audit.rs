@@ -18,7 +18,7 @@ pub struct Audit {
     pub next: Option<u64>,
     /// Whether the chain is whole.
     pub verified: Option<Verified>,
-    /// It is asked for all of it, not for a page behind the first.
+    /// It is asked for all of it, not for a page after the first.
     pub is_first: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::state::Record;
 const MOST: u32 = 10_000;
 const COLUMNS: &str = "seq, at, who, origin, action, subject, done, detail, before, after, previous, hash";
 
-/// Writes records behind the newest one.
+/// Writes records after the newest one.
 pub(crate) fn append(transaction: &Transaction<'_>, path: &Path, records: &[Record]) -> Result<Vec<Entry>> {
     if records.is_empty() {
         return Ok(Vec::new());
@@ -73,7 +73,7 @@ pub(crate) fn head(connection: &Connection, path: &Path) -> Result<Head> {
     Ok(Head { seq: unsigned(path, seq)?, hash })
 }
 
-/// Records behind number `after`.
+/// Records after number `after`.
 pub(crate) fn page(connection: &Connection, path: &Path, after: u64, limit: u32) -> Result<Vec<Entry>> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let read = || {

@@ -162,7 +162,7 @@ fn is_copy(name: &str) -> bool {
     is_uuid && (end.is_empty() || end.starts_with(".partial-") || SIDECARS.contains(&end))
 }
 
-/// A path with something behind its last name.
+/// A path with something appended to its last name.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -182,7 +182,7 @@ impl Store {
             .map_err(|error| Error::sql(&self.database, &error))
     }
 
-    /// Audit records behind number `after`, at most `limit` and 10,000.
+    /// Audit records after number `after`, at most `limit` and 10,000.
     pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_api::Entry>> {
         audit::page(&self.connection, &self.database, after, limit)
     }

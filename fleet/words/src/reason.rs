@@ -106,8 +106,8 @@ impl Reason {
     }
 }
 
-// Every reason has its arm: without one this does not compile.
-fn sentence(why: &Why) -> String {
+/// A reason as a sentence. Every one has its arm: without it this does not compile.
+pub fn sentence(why: &Why) -> String {
     match why {
         Why::NoRollout => "there is no rollout".to_owned(),
         Why::Disabled => "the mode is disabled: no host is told to update".to_owned(),

@@ -15,9 +15,8 @@ const RESTARTS: u32 = 2;
 /// After the last new process vanished another may follow (RestartSec= is 100 ms by default); after this none is coming
 /// soon, and the verdict on a process that exits at once is still given within 5 s.
 const SUCCESSOR_WAIT: Duration = Duration::from_secs(2);
-/// When the manager says that it will start the ended agent again after [`SUCCESSOR_WAIT`] only, there is nothing to
-/// wait for but a start that was queued and not begun (an agent that was restarting when we came): a turn of systemd's
-/// loop.
+/// The agent ended, and systemd will start it again only after [`SUCCESSOR_WAIT`] or later. Then nothing can come before,
+/// but a start that was queued already when we came: systemd begins such a one within this time.
 const DOOMED_WAIT: Duration = Duration::from_millis(500);
 /// A process that took over, or got ready, must go on for this long, however old it is: what goes wrong at that point
 /// does so at once. A version that is ready within 4 s is still believed within 6 s.

@@ -46,7 +46,7 @@ impl Fleet {
         }
         self.index_update_id(update_id, at);
         self.note_change(at);
-        // Slots of ids that no host has any more stay behind.
+        // Slots of ids that no host has any more stay.
         if self.by_update_id.len() > 2 * self.hosts.len() + MOST_LEFT_BEHIND {
             self.index_update_ids();
         }

@@ -95,7 +95,7 @@ impl GroupStatus {
         if is_stopped && (self.state == State::Unstarted || self.state.has_started()) {
             return Some((HaltRule::GateStopped, 0, 0));
         }
-        if !self.state.has_started() || self.is_closed {
+        if !self.state.has_started() || self.done_while_halted {
             return None;
         }
         let tally = &self.tally;
@@ -127,7 +127,7 @@ impl GroupStatus {
 
     /// Its release is blocked. One that is closed tells nobody anyway.
     pub(crate) fn halt_by_block(&mut self, now: Timestamp) {
-        if self.state == State::Halted || self.is_closed {
+        if self.state == State::Halted || self.done_while_halted {
             return;
         }
         self.stop(Halt::decided(HaltRule::ReleaseBlocked, now, self.state));
@@ -135,7 +135,7 @@ impl GroupStatus {
 
     /// A hold stops it, by `rule`. One that is closed tells nobody anyway, and others may wait for it.
     pub(crate) fn halt_by_hold(&mut self, rule: HaltRule, now: Timestamp) {
-        if self.state == State::Halted || self.is_closed {
+        if self.state == State::Halted || self.done_while_halted {
             return;
         }
         self.stop(Halt::decided(rule, now, self.state));
@@ -146,7 +146,7 @@ impl GroupStatus {
         self.attempt += 1;
         // What was reported in this very second belongs to the attempt before.
         self.attempt_began = Moment::of(now).after(1);
-        (self.retry, self.halt, self.is_closed) = (None, None, false);
+        (self.retry_cursor, self.halt, self.done_while_halted) = (None, None, false);
     }
 
     /// Those that were told or run the target go back.

@@ -45,7 +45,7 @@ pub(crate) fn is_moving(rollout: &Rollout, index: usize, now: Timestamp) -> bool
     let is_on = matches!(group.state, State::Canary | State::Active | State::RolledBack)
         || (group.state == State::Done && rollout.strategy != Strategy::TimeBased);
     let is_kept = group.state == State::RolledBack && rollout.start_block.is_some();
-    is_on && !is_kept && !group.is_closed && group.blackout(now).is_none() && is_in_hours(rollout, group, now)
+    is_on && !is_kept && !group.done_while_halted && group.blackout(now).is_none() && is_in_hours(rollout, group, now)
 }
 
 /// Whether the clock lets hosts go: within `window_duration`, which lasts over midnight; without one, RFD 0169's groups on their
@@ -175,7 +175,7 @@ impl GroupStatus {
     fn move_cursor(&mut self, waiting: Waiting, mut free: usize, arrivals: u64) {
         let before = free;
         let (last, taken) = waiting.again.last(free);
-        self.retry = last.or(self.retry);
+        self.retry_cursor = last.or(self.retry_cursor);
         free -= taken;
         let members = waiting.members.count;
         let (last, taken) = waiting.members.last(free);

@@ -37,8 +37,8 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         State::Done if rollout.strategy == Strategy::TimeBased => {
             (between_windows(rollout, index, now), earliest_start(rollout, index, now))
         }
-        State::Canary | State::Active | State::Done if closed(rollout, group, now).is_some() => {
-            closed(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
+        State::Canary | State::Active | State::Done if paused(rollout, group, now).is_some() => {
+            paused(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
         }
         State::Canary if group.is_empty() && group.initial_count == 0 => nobody(rollout, group),
         State::Canary => (canary(group), None),
@@ -67,7 +67,7 @@ fn start_blocked(rollout: &Rollout) -> Why {
 }
 
 /// What keeps the hosts of a started group that were not told yet: a freeze, or the clock.
-pub(crate) fn closed(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
+pub(crate) fn paused(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
     if let Some(blackout) = group.blackout(now) {
         let end = end_of_blackout(&group.policy.gate.blackout, now);
         return Some((Why::Blackout { reason: blackout.reason.clone() }, Some(end)));
@@ -161,7 +161,7 @@ fn earliest_end(rollout: &Rollout, group: &GroupStatus, from: Timestamp) -> Opti
     if still == 0 {
         return Some(from);
     }
-    let may_go = match closed(rollout, group, from) {
+    let may_go = match paused(rollout, group, from) {
         Some((_, until)) => until?,
         None => from,
     };

@@ -116,7 +116,7 @@ impl GroupStatus {
         self.initial_count = self.present_count;
         self.take_members(fleet);
         self.initial_asking = self.tally.asking;
-        (self.cursor, self.complete_to, self.is_closed) = (None, 0, false);
+        (self.cursor, self.complete_to, self.done_while_halted) = (None, 0, false);
         // Also where nobody is there: who comes back must find others to go before him.
         let has_canaries = self.policy.pace.canaries > 0 && !forced;
         self.enter(if has_canaries { State::Canary } else { State::Active }, reason, now);

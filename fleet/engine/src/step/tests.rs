@@ -113,7 +113,7 @@ fn plain_cursors(rollout: &mut Rollout, index: usize, free: usize, fleet: &Fleet
     let mut free = free;
     let group = &mut rollout.groups[index];
     for host in again.iter().take(free) {
-        group.retry = Some(Cursor::of(host));
+        group.retry_cursor = Some(Cursor::of(host));
         free -= 1;
     }
     loop {
@@ -184,7 +184,7 @@ proptest! {
                     }
                     let cursors = |rollout: &Rollout| {
                         let group = &rollout.groups[index];
-                        (group.cursor, group.retry, group.complete_to, group.pass_to)
+                        (group.cursor, group.retry_cursor, group.complete_to, group.pass_to)
                     };
                     prop_assert_eq!(cursors(&quick), cursors(&plain));
                 }

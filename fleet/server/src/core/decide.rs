@@ -240,7 +240,7 @@ impl Keeper {
         serde_json::from_str(answer).map_err(|_| other())
     }
 
-    /// Puts on record what `actor` did, and behind it what came of that.
+    /// Puts on record what `actor` did, and after it what came of that.
     pub(super) fn record(&self, draft: &mut Draft, actor: &Actor, action: &str, subject: &str) {
         let now = self.now();
         draft.records = vec![entry(actor, action, subject, true, json!({}), now)];

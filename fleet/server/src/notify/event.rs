@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 const LONGEST_NAME: usize = 200;
 /// Longest text from elsewhere in a sentence, characters.
 const LONGEST_TEXT: usize = 300;
-/// Characters of an id behind `evt_`.
+/// Characters of an id after `evt_`.
 const ID: usize = 32;
 
 /// A message.

@@ -152,7 +152,7 @@ impl Teller {
         }
     }
 
-    /// Everything that the log has behind the place.
+    /// Everything that the log has after the place.
     fn tell_log(&mut self) {
         self.is_behind = false;
         loop {

@@ -3,7 +3,7 @@
 use fleet_engine::resource;
 use serde::Deserialize;
 
-/// Where it says that, behind the issuer.
+/// Where it says that: appended to the issuer.
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
 /// A provider's addresses, and what it understands.

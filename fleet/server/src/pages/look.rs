@@ -139,7 +139,7 @@ pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) ->
     };
     let read = past(&app, move |reader| {
         let entries = reader.latest(before, None, RECORDS + 1)?;
-        // A walk through all of it: once, not with each page behind the first.
+        // A walk through all of it: once, not with each page after the first.
         let verified = before.is_none().then(|| reader.verify(None)).transpose()?;
         Ok((entries, verified))
     });

@@ -122,7 +122,7 @@ impl Wanted {
                 Command::Start { .. } => {
                     "The group starts before its time. Its limits hold: so many hosts at the same time, canaries first."
                 }
-                Command::MarkDone { .. } => "The group counts as done, and groups behind it may start.",
+                Command::MarkDone { .. } => "The group counts as done, and groups after it may start.",
                 Command::Approve { .. } => "The group may start, once nothing else keeps it.",
                 Command::Halt { all: true, .. } => {
                     "From now on no host is told to update, in rollouts to come too, until somebody ends the stop. Hosts that were told go on."

@@ -28,6 +28,8 @@ const IDLE_PANEL: f64 = 32.0;
 const FEW: usize = 6;
 /// The panel of the CDN.
 const LOAD: f64 = 44.0;
+/// Characters of a group's reason, so that its line ends within the picture.
+const WHY: usize = 90;
 /// Points nearer than this are one, in pixels.
 const NEAR: f64 = 0.7;
 
@@ -327,7 +329,7 @@ fn facts(group: &Group) -> String {
     match (&group.halt, group.start.zip(group.done)) {
         (Some(_), _) => facts.push(text::reason(group)),
         (None, Some((start, done))) => facts.push(format!("in {}", words::length(done.duration_since(start)))),
-        (None, None) if !group.why.is_empty() => facts.push(group.why.clone()),
+        (None, None) if !group.why.is_empty() => facts.push(words::name(&group.why, WHY)),
         _ => {}
     }
     facts.push(format!("{} of {} updated", words::count(group.updated), words::hosts(group.hosts)));

@@ -1,7 +1,7 @@
 //! Watches a rollout: curves, halts, and whether it is over.
 
 use fleet_engine::policy::Schedule;
-use fleet_engine::reason::{HaltRule, Why};
+use fleet_engine::reason::HaltRule;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use jiff::Timestamp;
 
@@ -94,7 +94,7 @@ impl Watch {
     /// Whether nothing is left to do in a group of which nobody is on the way.
     pub(super) fn is_over(&self, group: &GroupStatus) -> bool {
         match group.state {
-            State::Done => group.tally.pending + group.tally.in_flight() == 0 || group.is_closed,
+            State::Done => group.tally.pending + group.tally.in_flight() == 0 || group.done_while_halted,
             State::Halted => true,
             State::RolledBack => group.tally.pending == 0,
             State::Active => self.is_immediate && group.tally.pending == 0,
@@ -206,7 +206,7 @@ impl Watched {
             start: self.start,
             done: group.done_time.filter(|_| is_done),
             halt: self.halt.clone(),
-            why: if is_done { String::new() } else { why(&group.reason.why) },
+            why: if is_done { String::new() } else { fleet_words::reason::sentence(&group.reason.why) },
             canaries: pace.canaries,
             cap: (pace.max_in_flight.get() < 100).then(|| {
                 pace.max_in_flight.cap(if group.tally.counted == 0 { self.hosts } else { group.tally.counted })
@@ -258,33 +258,4 @@ fn halt(group: &GroupStatus, broken: u64, hit: u64, at: Timestamp) -> Option<Hal
     let rule = rules.into_iter().find(|rule| rule.name() == group.last_update_reason)?;
     let is_back = group.state == State::RolledBack;
     is_back.then_some(Halted { at, rule, count: broken, of: group.tally.counted, hit, goes_back: true })
-}
-
-/// Why a group is not done, for people.
-fn why(why: &Why) -> String {
-    let named = |group: &str| super::words::name(group, 40);
-    match why {
-        Why::PreviousGroupsNotDone { group } => format!("waits for {}", named(group)),
-        Why::WaitHours { group } => format!("waits some hours since {} began", named(group)),
-        Why::SoakHours { group } => format!("waits some hours since {} was done", named(group)),
-        Why::OutsideWindow => "its window is closed".to_owned(),
-        Why::Blackout { reason } => format!("frozen: {}", super::words::name(reason, 60)),
-        Why::WaitingForCanaries { done, wanted: 1, .. } => format!("{done} of 1 canary is done"),
-        Why::WaitingForCanaries { done, wanted, .. } => format!("{done} of {wanted} canaries are done"),
-        Why::UpdateInProgress { updated, of } => format!("{updated} of {} updated, too few to be done", hosts(*of)),
-        Why::NobodyOnTheWay { failed, of } => format!("nobody is on the way, {failed} of {} failed", hosts(*of)),
-        Why::Shrunk { present, initial, .. } => format!("only {present} of {} left", hosts(*initial)),
-        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: no host is told to update".to_owned(),
-        Why::MaxInFlight { in_flight, cap } => format!("{in_flight} in flight, {cap} allowed"),
-        Why::Rate { allowed, .. } => format!("{} an hour", hosts(*allowed)),
-        Why::Halted { .. } => "halted".to_owned(),
-        Why::RolledBack => "goes back".to_owned(),
-        Why::Empty => "it has no hosts".to_owned(),
-        other => other.code().replace('_', " "),
-    }
-}
-
-/// `1 host`, `12 hosts`.
-fn hosts(count: u64) -> String {
-    if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") }
 }
