@@ -59,7 +59,7 @@ e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package 
 # Half an hour for each policy; without Fedora's only Debian's is tried, and the table says so.
 FEDORA_POLICY ?= $(wildcard ../shared/beds/fedora-targeted.tar.xz)
 e2e-vm: setup-selinux setup-vm build ## Every flow under SELinux, Debian's policy and Fedora's, in a virtual machine: no denial, every label right, negative tests
-	FEDORA_POLICY="$(FEDORA_POLICY)" tests/selinux/run.sh $(addprefix $(DEBUG)/,teleport-update toy-agent test-cluster)
+	FEDORA_POLICY="$(FEDORA_POLICY)" tests/selinux/run.sh $(addprefix $(DEBUG)/,teleport-update toy-agent test-cluster teleport-fleet)
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 crash: setup-build setup-beds ## Crash suites, whole: each system call killed, each failing, power cuts; a table of each

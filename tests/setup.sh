@@ -133,6 +133,8 @@ for group in "$@"; do
         needs mke2fs e2fsprogs
         needs ssh openssh-client
         needs python3 python3-minimal
+        needs mksh mksh
+        needs openssl openssl
         needs strip binutils
         if ! has qemu-system-x86_64; then qemu; fi
         needs qemu-img qemu-utils

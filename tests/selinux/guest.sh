@@ -4,7 +4,9 @@ set -uo pipefail
 
 seen=/root/domains-seen
 mark=/root/denials-seen
-paths=(/var/lib/teleport /var/lib/teleport_dev /usr/local /opt /usr/lib/teleport-update /usr/bin/teleport-update /etc/systemd /etc/teleport.yaml)
+paths=(/var/lib/teleport /var/lib/teleport_dev /usr/local /opt /usr/lib/teleport-update /usr/bin/teleport-update /etc/systemd /etc/teleport.yaml
+    /usr/bin/teleport-fleet /usr/lib/systemd/system/teleport-fleet.service /etc/teleport-fleet /etc/teleport-fleet.yaml
+    /var/lib/teleport-fleet /run/teleport-fleet)
 
 # Denials that concern us since the last look. (Of Debian's own there are some at each boot.) Counted from the log's
 # beginning: a checkpoint of ausearch loses some.
@@ -85,6 +87,50 @@ judge)
     verdict=ok
     case $running in '' | "$wanted ") ;; *) verdict=wrong ;; esac
     echo "domains $verdict agent: ${running:-none }"
+    ;;
+server-place)
+    # The package's files, and what its script does.
+    dpkg-deb --fsys-tarfile /mnt/teleport-fleet.deb | tar -x --no-overwrite-dir -C /
+    mkdir -p /root/fleet-scripts
+    dpkg-deb -e /mnt/teleport-fleet.deb /root/fleet-scripts
+    sh /root/fleet-scripts/postinst configure ''
+    ;;
+server-configure)
+    # With a certificate of 127.0.0.1, and a group that does not start by itself.
+    mkdir -p /etc/teleport-fleet
+    cp /mnt/fleet.pem /etc/teleport-fleet/fullchain.pem
+    install -m 640 -g teleport-fleet /mnt/fleet-key.pem /etc/teleport-fleet/key.pem
+    cat /mnt/fleet.pem /mnt/ca.pem >/root/fleet-and-cdn.pem
+    printf '%s\n' 'tls_cert: /etc/teleport-fleet/fullchain.pem' 'tls_key: /etc/teleport-fleet/key.pem' 'listen: 127.0.0.1:8443' \
+        'edition: oss' >/etc/teleport-fleet.yaml
+    restorecon -R /etc/teleport-fleet /etc/teleport-fleet.yaml
+    cat >/root/plan.yaml <<PLAN
+kind: autoupdate_config
+version: v1
+metadata: {name: autoupdate-config}
+spec:
+  agents:
+    mode: enabled
+    strategy: halt-on-error
+    schedules:
+      regular:
+      - {name: dev, days: ['*'], start_hour: $((($(date -u +%-H) + 12) % 24)), jitter_seconds: 0}
+---
+kind: autoupdate_version
+version: v1
+metadata: {name: autoupdate-version}
+spec:
+  agents: {start_version: 1.0.0, target_version: 2.0.0, schedule: regular, mode: enabled}
+PLAN
+    ;;
+server-runs)
+    # It listens (its unit is of Type=notify), in its domain.
+    systemctl is-active -q teleport-fleet || { systemctl status --no-pager teleport-fleet; exit 1; }
+    domain=$(tr -d '\0' <"/proc/$(systemctl show -p MainPID --value teleport-fleet)/attr/current")
+    [[ $domain == *:teleport_fleet_t:* ]] || { echo "the server runs in $domain"; exit 1; }
+    ;;
+forget)
+    denials >/dev/null
     ;;
 runs)
     # Until the running agent is this version's.
@@ -173,6 +219,7 @@ probe)
     rm -f /usr/bin/planted /var/lib/teleport/versions/9.9.9/planted /usr/bin/probe
     systemctl reset-failed 2>/dev/null
     cp /bin/sh /usr/bin/probe
+    if [ "$type" = teleport_fleet_exec_t ]; then cp /mnt/static-shell /usr/bin/probe; fi
     if [ "$type" = check ]; then
         # As the updater does it: it asks for the domain, and runs the program.
         chcon -t teleport_update_exec_t /usr/bin/probe

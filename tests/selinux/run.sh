@@ -1,14 +1,14 @@
 #!/bin/bash
-# run.sh UPDATER AGENT CLUSTER [off] [on] [probes] [package]   the updater's flows on a host that enforces SELinux, in a
-# virtual machine.
+# run.sh UPDATER AGENT CLUSTER FLEET [off] [on] [probes] [server] [package]   the updater's flows, and the rollout server's, on
+# a host that enforces SELinux, in a virtual machine.
 #
-# Without names, all four. With teleport_agent_confined off and on: install, enable, update, timer, downgrade, a broken release,
+# Without names, all five. With teleport_agent_confined off and on: install, enable, update, timer, downgrade, a broken release,
 # a release that hangs, a power cut in mid-update, repair, rollback, a further installation, uninstall, a mirror on the host,
 # a sealed /usr. After each: no denial in the audit log, nothing for restorecon to change, processes in their domains.
-# Probes: what the domains must not do, seen denied, and seen to work when SELinux only warns. Prints a table; ends with 0
-# only if all of it holds.
+# Probes: what the domains must not do, seen denied, and seen to work when SELinux only warns. Server: server.sh. Prints a
+# table; ends with 0 only if all of it holds.
 #
-# UPDATER, AGENT, CLUSTER: the programs teleport-update, toy-agent (stands in for Teleport) and test-cluster. The cluster
+# The programs: teleport-update, toy-agent (stands in for Teleport), test-cluster, teleport-fleet. The cluster
 # runs here; the guest has its name from a name server and reaches it as 10.0.2.2. FEDORA_POLICY: an archive with Fedora's
 # policy (beds/vm.sh, VM_POLICY), under which all of it runs again; without it only Debian's is tried. POLICIES: debian,
 # fedora or both. FLOWS: those of "life mirror sealed" that are wanted. KEEP_VM=1 leaves the machine running.
@@ -17,11 +17,11 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 vm_sh=$here/../beds/vm.sh
 read -ra policies <<<"${POLICIES:-debian fedora}"
-[ $# -ge 3 ] || { sed -n '2,/^set -e/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
-updater=$(realpath "$1") agent=$(realpath "$2") cluster=$(realpath "$3")
-shift 3
+[ $# -ge 4 ] || { sed -n '2,/^set -e/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+updater=$(realpath "$1") agent=$(realpath "$2") cluster=$(realpath "$3") fleet=$(realpath "$4")
+shift 4
 parts=("$@")
-[ $# != 0 ] || parts=(off on probes package)
+[ $# != 0 ] || parts=(off on probes server package)
 name=selinux-$$
 policy=debian
 table=()
@@ -219,6 +219,9 @@ negatives() {
     negative "another daemon (chronyd) reads the agent's data" chronyd_exec_t 'cat /var/lib/teleport/proc/sqlite.db'
 }
 
+# shellcheck source=server.sh
+. "$here/server.sh"
+
 # --- setting up ---
 
 # The parts under one policy: one machine for those that need just the module, and one that has never seen it.
@@ -246,6 +249,11 @@ under_policy() {
             guest "setsebool teleport_agent_confined on; rm -rf /var/lib/teleport; bash /mnt/guest.sh prepare"
             negatives
             ;;
+        server)
+            boolean=off
+            guest "setsebool teleport_agent_confined off"
+            server
+            ;;
         package)
             package
             machine=''
@@ -272,6 +280,7 @@ main() {
     "$here/../../packaging/build.sh" --out "$work/package" --version 1.0.0 --level 0 \
         --binary "amd64=$work/files/teleport-update" --selinux "$work/files/teleport-update.cil" >/dev/null
     cp "$work"/package/*.deb "$work/files/teleport-update.deb"
+    server_files "$fleet" "$work/files"
     start_cluster "$cluster" "$agent" "$work/files/teleport-update" "$work/cluster"
     cluster_flags="--proxy $addr --base-url $base_url --ca-file /etc/cluster-ca.pem"
     cp "$work/cluster/ca.pem" "$work/files/"
