@@ -32,7 +32,7 @@ const STEP_EVERY: Duration = Duration::from_secs(60);
 const STEP_SOON: Duration = Duration::from_secs(1);
 /// A step takes at most this part of the core's time: one in so many.
 const STEP_SHARE: u32 = 10;
-/// Between two writes to the store: what proves that it can be written. Answers are good for three of them.
+/// Between two writes to the store: what proves that it can be written. Answers are good for three of them and some seconds.
 const PROVE_EVERY: Duration = Duration::from_secs(8);
 /// Until what hosts said is durable (FLEET §7).
 const FLUSH_EVERY: Duration = Duration::from_millis(800);
