@@ -15,7 +15,7 @@ server_files() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=fleet \
         -addext 'subjectAltName = IP:127.0.0.1' -addext 'basicConstraints = critical, CA:FALSE' \
         -keyout "$dir/fleet-key.pem" -out "$dir/fleet.pem" 2>/dev/null
-    # mksh's, linked with klibc: what it is told runs in the server's domain, which has no right to a library.
+    # mksh's, linked with klibc: what it is told runs in the server's domain, which has no right to a library, nor to `cat`.
     cp -L /bin/mksh-static "$dir/static-shell"
 }
 
@@ -46,11 +46,11 @@ server() {
 
 server_negatives() {
     # A shell in that domain works at all, and does what the server may.
-    flow "server: control: its domain reads its key" 0 "bash /mnt/guest.sh probe teleport_fleet_exec_t 'cat /etc/teleport-fleet/key.pem'"
+    flow "server: control: its domain reads its key" 0 "bash /mnt/guest.sh probe teleport_fleet_exec_t ': </etc/teleport-fleet/key.pem'"
     negative "the server writes /etc/shadow" teleport_fleet_exec_t 'echo x >>/etc/shadow'
     negative "the server writes its own configuration" teleport_fleet_exec_t 'echo "#" >>/etc/teleport-fleet.yaml'
-    negative "the server reads root's home" teleport_fleet_exec_t 'cat /root/secret'
-    negative "the server reads the agent's database" teleport_fleet_exec_t 'cat /var/lib/teleport/proc/sqlite.db'
+    negative "the server reads root's home" teleport_fleet_exec_t ': </root/secret'
+    negative "the server reads the agent's database" teleport_fleet_exec_t ': </var/lib/teleport/proc/sqlite.db'
     negative "the server runs another program" teleport_fleet_exec_t '/usr/bin/id'
     # With modes that keep nobody from them: it is for the types to do that.
     guest "chmod o+rx /var/lib/teleport-fleet; chmod o+r /var/lib/teleport-fleet/fleet.db"
