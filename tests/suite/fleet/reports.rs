@@ -207,6 +207,31 @@ fn a_report_says_who_the_host_is_what_was_set_and_how_long_its_change_took() {
 }
 
 #[test]
+fn a_host_that_asks_nothing_stops_reporting_when_the_server_wants_no_reports() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("1.0.0", 1, 1, 0);
+    host.run("update", 0);
+    host.run("pin", 0);
+    host.run("update", 0);
+    host.posts();
+    let unwanted = r#"{"error":{"code":"not_wanted","message":"this server takes no reports"}}"#;
+    host.scene.cluster.set_page(PATH, &[(404, unwanted)]);
+    let ran = host.run("update", 0);
+    assert!(!ran.said.contains("did not take"), "{ran:#?}");
+    let requests: Vec<_> = host.scene.cluster.requests().into_iter().map(|request| request.method).collect();
+    assert_eq!(requests, ["POST"]);
+    host.posts();
+    host.run("update", 0);
+    assert!(host.scene.cluster.requests().is_empty());
+    assert_eq!(host.status()["report"], "not asked for");
+    // It asks again, and so does the server.
+    host.run("unpin", 0);
+    host.scene.cluster.set_page(PATH, &[(200, "{}")]);
+    host.run("update", 0);
+    assert_eq!(host.reports().len(), 1);
+}
+
+#[test]
 fn a_host_goes_on_from_the_number_and_the_epoch_that_the_server_has() {
     let Some(host) = Reporting::on_one() else { return };
     host.tell("1.0.0", 1, 1, LONG);
