@@ -21,6 +21,8 @@ pub(super) enum Verdict {
     GoOn(GoOn),
     /// Another key is known for this host: not before the next interval.
     Conflict(String),
+    /// The server wants no reports, or not any more.
+    Unwanted,
     /// Not in this run, and not before so long has passed.
     Refused(String, Duration),
 }
@@ -55,6 +57,7 @@ pub(super) fn judge(receipt: &Receipt) -> Verdict {
         (202, _) => Verdict::Waits,
         (409, Some(go_on)) => Verdict::GoOn(go_on),
         (409, None) if what == "key_conflict" => Verdict::Conflict(told),
+        (404, _) if what == "not_wanted" => Verdict::Unwanted,
         _ => Verdict::Refused(told, receipt.retry_after.unwrap_or_default().min(LONGEST_REST)),
     }
 }
@@ -75,6 +78,8 @@ mod tests {
         assert_eq!(of(409, old), Verdict::GoOn(GoOn { epoch: 7, sequence: 9 }));
         let conflict = r#"{"error":{"code":"key_conflict","message":"another key"}}"#;
         assert_eq!(of(409, conflict), Verdict::Conflict("key_conflict: another key".into()));
+        let unwanted = r#"{"error":{"code":"not_wanted","message":"this server takes no reports"}}"#;
+        assert_eq!(of(404, unwanted), Verdict::Unwanted);
         let told = |what: &str| Verdict::Refused(what.into(), Duration::ZERO);
         assert_eq!(of(403, r#"{"error":{"code":"join_token_needed"}}"#), told("join_token_needed"));
         // A number without a successor, or one half of the pair, is nothing to go on from.

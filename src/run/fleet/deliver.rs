@@ -183,6 +183,8 @@ fn note(context: &Context, talked: &mut Talked, verdict: &Verdict, epoch: u64) {
     let interval = Duration::from_secs(server.wanted.map_or(0, |wanted| wanted.interval_seconds).into());
     match verdict {
         Verdict::GoOn(_) => {}
+        // As a find answer without the wish, which a host that is pinned or disabled does not ask for.
+        Verdict::Unwanted => server.wanted = None,
         Verdict::Taken => {
             (server.epoch, server.taken, server.refusal) = (Some(epoch), Some(now), None);
             (server.next, server.hold) = (after(interval), None);

@@ -1,8 +1,10 @@
 //! When a host reports, and what the server's answers do to it.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
-use protocol::report::{JOIN_HEADER, Outcome, PATH, SIGNATURE_HEADER};
+use protocol::report::{JOIN_HEADER, Outcome, PATH, Report, SIGNATURE_HEADER};
+use rustix::process::Signal;
 use serde_json::json;
 use test_cluster::misbehaviour::Misbehaviour;
 use test_crash::live::flows::settings;
@@ -12,6 +14,8 @@ use crate::support::Image;
 
 /// An interval that no test outlasts, seconds.
 const LONG: u32 = 86_400;
+/// For what happens soon, on a loaded machine.
+const SOON: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_server_that_does_not_ask_gets_nothing() {
@@ -119,7 +123,10 @@ fn what_a_hostile_server_does_with_a_report_changes_nothing() {
         ("error", Misbehaviour::Status(500, None)),
         ("cut", Misbehaviour::CloseBeforeResponse),
         ("headers", Misbehaviour::HugeHeaders(10 << 20)),
+        ("drip", Misbehaviour::Slow { bytes_per_sec: 1 }),
     ];
+    // Drop by drop this is hours.
+    host.scene.cluster.set_page(PATH, &[(200, &" ".repeat(64 << 10))]);
     for (round, (name, how)) in hostile.into_iter().enumerate() {
         let target = if round % 2 == 0 { "2.0.0" } else { "3.0.0" };
         host.scene.cluster.misbehave(PATH, how);
@@ -141,15 +148,87 @@ fn a_server_that_stalls_holds_up_no_update_and_is_asked_again_by_the_next_run() 
     host.publish(2, "healthy");
     host.tell("2.0.0", 5, 1, LONG);
     host.scene.cluster.misbehave(PATH, Misbehaviour::Stall { after_bytes: 0 });
-    let begun = std::time::Instant::now();
     let ran = host.run("update", 0);
-    assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{ran:#?}");
     assert_eq!(ran.said.matches("did not take this host's report").count(), 1, "{ran:#?}");
     assert!(host.status()["report"].as_str().unwrap().starts_with("refused: "));
     host.scene.cluster.behave();
     host.posts();
     host.run("update", 0);
     assert_eq!(outcomes(&host.reports()), [Some(Outcome::Updated)]);
+}
+
+#[test]
+fn while_the_last_report_hangs_another_command_has_the_lock() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("1.0.0", 1, 1, LONG);
+    host.scene.cluster.misbehave_times(PATH, Misbehaviour::Hold { after_bytes: 0 }, 1);
+    let mut hangs = host.cell.spawn(host.cell.updater(&["update".to_owned()])).unwrap();
+    host.scene.cluster.until_held(SOON);
+    // It hangs until it is told to go on, however long the other one takes.
+    hangs.signal(Signal::STOP);
+    host.run("pin", 0);
+    assert!(hangs.is_alive().unwrap());
+    hangs.signal(Signal::CONT);
+    host.scene.cluster.behave();
+    let ran = hangs.end().unwrap();
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(host.status()["pinned"], true);
+}
+
+#[test]
+fn a_report_says_who_the_host_is_what_was_set_and_how_long_its_change_took() {
+    let Some(host) = Reporting::with(&(settings("1500ms", "300ms") + "  group: staging\n")) else { return };
+    std::fs::write(host.cell.path("/etc/os-release"), "NAME=Any\nVERSION_ID=\"7\"\nID=plain\n").unwrap();
+    host.publish(2, "healthy");
+    host.tell("2.0.0", 5, 1, 0);
+    host.run("update", 0);
+    let asked = host.scene.cluster.requests_to("/v1/webapi/find")[0].query.clone();
+    let asked = asked.into_iter().find(|(key, _)| key == "update_id").unwrap().1;
+    let reports = host.reports();
+    for report in &reports {
+        assert_eq!((report.group.as_str(), report.os.as_str()), ("staging", "plain 7"));
+        assert!(report.enabled && !report.pinned, "{report:#?}");
+        assert_eq!((&report.update_id, report.update_id.len()), (&asked, "eb5f221f-0778-44ca-809a-b9bf9951f007".len()));
+    }
+    let phases = |report: &Report| report.last.clone().unwrap().phases;
+    let names = |report: &Report| phases(report).into_keys().collect::<Vec<_>>();
+    assert_eq!(reports.iter().map(names).collect::<Vec<_>>(), [vec![], vec!["change"], vec!["change", "watch"]]);
+    // The watch is over.
+    assert!(phases(&reports[2])["watch"] >= 300, "{reports:#?}");
+
+    let flags = |line: &str| {
+        host.run(line, 0);
+        host.reports().iter().map(|report| (report.enabled, report.pinned)).collect::<Vec<_>>()
+    };
+    assert_eq!(flags("pin"), [(true, true)]);
+    assert_eq!(flags("unpin"), []);
+    assert_eq!(flags("disable"), []);
+    assert_eq!(flags("update"), [(false, false)]);
+}
+
+#[test]
+fn a_host_that_asks_nothing_stops_reporting_when_the_server_wants_no_reports() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.tell("1.0.0", 1, 1, 0);
+    host.run("update", 0);
+    host.run("pin", 0);
+    host.run("update", 0);
+    host.posts();
+    let unwanted = r#"{"error":{"code":"not_wanted","message":"this server takes no reports"}}"#;
+    host.scene.cluster.set_page(PATH, &[(404, unwanted)]);
+    let ran = host.run("update", 0);
+    assert!(!ran.said.contains("did not take"), "{ran:#?}");
+    let requests: Vec<_> = host.scene.cluster.requests().into_iter().map(|request| request.method).collect();
+    assert_eq!(requests, ["POST"]);
+    host.posts();
+    host.run("update", 0);
+    assert!(host.scene.cluster.requests().is_empty());
+    assert_eq!(host.status()["report"], "not asked for");
+    // It asks again, and so does the server.
+    host.run("unpin", 0);
+    host.scene.cluster.set_page(PATH, &[(200, "{}")]);
+    host.run("update", 0);
+    assert_eq!(host.reports().len(), 1);
 }
 
 #[test]

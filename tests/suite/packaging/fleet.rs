@@ -20,10 +20,12 @@ pub(super) const CONFIGURE: &str = "mkdir -p /etc/teleport-fleet && cd /etc/tele
      chgrp teleport-fleet key.pem && chmod 640 key.pem && \
      printf '%s\\n' 'tls_cert: /etc/teleport-fleet/fullchain.pem' 'tls_key: /etc/teleport-fleet/key.pem' \
          >/etc/teleport-fleet.yaml";
+/// After a removal, what an operator does with the file that rpm has kept under another name.
+pub(super) const PUT_BACK: &str = "cp -p /etc/teleport-fleet.yaml.rpmsave /etc/teleport-fleet.yaml 2>/dev/null || true";
 
 /// Both formats in a bed.
 #[derive(Clone, Copy, Debug)]
-enum Format {
+pub(super) enum Format {
     Deb,
     Rpm,
 }
@@ -32,20 +34,25 @@ use Format::{Deb, Rpm};
 impl Format {
     /// A bed of its own network, so that port 443 is free, without the package.
     fn bare(self, name: &str) -> Option<Bed> {
-        let root = if let Deb = self { "bookworm" } else { "bookworm-rpm" };
         Product::Fleet.built("1.0.0")?;
-        Bed::up_on(root, name, &["--private-network"])
+        Bed::up_on(self.root(), name, &["--private-network"])
+    }
+
+    /// Of a bed with its package manager.
+    pub(super) fn root(self) -> &'static str {
+        if let Deb = self { "bookworm" } else { "bookworm-rpm" }
     }
 
     /// Installs, or upgrades to, `version`.
-    fn install(self, bed: &Bed, version: &str) {
+    pub(super) fn install(self, bed: &Bed, version: &str) {
         match self {
             Deb => install_deb(bed, &Product::Fleet.deb(version).unwrap()),
             Rpm => install_rpm(bed, &Product::Fleet.rpm(version).unwrap()),
         }
     }
 
-    fn remove(self, bed: &Bed) {
+    /// Removes it; what it was told stays.
+    pub(super) fn remove(self, bed: &Bed) {
         bed.sh(match self {
             Deb => "dpkg --remove teleport-fleet",
             Rpm => "rpm -e --force-debian teleport-fleet",
@@ -170,7 +177,7 @@ fn a_server_lives_through_installation_upgrade_and_removal(format: Format) {
 
     format.install(&bed, "1.2.0");
     assert_eq!(asked(&bed, "is-active"), "inactive");
-    bed.sh("cp -p /etc/teleport-fleet.yaml.rpmsave /etc/teleport-fleet.yaml 2>/dev/null || true");
+    bed.sh(PUT_BACK);
     bed.sh(&format!("systemctl enable --now {UNIT}"));
     assert_eq!(bed.sh("teleport-fleet audit"), audit);
     assert!(answer(&bed).contains("\"agent_version\":\"17.2.0\""));

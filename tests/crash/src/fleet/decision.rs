@@ -25,6 +25,8 @@ pub struct Decision {
     pub(super) is_answer: fn(&Answer) -> bool,
     /// When it is durable.
     pub(super) durable: Durable,
+    /// Parts of a view that the step behind it changes, all of them at once.
+    pub(super) step: &'static [&'static str],
     /// What the same request is answered once it was made.
     pub(super) again: Again,
     /// What must hold beside of a server that was started again.
@@ -36,10 +38,19 @@ pub struct Decision {
 pub(super) enum Durable {
     /// With its answer.
     Answered,
+    /// With its answer; the step behind it, in which more is decided, comes soon.
+    Stepped,
     /// Within a second after it.
     Soon,
     /// It leaves nothing behind.
     Never,
+}
+
+impl Durable {
+    /// Whether what was answered is there.
+    pub(super) fn is_answered(self) -> bool {
+        matches!(self, Self::Answered | Self::Stepped)
+    }
 }
 
 /// What a request is answered that was made before.
@@ -51,6 +62,8 @@ pub(super) enum Again {
     Alike,
     /// It is refused with 409: a secret is told once.
     Refused,
+    /// It is refused with 409, as an old number: a host goes on from there.
+    Old,
 }
 
 /// A decision whose data are prepared.
@@ -136,7 +149,7 @@ impl Ready {
     /// # Errors
     /// What was answered is not made in time.
     pub(super) fn end(&self, server: Server) -> Result<(), String> {
-        if self.decision.durable != Durable::Soon {
+        if !matches!(self.decision.durable, Durable::Soon | Durable::Stepped) {
             server.kill();
             return Ok(());
         }
@@ -147,8 +160,12 @@ impl Ready {
             }
             std::thread::sleep(LOOK);
         }
-        // At an end in order all is kept that hosts said.
-        server.stop();
+        if self.decision.durable == Durable::Stepped {
+            server.kill();
+        } else {
+            // At an end in order all is kept that hosts said.
+            server.stop();
+        }
         Ok(())
     }
 
@@ -159,8 +176,10 @@ impl Ready {
 
     /// Waits until what was answered is durable, or the server has ended, or cannot write.
     pub(super) fn until_durable(&self, server: &Server) {
-        if self.decision.durable != Durable::Soon {
-            return;
+        match self.decision.durable {
+            Durable::Answered | Durable::Never => return,
+            Durable::Stepped => return self.until_stepped(server),
+            Durable::Soon => {}
         }
         let end = Instant::now() + WRITTEN_WITHIN;
         while !server.has_ended() && !server.has_synced() && Instant::now() < end {
@@ -169,7 +188,18 @@ impl Ready {
         // The core writes and answers one after the other.
         server.ask(&Request::get("/v1/fleet/counts"));
     }
+
+    fn until_stepped(&self, server: &Server) {
+        server.let_answers_pass();
+        let end = Instant::now() + STEPPED_WITHIN;
+        let is_made = || view(server).is_ok_and(|view| (self.decision.is_made)(&view));
+        while !server.has_ended() && !is_made() && Instant::now() < end {
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 /// Until what hosts said is written (FLEET §7: a second), and that again for a loaded machine.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(2);
+/// Until the step behind a report is done (FLEET §3: soon, which is a second), and that three times again for a loaded machine.
+const STEPPED_WITHIN: Duration = Duration::from_secs(4);

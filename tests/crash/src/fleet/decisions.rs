@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::decision::{Again, Decision, Durable};
+use super::host;
 use super::http::{Answer, Request};
 use super::server::Server;
 
@@ -17,6 +18,7 @@ const DECISION: Decision = Decision {
     is_made: |_| true,
     is_answer: |_| true,
     durable: Durable::Answered,
+    step: &[],
     again: Again::Same,
     holds: |_| Ok(()),
 };
@@ -101,6 +103,7 @@ const ALL: &[Decision] = &[
         },
         is_answer: |answer| answer.json()["agent_auto_update"] == true,
         durable: Durable::Soon,
+        step: &[],
         again: Again::Alike,
         holds: |server| {
             let is_told = |host: &u32| {
@@ -133,6 +136,39 @@ const ALL: &[Decision] = &[
             Some(write("create", &report()))
         },
         is_made: |view| view["autoupdate_agent_report"][0]["name"] == "elsewhere",
+        ..DECISION
+    },
+    Decision {
+        name: "host-report",
+        prepare: |server| {
+            groups(server, "");
+            Some(host::report(server, &id(1), 1, &Value::Null))
+        },
+        is_made: |view| {
+            let host = &view["hosts?limit=1000"]["hosts"][0];
+            host["version"] == "1.0.0" && present(view) == 1
+        },
+        durable: Durable::Stepped,
+        again: Again::Old,
+        ..DECISION
+    },
+    Decision {
+        name: "host-report-halts",
+        prepare: |server| {
+            groups(server, ", max_failed_before_halt: 0%");
+            for number in 1..=HOSTS {
+                server.done(&host::report(server, &id(number), 1, &Value::Null));
+            }
+            server.done(&command(&id(91), &start()));
+            let failed = json!({
+                "from": "1.0.0", "to": "1.1.0", "at": "2026-01-05T12:00:00Z", "outcome": "rolled_back", "code": "unhealthy",
+            });
+            Some(host::report(server, &id(1), 2, &failed))
+        },
+        is_made: |view| states(view)[0] == "halted",
+        durable: Durable::Stepped,
+        step: &[DEV, "audit"],
+        again: Again::Old,
         ..DECISION
     },
     Decision {
@@ -210,6 +246,11 @@ fn is_told(view: &Value) -> bool {
 fn states(view: &Value) -> Vec<&str> {
     let groups = view["rollout"]["status"]["groups"].as_array();
     groups.into_iter().flatten().filter_map(|group| group["state"].as_str()).collect()
+}
+
+/// Hosts that are counted in the first group.
+fn present(view: &Value) -> u64 {
+    view["rollout"]["status"]["groups"][0]["present_count"].as_u64().unwrap_or_default()
 }
 
 /// UUIDs of hosts, and of requests that prepare.

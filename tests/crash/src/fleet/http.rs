@@ -29,6 +29,8 @@ pub struct Request {
     pub method: &'static str,
     /// The path, with its query.
     pub path: String,
+    /// Its own headers, each with its end of line.
+    pub headers: String,
     /// Its body; empty: none.
     pub body: String,
 }
@@ -36,12 +38,12 @@ pub struct Request {
 impl Request {
     /// A question on the admin socket.
     pub fn get(path: &str) -> Self {
-        Self { on: On::Admin, method: "GET", path: path.to_owned(), body: String::new() }
+        Self { on: On::Admin, method: "GET", path: path.to_owned(), headers: String::new(), body: String::new() }
     }
 
     /// JSON for the admin socket.
     pub fn post(path: &str, body: &Value) -> Self {
-        Self { on: On::Admin, method: "POST", path: path.to_owned(), body: body.to_string() }
+        Self { method: "POST", body: body.to_string(), ..Self::get(path) }
     }
 
     /// The removal of something, on the admin socket.
@@ -91,9 +93,11 @@ pub(super) fn on_address(address: &str, request: &Request) -> Option<Answer> {
 }
 
 fn exchange(mut stream: impl Read + Write, request: &Request) -> Option<Answer> {
-    let Request { method, path, body, .. } = request;
+    let Request { method, path, headers, body, .. } = request;
     let length = body.len();
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n"
+    );
     stream.write_all((head + body).as_bytes()).ok()?;
     let mut bytes = Vec::new();
     // A connection that is torn down has not told all.

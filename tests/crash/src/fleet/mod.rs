@@ -5,6 +5,7 @@
 
 mod decision;
 mod decisions;
+mod host;
 mod http;
 mod point;
 mod server;

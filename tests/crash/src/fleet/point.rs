@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use libc::{EIO, ENOSPC, EPIPE, c_int};
 
+use serde_json::Value;
+
 use super::decision::{Again, Durable, Ready};
 use super::http::{Answer, Request};
 use super::server::{LOOK, SOON, Server};
@@ -112,8 +114,8 @@ fn at_kill(ready: &Ready, dir: &Path, point: Fault) -> Result<Found, String> {
     server.kill();
     let answered = answered.transpose()?;
     let server = ready.start(dir);
-    let found = found(ready, &view(&server)?)?;
-    if answered.is_some() && found == Found::Old && ready.decision.durable == Durable::Answered {
+    let found = found(ready, &steady(ready, &server)?)?;
+    if answered.is_some() && found == Found::Old && ready.decision.durable.is_answered() {
         return Err("it was answered, and is lost".to_owned());
     }
     whole(ready, &server)?;
@@ -141,10 +143,10 @@ fn at_error(ready: &Ready, dir: &Path, point: Fault) -> Result<Found, String> {
         return Err(format!("the server ended: {}", server.kill().stderr));
     }
     // An answer that was given stands, also where everything ends now.
-    if let (Some(_), Durable::Answered) = (&answered, ready.decision.durable) {
+    if answered.is_some() && ready.decision.durable.is_answered() {
         server.kill();
         let server = ready.start(dir);
-        if found(ready, &view(&server)?)? == Found::Old {
+        if found(ready, &steady(ready, &server)?)? == Found::Old {
             return Err("it was answered, and is lost".to_owned());
         }
         whole(ready, &server)?;
@@ -174,13 +176,17 @@ fn at_start(ready: &Ready, dir: &Path, point: Fault) -> Result<Found, String> {
         Err(_) => {}
     }
     let server = ready.start(dir);
-    found(ready, &view(&server)?)?;
+    found(ready, &steady(ready, &server)?)?;
     whole(ready, &server)?;
     Ok(Found::New)
 }
 
 fn is_of_store(answer: &Answer) -> bool {
     answer.status == 503 && answer.json()["error"]["code"] == "store_unavailable"
+}
+
+fn is_old(answer: &Answer) -> bool {
+    answer.status == 409 && answer.json()["error"]["code"] == "old_sequence"
 }
 
 /// `Ok(None)`: no answer came; `Err`: another one than 200.
@@ -197,22 +203,53 @@ fn ask(ready: &Ready, server: &Server) -> Option<Result<Answer, String>> {
 
 /// Which of the two views this is, in a server that was just started. The step that follows a decision is one of its own: its
 /// counts and reasons may come later.
-fn found(ready: &Ready, shown: &serde_json::Value) -> Result<Found, String> {
-    found_without(&["rollout"], ready, shown)
+fn found(ready: &Ready, shown: &Value) -> Result<Found, String> {
+    let found = found_without(&["rollout"], ready, shown)?;
+    stepped(ready, shown, found)?;
+    Ok(found)
+}
+
+/// What the step decided is there whole or not at all, and never without what it follows from.
+fn stepped(ready: &Ready, shown: &Value, found: Found) -> Result<(), String> {
+    let is = |view: &Value| ready.decision.step.iter().all(|key| shown[*key] == view[*key]);
+    let is_made = (ready.decision.is_made)(shown);
+    let is_whole = if is_made { found == Found::New && is(&ready.new) } else { is(&ready.old) };
+    if ready.decision.step.is_empty() || is_whole {
+        return Ok(());
+    }
+    let (from_new, from_old) = (difference(shown, &ready.new), difference(shown, &ready.old));
+    Err(format!("the step is there in part: unlike after ({from_new}), unlike before ({from_old})"))
+}
+
+/// A view into which no step falls.
+fn steady(ready: &Ready, server: &Server) -> Result<Value, String> {
+    let mut shown = view(server)?;
+    if ready.decision.durable != Durable::Stepped {
+        return Ok(shown);
+    }
+    loop {
+        let again = view(server)?;
+        if again == shown {
+            return Ok(shown);
+        }
+        shown = again;
+    }
 }
 
 /// The same of a server that goes on: what could not be removed goes with the next start.
-fn found_running(ready: &Ready, shown: &serde_json::Value) -> Result<Found, String> {
+fn found_running(ready: &Ready, shown: &Value) -> Result<Found, String> {
     let soon = (ready.decision.durable == Durable::Soon).then_some("hosts?limit=1000");
     let keys: Vec<_> = ["rollout", "files"].into_iter().chain(soon).collect();
-    found_without(&keys, ready, shown)
+    let found = found_without(&keys, ready, shown)?;
+    stepped(ready, shown, found)?;
+    Ok(found)
 }
 
-fn found_without(keys: &[&str], ready: &Ready, shown: &serde_json::Value) -> Result<Found, String> {
-    let decided = |view: &serde_json::Value| {
+fn found_without(keys: &[&str], ready: &Ready, shown: &Value) -> Result<Found, String> {
+    let decided = |view: &Value| {
         let mut view = view.clone();
         if let Some(all) = view.as_object_mut() {
-            all.retain(|key, _| !keys.contains(&key.as_str()));
+            all.retain(|key, _| !keys.contains(&key.as_str()) && !ready.decision.step.contains(&key.as_str()));
         }
         view
     };
@@ -245,7 +282,7 @@ fn opened(server: &Server) -> Result<(), String> {
 fn until_it_answers(ready: &Ready, server: &Server) -> Result<Found, String> {
     let end = Instant::now() + SOON;
     loop {
-        let shown = opened(server).and_then(|()| view(server)).and_then(|shown| found_running(ready, &shown));
+        let shown = opened(server).and_then(|()| steady(ready, server)).and_then(|shown| found_running(ready, &shown));
         match shown {
             Ok(found) => return Ok(found),
             Err(what) if Instant::now() > end => return Err(format!("the disk works again: {what}")),
@@ -271,6 +308,8 @@ fn send_again(ready: &Ready, server: &Server, answered: Option<&Answer>, found: 
         }
         (Ok(_), Again::Refused) if found == Found::New => Err("sent again it was made again".to_owned()),
         (Err(refused), Again::Refused) if found == Found::New && refused.status == 409 => Ok(()),
+        (Ok(_), Again::Old) if found == Found::New => Err("sent again it was taken again".to_owned()),
+        (Err(refused), Again::Old) if found == Found::New && is_old(&refused) => Ok(()),
         (Ok(_), _) => Ok(()),
         (Err(refused), _) => Err(format!("sent again it is answered {}: {}", refused.status, refused.text())),
     }

@@ -21,13 +21,15 @@ pub(super) const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 struct Plan {
     is_armed: bool,
+    /// What is looked at meanwhile does not count.
+    answers_pass: bool,
     fault: Option<Fault>,
     calls: Vec<Call>,
 }
 
 impl Plan {
     fn decide(&mut self, call: &Call) -> Action {
-        if !self.is_armed {
+        if !self.is_armed || (self.answers_pass && call.kind == Kind::Send) {
             return Action::Pass;
         }
         let number = self.calls.len() + 1;
@@ -62,7 +64,7 @@ impl Server {
     /// # Errors
     /// It ended instead: its log.
     pub(super) fn start_armed(program: &Path, dir: &Path, fault: Option<Fault>) -> Result<Self, String> {
-        Self::launch(program, dir, Plan { is_armed: true, fault, calls: Vec::new() })
+        Self::launch(program, dir, Plan { is_armed: true, fault, ..Plan::default() })
     }
 
     fn launch(program: &Path, dir: &Path, plan: Plan) -> Result<Self, String> {
@@ -103,7 +105,12 @@ impl Server {
 
     /// From now on calls count, and `fault` happens.
     pub(super) fn arm(&self, fault: Option<Fault>) {
-        *self.plan.lock().unwrap() = Plan { is_armed: true, fault, calls: Vec::new() };
+        *self.plan.lock().unwrap() = Plan { is_armed: true, fault, ..Plan::default() };
+    }
+
+    /// From now on answers do not count, and what else happens does: somebody looks what comes.
+    pub(super) fn let_answers_pass(&self) {
+        self.plan.lock().unwrap().answers_pass = true;
     }
 
     /// From now on everything works; the calls that counted.

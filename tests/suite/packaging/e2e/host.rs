@@ -1,11 +1,11 @@
 //! One host, its package manager, and what it lives through.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use test_cluster::archive::Archive;
 
+use super::matrix::Matrix;
 use crate::support::life::VERSIONS;
 use crate::support::repository::{apt_repository, dnf_repository, shim};
 use crate::support::{Rig, package};
@@ -60,7 +60,7 @@ impl Host {
 
     /// From the package to the purge.
     pub(super) fn live(self) {
-        let mut matrix = Matrix::of(&self);
+        let mut matrix = Matrix::of("host", self.kind, &self.rig.bed);
         matrix.cell("install", || self.install());
         matrix.cell("enable", || self.enable());
         matrix.cell("update by the timer", || self.update_by_the_timer());
@@ -251,34 +251,5 @@ impl Host {
             );
             std::thread::sleep(Duration::from_millis(200));
         }
-    }
-}
-
-/// The cells of one host, written as a column that `make e2e` puts beside the others.
-struct Matrix {
-    kind: String,
-    text: String,
-}
-
-impl Matrix {
-    fn of(host: &Host) -> Self {
-        let systemd = host.rig.bed.sh("systemctl --version | sed -n '1s/^systemd \\([0-9]*\\).*/\\1/p'");
-        let machine = host.rig.bed.sh("uname -m");
-        let kind = format!("{}, systemd {}, {}", host.kind, systemd.trim(), machine.trim());
-        Self { kind, text: String::new() }
-    }
-
-    fn cell(&mut self, flow: &str, body: impl FnOnce()) {
-        let start = Instant::now();
-        body();
-        let line = format!("{}\t{flow}\tok {:.1} s", self.kind, start.elapsed().as_secs_f64());
-        eprintln!("{line}");
-        writeln!(self.text, "{line}").unwrap();
-    }
-
-    fn write(&self) {
-        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("e2e");
-        std::fs::create_dir_all(&dir).unwrap();
-        std::fs::write(dir.join(self.kind.replace(", ", "-").replace(' ', "")), &self.text).unwrap();
     }
 }

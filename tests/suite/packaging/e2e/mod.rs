@@ -1,8 +1,9 @@
-//! A host's whole life, from the package to the purge, in each kind of bed, and that of the rollout server's package. Each step of
-//! a host's is a cell of the matrix that `make e2e` prints; the beds of the first test and the second are in `make test` as well.
+//! A host's whole life, from the package to the purge, in each kind of bed, and that of the rollout server's package. Each step is
+//! a cell of the matrix that `make e2e` prints; what is not ignored is in `make test` as well.
 
 mod fleet;
 mod host;
+mod matrix;
 
 use std::process::Command;
 
