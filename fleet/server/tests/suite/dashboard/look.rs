@@ -247,3 +247,22 @@ fn a_group_shows_the_failures_for_which_it_halts_and_the_hosts_behind_each() {
         assert!(page.contains("No host is like this."), "{code:?}: {page}");
     }
 }
+
+/// By the time somebody types it another key may wait: the command names the one that was looked at.
+#[test]
+fn the_page_of_a_host_names_the_key_that_it_advises_to_accept() {
+    let dir = dir();
+    let server = started(dir.path());
+    let (first, second) = (Host::new(1, "dev"), Host::with_key(1, "dev", 9));
+    let epoch = epoch(&server);
+    for (host, status) in [(&first, 200), (&second, 409)] {
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, status);
+    }
+    let key = second.key().to_string();
+    let command = format!("teleport-fleet host {} accept --key {}", first.id, &key[..16]);
+    let visitor = Visitor::with(&server, &token(&server, "viewer"));
+    let page = visitor.get(&format!("/hosts/{}", first.id)).body;
+    assert!(page.contains(&format!("<code>{command}</code>")), "{page}");
+    let told = server.ok(&["host", &first.id]);
+    assert!(told.contains(&format!("if it is right: {command}\n")), "{told}");
+}
