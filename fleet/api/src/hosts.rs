@@ -19,6 +19,8 @@ pub struct HostsQuery {
     /// On which the present target failed.
     #[serde(default)]
     pub failed: bool,
+    /// On which it failed with this error code; empty: with none.
+    pub code: Option<String>,
     /// Of which a key waits for an admin.
     #[serde(default)]
     pub waiting: bool,

@@ -117,6 +117,9 @@ pub struct Effects {
     pub lets_go: u64,
     /// Hosts that are sent to a lower version than they run.
     pub goes_down: u64,
+    /// Hosts that might update, and are told so no more: a stop.
+    #[serde(default)]
+    pub stops: u64,
     /// The target was halted here before.
     pub halted_before: bool,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Tally;
-use crate::host::{Host, Last, Mark, Outcome};
+use crate::host::{Failure, Host, Last, Mark, Outcome};
 use crate::listening::Listening;
 use crate::moment::Moment;
 use crate::names::Name;
@@ -189,14 +189,25 @@ impl Look<'_> {
 
     /// When it reported that the wanted version failed, or left that version again.
     pub(crate) fn reported_failure(&self, host: &Host) -> Option<Moment> {
+        if let Some(failure) = self.failure(host) {
+            return Some(failure.at);
+        }
+        let arrived = self.mark(host)?.arrived?;
+        (arrived >= self.group.attempt_began && host.version != self.wanted).then_some(host.heard)
+    }
+
+    /// What it reported of the wanted version since it was told.
+    fn failure(&self, host: &Host) -> Option<Failure> {
         // One from before it was told again was of another try.
         let mark = self.mark(host);
         let is_new = |at: Moment| mark.is_none_or(|mark| at >= mark.told);
-        if let Some(failure) = host.failure.filter(|failure| failure.to == self.wanted && is_new(failure.at)) {
-            return Some(failure.at);
-        }
-        let arrived = mark?.arrived?;
-        (arrived >= self.group.attempt_began && host.version != self.wanted).then_some(host.heard)
+        host.failure.filter(|failure| failure.to == self.wanted && is_new(failure.at))
+    }
+
+    /// The error code with which the wanted version failed; none: it failed without one, as by silence. Not of its last change,
+    /// which may have come to another end since.
+    pub fn failure_code(&self, host: &Host) -> Name {
+        self.failure(host).map_or(Name::NONE, |failure| failure.code)
     }
 
     /// When it failed by silence after it began (`failure_seconds`).

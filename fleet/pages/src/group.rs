@@ -16,23 +16,48 @@ pub struct Group {
     pub frame: Frame,
     card: Card,
     target: String,
-    failures: Vec<(String, u64)>,
+    failures: Vec<(Option<String>, u64)>,
     history: Vec<Line>,
 }
 
 impl Group {
-    /// Of the group called `name`; `failures`: how many hosts failed by which error code; `history`: the newest first. `None`:
-    /// the rollout has no such group.
+    /// Of the group called `name`; `failures`: how many hosts failed by which error code, and how many timed out (`None`);
+    /// `history`: the newest first. `None`: the rollout has no such group.
     pub fn of(
         frame: Frame,
         rollout: &words::Rollout,
         name: &str,
-        failures: Vec<(String, u64)>,
+        failures: Vec<(Option<String>, u64)>,
         history: &[Entry],
     ) -> Option<Self> {
         let group = rollout.status.groups.iter().find(|group| group.name == name)?;
         let target = rollout.spec.target_version.clone();
         let history = history.iter().map(Line::of).collect();
         Some(Self { frame, card: Card::of(group), target, failures, history })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_row_of_failures_leads_to_its_hosts() {
+        let frame = Frame { user: None, build: String::new(), at: Timestamp::UNIX_EPOCH, warnings: Vec::new() };
+        let rollout = words::Rollout::read(&json!({ "status": { "groups": [{ "name": "a b" }] } }));
+        let failures = vec![(Some("bad&code".to_owned()), 3), (None, 2), (Some(String::new()), 1)];
+        let page = Group::of(frame, &rollout, "a b", failures, &[]).unwrap().render().unwrap();
+        for (row, path, count) in [
+            ("bad&#38;code", "&amp;code=bad%26code", 3),
+            ("(timed out)", "&amp;state=timed_out", 2),
+            ("(none)", "&amp;code=", 1),
+        ] {
+            let row = page.lines().find(|line| line.contains(&format!("<th scope=\"row\">{row}</th>"))).unwrap();
+            assert!(row.contains(&format!("href=\"/hosts?group=a%20b{path}\"")), "{row}");
+            assert!(row.contains(&format!(">{count}</a>")), "{row}");
+        }
     }
 }

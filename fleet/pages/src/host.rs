@@ -74,6 +74,11 @@ impl Host {
         self.known().map(|host| host.waiting_key.as_str()).filter(|key| !key.is_empty())
     }
 
+    /// The command that believes it.
+    fn accept(&self, key: &str) -> String {
+        fleet_words::advice::accept(&self.id, key)
+    }
+
     fn reported(&self) -> Vec<(&'static str, String)> {
         self.said().map(reported::facts).unwrap_or_default()
     }

@@ -56,7 +56,8 @@ impl Hosts {
     }
 
     fn is_filtered(&self) -> bool {
-        [&self.query.group, &self.query.state, &self.query.version, &self.query.after].iter().any(|part| part.is_some())
+        let query = &self.query;
+        [&query.group, &query.state, &query.version, &query.code, &query.after].iter().any(|part| part.is_some())
     }
 }
 

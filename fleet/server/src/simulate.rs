@@ -196,7 +196,7 @@ fn of_server(global: &Global) -> Result<Vec<Resource>, Fault> {
 }
 
 fn hosts_of_server(global: &Global) -> Result<Hosts, Fault> {
-    let every = HostsFilter { group: None, state: None, failed: false, waiting: false, version: None };
+    let every = HostsFilter { group: None, state: None, failed: false, code: None, waiting: false, version: None };
     let text = ask(&Verb::Hosts(every), Format::Json, global)?;
     let known = inventory(&text, "the server's hosts")?;
     if known.is_empty() {

@@ -8,6 +8,9 @@ use fleet_engine::resource::Kind;
 use crate::subject::Subject;
 use crate::text::shell;
 
+/// Hex digits of a key that name it: nobody makes another that begins so.
+const NAMED: usize = 16;
+
 /// What it is good for, and the command.
 pub fn text(advice: &Advice, why: &Why, subject: Subject<'_>) -> String {
     match advice {
@@ -19,6 +22,12 @@ pub fn text(advice: &Advice, why: &Why, subject: Subject<'_>) -> String {
         Advice::Agent(OnAgent::Enable) => "to let it update, on the host: teleport-update enable".to_owned(),
         Advice::Agent(OnAgent::UpdateNow) => "to try again, on the host: teleport-update update --now".to_owned(),
     }
+}
+
+/// What believes a key that waits. It names that key: another one may wait by the time somebody types this.
+pub fn accept(host: &str, key: &str) -> String {
+    let named: String = key.chars().take(NAMED).collect();
+    format!("teleport-fleet host {} accept --key {}", shell(host), shell(&named))
 }
 
 /// A command as it is typed.

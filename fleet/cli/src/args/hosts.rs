@@ -36,6 +36,9 @@ pub struct HostsFilter {
     /// Only hosts on which the present target failed
     #[arg(long)]
     pub failed: bool,
+    /// Only hosts on which the present target failed with this error code; an empty word: with none
+    #[arg(long, value_name = "CODE")]
+    pub code: Option<String>,
     /// Only hosts of which a key waits for an admin: `host UUID` shows it
     #[arg(long)]
     pub waiting: bool,

@@ -94,6 +94,7 @@ fn page_of(filter: &HostsFilter, after: Option<String>) -> String {
         ("state", filter.state.clone()),
         ("version", filter.version.clone()),
         ("failed", filter.failed.then(|| "true".to_owned())),
+        ("code", filter.code.clone()),
         ("waiting", filter.waiting.then(|| "true".to_owned())),
         ("after", after),
         ("limit", Some(PAGE.to_string())),

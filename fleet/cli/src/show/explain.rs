@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use fleet_api::{Explained, History, Host};
+use fleet_words::advice::accept;
 use serde_json::Value;
 
 use super::reason::{Reason, Subject};
@@ -10,9 +11,6 @@ use super::reported;
 use super::text::{clean, time, time_to_come};
 use crate::console::Look;
 use crate::failure::Failure;
-
-/// Hex digits of a key that name it: nobody makes another that begins so.
-const NAMED: usize = 16;
 
 /// The answer to the host, and its reason.
 ///
@@ -79,9 +77,7 @@ pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Look) ->
     if !host.waiting_key.is_empty() {
         let what = if host.enrolled { "a second key waits" } else { "its key waits" };
         writeln!(out, "Key: {what} for an admin: {}", clean(&host.waiting_key))?;
-        // Another key may wait by the time he types this.
-        let named: String = host.waiting_key.chars().take(NAMED).collect();
-        writeln!(out, "     if it is right: teleport-fleet host {} accept --key {}", clean(&host.host), clean(&named))?;
+        writeln!(out, "     if it is right: {}", accept(&host.host, &host.waiting_key))?;
     }
     match &explained.history {
         Some(history) => reported(out, history),

@@ -79,7 +79,7 @@ impl Rollout {
         // Who does not count says nothing of why it stopped: anybody may report what he likes.
         let has_failed = |host: &&Host| look.is_counted(host) && look.state(host) == HostState::Failed;
         for host in fleet.hosts().iter().filter(|host| host.place == place).filter(has_failed) {
-            let code = host.failure.map_or("", |failure| fleet.names.text(failure.code));
+            let code = fleet.names.text(look.failure_code(host));
             *codes.entry(code).or_default() += 1;
         }
         let first =

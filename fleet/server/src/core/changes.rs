@@ -38,7 +38,11 @@ pub(super) fn of(before: &Book, after: &Book, at: jiff::Timestamp) -> Vec<Record
         let old = old.filter(|_| is_same).and_then(|old| old.groups.iter().find(|was| is_of(was, group)));
         let was = old.map_or(State::Unstarted, |old| old.state);
         if let Some(action) = action(was, group.state) {
-            records.push(record(action, format!("group {}", group.policy.name), of_group(group)));
+            records.push(record(
+                action,
+                format!("group {}", group.policy.name),
+                of_group(group, is_everything(after, group)),
+            ));
         }
     }
     records
@@ -68,9 +72,17 @@ fn versions(rollout: &Rollout) -> Value {
     json!({ "start": rollout.start, "target": rollout.target, "schedule": rollout.schedule })
 }
 
-fn of_group(group: &GroupStatus) -> Value {
+/// It is everything that is held, or the rollout has no groups to name: only `run --all` ends that.
+fn is_everything(book: &Book, group: &GroupStatus) -> bool {
+    let is_named = book.rollout.as_ref().is_some_and(|rollout| rollout.find(&group.policy.name).is_some());
+    book.holds.all || !is_named
+}
+
+fn of_group(group: &GroupStatus, all: bool) -> Value {
     match &group.halt {
-        Some(halt) => json!({ "rule": halt.rule, "count": halt.count, "of": halt.of, "error": halt.error }),
+        Some(halt) => json!({
+            "rule": halt.rule, "count": halt.count, "of": halt.of, "error": halt.error, "sample": halt.sample, "all": all,
+        }),
         None => json!({ "reason": group.last_update_reason }),
     }
 }

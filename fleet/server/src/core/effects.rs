@@ -21,13 +21,20 @@ pub(super) fn of(before: &[Option<Version>], book: &Book, fleet: &Fleet, now: Ti
     let mut effects = Effects::default();
     let target = book.target.as_ref().map(|target| &target.target);
     for ((host, before), after) in fleet.hosts().iter().zip(before).zip(told(book, fleet, now)) {
-        let Some(after) = after.filter(|after| before.as_ref() != Some(after)) else { continue };
+        let runs = fleet.names.text(host.version);
+        let Some(after) = after else {
+            // Of one that is there already a stop takes nothing.
+            effects.stops += u64::from(before.as_ref().is_some_and(|before| before.to_string() != runs));
+            continue;
+        };
+        if before.as_ref() == Some(&after) {
+            continue;
+        }
         // One that is on its way to the target goes back, though it runs another version yet.
         let turns_round = book.rollout.as_ref().is_some_and(|rollout| {
             let group = rollout.group(host.place).filter(|group| group.state == State::RolledBack);
             group.is_some_and(|group| Look::new(rollout, group, fleet, now).goes_the_other_way(host))
         });
-        let runs = fleet.names.text(host.version);
         if runs == after.to_string() && !turns_round {
             continue;
         }

@@ -92,17 +92,21 @@ impl Keeper {
         rollout.chain(policy).map(|group| group.name.as_str()).filter(move |name| known.insert(*name))
     }
 
-    /// The hosts of `group` on which the target failed or took too long, by error code, the commonest first.
-    pub(crate) fn failures(&self, group: &str) -> Vec<(String, u64)> {
+    /// The hosts of `group` on which the target failed, by the error code by which a halt counts them, or took too long (`None`), the
+    /// commonest first.
+    pub(crate) fn failures(&self, group: &str) -> Vec<(Option<String>, u64)> {
         let now = self.now();
-        let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
-        for host in self.fleet.hosts() {
-            if self.group(host) == group && matches!(self.state(host, now), "failed" | "timed_out") {
-                *counted.entry(host.last.map_or("", |last| self.fleet.names.text(last.code))).or_default() += 1;
-            }
+        let mut counted: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+        for host in self.fleet.hosts().iter().filter(|host| self.group(host) == group) {
+            let Some(look) = self.look(host, now) else { continue };
+            let code = match look.state(host) {
+                HostState::Failed => Some(self.fleet.names.text(look.failure_code(host))),
+                HostState::TimedOut => None,
+                _ => continue,
+            };
+            *counted.entry(code).or_default() += 1;
         }
-        let mut counted: Vec<(String, u64)> =
-            counted.into_iter().map(|(code, count)| (code.to_owned(), count)).collect();
+        let mut counted: Vec<_> = counted.into_iter().map(|(code, count)| (code.map(str::to_owned), count)).collect();
         counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         counted
     }
@@ -200,6 +204,13 @@ impl Keeper {
             && query.state.as_deref().is_none_or(|state| self.state(host, now) == state)
             && (!query.waiting || self.members.waits(host.id).is_some())
             && (!query.failed || self.state(host, now) == "failed")
+            && query.code.as_deref().is_none_or(|code| self.failed_with(host, now) == Some(code))
+    }
+
+    /// The error code with which the present target failed; `None`: it did not fail.
+    fn failed_with(&self, host: &Host, now: Timestamp) -> Option<&str> {
+        let look = self.look(host, now).filter(|look| look.state(host) == HostState::Failed)?;
+        Some(self.fleet.names.text(look.failure_code(host)))
     }
 
     fn group(&self, host: &Host) -> &str {
@@ -208,11 +219,14 @@ impl Keeper {
     }
 
     pub(super) fn state(&self, host: &Host, now: Timestamp) -> &'static str {
-        let look = self.book.rollout.as_ref().and_then(|rollout| {
-            let group = rollout.group(host.place)?;
-            Some(Look::new(rollout, group, &self.fleet, now).state(host))
-        });
-        look.map_or("unassigned", HostState::name)
+        self.look(host, now).map_or("unassigned", |look| look.state(host).name())
+    }
+
+    /// The view of its group; `None`: it belongs to none.
+    fn look(&self, host: &Host, now: Timestamp) -> Option<Look<'_>> {
+        let rollout = self.book.rollout.as_ref()?;
+        let group = rollout.group(host.place)?;
+        Some(Look::new(rollout, group, &self.fleet, now))
     }
 
     fn shown(&self, host: &Host, now: Timestamp) -> Shown {

@@ -1,12 +1,20 @@
 //! What receivers are told: made of a record of the audit log, or of something that lasts.
 
 use fleet_api::{Entry, Head};
+use fleet_engine::advice::Advice;
+use fleet_engine::command::Command;
+use fleet_engine::reason::{HaltRule, Why};
+use fleet_engine::rollout::Halt;
+use fleet_words::advice;
+use fleet_words::reason::Subject;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// Longest name of a group that is told, characters: names have no bound of their own, a message has.
 const LONGEST_NAME: usize = 200;
+/// Longest name in a command, bytes: the longest that a command takes. A shorter one would be another group's.
+const LONGEST_COMMAND: usize = 255;
 /// Longest text from elsewhere in a sentence, characters.
 const LONGEST_TEXT: usize = 300;
 /// Characters of an id after `evt_`.
@@ -108,24 +116,51 @@ fn of_group(entry: &Entry) -> Option<(&'static str, String, Value)> {
         "group_started" => ("group_started", format!("{group} has started: its hosts are told to update.")),
         "group_done" => ("group_done", format!("{group} is done.")),
         "group_rolled_back" => ("group_rolled_back", format!("{group} is rolled back: its hosts are told to go back.")),
-        "group_halted" => ("group_halted", halted(&group, &entry.detail)),
+        "group_halted" => ("group_halted", halted(&group, entry)),
         _ => return None,
     };
     let mut data = json!({ "group": name });
     let details = entry.detail.as_object().into_iter().flatten();
     if let Some(data) = data.as_object_mut() {
         data.extend(details.map(|(key, value)| (key.clone(), short(value))));
+        if let Some(sample) = entry.detail.get("sample") {
+            data.insert("sample".to_owned(), json!(hosts_of(sample)));
+        }
     }
     Some((kind, text, data))
 }
 
-fn halted(group: &str, detail: &Value) -> String {
+fn halted(group: &str, entry: &Entry) -> String {
+    let detail = &entry.detail;
     let rule = line(detail["rule"].as_str().unwrap_or("unknown"), LONGEST_TEXT);
     let (count, of) = (detail["count"].as_u64().unwrap_or(0), detail["of"].as_u64().unwrap_or(0));
     let hosts = if of > 0 { format!(", {count} of {of} hosts") } else { String::new() };
     let error =
         detail["error"].as_str().map_or_else(String::new, |code| format!(", mostly {}", line(code, LONGEST_TEXT)));
-    format!("{group} is halted ({rule}{hosts}{error}): nobody in it is told to update.")
+    let some = hosts_of(&detail["sample"]);
+    let some = if some.is_empty() { String::new() } else { format!(", for example {}", some.join(", ")) };
+    // A command to copy has no dot behind it.
+    let end = way_on(entry).map_or_else(|| ".".to_owned(), |way_on| format!("; {way_on}"));
+    format!("{group} is halted ({rule}{hosts}{error}{some}): nobody in it is told to update{end}")
+}
+
+/// The first few hosts of a halt.
+fn hosts_of(sample: &Value) -> Vec<String> {
+    let hosts = sample.as_array().into_iter().flatten().filter_map(Value::as_str);
+    hosts.take(Halt::SAMPLE).map(|host| line(host, LONGEST_NAME)).collect()
+}
+
+/// What ends a halt, in the words of the command line; `None`: more than a command does, or a record from before it said so.
+fn way_on(entry: &Entry) -> Option<String> {
+    let all = entry.detail.get("all")?.as_bool()?;
+    let why = json!({ "code": "halted", "rule": entry.detail["rule"], "count": 0, "of": 0, "error": null });
+    let why: Why = serde_json::from_value(why).ok()?;
+    let group = entry.subject.strip_prefix("group ").filter(|name| name.len() <= LONGEST_COMMAND)?;
+    if matches!(why, Why::Halted { rule: HaltRule::ReleaseBlocked, .. }) {
+        return None;
+    }
+    let groups = if all { Vec::new() } else { vec![group.to_owned()] };
+    Some(advice::text(&Advice::Command(Command::Run { groups, all }), &why, Subject::Group(group)))
 }
 
 /// A group's name at the beginning of a sentence; a version without groups has one without a name.
@@ -200,6 +235,24 @@ mod tests {
         assert_eq!((&event.data["count"], &event.data["of"], &event.data["seq"]), (&json!(3), &json!(20), &json!(7)));
         let long = Event::of(&entry("group_done", &format!("group {}", "x".repeat(1 << 20)), json!({}))).unwrap();
         assert!(long.body().len() < 4096);
+    }
+
+    #[test]
+    fn a_halt_that_no_command_ends_names_none() {
+        let text = |detail: Value| Event::of(&entry("group_halted", "group a b", detail)).unwrap().text;
+        let of = |rule: &str, all: bool| text(json!({"rule": rule, "count": 0, "of": 0, "sample": [], "all": all}));
+        assert_eq!(
+            of("release_blocked", false),
+            "Group a b is halted (release_blocked): nobody in it is told to update."
+        );
+        let ends = |text: String| text.split_once("; ").unwrap().1.to_owned();
+        assert_eq!(ends(of("soak_failed", false)), "to try again: teleport-fleet autoupdate agents run 'a b'");
+        assert_eq!(
+            ends(of("restored", true)),
+            "to end the hold of everything: teleport-fleet autoupdate agents run --all"
+        );
+        let old = text(json!({"rule": "manual_halt", "count": 0, "of": 0, "error": null}));
+        assert!(old.ends_with("nobody in it is told to update."), "a record of before says less: {old}");
     }
 
     #[test]

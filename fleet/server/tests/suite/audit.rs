@@ -79,6 +79,26 @@ fn written(dir: &Path) -> String {
     head
 }
 
+/// Who reads the log years later sees which hosts it was.
+#[test]
+fn the_record_of_a_halt_names_some_of_the_hosts() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let failed = crate::reports::first_fails(&server);
+    let halts = || -> Vec<serde_json::Value> {
+        let told = server.ok(&["audit", "--format", "json"]);
+        let records = told.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        records.filter(|record| record["action"] == "group_halted").collect()
+    };
+    server.until("the halt", || !halts().is_empty());
+    let detail = halts()[0]["detail"].clone();
+    assert_eq!((&detail["rule"], &detail["error"]), (&"failed_threshold".into(), &"unhealthy".into()), "{detail}");
+    assert_eq!(detail["sample"], serde_json::json!([failed.id]), "{detail}");
+    server.ok(&["autoupdate", "agents", "halt", "prod"]);
+    assert_eq!(halts()[1]["detail"]["sample"], serde_json::json!([]), "no host did it");
+}
+
 #[test]
 fn each_record_that_is_removed_changed_moved_or_inserted_is_found() {
     let whole = dir();

@@ -115,6 +115,35 @@ fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_be
     assert!(history.changes.is_empty());
 }
 
+/// The fifty of FLEET §5; of another host nothing goes with what is too old.
+#[test]
+fn of_a_hosts_changes_the_last_fifty_stay_the_newest_first() {
+    let bed = Bed::new();
+    let mut store = bed.open();
+    let begin = 1_700_000_000;
+    let report = |host: u128, number: i64| StoredReport {
+        host,
+        at: second(begin + number),
+        json: format!("report {number}"),
+        change: Some(format!("change {number}")),
+    };
+    // Alone and many at once.
+    let mut expected = 0;
+    let mut commit = |reports: Vec<StoredReport>| {
+        let enrolments = EnrolmentChanges { reports, ..EnrolmentChanges::default() };
+        expected = store.commit(&Change { expected, enrolments, ..Change::default() }).unwrap().revision;
+    };
+    (1..=30).for_each(|number| commit(vec![report(1, number)]));
+    commit(vec![report(2, 1)]);
+    commit((31..=60).map(|number| report(1, number)).collect());
+    let reader = store.reader().unwrap();
+    let history = reader.history(1).unwrap();
+    let fifty: Vec<_> = (11..=60).rev().map(|number| (second(begin + number), format!("change {number}"))).collect();
+    assert_eq!(history.changes, fifty);
+    assert_eq!(history.report, Some((second(begin + 60), "report 60".to_owned())));
+    assert_eq!(reader.history(2).unwrap().changes, [(second(begin + 1), "change 1".to_owned())]);
+}
+
 #[test]
 fn hosts_go_to_the_engine_without_a_list_of_all_of_them() {
     let bed = Bed::new();

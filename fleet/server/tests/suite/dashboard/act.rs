@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{started, token};
+use crate::reports::host::{Host, epoch};
 use crate::support::visitor::{Answer, Visitor};
 use crate::support::{Server, dir, version};
 
@@ -189,4 +190,29 @@ fn what_was_asked_of_one_rollout_is_not_done_to_the_next() {
     assert!(answer.body.contains("another rollout began since this was asked"), "{answer:?}");
     assert!(done(&records(&server), "start").is_empty());
     assert_eq!(send(&operator, &halt).status, 200, "a stop is a stop");
+}
+
+/// Five may update, and one has: a stop takes something from the five alone.
+#[test]
+fn the_question_of_a_stop_says_how_many_hosts_it_stops() {
+    let dir = dir();
+    let server = started(dir.path());
+    let epoch = epoch(&server);
+    for number in 1..=6 {
+        let (host, runs) = (Host::new(number, "dev"), if number == 6 { "1.1.0" } else { "1.0.0" });
+        assert_eq!(host.sends(server.addr, &host.says(epoch, runs, None)).0, 200);
+    }
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    let operator = Visitor::with(&server, &token(&server, "operator"));
+    let stops = "5 hosts are stopped: those that have begun may finish";
+    for fields in [&[("do", "halt")][..], &[("do", "halt"), ("group", "dev")]] {
+        let asked = confirm(&operator, fields);
+        assert!(asked.body.contains(stops), "{fields:?}: {asked:?}");
+    }
+    let prod = confirm(&operator, &[("do", "halt"), ("group", "prod")]);
+    assert!(prod.body.contains("0 hosts may update now, 0 go down"), "nobody in it may update: {prod:?}");
+    let told = server.ok(&["autoupdate", "agents", "halt", "dev"]);
+    assert!(told.contains(stops), "{told}");
+    let again = confirm(&operator, &[("do", "halt")]);
+    assert!(!again.body.contains("are stopped"), "they are stopped already: {again:?}");
 }

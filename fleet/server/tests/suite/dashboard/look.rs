@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use super::{PAGES, started, token};
+use crate::reports::host::{Host, epoch};
 use crate::support::visitor::Visitor;
 use crate::support::{SOON, Server, dir, groups, version};
 
@@ -215,4 +216,53 @@ fn a_simulation_says_what_the_command_line_says_and_what_cannot_be_simulated_is_
             "{page:?}"
         );
     }
+}
+
+/// The network that fails after it changes nothing of what the version did there.
+#[test]
+fn a_group_shows_the_failures_for_which_it_halts_and_the_hosts_behind_each() {
+    let dir = dir();
+    let server = started(dir.path());
+    let failed = crate::reports::first_fails(&server);
+    let epoch = epoch(&server);
+    server.until("the group halts", || server.group("dev")["state"] == "halted");
+    let network = failed.says(epoch, "1.0.0", Some(("failed", "1.1.0", "network")));
+    assert_eq!(failed.sends(server.addr, &network).0, 200);
+    let last = server.ok(&["host", &failed.id]);
+    assert!(last.contains("Last change: failed, to 1.1.0 (network)"), "{last}");
+    let visitor = Visitor::with(&server, &token(&server, "viewer"));
+    let page = visitor.get("/groups/dev").body;
+    assert_eq!(server.group("dev")["why"]["error"], "unhealthy");
+    let link = "/hosts?group=dev&amp;code=unhealthy";
+    assert!(page.contains(&format!("href=\"{link}\"")) && !page.contains("code=network"), "{page}");
+    let other = Host::new(2, "dev").id;
+    let behind = visitor.get(&link.replace("&amp;", "&")).body;
+    assert!(behind.contains(&failed.id) && !behind.contains(&other), "{behind}");
+    assert!(behind.contains("<code>unhealthy</code>"), "what it is asked for is said: {behind}");
+    let found = |code: &str| server.ok(&["hosts", "--group", "dev", "--code", code]);
+    assert!(found("unhealthy").contains(&failed.id) && !found("unhealthy").contains(&other), "{}", found("unhealthy"));
+    for code in ["network", ""] {
+        assert_eq!(found(code), "No host is known that matches.\n", "{code:?}");
+        let page = visitor.get(&format!("/hosts?code={code}")).body;
+        assert!(page.contains("No host is like this."), "{code:?}: {page}");
+    }
+}
+
+/// By the time somebody types it another key may wait: the command names the one that was looked at.
+#[test]
+fn the_page_of_a_host_names_the_key_that_it_advises_to_accept() {
+    let dir = dir();
+    let server = started(dir.path());
+    let (first, second) = (Host::new(1, "dev"), Host::with_key(1, "dev", 9));
+    let epoch = epoch(&server);
+    for (host, status) in [(&first, 200), (&second, 409)] {
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, status);
+    }
+    let key = second.key().to_string();
+    let command = format!("teleport-fleet host {} accept --key {}", first.id, &key[..16]);
+    let visitor = Visitor::with(&server, &token(&server, "viewer"));
+    let page = visitor.get(&format!("/hosts/{}", first.id)).body;
+    assert!(page.contains(&format!("<code>{command}</code>")), "{page}");
+    let told = server.ok(&["host", &first.id]);
+    assert!(told.contains(&format!("if it is right: {command}\n")), "{told}");
 }

@@ -110,7 +110,13 @@ fn each_kind_is_told_once_in_order_and_signed() {
         let at: i64 = told.header("webhook-timestamp").parse().unwrap();
         assert!((jiff::Timestamp::now().as_second() - at).abs() < 600, "{at}");
         assert!(json["time"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
-        assert!(json["text"].as_str().unwrap().ends_with('.'), "{json}");
+        // A command to copy has no dot behind it.
+        let end = if told.kind() == "group_halted" {
+            "to end the stop: teleport-fleet autoupdate agents run prod"
+        } else {
+            "."
+        };
+        assert!(json["text"].as_str().unwrap().ends_with(end), "{json}");
     }
     let data = |at: usize| told[at].json()["data"].clone();
     assert_eq!((data(0)["rollout"].clone(), data(0)["target_version"].clone()), (1.into(), "1.1.0".into()));
@@ -121,6 +127,32 @@ fn each_kind_is_told_once_in_order_and_signed() {
     });
     let taken = metric(&server, "teleport_fleet_notifications_total{receiver=\"webhook\",result=\"delivered\"}");
     assert!(taken >= kinds.len() as f64, "{taken}");
+}
+
+#[test]
+fn a_halt_names_hosts_and_the_way_on() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let server = server(dir.path(), &receiver);
+    begin(&server);
+    let failed = crate::reports::first_fails(&server);
+    until_kinds(&server, &receiver, &["new_version", "group_started", "group_halted"]);
+    let told = receiver.taken()[2].json();
+    assert_eq!(told["data"]["sample"], serde_json::json!([failed.id]), "{told}");
+    let text = told["text"].as_str().unwrap();
+    assert!(text.contains(&format!("for example {}", failed.id)), "{text}");
+    assert!(text.ends_with("; to try again: teleport-fleet autoupdate agents run dev"), "{text}");
+    // What stops everything ends with everything.
+    agents(&server, &["halt", "--all"]);
+    server.until("the other halt", || receiver.kinds().len() > 3);
+    let told = receiver.taken()[3].json();
+    assert_eq!((&told["kind"], &told["data"]["group"]), (&"group_halted".into(), &"prod".into()), "{told}");
+    assert!(
+        told["text"]
+            .as_str()
+            .unwrap()
+            .ends_with("; to end the hold of everything: teleport-fleet autoupdate agents run --all"),
+        "{told}"
+    );
 }
 
 #[test]

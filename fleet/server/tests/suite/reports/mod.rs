@@ -22,6 +22,23 @@ fn started(dir: &Path, words: &[&str]) -> Server {
     server
 }
 
+/// Group `dev` begins with two hosts, and the first comes to the end that halts it.
+pub(crate) fn first_fails(server: &Server) -> Host {
+    let epoch = epoch(server);
+    let [first, second] = [Host::new(1, "dev"), Host::new(2, "dev")];
+    for host in [&first, &second] {
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    }
+    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    for host in [&first, &second] {
+        server.until("its turn has come", || host.asks(server, Some(epoch)).1);
+        server.until("it was told", || state(server, host) == "told");
+    }
+    let failed = first.says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", "unhealthy")));
+    assert_eq!(first.sends(server.addr, &failed).0, 200);
+    first
+}
+
 /// What the server knows of a host.
 fn known(server: &Server, host: &Host) -> Value {
     serde_json::from_str(&server.ok(&["host", &host.id, "--format", "json"])).unwrap()

@@ -162,6 +162,26 @@ fn the_reason_names_rule_count_and_commonest_error() {
 }
 
 #[test]
+fn what_another_version_did_before_is_no_error_of_this_one() {
+    let mut play = Play::staging(json!({ "max_failed_before_halt": "10%" }));
+    play.hosts("Mon 11:50", names(20), "staging");
+    let last = json!({ "outcome": "rolled_back", "to": "1.9.0", "code": "disk_full" });
+    for host in names(3) {
+        play.say("Mon 11:55", json!({ "report": { "host": host, "version": "1.0.0", "last": last } }));
+    }
+    play.told("Mon 12:00", names(20));
+    for host in names(3) {
+        play.updates("Mon 12:01", host);
+    }
+    for host in names(3) {
+        play.say("Mon 12:02", json!({ "report": { "host": host, "version": "1.0.0" } }));
+    }
+    let why = play.group("Mon 12:02", "staging")["why"].clone();
+    assert_eq!([&why["rule"], &why["count"]], [&json!("failed_threshold"), &json!(3)], "they left the target again");
+    assert_eq!(why["error"], Value::Null, "{why}");
+}
+
+#[test]
 fn a_halted_group_answers_the_target_to_who_was_told_and_the_start_to_others() {
     let (mut play, order) = halted();
     for (number, host) in order.iter().enumerate() {
