@@ -178,6 +178,7 @@ pub struct GroupStatus {
     /// How far the pass is.
     pub cursor: Option<Cursor>,
     /// How far those are let go again that failed or timed out before this attempt.
+    #[serde(rename = "retry")]
     pub retry_cursor: Option<Cursor>,
     /// Hosts that arrived up to this are among them.
     pub(crate) retry_to: u64,
@@ -196,6 +197,7 @@ pub struct GroupStatus {
     /// It is halted.
     pub halt: Option<Halt>,
     /// It was marked as done while it was halted: who was not let go stays.
+    #[serde(rename = "is_closed")]
     pub done_while_halted: bool,
     /// When it was started by force: the freezes of that time do not keep its hosts.
     pub forced: Option<Timestamp>,
