@@ -16,7 +16,7 @@ RELEASE := --locked --release --package teleport-update
 SERVER := --locked --profile server --package teleport-fleet
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
-SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser)
+SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring)
 .PHONY: $(SETUPS) setup help build static static-fleet demo test e2e e2e-vm crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package lint docs clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
@@ -49,7 +49,7 @@ demo: setup-beds build ## A host's life, then a fleet's rollout, in two minutes 
 # Roots of beds before the tests, whose deadlines are for tests: systemd 229, 237, 247, 252, 257; rpm and dnf; cloud-init.
 ROOTS := bookworm bookworm-rpm bookworm-cloud bookworm-needrestart bullseye trixie bionic xenial
 test: export TEST_UPDATER := $(DEBUG)/teleport-update
-test: setup-beds setup-packages setup-selinux setup-browser build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
+test: setup-beds setup-packages setup-selinux setup-browser setup-monitoring build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
 	@tests/beds/roots.sh $(ROOTS)
 	@tests/all.sh $(CARGO_FLAGS)
 

@@ -2,7 +2,8 @@
 # demo.sh UPDATER AGENT CLUSTER [FLEET]   two acts with the real programs; ends with 0 only if everything went as it says.
 #
 # First a host's life: install, update, a broken release, the next release, back again. With FLEET then a fleet: a rollout
-# server, five hosts in three groups, a rollout through them, a broken release that is stopped in the first, its repair.
+# server, five hosts in three groups, a rollout through them, a broken release that is stopped in the first, its repair, a
+# group that is sent back and let go again.
 # DEMO_ACTS=life or DEMO_ACTS=fleet: that act alone.
 #
 # A host is, by what this machine allows ($DEMO_HOST chooses):

@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench, fleet-bench, browser) lacks, one line for each thing done; silent if none.
+# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench, fleet-bench, browser, monitoring) lacks, one line for each thing done; silent if none.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -66,6 +66,26 @@ qemu() {
         say "apt-get failed"
     fi
     rm -rf "$lists"
+}
+
+# Out of Debian's package, which is not installed: it would start a Prometheus. For tests alone, below target/.
+take_promtool() {
+    local folder=${CARGO_TARGET_DIR:-$(dirname "${BASH_SOURCE[0]}")/../target}/promtool parts
+    if [ -x "$folder/promtool" ]; then return; fi
+    if ! has apt-get || ! has dpkg-deb; then
+        say "no promtool, and no Debian to take it from: alert rules are not tested"
+        return
+    fi
+    say "apt-get download prometheus, for promtool"
+    parts=$(mktemp -d)
+    if (cd "$parts" && { [ "$(id -u)" != 0 ] || apt-get update; } && apt-get -o APT::Sandbox::User=root download prometheus) \
+        </dev/null >"$parts/log" 2>&1 && dpkg-deb -x "$parts"/prometheus_*.deb "$parts/tree" && mkdir -p "$folder"; then
+        mv "$parts/tree/usr/bin/promtool" "$folder/promtool"
+    else
+        tail -n 20 "$parts/log" >&2
+        say "apt-get failed: alert rules are not tested"
+    fi
+    rm -rf "$parts"
 }
 
 fatal=
@@ -165,8 +185,11 @@ for group in "$@"; do
         needs npm npm
         axe=yes
         ;;
+    monitoring)
+        has promtool || take_promtool
+        ;;
     *)
-        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench|browser.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench|browser|monitoring.." >&2
         exit 2
         ;;
     esac

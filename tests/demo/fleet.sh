@@ -108,6 +108,17 @@ state_is() {
     fail "expected: $group is $wanted; found: $found"
 }
 
+# is_known HOST VERSION: the same for the version that the host reported.
+is_known() {
+    local end=$((SECONDS + 60))
+    until "$fleet" hosts 2>&1 | grep -q "^$(uuid "$1") .* $2 "; do
+        ((SECONDS < end)) || fail "expected: the server knows that $1 runs $2"
+        sleep 1
+        on_each update_once "$1"
+    done
+    good "the server knows that $1 runs $2"
+}
+
 policy() {
     # Half a day from now: no group starts by itself while the demo runs.
     local hour=$(((10#$(date -u +%H) + 12) % 24))

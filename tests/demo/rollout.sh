@@ -48,18 +48,18 @@ rollout() {
     all_run 6.0.0 - "${fleet_hosts[@]}"
 
     if [ "$mode" = image ]; then
-        tell "5. A broken release, 6. its repair: left out. Nothing runs in an image, so nothing can be seen to fail."
+        tell "5. A broken release, 6. its repair, 7. the way back: left out. Nothing runs in an image, so nothing can be seen to fail."
     else
         broken_release
     fi
 
-    tell "7. Who did what?"
+    tell "8. Who did what?"
     quietly audit
     tail -n 12 "$dir/said"
     steers 0 audit verify
     case $mode in
     image) tell "Done: rolled out by groups, in images. Left out: a broken release, rollbacks." ;;
-    *) tell "Done: rolled out by groups, stopped a broken release in the first one, went on with its repair." ;;
+    *) tell "Done: rolled out by groups, stopped a broken release in the first one, repaired it, went back and forth." ;;
     esac
 }
 
@@ -82,6 +82,17 @@ broken_release() {
     target 6.0.0 7.0.1 >"$dir/version.yaml"
     quietly update -f version.yaml
     quietly autoupdate agents start-update dev
+    timer dev-1
+    all_run 7.0.1 - dev-1
+    is_done dev dev-1
+
+    tell "7. It runs, but the users of dev complain. The operator sends dev back: no host failed, so nothing is refused."
+    steers 0 autoupdate agents rollback dev
+    timer dev-1
+    all_run 6.0.0 - "${fleet_hosts[@]}"
+    is_known dev-1 6.0.0
+    note "The cause was elsewhere. dev goes on to the same version, and the others follow."
+    steers 0 autoupdate agents start-update dev
     timer dev-1
     all_run 7.0.1 - dev-1
     is_done dev dev-1

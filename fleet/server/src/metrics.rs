@@ -27,6 +27,8 @@ pub(crate) fn text(board: &Board, meters: &Meters) -> String {
     let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(board.lost()));
     add("teleport_fleet_store_available", "gauge", "1 while the store confirms what is answered", &one(flag(is_good)));
     add("teleport_fleet_hosts", "gauge", "Hosts that are known", &one(hosts));
+    let waiting = one(count(board.waiting()));
+    add("teleport_fleet_hosts_waiting", "gauge", "Hosts with a key that waits for an admin", &waiting);
     add("teleport_fleet_questions_lost_total", "counter", "Questions that the core was too busy to note", &one(lost));
     let kept = board.kept().map(|(what, number)| (labels(&[("what", what)]), count(number)));
     add("teleport_fleet_kept", "gauge", "What is remembered of those who ask; each is bounded", &kept);

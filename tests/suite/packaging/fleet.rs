@@ -148,6 +148,10 @@ fn the_manual_page_renders_without_a_warning_and_has_every_verb() {
 fn a_server_lives_through_installation_upgrade_and_removal(format: Format) {
     let Some(bed) = format.bare("fp-life") else { return };
     format.install(&bed, "1.0.0");
+    for name in ["alerts.yaml", "grafana-dashboard.json"] {
+        let has = bed.sh(&format!("cat /usr/share/doc/teleport-fleet/monitoring/{name}"));
+        assert_eq!(has, std::fs::read_to_string(checkout("fleet/monitoring").join(name)).unwrap(), "{name}");
+    }
     // Nothing is configured: nothing runs, and nothing has failed.
     assert_eq!((asked(&bed, "is-enabled").as_str(), asked(&bed, "is-active").as_str()), ("disabled", "inactive"));
     assert_eq!(bed.sh("systemctl --failed --no-legend"), "");

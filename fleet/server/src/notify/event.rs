@@ -256,6 +256,16 @@ mod tests {
     }
 
     #[test]
+    fn canaries_and_a_surge_say_which_group_and_how_many() {
+        let canaries = Event::of(&entry("group_canaries", "group prod", json!({}))).unwrap();
+        assert_eq!((canaries.kind, &canaries.data["group"]), ("group_canaries", &json!("prod")));
+        assert_eq!(canaries.text, "Group prod has started with its canaries.");
+        let surge = Event::of(&entry("enrolment_surge", "new hosts", json!({"an_hour": 1000}))).unwrap();
+        assert_eq!((surge.kind, &surge.data["hosts"]), ("enrolment_surge", &json!(1000)));
+        assert!(surge.text.starts_with("More than 1000 hosts enrolled within an hour"), "{}", surge.text);
+    }
+
+    #[test]
     fn an_id_is_the_same_whenever_the_event_is_made() {
         let one = || Event::keyed("key", "stuck", Timestamp::UNIX_EPOCH, String::new(), json!({}));
         assert_eq!(one(), one());

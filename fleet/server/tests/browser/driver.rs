@@ -170,10 +170,17 @@ impl Browser {
 
     /// Presses keys, one after another: `\u{e004}` is Tab, `\u{e007}` Enter (WebDriver §17.4.2).
     pub(crate) fn press(&self, keys: &str) {
-        let keys = keys
-            .chars()
-            .flat_map(|key| [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]);
-        let keys: Vec<Value> = keys.collect();
+        self.keys(keys.chars().flat_map(|key| [("keyDown", key), ("keyUp", key)]));
+    }
+
+    /// Presses Tab while Shift is held: one back.
+    pub(crate) fn press_back(&self) {
+        let (shift, tab) = ('\u{e008}', '\u{e004}');
+        self.keys([("keyDown", shift), ("keyDown", tab), ("keyUp", tab), ("keyUp", shift)]);
+    }
+
+    fn keys(&self, keys: impl IntoIterator<Item = (&'static str, char)>) {
+        let keys: Vec<Value> = keys.into_iter().map(|(kind, key)| json!({ "type": kind, "value": key })).collect();
         self.post("actions", &json!({ "actions": [{ "type": "key", "id": "keys", "actions": keys }] }));
     }
 
@@ -196,10 +203,15 @@ impl Browser {
         said.map(|line| line["message"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The whole page, as a PNG.
-    pub(crate) fn picture(&self) -> Vec<u8> {
+    /// The page from its top, at most `highest` CSS pixels of it, as a PNG.
+    pub(crate) fn picture(&self, highest: u32) -> Vec<u8> {
         use base64::Engine;
-        let taken = self.devtools("Page.captureScreenshot", &json!({ "captureBeyondViewport": true, "format": "png" }));
+        let end = "document.querySelector('footer').getBoundingClientRect().bottom + scrollY";
+        let size = self.run(&format!("return [document.documentElement.clientWidth, Math.ceil({end})]"));
+        let height = size[1].as_u64().unwrap().min(highest.into());
+        let clip = json!({ "x": 0, "y": 0, "width": size[0], "height": height, "scale": 1 });
+        let taken = json!({ "captureBeyondViewport": true, "format": "png", "clip": clip });
+        let taken = self.devtools("Page.captureScreenshot", &taken);
         base64::engine::general_purpose::STANDARD.decode(taken["data"].as_str().unwrap()).unwrap()
     }
 }

@@ -14,9 +14,14 @@ const SIMULATED: &str = "/simulate?to=&hosts=200&bad=2%25&vanish=&seed=1";
 
 /// A server with two groups, of which the first has started, one known host, and an operator's token.
 pub(crate) fn started() -> (TempDir, Server, String) {
+    started_by(&groups(&["dev", "prod"]))
+}
+
+/// The same with this policy.
+pub(crate) fn started_by(policy: &str) -> (TempDir, Server, String) {
     let dir = dir();
     let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    server.create(&format!("{policy}---\n{}", version("1.0.0", "1.1.0", "regular")));
     server.ok(&["autoupdate", "agents", "start-update", "dev"]);
     server.json(&format!("/v1/webapi/find?host={HOST}&group=dev"));
     server.until("the host is known", || server.ok(&["hosts"]).contains(HOST));
@@ -108,7 +113,26 @@ fn without_scripts_everything_can_be_done() {
     let host = format!("/hosts/{HOST}");
     act(&host, "hold", "done.");
     act(&host, "release", "done.");
-    act(&host, "assign", "done.");
+    let assigned = "<dt>Assigned to group</dt><dd>prod</dd>";
+    let assign = |to: &str| {
+        browser.open(&format!("http://{}{host}", server.addr));
+        if !to.is_empty() {
+            browser.fill("#to", to);
+        }
+        browser.click("main form:has(input[value='assign']) button", "Of the fleet");
+        browser.click("form[action='/act'] button", "<h1>Done</h1>");
+        browser.click("main a", "<h1>Host");
+        browser.source().contains(assigned)
+    };
+    assert!(assign("prod") && !assign(""), "it is put into a group, and taken out of it");
+    for (page, has) in
+        [("/versions", "autoupdate_version"), ("/audit", "group rolled back"), ("/simulate", "<h1>Simulation</h1>")]
+    {
+        browser.open(&format!("http://{}{page}", server.addr));
+        browser.until(has);
+    }
+    browser.fill("#hosts", "200");
+    browser.click("main button", "What would happen</h2>");
     browser.open(&format!("http://{}/hosts", server.addr));
     browser.fill("#version", "9.9.9");
     browser.click("main button", "No host is like this");

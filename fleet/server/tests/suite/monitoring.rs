@@ -1,7 +1,8 @@
 //! What `fleet/monitoring` asks for is what the server shows.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use yaml::Node;
@@ -9,6 +10,7 @@ use yaml::Node;
 use crate::support::{Server, dir, groups, request, version};
 
 const ALERTS: &str = include_str!("../../../monitoring/alerts.yaml");
+const CASES: &str = include_str!("../../../monitoring/alerts.test.yaml");
 const DASHBOARD: &str = include_str!("../../../monitoring/grafana-dashboard.json");
 const OPERATIONS: &str = include_str!("../../../../docs/fleet-operations.md");
 
@@ -76,14 +78,35 @@ fn each_alert_asks_for_metrics_and_labels_that_the_server_shows_and_is_explained
     }
 }
 
+/// Prometheus' own checker: the system's, or what `tests/setup.sh monitoring` put below the target directory.
+fn promtool(words: &[&str]) -> Option<Output> {
+    let places = Path::new(env!("CARGO_TARGET_TMPDIR")).ancestors().map(|folder| folder.join("promtool/promtool"));
+    let programs = std::iter::once(PathBuf::from("promtool")).chain(places);
+    let checked = programs.into_iter().find_map(|program| Command::new(program).args(words).output().ok());
+    if checked.is_none() {
+        eprintln!("skipped: there is no promtool (tests/setup.sh monitoring)");
+    }
+    checked
+}
+
 #[test]
-fn prometheus_takes_the_rules() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../monitoring/alerts.yaml");
-    let Ok(checked) = Command::new("promtool").args(["check", "rules", file]).output() else {
-        eprintln!("no promtool here: Debian has it in the package prometheus");
-        return;
-    };
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+fn prometheus_takes_the_rules_and_each_alert_comes_when_it_should_and_not_otherwise() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../monitoring");
+    let (rules, cases) = (format!("{folder}/alerts.yaml"), format!("{folder}/alerts.test.yaml"));
+    for words in [["check", "rules", &rules], ["test", "rules", &cases]] {
+        let Some(checked) = promtool(&words) else { return };
+        let said = [checked.stdout, checked.stderr].concat();
+        assert!(checked.status.success(), "{words:?}: {}", String::from_utf8_lossy(&said));
+    }
+}
+
+#[test]
+fn each_alert_has_a_case_where_it_comes_and_one_where_it_does_not() {
+    for (alert, _) in alerts() {
+        let silent = format!("alertname: {alert}, exp_alerts: []");
+        let comes = format!("alertname: {alert}\n        exp_alerts:\n          - exp_labels: ");
+        assert!(CASES.contains(&silent) && CASES.contains(&comes), "{alert}");
+    }
 }
 
 #[test]

@@ -87,6 +87,7 @@ pub(crate) struct Board {
     lost: AtomicU64,
     strangers: AtomicU64,
     names: AtomicU64,
+    waiting: AtomicU64,
 }
 
 impl Public {
@@ -139,6 +140,7 @@ impl Board {
             lost: AtomicU64::new(0),
             strangers: AtomicU64::new(0),
             names: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
         }
     }
 
@@ -249,6 +251,16 @@ impl Board {
     /// So many names of groups and versions are kept.
     pub(crate) fn set_names(&self, count: usize) {
         self.names.store(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// So many hosts have a key that waits for an admin.
+    pub(crate) fn set_waiting(&self, count: usize) {
+        self.waiting.store(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How many these are.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// What is kept of those who ask, and how many of each.

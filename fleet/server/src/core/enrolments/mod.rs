@@ -153,6 +153,11 @@ impl Members {
         self.waiting.get(&host).map(|candidate| candidate.key)
     }
 
+    /// How many hosts wait for an operator.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Join tokens.
     pub(super) fn joins(&self) -> &[JoinToken] {
         &self.joins

@@ -179,6 +179,7 @@ impl Keeper {
         }
         self.fleet.is_proven = self.members.is_proven();
         self.members.set(state.enrolments, epoch);
+        self.board.set_waiting(self.members.waiting());
         Ok(())
     }
 
@@ -282,6 +283,7 @@ impl Keeper {
         self.forgotten.clear();
         self.reports.clear();
         self.members.kept();
+        self.board.set_waiting(self.members.waiting());
         // Who does not wait any more has left.
         self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Ok(()))));
     }

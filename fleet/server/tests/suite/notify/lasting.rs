@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use fleet_engine::book::Book;
-use fleet_store::{Change, Store};
+use fleet_store::{Change, PlaceInLog, Store};
 use jiff::{SignedDuration, Timestamp};
 
 use super::receiver::{How, Receiver};
@@ -58,4 +58,41 @@ fn a_group_that_is_stuck_and_one_that_is_held_for_a_day_are_told_once() {
     third.until("the next", || receiver.kinds().last().is_some_and(|kind| kind == "group_done"));
     let ids: BTreeSet<String> = receiver.taken().iter().map(|told| told.header("webhook-id")).collect();
     assert_eq!(ids.len(), soon.len() + 3, "{:?}", receiver.kinds());
+}
+
+/// A server whose clock is behind the last decision confirms nothing: that is a store which does not answer, without a broken disk.
+#[test]
+fn a_store_that_does_not_confirm_for_a_minute_is_told_once() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let data = dir.path().join("data");
+    let first = server(dir.path(), &receiver);
+    begin(&first);
+    until_kinds(&first, &receiver, &["new_version"]);
+    assert_eq!(first.stop(), Some(0));
+    rewrite(dir.path(), |book| book.last_step = Some(hours_ago(-1)));
+    let second = server(dir.path(), &receiver);
+    let noted = || PlaceInLog::read(&data, "webhook").unwrap().unwrap().lasting.get("store_unavailable").cloned();
+    second.until("it is noted", || noted().is_some_and(|noted| !noted.is_told));
+    // Killed, for its last decision shall stay where it is.
+    second.kill();
+    let mut place = PlaceInLog::read(&data, "webhook").unwrap().unwrap();
+    place.lasting.get_mut("store_unavailable").unwrap().since = hours_ago(1);
+    place.write(&data, "webhook").unwrap();
+    let third = server(dir.path(), &receiver);
+    until_kinds(&third, &receiver, &["new_version", "store_unavailable"]);
+    let told = receiver.taken()[1].json();
+    let text = told["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("The store does not confirm what is answered: nobody new is told to update, since "),
+        "{text}"
+    );
+    let since: Timestamp = told["data"]["since"].as_str().unwrap().parse().unwrap();
+    assert_eq!(since, place.lasting["store_unavailable"].since);
+    third.until("that it was told is noted", || noted().is_some_and(|noted| noted.is_told));
+    third.kill();
+    rewrite(dir.path(), |book| book.last_step = Some(Timestamp::now()));
+    let fourth = server(dir.path(), &receiver);
+    agents(&fourth, &["start-update", "dev"]);
+    until_kinds(&fourth, &receiver, &["new_version", "store_unavailable", "group_started"]);
+    fourth.until("it is over", || noted().is_none());
 }

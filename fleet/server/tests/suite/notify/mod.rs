@@ -172,6 +172,60 @@ fn a_second_key_of_a_host_is_told_once() {
 }
 
 #[test]
+fn a_group_that_begins_with_canaries_is_told_and_told_again_when_the_rest_follows() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let server = server(dir.path(), &receiver);
+    let policy = groups(&["dev", "prod"]).replace("name: dev,", "name: dev, canary_count: 1,");
+    server.create(&format!("{policy}---\n{}", version("1.0.0", "1.1.0", "regular")));
+    let (epoch, hosts) = (epoch(&server), [1, 2, 3].map(|number| Host::new(number, "dev")));
+    let reports = |host: &Host, version: &str, last| {
+        let mut says = host.says(epoch, version, last);
+        // Who has none is no canary.
+        says["update_id"] = host.id.replace("00000000-", "50000000-").into();
+        assert_eq!(host.sends(server.addr, &says).0, 200);
+    };
+    hosts.iter().for_each(|host| reports(host, "1.0.0", None));
+    agents(&server, &["start-update", "dev"]);
+    until_kinds(&server, &receiver, &["new_version", "group_canaries"]);
+    let told = receiver.taken()[1].json();
+    assert_eq!((&told["data"]["group"], &told["kind"]), (&"dev".into(), &"group_canaries".into()));
+    assert_eq!(told["text"], "Group dev has started with its canaries.");
+    let told = || hosts.iter().filter(|host| host.asks(&server, Some(epoch)).1).collect::<Vec<_>>();
+    server.until("the canary is told", || told().len() == 1);
+    told().into_iter().for_each(|host| reports(host, "1.1.0", Some(("updated", "1.1.0", ""))));
+    until_kinds(&server, &receiver, &["new_version", "group_canaries", "group_started"]);
+}
+
+#[test]
+fn so_many_new_hosts_that_the_next_wait_are_told_once() {
+    /// Hosts that enrol in an hour before others wait, in a fleet of no more than that.
+    const MOST: usize = 1_000;
+    /// They report at the same time: each is answered when it is in the store, together with the others.
+    const AT_ONCE: usize = 125;
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let server = server(dir.path(), &receiver);
+    begin(&server);
+    let epoch = epoch(&server);
+    let enrol = |number: usize| {
+        let mut host = Host::new(1, "dev");
+        host.id = format!("00000000-0000-4000-8000-{number:012}");
+        host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0
+    };
+    std::thread::scope(|scope| {
+        let enrol = &enrol;
+        for first in 0..AT_ONCE {
+            scope.spawn(move || (first..MOST).step_by(AT_ONCE).for_each(|number| assert_eq!(enrol(number), 200)));
+        }
+    });
+    assert_eq!(receiver.kinds().iter().filter(|kind| *kind == "enrolment_surge").count(), 0);
+    assert_eq!([MOST, MOST + 1].map(enrol), [202, 202]);
+    agents(&server, &["start-update", "dev"]);
+    until_kinds(&server, &receiver, &["new_version", "enrolment_surge", "group_started"]);
+    let told = receiver.taken()[1].json();
+    assert_eq!(told["data"]["hosts"], MOST);
+}
+
+#[test]
 fn the_head_of_the_audit_log_goes_to_the_webhook_and_to_the_log() {
     let (receiver, dir) = (Receiver::start(How::Take), dir());
     begin(&Server::start(dir.path()));

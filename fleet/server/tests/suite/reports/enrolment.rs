@@ -3,7 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{Host, code, epoch, known, started, state};
-use crate::support::{dir, refused, request};
+use crate::support::{Server, dir, refused, request};
+
+/// What monitoring sees of keys that wait.
+fn waiting(server: &Server) -> String {
+    let (_, text) = request(server.metrics, "GET", "/metrics", "", "");
+    text.lines().find_map(|line| line.strip_prefix("teleport_fleet_hosts_waiting ")).unwrap().to_owned()
+}
 
 #[test]
 fn a_second_key_waits_until_an_admin_accepts_it_and_then_the_first_is_the_second() {
@@ -18,6 +24,7 @@ fn a_second_key_waits_until_an_admin_accepts_it_and_then_the_first_is_the_second
     let audit = server.ok(&["audit"]);
     assert!(audit.contains("key_conflict"), "{audit}");
     assert!(server.ok(&["hosts", "--waiting"]).contains(&first.id));
+    assert_eq!(waiting(&server), "1");
     // What is advised accepts this key alone.
     let advised = format!("teleport-fleet host {} accept --key {}", first.id, &second.key().to_string()[..16]);
     assert!(server.ok(&["host", &first.id]).contains(&format!("if it is right: {advised}\n")));
@@ -74,7 +81,7 @@ fn who_is_struck_off_is_new_when_he_comes_back_and_his_key_is_worth_nothing() {
     assert!(server.ok(&["audit"]).contains("forget"));
     assert_eq!(code(&host.sends(server.addr, &says())), (403, "join_token_needed"));
     server.kill();
-    let server = crate::support::Server::with(dir.path(), &["--plain", "--enrolment", "token"]);
+    let server = Server::with(dir.path(), &["--plain", "--enrolment", "token"]);
     assert!(!server.ok(&["hosts"]).contains(&host.id), "a kill brings nobody back");
     assert!(refused(&server.cli(&["host", &host.id, "forget"])).contains("was heard of"));
 }
@@ -121,6 +128,7 @@ fn who_is_to_be_accepted_counts_from_then_on() {
     let server = started(dir.path(), &["--plain", "--enrolment", "approve"]);
     let (host, epoch) = (Host::new(1, "dev"), epoch(&server));
     let says = || host.says(epoch, "1.0.0", None);
+    assert_eq!(waiting(&server), "0");
     assert_eq!(host.sends(server.addr, &says()), (202, json!({ "state": "waiting" })));
     assert_eq!(host.sends(server.addr, &says()).0, 202, "it still waits");
     let shown = known(&server, &host);
@@ -128,9 +136,11 @@ fn who_is_to_be_accepted_counts_from_then_on() {
     let other = Host::with_key(1, "dev", 9);
     assert_eq!(code(&other.sends(server.addr, &other.says(epoch, "1.0.0", None))), (409, "key_conflict"));
     server.kill();
-    let server = crate::support::Server::with(dir.path(), &["--plain", "--enrolment", "approve"]);
+    let server = Server::with(dir.path(), &["--plain", "--enrolment", "approve"]);
     assert!(server.ok(&["hosts", "--waiting"]).contains(&host.id), "a kill forgets nobody who was answered");
+    assert_eq!(waiting(&server), "1");
     server.ok(&["host", &host.id, "accept"]);
+    assert_eq!(waiting(&server), "0");
     assert_eq!(host.sends(server.addr, &says()).0, 200);
     assert_eq!(known(&server, &host)["known"]["enrolled"], true);
     assert!(!server.ok(&["hosts", "--waiting"]).contains(&host.id));
@@ -159,7 +169,7 @@ fn a_join_token_lets_in_as_many_as_it_says_and_fixes_their_group() {
     assert_eq!(hosts[0].sends(server.addr, &says(&hosts[0])).0, 200, "it is in: it needs no token any more");
     assert_eq!(known(&server, &hosts[0])["known"]["group"], "prod", "the token's group stays");
     server.kill();
-    let server = crate::support::Server::with(dir.path(), &words);
+    let server = Server::with(dir.path(), &words);
     let spent = hosts[2].joins(server.addr, &says(&hosts[2]), &secret);
     assert_eq!(code(&spent), (403, "join_token_refused"), "its uses were counted before the kill");
     let list: Value = serde_json::from_str(&server.ok(&["tokens", "join", "--format", "json"])).unwrap();
