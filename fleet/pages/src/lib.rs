@@ -13,6 +13,7 @@ pub mod hosts;
 pub mod login;
 pub mod refused;
 pub mod rollout;
+pub mod rollouts;
 pub mod simulate;
 pub mod versions;
 

@@ -23,6 +23,32 @@ pub(crate) async fn past<T: Send + 'static>(
     done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
 }
 
+/// The present rollout, and past ones as they were last, the newest first, each with the time of its end; those before number
+/// `before`, at most `limit`.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn rollouts(
+    app: &App,
+    before: Option<u64>,
+    limit: u32,
+) -> Result<Vec<(Value, Option<Timestamp>)>, Failure> {
+    let present = app.core.run(|keeper| Ok(keeper.present())).await?;
+    let number = |shown: &Value| shown["metadata"]["number"].as_u64().unwrap_or_default();
+    let present = present.filter(|present| before.is_none_or(|before| number(present) < before));
+    let newest = present.as_ref().map(number);
+    let past = past(app, move |reader| reader.rollouts(before, limit)).await?;
+    let shown = |rollout: &fleet_engine::rollout::Rollout| {
+        let mut shown = fleet_answers::show::past(rollout);
+        shown["metadata"]["number"] = rollout.number.into();
+        (shown, Some(rollout.last_step))
+    };
+    // One that ended between the two looks is told once.
+    let past = past.iter().filter(|rollout| newest != Some(rollout.number)).map(shown);
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    Ok(present.map(|present| (present, None)).into_iter().chain(past).take(most).collect())
+}
+
 /// Adds what the host reported.
 ///
 /// # Errors

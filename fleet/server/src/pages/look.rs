@@ -10,13 +10,14 @@ use fleet_pages::group::Group;
 use fleet_pages::host::Host;
 use fleet_pages::hosts::Hosts;
 use fleet_pages::rollout::Rollout;
+use fleet_pages::rollouts::{self, Rollouts};
 use fleet_pages::versions::Versions;
 use fleet_words::rollout as words;
 
 use super::page::{frame, nothing, page, refuse};
 use super::session::Session;
 use crate::app::App;
-use crate::past::{past, with_history};
+use crate::past::{self, past, with_history};
 
 /// Records of a page.
 const RECORDS: u32 = 50;
@@ -131,12 +132,7 @@ pub(super) async fn versions(session: Session, State(app): State<App>) -> Respon
 
 /// `/audit`.
 pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) -> Response {
-    let mut query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-    let before = match query.find(|(name, _)| name == "before").map(|(_, value)| value.parse::<u64>()) {
-        None => None,
-        Some(Ok(before)) => Some(before),
-        Some(Err(_)) => return nothing(&app, Some(&session)),
-    };
+    let Ok(before) = before(&uri) else { return nothing(&app, Some(&session)) };
     let read = past(&app, move |reader| {
         let entries = reader.latest(before, None, RECORDS + 1)?;
         // A walk through all of it: once, not with each page after the first.
@@ -154,6 +150,27 @@ pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) ->
     let lines = entries.iter().map(Line::of).collect();
     let frame = frame(&app, Some(&session));
     page(StatusCode::OK, &Audit { frame, lines, next, verified, is_first: before.is_none() })
+}
+
+/// `/rollouts`.
+pub(super) async fn rollouts(session: Session, State(app): State<App>, uri: Uri) -> Response {
+    let Ok(before) = before(&uri) else { return nothing(&app, Some(&session)) };
+    let found = match past::rollouts(&app, before, RECORDS + 1).await {
+        Ok(found) => found,
+        Err(failure) => return refuse(&app, Some(&session), failure.wrong(), "/"),
+    };
+    let most = usize::try_from(RECORDS).unwrap_or(usize::MAX);
+    let has_more = found.len() > most;
+    let lines: Vec<_> = found.iter().take(most).map(|(shown, ended)| rollouts::Line::of(shown, *ended)).collect();
+    let next = lines.last().filter(|_| has_more).map(|line| line.number);
+    let frame = frame(&app, Some(&session));
+    page(StatusCode::OK, &Rollouts { frame, lines, next, is_first: before.is_none() })
+}
+
+/// The number before which a page begins; `None`: it is the first.
+fn before(uri: &Uri) -> Result<Option<u64>, std::num::ParseIntError> {
+    let mut query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    query.find(|(name, _)| name == "before").map(|(_, value)| value.parse()).transpose()
 }
 
 /// The newest records about one of `subjects`, among the newest of all.

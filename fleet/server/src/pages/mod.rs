@@ -24,8 +24,8 @@ use crate::oidc::CALLBACK;
 use page::{asset, dress, nothing, see};
 
 /// The first words of the paths of pages.
-const FOLDERS: [&str; 11] =
-    ["", "login", "logout", "groups", "hosts", "versions", "audit", "simulate", "confirm", "act", "events"];
+const FOLDERS: [&str; 12] =
+    ["", "rollouts", "login", "logout", "groups", "hosts", "versions", "audit", "simulate", "confirm", "act", "events"];
 
 /// Whether this is the path of a page.
 pub(crate) fn is_page(path: &str) -> bool {
@@ -39,6 +39,7 @@ pub(crate) fn routes() -> Router<App> {
     let routes = routes.route("/login/oidc", get(oidc::depart)).route(CALLBACK, get(oidc::arrive));
     routes
         .route("/", get(look::rollout))
+        .route("/rollouts", get(look::rollouts))
         .route("/groups/{*name}", get(look::group))
         .route("/hosts", get(look::hosts))
         .route("/hosts/{id}", get(look::host))

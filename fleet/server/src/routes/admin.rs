@@ -22,7 +22,7 @@ use super::request::{Answer, Asked, At, MAX_BODY, Whole, bad, read_json};
 use crate::app::App;
 use crate::core::MAX_TEXT;
 use crate::failure::Failure;
-use crate::past::{past, with_history};
+use crate::past::{self, past, with_history};
 
 /// Records of a page where the question does not say.
 const PAGE: u32 = 100;
@@ -126,20 +126,8 @@ async fn rollouts(
     Asked(Before { before, limit }): Asked<Before>,
 ) -> Answer<Vec<serde_json::Value>> {
     let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
-    let present = app.core.run(|keeper| Ok(keeper.present())).await?;
-    let number = |shown: &serde_json::Value| shown["metadata"]["number"].as_u64().unwrap_or_default();
-    let present = present.filter(|present| before.is_none_or(|before| number(present) < before));
-    let newest = present.as_ref().map(number);
-    let past = past(&app, move |reader| reader.rollouts(before, limit)).await?;
-    let shown = |rollout: &fleet_engine::rollout::Rollout| {
-        let mut shown = fleet_answers::show::past(rollout);
-        shown["metadata"]["number"] = rollout.number.into();
-        shown
-    };
-    // One that ended between the two looks is told once.
-    let past = past.iter().filter(|rollout| newest != Some(rollout.number)).map(shown);
-    let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    Ok(Json(present.into_iter().chain(past).take(most).collect()))
+    let found = past::rollouts(&app, before, limit).await?;
+    Ok(Json(found.into_iter().map(|(shown, _)| shown).collect()))
 }
 
 async fn counts(_: Viewer, State(app): State<App>) -> Answer<Counts> {

@@ -78,6 +78,24 @@ fn without_a_rollout_pages_say_so() {
 }
 
 #[test]
+fn past_rollouts_are_listed_with_their_end_and_older_ones_have_a_page() {
+    let dir = dir();
+    let server = started(dir.path());
+    let visitor = Visitor::with(&server, &token(&server, "viewer"));
+    assert!(visitor.get("/").body.contains("href=\"/rollouts\""));
+    let rows = |page: &str| visitor.get(page).body.matches("<th scope=\"row\">").count();
+    assert_eq!(rows("/rollouts"), 1);
+    server.create(&version("1.1.0", "1.2.0", "regular"));
+    server.until("the second rollout is there", || visitor.get("/").body.contains("Rollout to 1.2.0"));
+    let page = visitor.get("/rollouts").body;
+    let (new, old) = (page.find("<td>1.2.0</td>").unwrap(), page.find("<td>1.0.0</td>").unwrap());
+    assert!(new < old && page.matches("it goes on").count() == 1, "{page}");
+    assert_eq!((rows("/rollouts"), rows("/rollouts?before=2"), rows("/rollouts?before=1")), (2, 1, 0));
+    assert!(!visitor.get("/rollouts?before=2").body.contains("it goes on"));
+    assert_eq!(visitor.get("/rollouts?before=x").status, 404);
+}
+
+#[test]
 fn hosts_are_found_by_group_and_state_and_come_in_pages() {
     let dir = dir();
     let server = started(dir.path());
