@@ -20,6 +20,7 @@ use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::identity;
 use crate::run::network;
+use crate::run::source;
 use crate::run::wanted::{self, Asking, Purpose};
 use protocol::find::Directive;
 use protocol::{Edition, ParseError, Revision, Version};
@@ -192,7 +193,7 @@ fn target(
     let asking = Asking { spec, updates, active, client: &client, purpose, force: false, deadline: None };
     let mut answer = wanted::ask(context, &asking)?;
     if let Some(reason) = &answer.terms.reason {
-        context.report.info(&format!("{}: {reason}", wanted::source(spec)?));
+        context.report.info(&format!("{}: {reason}", source::named(spec)?));
     }
     if spec.notify_only {
         return Ok(None);

@@ -15,7 +15,8 @@ use crate::run::change::{self, Planned, RunRequest};
 use crate::run::fleet;
 use crate::run::network;
 use crate::run::recovery;
-use crate::run::wanted::{self, Purpose, Wanted};
+use crate::run::source;
+use crate::run::wanted::{Purpose, Wanted};
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
@@ -70,7 +71,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     }
     let (mut json, mut text) = (to_json(&plan)?, to_text(&plan));
     if let Some(reason) = &wanted.terms.reason {
-        let source = wanted::source(spec)?.to_string();
+        let source = source::named(spec)?.to_string();
         text = format!("source: {source} ({reason})\n{text}");
         json["source"] = source.into();
         json["reason"] = reason.as_str().into();

@@ -22,6 +22,7 @@ use crate::run::fleet;
 use crate::run::identity;
 use crate::run::network;
 use crate::run::recovery;
+use crate::run::source;
 use crate::run::wanted::{self, Asking, Purpose, Wanted};
 use crate::run::watch;
 use crate::store::VersionDir;
@@ -94,7 +95,7 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         context.report.info("updates are disabled; run `teleport-update enable` to enable them");
         return Ok(Some(0));
     }
-    wanted::source(updates.spec())?;
+    source::named(updates.spec())?;
     let updates = with_id(context, updates)?;
     if let Some(status) = watch::resume(context, &updates)? {
         return Ok(Some(status));

@@ -10,6 +10,7 @@ pub(crate) mod record;
 pub(crate) mod recovery;
 pub(crate) mod reexec;
 pub(crate) mod scope;
+pub(crate) mod source;
 mod source_age;
 pub(crate) mod wanted;
 pub(crate) mod watch;

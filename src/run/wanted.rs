@@ -15,7 +15,7 @@ use crate::host::http::Client;
 use crate::inspect;
 use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
-use crate::run::{agent_health, fleet, identity, network, source_age, windows};
+use crate::run::{agent_health, fleet, identity, network, source, source_age, windows};
 
 /// What becomes of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub(crate) fn active(context: &Context, updates: &Updates) -> Result<Option<Revi
 pub(crate) fn ask(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
     let answer = word(context, asking);
     if asking.purpose != Purpose::Show && asking.spec.stale_after.is_some() {
-        if let Ok(source) = source(asking.spec) {
+        if let Ok(source) = source::named(asking.spec) {
             let directive = answer.as_ref().ok().and_then(|answer| answer.directive.as_ref());
             let version = directive.map(|directive| &directive.version);
             source_age::keep(context, source.to_string(), version, answer.is_ok());
@@ -123,7 +123,7 @@ pub(crate) fn ask(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
 
 /// That the source has said the same, or nothing, for longer than `stale_after`.
 pub(crate) fn stale(context: &Context, spec: &Spec) -> Option<String> {
-    source_age::complaint(context, &source(spec).ok()?.to_string(), spec.stale_after?)
+    source_age::complaint(context, &source::named(spec).ok()?.to_string(), spec.stale_after?)
 }
 
 /// What the source says.
@@ -132,7 +132,7 @@ fn word(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
     let cancelled = || context.signals.cancelled();
     let end = asking.deadline.map(|deadline| Instant::now() + deadline);
     let way = Way { client: asking.client, end, cancelled: &cancelled };
-    let source = source(spec)?;
+    let source = source::named(spec)?;
     let word = match &source {
         Source::Find(server) => return find(context, asking, server),
         Source::Channel(url) => cluster::ask_channel(url, &way)?,
@@ -263,24 +263,6 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
         terms.reason = Some(window.told(now));
     }
     Ok(Answer { directive: Some(directive), terms })
-}
-
-/// The source that the settings name: `spec.source`, or the cluster's proxy.
-///
-/// Errors: `usage` for one that is none; `proxy_missing`.
-pub(crate) fn source(spec: &Spec) -> Result<Source> {
-    match &spec.source {
-        Some(source) => source.parse(),
-        None => proxy(spec)?.parse().map(Source::Find),
-    }
-}
-
-/// The proxy address, or the error that says how to give one.
-fn proxy(spec: &Spec) -> Result<&str> {
-    spec.proxy.as_deref().ok_or_else(|| {
-        Error::new(Code::ProxyMissing, "no cluster address is known")
-            .advise("run `teleport-update enable --proxy ADDR`, or set teleport.proxy_server in /etc/teleport.yaml")
-    })
 }
 
 /// The revision that the directive means: no edition in the answer means the installed one (SPEC §1). FIPS is left by a word

@@ -155,7 +155,9 @@ fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetc
     };
     preflight(context)?;
     refuse_masked(context, &updates, &plan)?;
-    fleet::started(context, request, &plan);
+    if request.refuse_outgoing.is_none() {
+        fleet::started(context, &plan);
+    }
     if !plan.prepare.is_empty() {
         match prepared(context, request, updates, staged, plan, facts, &spec)? {
             Prepared::Ready(now) => (updates, plan, facts) = *now,

@@ -21,7 +21,6 @@ use crate::host::durable;
 use crate::host::fingerprint::HostFingerprint;
 use crate::plan::Plan;
 use crate::report::Result;
-use crate::run::change::RunRequest;
 use deliver::{Locking, Occasion};
 use key::HostKey;
 use talked::Talked;
@@ -31,9 +30,9 @@ const UNDER_LOCK: Duration = Duration::from_secs(2);
 /// Longest time of the report at the end of a run, both tries of it.
 const AT_THE_END: Duration = Duration::from_secs(10);
 
-/// A change begins: the lock is held, and the agent runs.
-pub(crate) fn started(context: &Context, request: &RunRequest<'_>, plan: &Plan) {
-    let (Some(to), None) = (&plan.to, &request.refuse_outgoing) else { return };
+/// A change begins, no rollback: the lock is held, and the agent runs.
+pub(crate) fn started(context: &Context, plan: &Plan) {
+    let Some(to) = &plan.to else { return };
     if plan.from.as_ref() == Some(to) || context.talk.started.get().is_some() {
         return;
     }

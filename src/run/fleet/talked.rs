@@ -13,7 +13,7 @@ use crate::context::heard::Heard;
 use crate::host::fingerprint::HostFingerprint;
 use crate::plan::decide;
 use crate::report::Result;
-use crate::run::wanted;
+use crate::run::source;
 
 /// What is kept, and what this run was told.
 pub(super) struct Talked {
@@ -161,7 +161,7 @@ pub(super) fn is_new_attempt(kept: &FleetHost, told: &Told) -> bool {
 /// A run that asks no such server reports to whom the settings name. Of any other nothing stays known, as in [`hear`].
 fn keep_the_asked(context: &Context, kept: &mut FleetHost) -> Result<()> {
     let updates = Updates::read(&context.layout.config_file())?;
-    let asked = match wanted::source(updates.spec()) {
+    let asked = match source::named(updates.spec()) {
         Ok(Source::Find(server)) => Some(cluster::origin(&server)),
         _ => None,
     };
