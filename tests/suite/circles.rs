@@ -205,7 +205,7 @@ fn a_circle_is_found_also_by_way_of_a_name_that_is_given_on() {
     ];
     let files = files.map(|(module, code)| (module.to_owned(), code.to_owned())).into();
     let uses = Crate { files }.uses(false);
-    assert!(circles(&uses).contains(&["a", "b", "b::c"].map(str::to_owned).to_vec()), "{uses:?}");
+    assert!(circles(&uses).contains(["a", "b", "b::c"].map(str::to_owned).as_slice()), "{uses:?}");
     assert!(circles(&rooms(&uses)).contains(&vec!["a".to_owned(), "b".to_owned()]));
 }
 
