@@ -296,7 +296,7 @@ fn a_watch_ends_silently_when_another_run_was_at_work_with_the_agent() {
     let settings = "  watch: 60s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 4s\n";
     let Some(rig) = before("overtaken", settings, How::Reload, &Archive::simple("2.0.0").schema(2)) else { return };
     watching(&rig);
-    rig.release(&Archive::simple("3.0.0").schema(3).behaviour("crash-loop"));
+    rig.release(&Archive::simple("3.0.0").schema(3).behaviour("dies-soon"));
     rig.updater(&["pin", "--force-version", "3.0.0"]).fails(1, "rolled back to 2.0.0");
     rig.until_over("run");
     let status = rig.status();

@@ -21,7 +21,7 @@ fn a_running_agent_is_updated_and_a_broken_version_is_rolled_back() {
     rig.release(&Archive::simple("2.0.0").schema(2));
     rig.updater(&["update"]).ok();
     assert_eq!(rig.status()["agent_version_running"], "2.0.0");
-    rig.release(&Archive::simple("3.0.0").schema(3).behaviour("crash-loop"));
+    rig.release(&Archive::simple("3.0.0").schema(3).behaviour("dies-soon"));
     rig.updater(&["update"]).fails(1, "rolled back to 2.0.0");
     let status = rig.status();
     assert_eq!(status["agent_version_running"], "2.0.0");

@@ -53,7 +53,7 @@ fn a_second_agent_is_updated_and_rolled_back_beside_the_first() {
     dev(&rig, &["update"]).ok();
     rig.updater(&["update"]).ok();
     assert_eq!(status()["agent_version_running"], "2.0.0");
-    rig.cluster.publish(&Archive::simple("3.0.0").schema(3).behaviour("crash-loop"));
+    rig.cluster.publish(&Archive::simple("3.0.0").schema(3).behaviour("dies-soon"));
     rig.cluster.set_directive_for_group("dev", Find::version("3.0.0"));
     dev(&rig, &["update"]).fails(1, "rolled back to 2.0.0");
     rig.bed.until(DEV_SOCKET, Duration::from_secs(20));

@@ -25,7 +25,7 @@ pub(crate) fn updater() -> PathBuf {
     }
 }
 
-/// Health and watch settings that give a verdict in a second or two.
+/// Health and watch settings that give a verdict in a second or two. A version that is to fail with them dies sooner than in a second.
 pub(crate) const FAST: &str = "  watch: 1s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 8s\n";
 
 /// What a command left: status, and both streams as text.
