@@ -133,12 +133,13 @@ impl Flow {
         if !boot {
             self.check_whole(root, found)?;
         }
-        self.succeeds_with(root, &self.next)?;
+        let next = self.succeeds_with(root, &self.next)?;
         // As the updater's unit does after each run.
         self.succeeds(root, "recover")?;
         let then = self.found(root)?;
         if self.args == self.next && then != Found::New {
-            return Err("the next run did not reach the new state".to_owned());
+            let said = String::from_utf8_lossy(&next.stderr);
+            return Err(format!("the next run did not reach the new state: {}", said.trim_end()));
         }
         self.check_whole(root, then)?;
         if self.again != self.next {

@@ -17,6 +17,8 @@ use crate::syscalls::Kind;
 
 /// The id of a command that is never given.
 const ASKED: &str = "6c1f2a4e-4b0d-4d0e-9a53-0a7d0d1a1aff";
+/// Where the present rollout is shown.
+const ROLLOUT: [&str; 2] = ["rollout", "rollouts"];
 
 /// What happens, and at which call since the injector was armed; from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +206,7 @@ fn ask(ready: &Ready, server: &Server) -> Option<Result<Answer, String>> {
 /// Which of the two views this is, in a server that was just started. The step that follows a decision is one of its own: its
 /// counts and reasons may come later.
 fn found(ready: &Ready, shown: &Value) -> Result<Found, String> {
-    let found = found_without(&["rollout"], ready, shown)?;
+    let found = found_without(&ROLLOUT, ready, shown)?;
     stepped(ready, shown, found)?;
     Ok(found)
 }
@@ -239,7 +241,7 @@ fn steady(ready: &Ready, server: &Server) -> Result<Value, String> {
 /// The same of a server that goes on: what could not be removed goes with the next start.
 fn found_running(ready: &Ready, shown: &Value) -> Result<Found, String> {
     let soon = (ready.decision.durable == Durable::Soon).then_some("hosts?limit=1000");
-    let keys: Vec<_> = ["rollout", "files"].into_iter().chain(soon).collect();
+    let keys: Vec<_> = ROLLOUT.into_iter().chain(["files"]).chain(soon).collect();
     let found = found_without(&keys, ready, shown)?;
     stepped(ready, shown, found)?;
     Ok(found)
