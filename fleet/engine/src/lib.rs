@@ -9,6 +9,7 @@ pub mod book;
 pub mod calendar;
 pub mod command;
 pub mod counts;
+pub mod curve;
 pub mod fleet;
 pub mod host;
 mod index;

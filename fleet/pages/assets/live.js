@@ -33,11 +33,13 @@
   function show(fresh) {
     document.querySelector("footer time").textContent = fresh.querySelector("footer time").textContent;
     if (fresh.querySelector("main").innerHTML === main.innerHTML) return;
-    const focusable = "a[href], button, [tabindex]";
+    const focusable = "a[href], button, summary, [tabindex]";
     const at = [...main.querySelectorAll(focusable)].indexOf(document.activeElement);
     const scrolled = [...main.querySelectorAll(".wide")].map((part) => part.scrollLeft);
+    const open = [...main.querySelectorAll("details")].map((part) => part.open);
     main.replaceChildren(...fresh.querySelector("main").childNodes);
     main.querySelectorAll(".wide").forEach((part, index) => { part.scrollLeft = scrolled[index] || 0; });
+    main.querySelectorAll("details").forEach((part, index) => { part.open = open[index] || false; });
     if (at >= 0) main.querySelectorAll(focusable)[at]?.focus({ preventScroll: true });
   }
 

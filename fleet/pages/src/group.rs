@@ -2,10 +2,12 @@
 
 use askama::Template;
 use fleet_api::Entry;
+use fleet_engine::curve::Curve;
 use fleet_words::rollout as words;
 
 use crate::Frame;
 use crate::audit::Line;
+use crate::curve::Drawing;
 use crate::rollout::Card;
 
 /// A group: its state, its hosts, its failures, its history.
@@ -16,24 +18,28 @@ pub struct Group {
     pub frame: Frame,
     card: Card,
     target: String,
+    drawing: Option<Drawing>,
     failures: Vec<(Option<String>, u64)>,
     history: Vec<Line>,
 }
 
 impl Group {
     /// Of the group called `name`; `failures`: how many hosts failed by which error code, and how many timed out (`None`);
-    /// `history`: the newest first. `None`: the rollout has no such group.
+    /// `curve`: `None` if it has not begun; `history`: the newest first. `None`: the rollout has no such group.
     pub fn of(
         frame: Frame,
         rollout: &words::Rollout,
         name: &str,
         failures: Vec<(Option<String>, u64)>,
+        curve: Option<&Curve>,
         history: &[Entry],
     ) -> Option<Self> {
         let group = rollout.status.groups.iter().find(|group| group.name == name)?;
         let target = rollout.spec.target_version.clone();
         let history = history.iter().map(Line::of).collect();
-        Some(Self { frame, card: Card::of(group), target, failures, history })
+        let card = Card::of(group);
+        let drawing = curve.and_then(|curve| Drawing::of(curve, group, &rollout.spec, card.all()));
+        Some(Self { frame, card, target, drawing, failures, history })
     }
 }
 
@@ -49,7 +55,7 @@ mod tests {
         let frame = Frame { user: None, build: String::new(), at: Timestamp::UNIX_EPOCH, warnings: Vec::new() };
         let rollout = words::Rollout::read(&json!({ "status": { "groups": [{ "name": "a b" }] } }));
         let failures = vec![(Some("bad&code".to_owned()), 3), (None, 2), (Some(String::new()), 1)];
-        let page = Group::of(frame, &rollout, "a b", failures, &[]).unwrap().render().unwrap();
+        let page = Group::of(frame, &rollout, "a b", failures, None, &[]).unwrap().render().unwrap();
         for (row, path, count) in [
             ("bad&#38;code", "&amp;code=bad%26code", 3),
             ("(timed out)", "&amp;state=timed_out", 2),

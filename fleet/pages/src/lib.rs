@@ -4,6 +4,7 @@
 pub mod assets;
 pub mod audit;
 pub mod confirm;
+mod curve;
 pub mod done;
 pub mod escape;
 pub mod frame;

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::answer::Question;
 use crate::command::Command;
+use crate::curve::{self, Curve, Point, Sketch};
 use crate::fleet::{Change, Report};
 use crate::host::{Host, HostId, Outcome};
 use crate::percent::Percent;
@@ -136,6 +137,30 @@ fn plain_cursors(rollout: &mut Rollout, index: usize, free: usize, fleet: &Fleet
     }
 }
 
+/// A group's curve rises from its beginning to the numbers of its hosts.
+fn assert_curve_ends_at_the_counts(
+    rollout: &Rollout,
+    group: &GroupStatus,
+    place: Place,
+    fleet: &Fleet,
+    now: Timestamp,
+) {
+    let Some(mut sketch) = Sketch::of(group) else { return };
+    let look = Look::new(rollout, group, fleet, now);
+    let of_group = || fleet.hosts().iter().filter(|host| host.place == place);
+    of_group().for_each(|host| sketch.add(&look, host));
+    let Curve { points } = sketch.finish(now);
+    let told = of_group().filter(|host| look.mark(host).is_some()).count();
+    let (tally, last) = (&group.tally, points.last().unwrap());
+    let counts = (u64::try_from(told).unwrap(), tally.updated, tally.failed + tally.timed_out);
+    assert_eq!((last.told, last.updated, last.failed), counts);
+    assert!(points.len() <= curve::POINTS && last.at <= now, "{now} {points:?}");
+    let before = |one: &Point, other: &Point| {
+        one.at <= other.at && one.told <= other.told && one.updated <= other.updated && one.failed <= other.failed
+    };
+    assert!(points.is_sorted_by(before), "{points:?}");
+}
+
 fn config() -> ProptestConfig {
     ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -168,6 +193,9 @@ proptest! {
             let mut counted = rollout.clone();
             counted.count(&fleet, now);
             prop_assert_eq!(&counted.groups, &rollout.groups);
+            for (group, place) in rollout.groups.iter().zip((0..).map(Place::Group)) {
+                assert_curve_ends_at_the_counts(&rollout, group, place, &fleet, now);
+            }
             // Other caps let the same hosts go.
             let (mut quick, mut plain) = (rollout.clone(), rollout);
             for (group, cap) in quick.groups.iter_mut().zip(&caps) {
@@ -295,4 +323,32 @@ fn a_time_in_which_nobody_listened_is_no_time_out() {
     now += SignedDuration::from_hours(30);
     book.step(&mut fleet, now);
     assert_eq!(counts(&book), (0, 1, 3));
+}
+
+#[test]
+fn a_groups_curve_has_each_host_at_its_time() {
+    let (mut book, mut fleet) = (book(None, 0), Fleet::default());
+    let begin = twenty(&mut book, &mut fleet);
+    book.command(&Command::Start { groups: vec!["a".to_owned()], force: false }, &fleet, begin).unwrap();
+    book.step(&mut fleet, begin);
+    let told: Vec<HostId> = (1..=20).filter(|host| ask(*host, &book, &mut fleet, begin)).collect();
+    // In whole seconds: a step of the curve is a minute's third here, or less.
+    let minute = |minute| begin + SignedDuration::from_mins(minute);
+    report(told[0], "2.0.0", Some(Outcome::Updated), &mut book, &mut fleet, minute(3));
+    report(told[1], "2.0.0", Some(Outcome::Updated), &mut book, &mut fleet, minute(5));
+    report(told[2], "1.0.0", Some(Outcome::Failed), &mut book, &mut fleet, minute(9));
+    for at in 1..=60 {
+        book.step(&mut fleet, minute(at));
+    }
+    let rollout = book.rollout.as_ref().unwrap();
+    let mut sketch = Sketch::of(&rollout.groups[0]).unwrap();
+    let look = Look::new(rollout, &rollout.groups[0], &fleet, minute(60));
+    fleet.hosts().iter().filter(|host| host.place == Place::Group(0)).for_each(|host| sketch.add(&look, host));
+    let points = sketch.finish(minute(60)).points;
+    let counts: Vec<_> = points.iter().map(|point| (point.told, point.updated, point.failed)).collect();
+    assert_eq!(counts, [(4, 0, 0), (4, 1, 0), (4, 2, 0), (4, 2, 1), (4, 2, 1)]);
+    let times = [0, 3, 5, 9, 60].map(minute);
+    for (point, time) in points.iter().zip(times) {
+        assert!((0..20).contains(&point.at.duration_since(time).as_secs()), "{point:?} {time}");
+    }
 }

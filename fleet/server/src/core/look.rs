@@ -6,7 +6,8 @@ use fleet_answers::{find, ids, show};
 use fleet_api::{Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, Wrong};
 use fleet_engine::answer::Question;
 use fleet_engine::book::Holds;
-use fleet_engine::host::{Host, HostId};
+use fleet_engine::curve::{Curve, Sketch};
+use fleet_engine::host::{Host, HostId, Place};
 use fleet_engine::moment::Moment;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Kind, Resource};
@@ -23,6 +24,14 @@ const MAX_PAGE: u32 = 1000;
 /// What [`HostsQuery::state`] may be.
 const STATES: [&str; 9] =
     ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
+
+/// A group, as its page shows it.
+pub(crate) struct GroupLook {
+    /// How many hosts failed by which error code, by which a halt counts them, or took too long (`None`); the commonest first.
+    pub(crate) failures: Vec<(Option<String>, u64)>,
+    /// Its hosts over time; `None`: it has not begun.
+    pub(crate) curve: Option<Curve>,
+}
 
 impl Keeper {
     /// The rollout, as the resource `autoupdate_agent_rollout`.
@@ -92,13 +101,19 @@ impl Keeper {
         rollout.chain(policy).map(|group| group.name.as_str()).filter(move |name| known.insert(*name))
     }
 
-    /// The hosts of `group` on which the target failed, by the error code by which a halt counts them, or took too long (`None`), the
-    /// commonest first.
-    pub(crate) fn failures(&self, group: &str) -> Vec<(Option<String>, u64)> {
+    /// What is shown of a group of the rollout besides its counts; `None`: the rollout has none of that name.
+    pub(crate) fn group_look(&self, name: &str) -> Option<GroupLook> {
         let now = self.now();
+        let rollout = self.book.rollout.as_ref()?;
+        let index = rollout.find(name)?;
+        let (group, place) = (rollout.groups.get(index)?, Place::Group(u16::try_from(index).ok()?));
+        let look = Look::new(rollout, group, &self.fleet, now);
+        let mut sketch = Sketch::of(group);
         let mut counted: BTreeMap<Option<&str>, u64> = BTreeMap::new();
-        for host in self.fleet.hosts().iter().filter(|host| self.group(host) == group) {
-            let Some(look) = self.look(host, now) else { continue };
+        for host in self.fleet.hosts().iter().filter(|host| host.place == place) {
+            if let Some(sketch) = &mut sketch {
+                sketch.add(&look, host);
+            }
             let code = match look.state(host) {
                 HostState::Failed => Some(self.fleet.names.text(look.failure_code(host))),
                 HostState::TimedOut => None,
@@ -106,9 +121,9 @@ impl Keeper {
             };
             *counted.entry(code).or_default() += 1;
         }
-        let mut counted: Vec<_> = counted.into_iter().map(|(code, count)| (code.map(str::to_owned), count)).collect();
-        counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        counted
+        let mut failures: Vec<_> = counted.into_iter().map(|(code, count)| (code.map(str::to_owned), count)).collect();
+        failures.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        Some(GroupLook { failures, curve: sketch.map(|sketch| sketch.finish(now)) })
     }
 
     pub(super) fn rollout_as_kept(&self) -> Option<Kept> {

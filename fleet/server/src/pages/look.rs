@@ -39,8 +39,8 @@ pub(super) async fn rollout(session: Session, State(app): State<App>) -> Respons
 /// `/groups/NAME`.
 pub(super) async fn group(session: Session, State(app): State<App>, Path(name): Path<String>) -> Response {
     let wanted = name.clone();
-    let known = app.core.run(move |keeper| Ok((keeper.present(), keeper.failures(&wanted)))).await;
-    let (rollout, failures) = match known {
+    let known = app.core.run(move |keeper| Ok((keeper.present(), keeper.group_look(&wanted)))).await;
+    let (rollout, look) = match known {
         Ok(known) => known,
         Err(wrong) => return refuse(&app, Some(&session), wrong, "/"),
     };
@@ -49,7 +49,8 @@ pub(super) async fn group(session: Session, State(app): State<App>, Path(name): 
         Err(wrong) => return refuse(&app, Some(&session), wrong, "/"),
     };
     let rollout = rollout.as_ref().map(words::Rollout::read).unwrap_or_default();
-    match Group::of(frame(&app, Some(&session)), &rollout, &name, failures, &history) {
+    let (failures, curve) = look.map_or_else(Default::default, |look| (look.failures, look.curve));
+    match Group::of(frame(&app, Some(&session)), &rollout, &name, failures, curve.as_ref(), &history) {
         Some(group) => page(StatusCode::OK, &group),
         None => {
             let message = format!("the rollout has no group {name:?}");

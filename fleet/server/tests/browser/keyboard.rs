@@ -9,7 +9,7 @@ const MOST: usize = 100;
 
 /// What can be used, in the order of the page.
 const USABLE: &str = "const usable = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, \
-                      [tabindex=\"0\"]')]; const at = document.activeElement; const box = at.getBoundingClientRect(); \
+                      summary, [tabindex=\"0\"]')].filter(part => part.checkVisibility()); const at = document.activeElement; const box = at.getBoundingClientRect(); \
                       return [usable.length, usable.indexOf(at), getComputedStyle(at).outlineStyle, box.bottom > 0 && \
                       box.top < innerHeight, at.outerHTML.slice(0, 200)]";
 

@@ -154,6 +154,12 @@ fn with_scripts_a_page_follows_the_server_and_keeps_what_is_in_use() {
     server.ok(&["autoupdate", "agents", "halt", "prod"]);
     browser.until("halted (manual_halt): by an operator");
     assert_eq!(browser.run(focused), before, "whoever is at a button stays there");
+    browser.open(&format!("http://{}/groups/dev", server.addr));
+    browser.until("id=\"live\">");
+    browser.run("document.querySelector('summary').click()");
+    server.ok(&["autoupdate", "agents", "halt", "dev"]);
+    browser.until("halted (manual_halt): by an operator");
+    assert_eq!(browser.run("return document.querySelector('details').open"), true, "what was opened stays open");
     // Elsewhere it is logged out: the page does not go on as if nothing had happened.
     server.ok(&["tokens", "rm", "alice"]);
     browser.until("<h1>Log in</h1>");

@@ -111,6 +111,9 @@ fn a_server_that_knows_a_lot_fits_and_so_does_every_question_before_a_change() {
             open(page);
             check(page);
         }
+        open(&group);
+        browser.click("summary", "Hosts over time");
+        check("a group's curve as a table");
         open(&host);
         let page = browser.source();
         assert!(page.contains("unhealthy_unhealthy") && page.contains("label-19") && page.contains("<li>"), "{page}");

@@ -253,6 +253,8 @@ fn a_group_shows_the_failures_for_which_it_halts_and_the_hosts_behind_each() {
     assert_eq!(server.group("dev")["why"]["error"], "unhealthy");
     let link = "/hosts?group=dev&amp;code=unhealthy";
     assert!(page.contains(&format!("href=\"{link}\"")) && !page.contains("code=network"), "{page}");
+    // Over time: who was told, and who failed of those.
+    assert!(page.contains(" told to update</span>") && page.contains(" 1 failed or timed out</span>"), "{page}");
     let other = Host::new(2, "dev").id;
     let behind = visitor.get(&link.replace("&amp;", "&")).body;
     assert!(behind.contains(&failed.id) && !behind.contains(&other), "{behind}");
