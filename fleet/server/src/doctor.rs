@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,8 +30,9 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
     let socket = Settings::admin_socket(global.admin_socket.as_deref(), &options.config)?;
     let mut findings = fleet_store::doctor(&dir);
     findings.push(enrolment(Settings::enrolment(&options.config)?));
-    findings.extend(notify::doctor(&Settings::receivers(&options.config)?));
-    findings.extend(oidc::doctor(Settings::oidc(&options.config)?.as_ref()));
+    let user = user(&dir);
+    findings.extend(notify::doctor(&Settings::receivers(&options.config)?, user));
+    findings.extend(oidc::doctor(Settings::oidc(&options.config)?.as_ref(), user));
     findings.push(server(&socket));
     let mut text = String::new();
     for finding in &findings {
@@ -48,6 +50,13 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
     terminal::print(&text).map_err(|error| error.to_string())?;
     let is_bad = findings.iter().any(|finding| finding.level == Level::Problem);
     Ok(if is_bad { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// Whom the server runs as: root looks for another, to whom the data belong.
+fn user(data: &Path) -> u32 {
+    let own = rustix::process::geteuid().as_raw();
+    let owner = || std::fs::metadata(data).map(|found| found.uid()).ok();
+    if own == 0 { owner().unwrap_or(own) } else { own }
 }
 
 /// Who is believed, as the configuration says.

@@ -46,6 +46,20 @@ impl Outbound {
         good(most, move || agent.get(&url).call()).await
     }
 
+    /// The same where only who shows `authorization` is answered: the status, which may be an error's, and the body.
+    ///
+    /// # Errors
+    /// Why there is no answer: one line.
+    #[cfg(feature = "oidc")]
+    pub(crate) async fn get_as(&self, url: &str, authorization: String, most: u64) -> Result<(u16, Vec<u8>), String> {
+        let (agent, url) = (self.agent.clone(), url.to_owned());
+        whole(most, move || {
+            let request = agent.get(&url).header("accept", "application/json").header("authorization", authorization);
+            request.config().http_status_as_error(false).build().call()
+        })
+        .await
+    }
+
     /// Posts `body` to `url` with these headers, for a thread that may wait: the status of the answer, whose body is not read.
     ///
     /// # Errors

@@ -18,6 +18,14 @@ const OTHERS: u32 = 0o077;
 /// # Errors
 /// Why there is none: one line, which does not show it.
 pub(crate) fn read(file: &Path) -> Result<String, String> {
+    read_for(file, rustix::process::geteuid().as_raw())
+}
+
+/// The same of a server that runs as `user`.
+///
+/// # Errors
+/// As there.
+pub(crate) fn read_for(file: &Path, user: u32) -> Result<String, String> {
     let shown = file.display();
     let cannot = |error: std::io::Error| format!("cannot read the secret {shown}: {error}");
     let mut options = File::options();
@@ -32,7 +40,7 @@ pub(crate) fn read(file: &Path) -> Result<String, String> {
         let mode = found.mode() & 0o7777;
         return Err(format!("the secret {shown} has mode {mode:o}: others may read or change it; chmod 600"));
     }
-    if ![0, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
+    if ![0, user].contains(&found.uid()) {
         return Err(format!("the secret {shown} belongs to user {}, not to the server's", found.uid()));
     }
     let mut text = String::new();

@@ -41,11 +41,11 @@ impl Receivers {
     }
 }
 
-/// Whether they can be used, as far as can be seen without telling anybody anything.
-pub(crate) fn doctor(receivers: &Receivers) -> Vec<Finding> {
+/// Whether a server that runs as `user` can use them, as far as can be seen without telling anybody anything.
+pub(crate) fn doctor(receivers: &Receivers, user: u32) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some((url, file)) = &receivers.webhook {
-        findings.push(match Secret::read(file) {
+        findings.push(match Secret::read_for(file, user) {
             Ok(_) => found(Level::Ok, format!("webhook {}, signed with {}", webhook::origin(url), file.display()), ""),
             Err(error) => found(Level::Problem, format!("the webhook is told nothing: {error}"), ADVICE),
         });

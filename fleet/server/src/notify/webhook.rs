@@ -75,8 +75,19 @@ impl Secret {
     /// # Errors
     /// Why there is none: one line.
     pub(super) fn read(file: &Path) -> Result<Self, String> {
-        let text = secret_file::read(file)?;
-        Self::of(&text).map_err(|what| format!("the secret {} {what}", file.display()))
+        Self::of_file(file, &secret_file::read(file)?)
+    }
+
+    /// The same of a server that runs as `user`.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn read_for(file: &Path, user: u32) -> Result<Self, String> {
+        Self::of_file(file, &secret_file::read_for(file, user)?)
+    }
+
+    fn of_file(file: &Path, text: &str) -> Result<Self, String> {
+        Self::of(text).map_err(|what| format!("the secret {} {what}", file.display()))
     }
 
     fn of(text: &str) -> Result<Self, &'static str> {

@@ -15,6 +15,8 @@ pub(super) struct Discovered {
     pub(super) token_endpoint: String,
     /// Where its keys are.
     pub(super) jwks_uri: String,
+    /// Where more is told of somebody than in the ID token.
+    pub(super) userinfo_endpoint: Option<String>,
     /// It names itself when it sends a browser back (RFC 9207).
     pub(super) names_itself: bool,
     /// The client's secret is sent as `client_secret_basic`; else as `client_secret_post`.
@@ -27,6 +29,7 @@ struct Document {
     authorization_endpoint: String,
     token_endpoint: String,
     jwks_uri: String,
+    userinfo_endpoint: Option<String>,
     #[serde(default)]
     authorization_response_iss_parameter_supported: bool,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
@@ -48,11 +51,13 @@ impl Discovered {
         if document.issuer != issuer {
             return Err(format!("its document is of another issuer: {:?}", document.issuer));
         }
-        for (name, url) in [
+        let userinfo = document.userinfo_endpoint.iter().map(|url| ("userinfo_endpoint", url));
+        let needed = [
             ("authorization_endpoint", &document.authorization_endpoint),
             ("token_endpoint", &document.token_endpoint),
             ("jwks_uri", &document.jwks_uri),
-        ] {
+        ];
+        for (name, url) in needed.into_iter().chain(userinfo) {
             resource::check_url(url).map_err(|what| format!("its {name}: {what}"))?;
             if issuer.starts_with("https:") && !url.starts_with("https:") {
                 return Err(format!("its {name} is without TLS, unlike itself"));
@@ -73,6 +78,7 @@ impl Discovered {
             authorization_endpoint: document.authorization_endpoint,
             token_endpoint: document.token_endpoint,
             jwks_uri: document.jwks_uri,
+            userinfo_endpoint: document.userinfo_endpoint,
             names_itself: document.authorization_response_iss_parameter_supported,
             takes_basic,
         })
@@ -121,6 +127,8 @@ mod tests {
             ("token_endpoint", json!("http://id.example.com/token"), "its token_endpoint"),
             ("token_endpoint", json!("http://127.0.0.1/token"), "without TLS"),
             ("jwks_uri", json!("file:///etc/passwd"), "its jwks_uri"),
+            ("userinfo_endpoint", json!("http://id.example.com/me"), "its userinfo_endpoint"),
+            ("userinfo_endpoint", json!("http://127.0.0.1/me"), "its userinfo_endpoint is without TLS"),
             ("authorization_endpoint", json!("javascript:alert(1)"), "its authorization_endpoint"),
             ("authorization_endpoint", json!("https://a/\r\nset-cookie: x"), "its authorization_endpoint"),
             ("code_challenge_methods_supported", json!(["plain"]), "PKCE"),

@@ -15,6 +15,9 @@ pub(super) const SKEW: i64 = 60;
 const OLDEST: i64 = 60 * 60;
 /// Longest subject, bytes (§2).
 const LONGEST_SUBJECT: usize = 255;
+/// Claims of §5.1: an address, and whether the provider has checked that somebody reads there.
+const EMAIL: &str = "email";
+const VERIFIED: &str = "email_verified";
 /// Longest email address that is shown, bytes (RFC 5321).
 const LONGEST_EMAIL: usize = 254;
 
@@ -159,24 +162,61 @@ impl Claims {
             let is_odd = |char: char| char.is_whitespace() || matches!(char, '(' | ')');
             !email.is_empty() && email.len() <= LONGEST_EMAIL && !email.contains(is_odd)
         };
-        let is_checked = self.0.get("email_verified").is_none_or(|checked| *checked == Value::Bool(true));
-        match text("email").filter(is_address).filter(|_| is_checked) {
+        let is_checked = self.0.get(VERIFIED).is_none_or(|checked| *checked == Value::Bool(true));
+        match text(EMAIL).filter(is_address).filter(|_| is_checked) {
             Some(email) => format!("oidc {subject} ({})", text::clean(email)),
             None => format!("oidc {subject}"),
         }
     }
 
-    /// The highest of `roles` that one of the values of `claim` has; `None`: none has. An email address counts where the provider says
-    /// that it is checked: else anybody could enter another's.
-    pub(super) fn role(&self, claim: &str, roles: &[(String, Role)]) -> Option<Role> {
-        if claim == "email" && self.0.get("email_verified") != Some(&Value::Bool(true)) {
-            return None;
+    /// Whether they do not tell what somebody may do by `claim`.
+    pub(super) fn lack(&self, claim: &str) -> bool {
+        let lacks = |name: &str| !self.0.contains_key(name);
+        lacks(claim) || claim == EMAIL && lacks(VERIFIED)
+    }
+
+    /// Takes `claim` and the email address from what userinfo says (OpenID Connect Core 1.0, §5.3): many providers tell groups there
+    /// alone.
+    ///
+    /// # Errors
+    /// It is of somebody else (§5.3.2).
+    pub(super) fn add(&mut self, mut userinfo: Map<String, Value>, claim: &str) -> Result<(), String> {
+        if userinfo.get("sub") != self.0.get("sub") {
+            return Err("userinfo is of somebody else".to_owned());
         }
-        let values = match self.0.get(claim)? {
+        // An address and whether it is checked are of one place.
+        let address = userinfo.remove(EMAIL);
+        let checked = userinfo.remove(VERIFIED);
+        if let Some(address) = address {
+            self.0.remove(VERIFIED);
+            self.0.insert(EMAIL.to_owned(), address);
+            self.0.extend(checked.map(|checked| (VERIFIED.to_owned(), checked)));
+        }
+        if let Some(value) = userinfo.remove(claim) {
+            self.0.entry(claim).or_insert(value);
+        }
+        Ok(())
+    }
+
+    /// The highest of `roles` that one of the values of `claim` has. An email address counts where the provider says that it is checked:
+    /// else anybody could enter another's.
+    ///
+    /// # Errors
+    /// Why there is none: one line.
+    pub(super) fn role(&self, claim: &str, roles: &[(String, Role)]) -> Result<Role, String> {
+        let Some(found) = self.0.get(claim) else {
+            let advice = "have the provider put it there, or ask for its scope (oidc_scopes)";
+            return Err(format!("neither the ID token nor userinfo has the claim {claim:?}: {advice}"));
+        };
+        if claim == EMAIL && self.0.get(VERIFIED) != Some(&Value::Bool(true)) {
+            return Err(format!("the provider does not say that the address is checked ({VERIFIED})"));
+        }
+        let values = match found {
             Value::Array(values) => values.iter().filter_map(Value::as_str).collect(),
             one => one.as_str().into_iter().collect::<Vec<_>>(),
         };
-        roles.iter().filter(|(value, _)| values.contains(&value.as_str())).map(|(_, role)| *role).max()
+        let roles = roles.iter().filter(|(value, _)| values.contains(&value.as_str())).map(|(_, role)| *role);
+        roles.max().ok_or_else(|| format!("no value of the claim {claim:?} is in oidc_roles"))
     }
 }
 
@@ -284,7 +324,7 @@ mod tests {
     fn a_role_is_the_highest_of_the_values_that_have_one() {
         let roles = [("a", Role::Viewer), ("b", Role::Admin), ("c", Role::Operator)];
         let roles = roles.map(|(value, role)| (value.to_owned(), role));
-        let role = |value: Value| Claims(claims(&json!({"groups": value}))).role("groups", &roles);
+        let role = |value: Value| Claims(claims(&json!({"groups": value}))).role("groups", &roles).ok();
         assert_eq!(role(json!(["a", "b", "x"])), Some(Role::Admin));
         assert_eq!(role(json!(["c", "a"])), Some(Role::Operator));
         assert_eq!(role(json!("a")), Some(Role::Viewer));
@@ -295,11 +335,31 @@ mod tests {
         }
         let emails = [("joe@example.com".to_owned(), Role::Admin)];
         let email = |verified: Value| {
-            Claims(claims(&json!({"email": "joe@example.com", "email_verified": verified}))).role("email", &emails)
+            Claims(claims(&json!({"email": "joe@example.com", "email_verified": verified}))).role("email", &emails).ok()
         };
         assert_eq!(email(json!(true)), Some(Role::Admin));
         for not in [json!(false), json!("true"), json!(1), json!(null)] {
             assert_eq!(email(not.clone()), None, "{not}");
+        }
+    }
+
+    #[test]
+    fn userinfo_adds_what_the_token_lacks_of_the_same_person_and_nothing_else() {
+        let of = |change: Value| Claims(claims(&change));
+        let info = |change: Value| change.as_object().unwrap().clone();
+        assert!(of(json!({})).lack("groups") && !of(json!({"groups": []})).lack("groups"));
+        assert!(of(json!({"email": "a@b"})).lack("email"));
+        assert!(!of(json!({"email": "a@b", "email_verified": false})).lack("email"));
+        let mut one = of(json!({"groups": ["own"], "email": "old@b", "email_verified": true}));
+        one.add(info(json!({"sub": "1", "groups": ["sre"], "email": "a@b", "aud": "x", "admin": true})), "groups")
+            .unwrap();
+        let own = json!({"groups": ["own"], "email": "a@b"});
+        assert_eq!(one, of(own), "an address of userinfo is not checked because another one was");
+        let mut two = of(json!({}));
+        two.add(info(json!({"sub": "1", "groups": ["sre"]})), "groups").unwrap();
+        assert_eq!(two, of(json!({"groups": ["sre"]})));
+        for other in [json!({"sub": "2"}), json!({"groups": ["sre"]}), json!({"sub": null}), json!({"sub": 1})] {
+            assert!(of(json!({})).add(info(other.clone()), "groups").is_err(), "{other}");
         }
     }
 

@@ -6,7 +6,7 @@ use fleet_api::Role;
 use tokio::sync::Semaphore;
 
 use super::id_token::Claims;
-use super::provider::{Fault, Provider, encoded};
+use super::provider::{Fault, Provider, encoded, reason};
 use super::settings::Oidc;
 use super::trip::{Trip, Trips};
 use crate::clock;
@@ -56,8 +56,10 @@ pub(crate) enum Refused {
     Login(String, String),
     /// The provider does not answer as it should: what the log says.
     Provider(String),
-    /// Somebody whom the configuration gives no role.
-    NoRole(String),
+    /// Whoever is at the provider did not agree: what people read.
+    Denied(String),
+    /// Somebody whom the configuration gives no role, and why.
+    NoRole(String, String),
     /// Too many wait for the provider.
     Busy,
 }
@@ -87,9 +89,10 @@ impl Login {
         whole(async move { own.come(&query, cookie.as_deref()).await }).await
     }
 
-    /// Whether the query belongs to a login that was begun here, in the browser with this cookie.
-    pub(crate) fn began(&self, query: &str, cookie: Option<&str>) -> bool {
-        self.resume(&Query::read(query), cookie).is_some()
+    /// What shall be shown after the login that was begun here, in the browser with this cookie, and to which the query belongs;
+    /// `None`: there is none.
+    pub(crate) fn next(&self, query: &str, cookie: Option<&str>) -> Option<String> {
+        self.resume(&Query::read(query), cookie).map(|trip| trip.next)
     }
 
     fn resume(&self, query: &Query, cookie: Option<&str>) -> Option<Trip> {
@@ -133,8 +136,8 @@ impl Login {
         })?;
         let (oidc, who) = (self.0.provider.oidc(), claims.who());
         match claims.role(&oidc.claim, &oidc.roles) {
-            Some(role) => Ok(Arrival { who, role, next: trip.next }),
-            None => Err(Refused::NoRole(who)),
+            Ok(role) => Ok(Arrival { who, role, next: trip.next }),
+            Err(why) => Err(Refused::NoRole(who, why)),
         }
     }
 
@@ -152,7 +155,13 @@ impl Login {
         }
         let is_code = error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         let error = if is_code { error } else { "an error" };
-        Err(Refused::Login(format!("{} did not log you in: {error}", self.host()), format!("it says {error}")))
+        let told = format!("{} did not log you in: {error}", self.host());
+        // Who presses `Cancel` has not guessed anything.
+        Err(if error == "access_denied" {
+            Refused::Denied(told)
+        } else {
+            Refused::Login(told, format!("it says {}", reason(error, Some(query.get("error_description")))))
+        })
     }
 
     async fn claims(&self, query: &Query, trip: &Trip) -> Result<Claims, Fault> {

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use fleet_words::text;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use super::discovered::{self, Discovered};
@@ -25,6 +27,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 const MAX_DOCUMENT: u64 = 256 << 10;
 /// Most bytes of an answer with a token.
 const MAX_TOKEN: u64 = 128 << 10;
+/// Most characters of what it says of an error.
+const MAX_ERROR: usize = 200;
 
 /// A provider on the network.
 pub(super) struct Provider {
@@ -81,7 +85,16 @@ impl<T> Known<T> {
 #[derive(Deserialize)]
 struct Answer {
     id_token: Option<String>,
+    access_token: Option<String>,
     error: Option<String>,
+    error_description: Option<String>,
+}
+
+/// What a code is worth.
+struct Tokens {
+    id: String,
+    /// Opens userinfo.
+    access: Option<String>,
 }
 
 /// Why there are no claims.
@@ -114,7 +127,7 @@ impl Provider {
         known.failed()?;
         let (issuer, url) = (&self.oidc.issuer, discovered::address(&self.oidc.issuer));
         let text = self.outbound.get(&url, MAX_DOCUMENT).await;
-        known.take(text.and_then(|text| Discovered::read(&text, issuer)))
+        known.take(text.and_then(|text| Discovered::read(&text, issuer)).map_err(|error| format!("{url}: {error}")))
     }
 
     /// Its keys. `are_too_few`: those that are kept lack the one that signed a token, so that new ones are asked for.
@@ -125,14 +138,27 @@ impl Provider {
         }
         known.failed()?;
         let text = self.outbound.get(url, MAX_DOCUMENT).await;
-        known.take(text.and_then(|text| Keys::read(&text)))
+        known.take(text.and_then(|text| Keys::read(&text)).map_err(|error| format!("{url}: {error}")))
     }
 
-    /// What `code` is worth: the claims of the ID token that the provider gives for it.
+    /// What `code` is worth: the claims of the ID token that the provider gives for it, and of userinfo where the token says
+    /// nothing of what somebody may do.
     pub(super) async fn claims(&self, code: &str, verifier: &str, nonce: &str) -> Result<Claims, Fault> {
         let discovered = self.discovered().await.map_err(Fault::Provider)?;
-        let token = self.exchange(&discovered, code, verifier).await?;
-        let token = IdToken::read(&token).map_err(Fault::Login)?;
+        let tokens = self.exchange(&discovered, code, verifier).await?;
+        let mut claims = self.checked(&discovered, &tokens.id, nonce).await?;
+        let claim = &self.oidc.claim;
+        if claims.lack(claim)
+            && let (Some(url), Some(access)) = (&discovered.userinfo_endpoint, tokens.access)
+        {
+            claims.add(self.userinfo(url, &access).await.map_err(Fault::Provider)?, claim).map_err(Fault::Login)?;
+        }
+        Ok(claims)
+    }
+
+    /// What the ID token `token` says, once it is known to be the provider's and of this login.
+    async fn checked(&self, discovered: &Discovered, token: &str, nonce: &str) -> Result<Claims, Fault> {
+        let token = IdToken::read(token).map_err(Fault::Login)?;
         let now = crate::clock::now().as_second();
         let expected = Expected { issuer: &self.oidc.issuer, client_id: &self.oidc.client_id, nonce, now };
         for are_too_few in [false, true] {
@@ -160,7 +186,18 @@ impl Provider {
         may
     }
 
-    async fn exchange(&self, discovered: &Discovered, code: &str, verifier: &str) -> Result<String, Fault> {
+    async fn userinfo(&self, url: &str, access: &str) -> Result<Map<String, Value>, String> {
+        // What a header cannot hold is no token (RFC 6750 §2.1).
+        if !access.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("its access token cannot be sent".to_owned());
+        }
+        let asked = self.outbound.get_as(url, format!("Bearer {access}"), MAX_DOCUMENT);
+        let (status, body) = asked.await.map_err(|error| format!("{url}: {error}"))?;
+        let read = || serde_json::from_slice(&body).map_err(|error| format!("{url}: {error}"));
+        if status == 200 { read() } else { Err(format!("{url} answers {status}")) }
+    }
+
+    async fn exchange(&self, discovered: &Discovered, code: &str, verifier: &str) -> Result<Tokens, Fault> {
         let oidc = &self.oidc;
         let file = oidc.client_secret_file.clone();
         let secret = tokio::task::spawn_blocking(move || secret_file::read(&file)).await;
@@ -178,21 +215,31 @@ impl Provider {
             form.extend([("client_id", oidc.client_id.as_str()), ("client_secret", &secret)]);
         }
         let sent = self.outbound.send_form(&discovered.token_endpoint, authorization, encoded(&form), MAX_TOKEN);
-        let (status, body) = sent.await.map_err(Fault::Provider)?;
+        let url = &discovered.token_endpoint;
+        let (status, body) = sent.await.map_err(|error| Fault::Provider(format!("{url}: {error}")))?;
         let answer: Result<Answer, _> = serde_json::from_slice(&body);
         match (status, answer) {
-            (200, Ok(Answer { id_token: Some(token), error: None })) => Ok(token),
-            // Of all errors this one is about the code (RFC 6749 §5.2).
-            (400, Ok(Answer { error: Some(error), .. })) if error == "invalid_grant" => {
-                Err(Fault::Login("the provider does not take the code: invalid_grant".to_owned()))
+            (200, Ok(Answer { id_token: Some(id), access_token: access, error: None, .. })) => {
+                Ok(Tokens { id, access })
             }
-            (_, Ok(Answer { error: Some(error), .. })) => {
-                let error: String = error.chars().take(100).collect();
-                Err(Fault::Provider(format!("its token endpoint answers {status}: {error:?}")))
+            (_, Ok(Answer { error: Some(error), error_description, .. })) => {
+                let what = reason(&error, error_description.as_deref());
+                // Of all errors this one is about the code (RFC 6749 §5.2).
+                Err(if status == 400 && error == "invalid_grant" {
+                    Fault::Login(format!("the provider does not take the code: {what}"))
+                } else {
+                    Fault::Provider(format!("{url} answers {status}: {what}"))
+                })
             }
-            _ => Err(Fault::Provider(format!("its token endpoint answers {status} without an ID token"))),
+            _ => Err(Fault::Provider(format!("{url} answers {status} without an ID token"))),
         }
     }
+}
+
+/// An error and what is said of it, for the log.
+pub(super) fn reason(error: &str, description: Option<&str>) -> String {
+    let words = [Some(error), description].into_iter().flatten().collect::<Vec<_>>().join(": ");
+    text::clean(&words.chars().take(MAX_ERROR).collect::<String>()).into_owned()
 }
 
 /// As a form or a query is sent.

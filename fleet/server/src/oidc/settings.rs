@@ -170,12 +170,12 @@ fn with_openid(scopes: &str) -> Result<String, String> {
     Ok(words.join(" "))
 }
 
-/// Whether the file of the client secret has one.
+/// Whether the file of the client secret has one for a server that runs as `user`.
 ///
 /// # Errors
 /// What is wrong with it, and what helps.
-fn secret(oidc: &Oidc) -> Result<(), (String, &'static str)> {
-    match secret_file::read(&oidc.client_secret_file) {
+fn secret(oidc: &Oidc, user: u32) -> Result<(), (String, &'static str)> {
+    match secret_file::read_for(&oidc.client_secret_file, user) {
         Ok(secret) if secret.is_empty() => Err(("the file oidc_client_secret_file is empty".to_owned(), ADVICE)),
         Ok(_) => Ok(()),
         Err(error) => Err((format!("nobody can log in by {}: {error}", oidc.issuer), ADVICE)),
@@ -188,16 +188,20 @@ fn secret(oidc: &Oidc) -> Result<(), (String, &'static str)> {
 /// What is wrong with it, and what helps: one line.
 #[cfg(feature = "oidc")]
 pub(crate) fn check_secret(oidc: &Oidc) -> Result<(), String> {
-    secret(oidc).map_err(|(what, advice)| format!("{what}: {advice}"))
+    secret(oidc, rustix::process::geteuid().as_raw()).map_err(|(what, advice)| format!("{what}: {advice}"))
 }
 
-/// Whether people can log in, as far as can be seen without asking the provider.
-pub(crate) fn doctor(oidc: Option<&Oidc>) -> Vec<Finding> {
+/// Whether people can log in to a server that runs as `user`, as far as can be seen without asking the provider.
+pub(crate) fn doctor(oidc: Option<&Oidc>, user: u32) -> Vec<Finding> {
     let Some(oidc) = oidc else { return Vec::new() };
-    let (level, what, advice) = match secret(oidc) {
+    let (level, what, advice) = match secret(oidc, user) {
         Ok(()) => {
             let callback = &oidc.redirect_uri;
-            (Level::Ok, format!("people log in by {}, which leads them back to {callback}", oidc.issuer), "")
+            (
+                Level::Ok,
+                format!("people log in by {} (not asked), which leads them back to {callback}", oidc.issuer),
+                "",
+            )
         }
         Err((what, advice)) => (Level::Problem, what, advice),
     };

@@ -45,13 +45,17 @@ pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, pa
     let trip = cookie(&parts.headers, trip_name(&app.dashboard)).map(str::to_owned);
     // Before the provider is asked: strangers cannot have it asked as often as they like.
     let wait = app.dashboard.provider_failures.wait(address(&parts), Instant::now());
-    if let Some(wait) = wait.filter(|_| login.began(&query, trip.as_deref())) {
+    let Some(next) = login.next(&query, trip.as_deref()) else {
+        // The cookie may be of a login that goes on in another tab, which stays as it is.
+        return refuse(&app, Some(&parts), path(None), Refused::NotBegun).await;
+    };
+    if let Some(wait) = wait {
         app.core.board().refuse_stranger();
-        return too_many(&app, "/".to_owned(), wait);
+        return too_many(&app, next, wait);
     }
     let mut response = match login.arrive(query, trip).await {
         Ok(arrival) => let_in(&app, &parts, arrival).await,
-        Err(refused) => refuse(&app, Some(&parts), "/".to_owned(), refused).await,
+        Err(refused) => refuse(&app, Some(&parts), path(Some(&next)), refused).await,
     };
     set_trip(&mut response, &app.dashboard, "", 0);
     response
@@ -93,8 +97,10 @@ async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: Refused
                 format!("{provider} does not answer as it should: log in with a token; the server's log says more");
             count().map_or_else(|| failed(StatusCode::BAD_GATEWAY, &told), |wait| too_many(app, next.clone(), wait))
         }
-        Refused::NoRole(who) => {
-            let wrong = Wrong::new(Code::Forbidden, format!("{who} has no role here: see oidc_roles"));
+        Refused::Denied(told) => failed(StatusCode::UNAUTHORIZED, &told),
+        Refused::NoRole(who, why) => {
+            tracing::warn!(provider, who, why, "somebody who logged in by OpenID Connect has no role");
+            let wrong = Wrong::new(Code::Forbidden, format!("{who} has no role here: {why}"));
             let told = wrong.message.clone();
             let actor = Actor { who, from: parts.map(from).unwrap_or_default(), role: Role::Viewer };
             // It is refused also where the store cannot be written, which its own failure says.

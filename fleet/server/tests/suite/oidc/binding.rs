@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{CALLBACK, TRIP, arrive, assert_refused, cookie, depart, log_in, server, visitor};
+use super::{CALLBACK, TRIP, Trip, arrive, assert_refused, cookie, depart, log_in, server, visitor};
 use crate::dashboard::token;
 use crate::support::issuer::{How, Issuer, TOKEN};
 use crate::support::visitor::Visitor;
@@ -85,6 +85,37 @@ fn what_the_provider_says_in_place_of_a_code_is_told_and_another_provider_is_ref
     assert_refused(&back(&[("iss", "https://evil.example")]), 401, "another provider");
     assert_eq!(back(&[("iss", &issuer.url)]).status, 200);
     assert_eq!(issuer.asked(TOKEN), 1);
+}
+
+#[test]
+fn who_does_not_agree_there_is_shown_where_he_was_and_is_not_counted() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    for _ in 0..12 {
+        let trip = depart(&server, &issuer, "/hosts?state=failed");
+        let answer = arrive(&server, &[("state", &trip.sent["state"]), ("error", "access_denied")], &trip.cookie);
+        assert_refused(&answer, 401, "did not log you in: access_denied");
+        assert!(answer.body.contains("next=%2Fhosts%3Fstate%3Dfailed"), "{answer:?}");
+    }
+    assert_eq!(log_in(&server, &issuer).status, 200);
+}
+
+/// The second tab's cookie takes the place of the first one's.
+#[test]
+fn a_login_in_another_tab_is_not_ended_by_one_that_lost_its_cookie() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    let (first, second) = (depart(&server, &issuer, "/"), depart(&server, &issuer, "/"));
+    let back = |trip: &Trip| {
+        let code = issuer.logs_in(&trip.sent);
+        arrive(&server, &[("code", &code), ("state", &trip.sent["state"])], &second.cookie)
+    };
+    let lost = back(&first);
+    assert_refused(&lost, 401, "was not begun in this browser");
+    assert!(cookie(&lost, TRIP).is_none(), "it stays: {lost:?}");
+    let got = back(&second);
+    assert_eq!(got.status, 200);
+    assert_eq!(cookie(&got, TRIP).map(|(cookie, _)| cookie), Some("fleet-login="), "it is over: {got:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{assert_refused, audit, cookie, log_in, server, server_with, visitor};
 use crate::support::dir;
-use crate::support::issuer::Issuer;
+use crate::support::issuer::{How, Issuer, USERINFO};
 
 /// The role on the page of who logs in with these claims.
 fn role(further: &[&str], claims: Value) -> Option<String> {
@@ -41,6 +41,42 @@ fn another_claim_may_say_it_and_an_address_only_if_it_was_checked() {
     {
         assert_eq!(role(&further, unchecked.clone()), None, "{unchecked}");
     }
+}
+
+/// Many providers tell groups at userinfo alone (OpenID Connect Core 1.0 §5.4).
+#[test]
+fn userinfo_is_asked_for_what_the_token_does_not_say() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    issuer.claims(json!({"groups": null, "email": null, "email_verified": null}));
+    issuer.forges(|draft, _| {
+        draft.claims.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        None
+    });
+    let server = server(dir.path(), &issuer);
+    let none = log_in(&server, &issuer);
+    assert_refused(&none, 403, "neither the ID token nor userinfo has the claim &#34;groups&#34;");
+    assert!(server.log().contains("somebody who logged in by OpenID Connect has no role"), "{}", server.log());
+    issuer.tells(json!({"sub": "1", "groups": ["sre"], "email": "joe@example.com", "email_verified": true}));
+    // What the provider says of itself is kept for an hour.
+    let dir = crate::support::dir();
+    let server = super::server(dir.path(), &issuer);
+    let one = visitor(&server, &log_in(&server, &issuer));
+    assert!(one.get("/").body.contains("<span>oidc 1 (joe@example.com), operator"));
+    assert_eq!(issuer.asked(USERINFO), 1);
+    issuer.tells(json!({"sub": "2", "groups": ["sre"]}));
+    assert_refused(&log_in(&server, &issuer), 401, "is not good");
+    assert!(server.log().contains("userinfo is of somebody else"), "{}", server.log());
+    for (how, says) in
+        [(How::Status(403), "answers 403"), (How::Text("[]".to_owned()), "/me: "), (How::Huge, "longer than")]
+    {
+        issuer.answers(USERINFO, how);
+        assert_refused(&log_in(&server, &issuer), 502, "does not answer as it should");
+        assert!(server.log().contains(says), "{says}: {}", server.log());
+    }
+    issuer.claims(json!({"groups": ["all"]}));
+    let asked = issuer.asked(USERINFO);
+    assert_eq!(log_in(&server, &issuer).status, 200, "who is told in the token is not asked for");
+    assert_eq!(issuer.asked(USERINFO), asked);
 }
 
 #[test]

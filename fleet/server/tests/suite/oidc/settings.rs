@@ -27,6 +27,13 @@ fn config(dir: &std::path::Path, issuer: &str, change: &[(&str, &str)]) -> Strin
     lines.iter().map(|(key, value)| format!("{key}: {value}\n")).collect()
 }
 
+/// What `doctor` says of the configuration and the data in `dir`.
+fn doctor(dir: &std::path::Path) -> String {
+    let (config, data) = (dir.join("config.yaml"), dir.join("data"));
+    let words = ["doctor", "--config", config.to_str().unwrap(), "--data", data.to_str().unwrap()];
+    String::from_utf8(program(&words).output().unwrap().stdout).unwrap()
+}
+
 #[test]
 fn the_configuration_file_alone_is_enough() {
     let (issuer, dir) = (Issuer::start(), dir());
@@ -35,20 +42,34 @@ fn the_configuration_file_alone_is_enough() {
     let server = Server::with(dir.path(), &[]);
     let page = super::visitor(&server, &log_in(&server, &issuer)).get("/").body;
     assert!(page.contains("(joe@example.com), admin"), "{page}");
-    let doctor = |dir: &std::path::Path| {
-        let (config, data) = (dir.join("config.yaml"), dir.join("data"));
-        let words = ["doctor", "--config", config.to_str().unwrap(), "--data", data.to_str().unwrap()];
-        String::from_utf8(program(&words).output().unwrap().stdout).unwrap()
-    };
     let said = doctor(dir.path());
     let line = format!(
-        "ok       people log in by {}, which leads them back to http://localhost:1/login/oidc/callback",
+        "ok       people log in by {} (not asked), which leads them back to http://localhost:1/login/oidc/callback",
         issuer.url
     );
     assert!(said.contains(&line), "{said}");
     std::fs::set_permissions(dir.path().join("secret"), Permissions::from_mode(0o640)).unwrap();
     let said = doctor(dir.path());
     assert!(said.contains("problem  nobody can log in by") && said.contains("mode 640"), "{said}");
+}
+
+/// Root installs, and looks: the secret belongs to the user that has the data.
+#[test]
+fn doctor_looks_as_the_servers_user_does() {
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let (issuer, dir) = (Issuer::start(), dir());
+    drop(super::server(dir.path(), &issuer));
+    std::fs::write(dir.path().join("config.yaml"), config(dir.path(), &issuer.url, &[])).unwrap();
+    let doctor = || doctor(dir.path());
+    let give = |name: &str| std::os::unix::fs::chown(dir.path().join(name), Some(NOBODY), None).unwrap();
+    give("secret");
+    assert!(doctor().contains("belongs to user 65534, not to the server's"), "{}", doctor());
+    give("data");
+    assert!(doctor().contains("ok       people log in by"), "{}", doctor());
 }
 
 #[test]

@@ -18,6 +18,10 @@ pub(crate) const CLIENT: (&str, &str) = ("fleet server", "a:secret+with/odd%sign
 pub(crate) const DISCOVERY: &str = "/.well-known/openid-configuration";
 pub(crate) const KEYS: &str = "/keys";
 pub(crate) const TOKEN: &str = "/token";
+/// Where more is told of who has an access token.
+pub(crate) const USERINFO: &str = "/me";
+/// That token.
+const ACCESS: &str = "a.b-c_d~e+f/g=";
 
 /// How a path is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +66,7 @@ struct State {
     codes: BTreeMap<String, BTreeMap<String, String>>,
     document: Value,
     claims: Value,
+    userinfo: Option<Value>,
     forge: Option<Forge>,
     home: Option<SocketAddr>,
 }
@@ -190,6 +195,7 @@ impl Issuer {
             codes: BTreeMap::new(),
             document: json!({}),
             claims: json!({"sub": "1", "email": "joe@example.com", "email_verified": true, "groups": ["all", "sre"]}),
+            userinfo: None,
             forge: None,
             home: None,
         };
@@ -224,6 +230,13 @@ impl Issuer {
         for (key, value) in claims.as_object().unwrap() {
             state.claims[key] = value.clone();
         }
+    }
+
+    /// Tells this of whoever logs in at userinfo, which there is from now on.
+    pub(crate) fn tells(&self, userinfo: Value) {
+        let url = format!("{}{USERINFO}", self.url);
+        self.says("userinfo_endpoint", url.into());
+        self.state().userinfo = Some(userinfo);
     }
 
     /// From now on tokens are made so.
@@ -277,6 +290,12 @@ impl Shared {
             (How::Well, TOKEN) => {
                 let (status, answer) = self.token(&head, &pairs(&body));
                 json(status, &answer)
+            }
+            (How::Well, USERINFO) => {
+                let is_known =
+                    head.lines().any(|line| line.eq_ignore_ascii_case(&format!("authorization: Bearer {ACCESS}")));
+                let told = self.state.lock().unwrap().userinfo.clone().unwrap_or_default();
+                if is_known { json(200, &told) } else { json(401, &json!({"error": "invalid_token"})) }
             }
             (How::Well, "/authorize") => self.page(&pairs(query)),
             (How::Well, "/enter") => self.home(&pairs(query)),
@@ -365,7 +384,7 @@ impl Shared {
         let mut draft = Draft { header: json!({"alg": key.algorithm(), "kid": id, "typ": "JWT"}), claims };
         let forged = state.forge.as_ref().and_then(|forge| forge(&mut draft, key));
         let token = forged.unwrap_or_else(|| signed(&draft, key));
-        (200, json!({"access_token": "x", "token_type": "Bearer", "id_token": token}))
+        (200, json!({"access_token": ACCESS, "token_type": "Bearer", "id_token": token}))
     }
 }
 
