@@ -406,6 +406,8 @@ impl Account {
             self.refused = refused;
             self.refused.remove(&previous);
             self.refused.insert(left);
+            // A pinned host that goes back is pinned to where it goes (SPEC §5).
+            self.pinned = self.pinned.map(|_| previous);
         }
         done
     }
