@@ -299,7 +299,8 @@ impl Life {
         if let Ok(mut bytes) = std::fs::read(&file) {
             self.say(format!("the snapshot of {} is spoilt", VERSIONS[at]));
             let middle = bytes.len() / 2;
-            bytes[middle] ^= 0xff;
+            // Not inverted: spoilt twice it would be as it was.
+            bytes[middle] = bytes[middle].wrapping_add(1);
             std::fs::write(&file, bytes).unwrap();
             self.account.snapshots.entry(at).and_modify(|snapshot| snapshot.1 = false);
         }
