@@ -81,7 +81,7 @@ model: setup-build ## Model tests, whole: MODEL_CASES lives of the pure rules, M
 MUTANTS ?= src/plan/** src/store/** src/database/** src/execute/**
 mutants: export CARGO_BUILD_TARGET := $(NATIVE)
 mutants: setup-build setup-mutants ## Mutation testing of MUTANTS against the unit tests; a list of the survivors (hours)
-	cargo mutants --jobs 1 --timeout 120 --output $(TARGET_DIR)/mutants --cargo-arg=--lib $(foreach files,$(MUTANTS),--file '$(files)')
+	cargo mutants --jobs 1 --timeout 120 --test-tool nextest --output $(TARGET_DIR)/mutants --cargo-arg=--lib $(foreach files,$(MUTANTS),--file '$(files)')
 
 planted: setup-build setup-beds ## Plants faults in copies of the source, and requires the crash suites to see each
 	cargo build $(CARGO_FLAGS) --package test-crash --package toy-agent
