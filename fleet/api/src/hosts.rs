@@ -72,6 +72,9 @@ pub struct Host {
     pub last_target: String,
     /// The code of its error; empty: none.
     pub error_code: String,
+    /// The error code with which the present target failed, by which a halt counts it; empty: with none, or it did not fail.
+    #[serde(default)]
+    pub failed_with: String,
     /// It reports with a key that is believed.
     #[serde(default)]
     pub enrolled: bool,

@@ -14,7 +14,7 @@ fn host(id: &str) -> Value {
         "host": id, "update_id": "u1", "group": "prod", "declared_group": "dev", "assigned_group": "prod",
         "labels": { "env": "staging", "arch": "x86_64" }, "version": "1.2.3", "state": "failed", "held": false,
         "pinned": true, "disabled": false, "last_seen": "2025-01-15T02:00:00Z", "last_outcome": "rolled_back",
-        "last_target": "1.2.4", "error_code": "unhealthy", "enrolled": true, "listed": null, "not_counted": "",
+        "last_target": "1.2.4", "error_code": "unhealthy", "failed_with": "unhealthy", "enrolled": true, "listed": null, "not_counted": "",
         "waiting_key": "",
     })
 }
@@ -257,7 +257,7 @@ proptest! {
     fn nothing_a_host_says_reaches_the_terminal_as_a_command(text in hostile(), other in hostile()) {
         let mut it = explained();
         for key in ["group", "declared_group", "assigned_group", "version", "state", "last_outcome", "last_target",
-            "error_code", "update_id", "host"]
+            "error_code", "failed_with", "update_id", "host"]
         {
             it["known"][key] = text.clone().into();
         }

@@ -541,4 +541,7 @@ fn a_plan_tells_what_it_downloads_what_it_keeps_of_others_and_while_what_the_age
     let place = Placement { path: "/bin/tsh".into(), was, now: Node::Absent, part: Part::Helper };
     downgrade.switch.push(Step::Place(place));
     assert!(downgrade.keeps_unmanaged());
+    let mut taken_over = upgrade;
+    taken_over.unmanaged = true;
+    assert!(taken_over.keeps_unmanaged(), "what was taken over alone is reason enough");
 }

@@ -14,7 +14,11 @@ pub(crate) fn table() -> Table {
 pub(crate) fn add(table: &mut Table, host: &Host) {
     let change = [&host.last_outcome, &host.last_target, &host.error_code];
     let change: Vec<&str> = change.into_iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
-    let state = if host.held { format!("{} (held)", host.state) } else { host.state.clone() };
+    // The last change may have been another failure since.
+    let code = if host.failed_with == host.error_code { "" } else { &host.failed_with };
+    let flags: Vec<&str> =
+        [code, if host.held { "held" } else { "" }].into_iter().filter(|word| !word.is_empty()).collect();
+    let state = if flags.is_empty() { host.state.clone() } else { format!("{} ({})", host.state, flags.join(", ")) };
     table.row(vec![
         Cell::new(&host.host),
         Cell::new(&host.group),

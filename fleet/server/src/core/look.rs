@@ -262,6 +262,7 @@ impl Keeper {
             last_outcome: host.last.map_or("", |last| last.outcome.name()).to_owned(),
             last_target: host.last.map_or_else(String::new, |last| text(last.to)),
             error_code: host.last.map_or_else(String::new, |last| text(last.code)),
+            failed_with: self.failed_with(host, now).unwrap_or_default().to_owned(),
             enrolled: self.members.has(host.id),
             listed: self.fleet.listed(host.id).map(Moment::time),
             not_counted: self.omission(host, now).unwrap_or_default().to_owned(),

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use serde_json::Value;
+
 use super::{PAGES, started, token};
 use crate::reports::host::{Host, epoch};
 use crate::support::visitor::Visitor;
@@ -258,9 +260,14 @@ fn a_group_shows_the_failures_for_which_it_halts_and_the_hosts_behind_each() {
     let other = Host::new(2, "dev").id;
     let behind = visitor.get(&link.replace("&amp;", "&")).body;
     assert!(behind.contains(&failed.id) && !behind.contains(&other), "{behind}");
+    assert!(behind.contains("failed</span> (unhealthy)"), "not that of the last change: {behind}");
     assert!(behind.contains("<code>unhealthy</code>"), "what it is asked for is said: {behind}");
     let found = |code: &str| server.ok(&["hosts", "--group", "dev", "--code", code]);
     assert!(found("unhealthy").contains(&failed.id) && !found("unhealthy").contains(&other), "{}", found("unhealthy"));
+    assert!(found("unhealthy").contains(" failed (unhealthy) "), "{}", found("unhealthy"));
+    let json: Value = serde_json::from_str(&server.ok(&["hosts", "--code", "unhealthy", "--format", "json"])).unwrap();
+    let host = &json[0];
+    assert_eq!((&host["failed_with"], &host["error_code"]), (&"unhealthy".into(), &"network".into()), "{json:#}");
     for code in ["network", ""] {
         assert_eq!(found(code), "No host is known that matches.\n", "{code:?}");
         let page = visitor.get(&format!("/hosts?code={code}")).body;
