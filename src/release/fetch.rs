@@ -413,7 +413,7 @@ impl Download {
         match (self.position, stream.status) {
             (0, 200) => {
                 self.total = self.length(&stream);
-                self.open_ended = self.total.is_none() && !is_chunked(&stream);
+                self.open_ended = self.total.is_none() && !stream.is_chunked();
                 self.validator = validator(&stream);
                 self.encoding = stream.field(header::CONTENT_ENCODING).map(str::to_owned);
                 self.shared.total.store(self.total.unwrap_or(0), Ordering::Relaxed);
@@ -460,7 +460,7 @@ impl Download {
     /// How long the whole body is: as the answer says, or where only the end of its connection would tell, as was announced
     /// before.
     fn length(&self, stream: &Stream) -> Option<u64> {
-        stream.length().or_else(|| self.limits.announced.filter(|_| !is_chunked(stream)))
+        stream.length().or_else(|| self.limits.announced.filter(|_| !stream.is_chunked()))
     }
 
     fn skip(&mut self, mut stream: Stream, bytes: u64) -> Result<()> {
@@ -527,11 +527,6 @@ impl Window {
         *self = Self::default();
         is_fast
     }
-}
-
-/// Whether the body tells its own end.
-fn is_chunked(stream: &Stream) -> bool {
-    stream.field(header::TRANSFER_ENCODING).is_some_and(|coding| coding.to_ascii_lowercase().contains("chunked"))
 }
 
 /// What tells two states of a file apart: a strong ETag, else Last-Modified.

@@ -52,7 +52,16 @@ impl Client {
     pub(crate) fn ask(&self, ask: &Request, cancelled: Cancelled<'_>) -> Result<Answer> {
         let ask = ask.clone().within(ask.deadline.or(Some(self.agents.settings.timeouts.question)));
         self.with_retries(&ask, cancelled, |stream, url| {
-            Ok(Answer { status: stream.status, body: whole(stream.body, SMALL_BODY, url)? })
+            let (status, has_end) = (stream.status, stream.length().is_some() || stream.is_chunked());
+            let body = whole(stream.body, SMALL_BODY, url)?;
+            if status == 200 && !has_end && !is_closed(&body) {
+                let what = format!(
+                    "the answer of {} may be cut: it has no Content-Length, and its last line no end",
+                    shown(url)
+                );
+                return Err(Failure::passing(Error::new(Code::Network, what)));
+            }
+            Ok(Answer { status, body })
         })
     }
 
@@ -213,6 +222,12 @@ fn late(url: &str) -> Error {
     Error::new(Code::Network, format!("{} did not answer in time", shown(url)))
 }
 
+/// Whether a body that ended with its connection is whole: a line that is, or JSON, which its reader finds cut elsewhere. Of a
+/// version's first digits nobody could tell.
+fn is_closed(body: &[u8]) -> bool {
+    body.ends_with(b"\n") || body.ends_with(b"}") || body.ends_with(b"]")
+}
+
 /// The body of the answer of `url`, of at most `most` bytes.
 fn whole(body: impl Read, most: u64, url: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
@@ -249,6 +264,26 @@ mod tests {
     fn an_answer_over_the_limit_is_refused() {
         let server = Server::start(|_| Reply::ok(&vec![b'x'; SMALL_BODY as usize + 1]));
         assert_eq!(client(|_| ()).ask(&Request::get(server.url("/")), &never).unwrap_err().code, Code::Network);
+    }
+
+    #[test]
+    fn what_only_its_connection_ends_is_believed_where_it_ends_itself() {
+        let ask = |reply: fn() -> Reply| {
+            let server = Server::start(move |_| reply());
+            client(|settings| settings.retry.tries = 1).ask(&Request::get(server.url("/version")), &never)
+        };
+        let cut = |reply| {
+            let error = ask(reply).unwrap_err();
+            assert!(error.to_string().contains("/version may be cut"), "{error}");
+            error.code
+        };
+        assert_eq!(cut(|| Reply::ok(b"2.0.1").without_length()), Code::Network);
+        assert_eq!(cut(|| Reply::ok(b"").without_length()), Code::Network);
+        assert_eq!(ask(|| Reply::ok(b"2.0.10\n").without_length()).unwrap().body, b"2.0.10\n");
+        assert_eq!(ask(|| Reply::ok(b"{}").without_length()).unwrap().body, b"{}");
+        assert_eq!(ask(|| Reply::ok(b"2.0.10").chunked()).unwrap().body, b"2.0.10");
+        assert_eq!(ask(|| Reply::ok(b"2.0.10")).unwrap().body, b"2.0.10");
+        assert_eq!(ask(|| Reply::status(404).without_length()).unwrap().status, 404);
     }
 
     #[test]

@@ -92,4 +92,9 @@ impl Stream {
     pub(crate) fn length(&self) -> Option<u64> {
         self.field(header::CONTENT_LENGTH).and_then(|text| text.trim().parse().ok())
     }
+
+    /// Whether the body tells its own end (RFC 9112 §7.1).
+    pub(crate) fn is_chunked(&self) -> bool {
+        self.field(header::TRANSFER_ENCODING).is_some_and(|coding| coding.to_ascii_lowercase().contains("chunked"))
+    }
 }

@@ -82,6 +82,13 @@ fn if_the_version_is_unavailable_no_update_is_attempted() {
     image.cluster.misbehave("/version", Misbehaviour::BadTls);
     image.changes_nothing(&["update"], 1, "/version");
     image.cluster.behave();
+    // Cut on its way: of 1.1.0-rc the version 1.1.0 is left, which was not named.
+    image.say("1.1.0-rc", "yes");
+    image.cluster.misbehave("/version", Misbehaviour::NoLength);
+    image.cluster.misbehave("/version", Misbehaviour::CutAfter { bytes: 5 });
+    image.changes_nothing(&["update"], 1, "may be cut");
+    image.cluster.behave();
+    image.say("1.1.0", "yes");
     image.cluster.go_down();
     image.changes_nothing(&["update"], 1, "/version");
     assert_eq!(image.last_result()["error_code"], "network");
