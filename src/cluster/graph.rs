@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::channel::found;
 use super::find::excerpt;
 use super::said::{Said, Way, Word};
-use crate::host::http::shown;
+use crate::host::http::{is_unseen, shown};
 use crate::report::{Code, Error, Result};
 
 /// The channel of a URL that names none.
@@ -181,7 +181,7 @@ impl Node {
                 .and_then(Value::as_str)
                 .unwrap_or("no reason is given")
                 .chars()
-                .filter(|c| !c.is_control())
+                .filter(|c| !is_unseen(*c))
                 .take(120)
                 .collect()
         });

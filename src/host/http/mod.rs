@@ -23,5 +23,5 @@ pub(crate) use pause::{interrupted, pause};
 pub(crate) use redact::{redact, shown};
 pub(crate) use request::{Receipt, Request, Stream};
 pub(crate) use retry::Retry;
-pub(crate) use said::said;
+pub(crate) use said::{is_unseen, said};
 pub(crate) use settings::{Credentials, HttpSettings, Timeouts};

@@ -35,7 +35,7 @@ pub(super) fn said_by(body: impl Read) -> Option<String> {
 }
 
 /// What moves a terminal's cursor, or turns the direction of its text.
-fn is_unseen(char: char) -> bool {
+pub(crate) fn is_unseen(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

@@ -147,8 +147,12 @@ pub(super) fn outdated(kept: &FleetHost, heard: &Heard) -> Option<String> {
     let server = kept.server.as_ref().filter(|server| server.origin == heard.origin)?;
     let highest = server.highest.filter(|highest| Some(highest.epoch) == fleet.report.map(|wanted| wanted.epoch))?;
     let (was, now) = (highest.rollout, fleet.rollout);
-    let why =
-        || format!("the server's answer is of rollout {now}, and this host has seen rollout {was}: it is disregarded");
+    let why = || {
+        format!(
+            "the server's answer is of rollout {now}, and this host has seen rollout {was}: it is disregarded; if {was} was an \
+             error of the server's, run `teleport-update enable` here"
+        )
+    };
     (now < was).then(why)
 }
 

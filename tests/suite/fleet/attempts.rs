@@ -117,6 +117,20 @@ fn a_failure_before_the_server_came_is_refused_once_a_rollout_and_attempt() {
     assert_eq!(host.posts().len(), 0);
 }
 
+/// A server that named a number too high by mistake does not block a host for good.
+#[test]
+fn an_operators_enable_believes_an_older_rollout() {
+    let Some(host) = Reporting::on_one() else { return };
+    host.publish(2, "healthy");
+    host.tell("1.0.0", (1 << 53) - 1, 1, LONG);
+    host.run("update", 0);
+    host.tell("2.0.0", 8, 1, LONG);
+    host.run("update", 0);
+    assert_eq!(host.status()["agent_version_installed"], "1.0.0");
+    host.run("enable", 0);
+    assert_eq!(host.status()["agent_version_installed"], "2.0.0");
+}
+
 #[test]
 fn an_answer_of_an_older_rollout_is_disregarded_but_in_another_epoch() {
     let Some(host) = Reporting::on_one() else { return };
@@ -126,6 +140,7 @@ fn an_answer_of_an_older_rollout_is_disregarded_but_in_another_epoch() {
     host.tell("2.0.0", 8, 1, LONG);
     let ran = host.run("update", 0);
     assert!(ran.said.contains("of rollout 8, and this host has seen rollout 9"), "{ran:#?}");
+    assert!(ran.said.contains("if 9 was an error of the server's, run `teleport-update enable` here"), "{ran:#?}");
     assert!(host.run("plan", 0).said.contains("nothing to do"));
     assert_eq!(host.status()["agent_version_installed"], "1.0.0");
     host.answer(

@@ -89,7 +89,7 @@ fn barriers_are_not_skipped_and_dead_ends_are_not_left() {
             {{"version":"1.2.0"}}],"edges":[[0,1],[0,2],[1,2]]}}"#
         )
     };
-    let dead = format!(r#"{{"{key}.deadend":"true","{key}.deadend_reason":"see the notes"}}"#);
+    let dead = format!(r#"{{"{key}.deadend":"true","{key}.deadend_reason":"see\u202e the notes"}}"#);
     image.cluster.set_page(GRAPH, &[(200, &page(&dead, "{}"))]);
     image.changes_nothing(&["update"], 0, "dead end: no update leads from it (see the notes)");
     image.cluster.set_page(GRAPH, &[(200, &page("{}", &format!(r#"{{"{key}.barrier":"true"}}"#)))]);
