@@ -1,4 +1,5 @@
-//! Agents that are not the active version: a package's, the Go updater's, an operator's. What they are they tell themselves.
+//! Agents that are not the active version: a package's, the Go updater's, an operator's. What they are they tell themselves. Of one
+//! that is gone its link tells.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::report::Result;
 use crate::store::VersionDir;
 use protocol::{Edition, Revision};
 
-/// The agents beside `active`: the one that stands where the agent's link goes, and the running one (`main_pid`).
+/// The agents beside `active`: the one that stands where the agent's link goes, and the running one (`main_pid`), or the last one.
 ///
 /// Each that is none of our versions is run once, as nobody, for at most `wait`.
 pub(crate) fn strangers(
@@ -25,14 +26,15 @@ pub(crate) fn strangers(
     main_pid: Option<u32>,
     wait: Duration,
 ) -> Result<Vec<Stranger>> {
-    let in_place = names.iter().find(|name| name.name == "teleport").and_then(|name| in_place(context, name, wait));
+    let agent = names.iter().find(|name| name.name == "teleport");
+    let in_place = agent.and_then(|name| in_place(context, name, wait));
     let main = match main_pid {
         Some(pid) => Process::by_pid(pid)?.map(Process::behind_emulator).transpose()?,
         None => None,
     };
     let running = match main {
         Some(process) => running(context, &process, wait)?,
-        None => None,
+        None => agent.map(|name| gone(context, name)).transpose()?.flatten(),
     };
     let is_known = |stranger: &Stranger| stranger.revision.is_some() && stranger.revision.as_ref() == active;
     Ok(in_place.into_iter().chain(running.filter(|running| !is_known(running))).collect())
@@ -55,6 +57,27 @@ fn in_place(context: &Context, name: &Name, wait: Duration) -> Option<Stranger> 
         path: context.layout.path_inside(&path),
         in_place: true,
     })
+}
+
+/// The version of ours that our link leads to although it is not there: the versions are of a backup from before it, and the
+/// database is as it left it.
+///
+/// Errors: `permission`, `io` where the versions cannot be looked at.
+fn gone(context: &Context, name: &Name) -> Result<Option<Stranger>> {
+    let Node::Link(target) = &name.node else { return Ok(None) };
+    let layout = &context.layout;
+    let Some(dir) = VersionDir::of_path(target, &layout.path_inside(&layout.versions)) else { return Ok(None) };
+    let Some((version, edition)) = dir.parse() else { return Ok(None) };
+    if durable::is_dir(&layout.versions.join(&dir))? {
+        return Ok(None);
+    }
+    let path = layout.path_inside(&layout.link_dir).join(&name.name);
+    let revision = Some(Revision { version, edition: edition.unwrap_or(Edition::Oss) });
+    Ok(Some(Stranger {
+        path: format!("the last agent ({} leads to it)", path.display()).into(),
+        revision,
+        in_place: false,
+    }))
 }
 
 /// The running agent, by the program that it runs: that can be removed or replaced by now, or be a container's.

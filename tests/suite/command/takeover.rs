@@ -853,6 +853,39 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     assert_eq!(rig.status()["agent_version_running"], "1.1.0");
 }
 
+/// The versions of a backup, the database of today: what the link leads to is gone, and was the last to write.
+#[test]
+fn versions_of_a_backup_put_no_older_agent_on_the_database_of_the_last_one() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let backup = image.path("/root/versions");
+    let copy = |from: &Path, to: &Path| {
+        let done = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+        assert!(done.success());
+    };
+    std::fs::create_dir_all(backup.parent().unwrap()).unwrap();
+    copy(&image.versions(), &backup);
+    image.release("2.0.0");
+    image.run(&["update", "--now"]).ok();
+    database(&image, "2.0.0");
+    std::fs::remove_dir_all(image.versions()).unwrap();
+    copy(&backup, &image.versions());
+    image.cluster.set_directive(Find::version("1.0.0"));
+    let agent = image.path("/usr/local/bin/teleport");
+    for args in [&["update"][..], &["update", "--now"], &["verify", "--repair"], &["pin"]] {
+        let ran = image.run(&[args, &["--log-format", "json"]].concat());
+        assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{args:?} {ran:#?}");
+        assert!(ran.stderr.contains("/usr/local/bin/teleport leads to it"), "{ran:#?}");
+        assert!(std::fs::read_link(&agent).unwrap().ends_with("2.0.0/bin/teleport"), "{args:?}");
+    }
+    assert!(!image.versions().join("1.0.0/backup").exists(), "the newer version's database is no snapshot of 1.0.0");
+    image.cluster.set_directive(Find::version("2.0.0"));
+    image.run(&["update", "--now"]).ok();
+    image.run(&["verify"]).ok();
+    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["2.0.0"]);
+    assert!(!image.versions().join("1.0.0/backup").exists(), "nor after the move");
+}
+
 #[test]
 fn a_running_agent_that_is_newer_is_asked_by_its_process_although_its_file_is_gone() {
     let Some(rig) = Rig::up("newerruns") else { return };
