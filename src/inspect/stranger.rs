@@ -34,7 +34,7 @@ pub(crate) fn strangers(
     };
     let running = match main {
         Some(process) => running(context, &process, wait)?,
-        None => agent.map(|name| gone(context, name)).transpose()?.flatten(),
+        None => agent.map(|name| gone(context, name, active)).transpose()?.flatten(),
     };
     let is_known = |stranger: &Stranger| stranger.revision.is_some() && stranger.revision.as_ref() == active;
     Ok(in_place.into_iter().chain(running.filter(|running| !is_known(running))).collect())
@@ -63,12 +63,14 @@ fn in_place(context: &Context, name: &Name, wait: Duration) -> Option<Stranger> 
 /// database is as it left it.
 ///
 /// Errors: `permission`, `io` where the versions cannot be looked at.
-fn gone(context: &Context, name: &Name) -> Result<Option<Stranger>> {
+fn gone(context: &Context, name: &Name, active: Option<&Revision>) -> Result<Option<Stranger>> {
     let Node::Link(target) = &name.node else { return Ok(None) };
     let layout = &context.layout;
     let Some(dir) = VersionDir::of_path(target, &layout.path_inside(&layout.versions)) else { return Ok(None) };
     let Some((version, edition)) = dir.parse() else { return Ok(None) };
-    if durable::is_dir(&layout.versions.join(&dir))? {
+    // Its name may not tell its edition: the active version by its number alone.
+    let is_active = active.is_some_and(|active| active.version == version);
+    if is_active || durable::is_dir(&layout.versions.join(&dir))? {
         return Ok(None);
     }
     let path = layout.path_inside(&layout.link_dir).join(&name.name);
