@@ -1,6 +1,6 @@
 //! Typed reading of the YAML tree of `crates/yaml`: an error names file, line and key.
 //!
-//! The tree holds a file as written: order, spelling, comments above keys and the keys of others survive a rewrite
+//! The tree holds a file as written: order, spelling, comments and the keys of others survive a rewrite
 //! (SPEC §2). [`view`] turns parts of it into typed values.
 
 pub(crate) mod view;

@@ -1,5 +1,6 @@
 //! A YAML document as a tree that keeps what it does not understand: unknown keys, order, spelling of plain scalars,
-//! tags, full-line comments above keys and items. Anchors are expanded; comments behind values are lost.
+//! tags, comments above keys and items and at the end of their lines. Anchors are expanded. Comments are lost inside of
+//! brackets, above a value that is no key or item, above nothing, and behind a value without a key.
 
 use std::fmt;
 
@@ -12,6 +13,8 @@ pub struct Node {
     pub tag: Option<String>,
     /// Full-line comments above it, each with its `#`; only of keys and of items of sequences.
     pub comments: Vec<String>,
+    /// The comment at the end of its line, with its `#`; only of keys, also for one behind the value, and of items.
+    pub tail: Option<String>,
     /// The line it was read from, from 1; 0 for a node that was made.
     pub line: usize,
 }
@@ -34,7 +37,7 @@ pub enum Value {
 
 impl PartialEq for Node {
     fn eq(&self, other: &Self) -> bool {
-        self.value == other.value && self.tag == other.tag && self.comments == other.comments
+        self.value == other.value && self.tag == other.tag && self.comments == other.comments && self.tail == other.tail
     }
 }
 
@@ -59,7 +62,7 @@ impl std::error::Error for Fault {}
 
 impl Node {
     fn new(value: Value) -> Self {
-        Self { value, tag: None, comments: Vec::new(), line: 0 }
+        Self { value, tag: None, comments: Vec::new(), tail: None, line: 0 }
     }
 
     /// A scalar without quotes; `text` must be a number, boolean, time or another text that needs none.
@@ -99,6 +102,11 @@ impl Node {
             if self.tag.is_none() && matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
+    /// True for what is not written at all, which is null.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(&self.value, Value::Scalar { text, plain: true } if text.is_empty())
+    }
+
     /// The items of a sequence.
     pub fn items(&self) -> Option<&[Node]> {
         match &self.value {
@@ -133,12 +141,11 @@ impl Node {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// Puts `value` at `path`, replacing what is there, and making mappings on the way.
+    /// Puts `value` at `path`, replacing what is there except for its comments, and making mappings on the way.
     pub fn set(&mut self, path: &[&str], value: Node) {
         let Some((key, rest)) = path.split_first() else {
-            let comments = std::mem::take(&mut self.comments);
-            *self = value;
-            self.comments = comments;
+            let (comments, tail) = (std::mem::take(&mut self.comments), self.tail.take());
+            *self = Node { comments, tail, ..value };
             return;
         };
         if !matches!(self.value, Value::Mapping(_)) {
@@ -251,6 +258,23 @@ mod tests {
         assert_eq!(node.emit(), "b: 1\nspec:\n  theirs:\n    x: yes\n  mine: b\na: 2\nstatus:\n  last:\n    x: 3\n");
         assert!(node.remove(&["spec", "theirs"]));
         assert!(!node.remove(&["spec", "nobody", "x"]));
+    }
+
+    #[test]
+    fn a_changed_value_keeps_the_comment_on_its_line_and_a_removed_key_takes_it_along() {
+        let mut node = Node::parse("on: yes # why\nlist: # ours\n- a # first\n- b # second\nx: 1 # x\n").unwrap();
+        let (old, new) = (Node::parse("list: [a, b]").unwrap(), Node::parse("list: [b, c]").unwrap());
+        node.apply(&old, &new);
+        node.set(&["on"], Node::plain("no"));
+        assert!(node.remove(&["x"]));
+        assert_eq!(node.emit(), "on: no # why\nlist: # ours\n  - b # second\n  - c\n");
+        let mut item = node.get("list").unwrap().items().unwrap()[0].clone();
+        item.set(&[], Node::text("d"));
+        assert_eq!(item.tail.as_deref(), Some("# second"));
+        node.set(&["on", "really"], Node::plain("no"));
+        node.set(&["list"], Node::text("a\nb"));
+        assert_eq!(node.emit(), "on: # why\n  really: no\nlist: |- # ours\n  a\n  b\n");
+        assert_ne!(node, Node::parse(&node.emit().replace(" # why", "")).unwrap());
     }
 
     #[test]

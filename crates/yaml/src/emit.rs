@@ -32,8 +32,8 @@ fn mapping(out: &mut String, pairs: &[(Node, Node)], indent: usize) {
         comments(out, key, indent);
         pad(out, indent);
         let text = key.as_str().unwrap_or_default();
-        let explicit =
-            text.len() > LONG_KEY || matches!(&key.value, Value::Scalar { text, plain: true } if text.is_empty());
+        let explicit = text.len() > LONG_KEY || key.is_absent() || is_marker(key);
+        let mut tail = key.tail.as_deref();
         if explicit {
             out.push_str("? ");
         }
@@ -46,48 +46,75 @@ fn mapping(out: &mut String, pairs: &[(Node, Node)], indent: usize) {
             _ => quoted(out, text),
         }
         if explicit {
-            out.push('\n');
+            // Behind what is not written a comment would have no key to belong to.
+            end_line(out, tail.take().filter(|_| !key.is_absent()));
             pad(out, indent);
         }
         out.push(':');
-        after(out, value, indent);
+        after(out, value, tail, indent);
     }
 }
 
-/// What follows a key's colon or an item's dash, to the end of the line or further.
-fn after(out: &mut String, node: &Node, indent: usize) {
+/// A key that would begin or end a document if its line started with it.
+fn is_marker(key: &Node) -> bool {
+    let marks = ["--- ", "... ", "---\t", "...\t"];
+    matches!(&key.value, Value::Scalar { text, plain: true } if marks.iter().any(|mark| text.starts_with(mark)))
+}
+
+/// What follows a key's colon or an item's dash, to the end of the line, where the comment goes, or further.
+fn after(out: &mut String, node: &Node, tail: Option<&str>, indent: usize) {
     if let Some(tag) = &node.tag {
         out.push(' ');
         out.push_str(tag);
     }
     match &node.value {
-        Value::Scalar { text, plain: true } if text.is_empty() => out.push('\n'),
+        _ if node.is_absent() => end_line(out, tail),
         Value::Scalar { text, plain: true } => {
             out.push(' ');
             out.push_str(text);
-            out.push('\n');
+            end_line(out, tail);
         }
         Value::Scalar { text, .. } if fits_block(text) => {
-            out.push_str(if text.ends_with('\n') { " |\n" } else { " |-\n" });
-            for line in text.lines() {
-                if !line.is_empty() {
-                    pad(out, indent + STEP);
-                    out.push_str(line);
-                }
-                out.push('\n');
-            }
+            out.push_str(if text.ends_with('\n') { " |" } else { " |-" });
+            end_line(out, tail);
+            lines(out, text, indent + STEP);
         }
         Value::Scalar { text, .. } => {
             out.push(' ');
             quoted(out, text);
-            out.push('\n');
+            end_line(out, tail);
         }
-        Value::Sequence(items) if items.is_empty() => out.push_str(" []\n"),
-        Value::Mapping(pairs) if pairs.is_empty() => out.push_str(" {}\n"),
+        Value::Sequence(items) if items.is_empty() => {
+            out.push_str(" []");
+            end_line(out, tail);
+        }
+        Value::Mapping(pairs) if pairs.is_empty() => {
+            out.push_str(" {}");
+            end_line(out, tail);
+        }
         _ => {
-            out.push('\n');
+            end_line(out, tail);
             block(out, node, indent + STEP);
         }
+    }
+}
+
+fn end_line(out: &mut String, tail: Option<&str>) {
+    if let Some(tail) = tail {
+        out.push(' ');
+        out.push_str(tail);
+    }
+    out.push('\n');
+}
+
+/// The lines of a block text.
+fn lines(out: &mut String, text: &str, indent: usize) {
+    for line in text.lines() {
+        if !line.is_empty() {
+            pad(out, indent);
+            out.push_str(line);
+        }
+        out.push('\n');
     }
 }
 
@@ -100,7 +127,7 @@ fn block(out: &mut String, node: &Node, indent: usize) {
                 pad(out, indent);
                 out.push('-');
                 if !is_compact(item) {
-                    after(out, item, indent);
+                    after(out, item, item.tail.as_deref(), indent);
                     continue;
                 }
                 let start = out.len();
@@ -113,14 +140,14 @@ fn block(out: &mut String, node: &Node, indent: usize) {
     }
 }
 
-/// A non-empty collection that can start on its dash's line.
+/// A non-empty collection that can start on its dash's line, where no comment stands.
 fn is_compact(node: &Node) -> bool {
     let first = match &node.value {
         Value::Scalar { .. } => None,
         Value::Sequence(items) => items.first(),
         Value::Mapping(pairs) => pairs.first().map(|(key, _)| key),
     };
-    node.tag.is_none() && first.is_some_and(|first| first.comments.is_empty())
+    node.tag.is_none() && node.tail.is_none() && first.is_some_and(|first| first.comments.is_empty())
 }
 
 fn comments(out: &mut String, node: &Node, indent: usize) {
@@ -189,6 +216,32 @@ mod tests {
         assert_eq!(Node::parse(&node.emit()).unwrap(), node);
     }
 
+    #[test]
+    fn comments_at_the_end_of_lines_stay_where_they_are() {
+        let source = concat!(
+            "on: yes # because of X\n",
+            "spec: # ours\n  text: |- # all of it\n    a\n    # b\n  none: # nothing\n  not: [] # yet\n",
+            "  \"1\": \"# no\" # it's\n",
+            "list: # é\n  - é # first\n  - # second\n    a: b\n  - c: !t x # third\n    d: {} # all\n",
+            "  - # fourth\n    - # inner\n      - e\n    - !t # tagged\n      - f\n",
+            "  - | # text\n    g\n    h\n  - # none\n",
+        );
+        assert_eq!(Node::parse(source).unwrap().emit(), source);
+    }
+
+    #[test]
+    fn comments_above_items_stay_also_where_the_dash_stands_alone() {
+        let source =
+            "list:\n  # one\n  - # two\n    # three\n    a: b\n  # four\n  -\n  # five\n  - |-\n    a\n    b\n";
+        assert_eq!(Node::parse(source).unwrap().emit(), source);
+    }
+
+    #[test]
+    fn a_comment_behind_a_long_key_stays_there() {
+        let source = format!("? {} # x\n:\n  a: b\n", "k".repeat(LONG_KEY + 1));
+        assert_eq!(Node::parse(&source).unwrap().emit(), source);
+    }
+
     fn tree() -> impl Strategy<Value = Node> {
         let text = prop_oneof![
             any::<String>(),
@@ -206,7 +259,9 @@ mod tests {
             Just("a b"),
             Just("a:b"),
             Just("<<"),
-            Just("---x")
+            Just("---x"),
+            Just("--- x"),
+            Just("...")
         ];
         let tag = prop_oneof![
             8 => Just(None),
@@ -219,23 +274,32 @@ mod tests {
                 .prop_map(|((text, plain), tag)| Node { tag, ..raw(Value::Scalar { text, plain }) });
         let key = scalar.clone().prop_map(|key| Node { tag: None, ..key });
         scalar.prop_recursive(5, 60, 5, move |inner| {
-            let pairs = proptest::collection::vec((key.clone(), inner.clone()), 0..5);
+            let pairs = proptest::collection::vec((commented(key.clone()), inner.clone()), 0..5);
+            let items = proptest::collection::vec(commented(inner), 0..5);
             prop_oneof![
-                proptest::collection::vec(inner, 0..5).prop_map(|items| raw(Value::Sequence(items))),
+                items.prop_map(|items| raw(Value::Sequence(items))),
                 pairs.prop_map(|pairs| raw(Value::Mapping(distinct(pairs)))),
             ]
         })
     }
 
+    /// A key or an item with comments; what is not written can have them as an item only, see `distinct`.
+    fn commented(node: impl Strategy<Value = Node>) -> impl Strategy<Value = Node> {
+        let comment = || "#([ -~é]{0,8}[!-~é])?";
+        let above = prop_oneof![4 => Just(Vec::new()), 1 => proptest::collection::vec(comment(), 1..3)];
+        let tail = prop_oneof![2 => Just(None), 1 => comment().prop_map(Some)];
+        (node, above, tail).prop_map(|(node, comments, tail)| Node { comments, tail, ..node })
+    }
+
     fn raw(value: Value) -> Node {
-        Node { value, tag: None, comments: Vec::new(), line: 0 }
+        Node { value, tag: None, comments: Vec::new(), tail: None, line: 0 }
     }
 
     fn distinct(pairs: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
         let mut kept: Vec<(Node, Node)> = Vec::new();
         for (key, value) in pairs {
             if kept.iter().all(|(other, _)| other.as_str() != key.as_str()) {
-                kept.push((key, value));
+                kept.push((if key.is_absent() { raw(key.value) } else { key }, value));
             }
         }
         kept
@@ -246,12 +310,10 @@ mod tests {
 
         #[test]
         fn what_is_emitted_is_read_back_equal(
-            pairs in proptest::collection::vec((tree(), tree(), proptest::collection::vec("# [ -~]{0,8}[!-~]", 0..3)), 0..6)
+            pairs in proptest::collection::vec((commented(tree()), tree()), 0..6)
         ) {
-            let pairs = pairs.into_iter().filter(|(key, _, _)| key.as_str().is_some()).map(|(key, value, comments)| {
-                let comments = if key.as_str() == Some("") { Vec::new() } else { comments };
-                (Node { tag: None, comments, ..key }, value)
-            });
+            let pairs = pairs.into_iter().filter(|(key, _)| key.as_str().is_some());
+            let pairs = pairs.map(|(key, value)| (Node { tag: None, ..key }, value));
             let root = raw(Value::Mapping(distinct(pairs.collect())));
             let text = root.emit();
             let back = Node::parse(&text).map_err(|fault| TestCaseError::fail(format!("{fault}\n{text}")))?;
@@ -259,12 +321,31 @@ mod tests {
         }
 
         #[test]
-        fn no_input_makes_the_parser_panic_or_the_emitter_lie(source in "[a-c \t\n#:'\"&*!|>?{},\\[\\]\\-]{0,60}") {
+        fn no_input_makes_the_parser_panic_or_the_emitter_lie(source in source()) {
             if let Ok(node) = Node::parse(&source) {
                 let text = node.emit();
                 let back = Node::parse(&text).map_err(|fault| TestCaseError::fail(format!("{fault}\n{text}")))?;
                 prop_assert_eq!(back, node, "{}", text);
             }
         }
+    }
+
+    /// Any text of what means something to YAML, and one of parts that often make a document, with many comments.
+    fn source() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            4 => prop_oneof![Just("a: "), Just("b: "), Just("c:"), Just("- "), Just("-"), Just("? "), Just(": ")],
+            4 => prop_oneof![Just(" # x"), Just(" #"), Just("# y"), Just(" "), Just("  ")],
+            4 => prop_oneof![Just("\n"), Just("\n  "), Just("\n- "), Just("\n  - "), Just("\n    "), Just("\r\n")],
+            3 => prop_oneof![Just("a"), Just("é"), Just("'a # b'"), Just("\"'# \\\"\""), Just("it''s"), Just("*a")],
+            2 => prop_oneof![Just("!t "), Just("&a "), Just("!<x:y,z> "), Just("|"), Just(">-"), Just("|+")],
+            1 => prop_oneof![Just("---"), Just("...")],
+            2 => prop_oneof![Just("["), Just("]"), Just("{"), Just("}"), Just(", "), Just("{a: 1}"), Just("[a]")],
+        ];
+        prop_oneof![
+            "[a-c \t\n#:'\"&*!|>?{},\\[\\]\\-]{0,60}",
+            "[ab \n#:\\-]{0,40}",
+            "[ab]: [ab \n#:'\"&*!|>?{},\\[\\]\\-]{0,40}",
+            proptest::collection::vec(part, 0..24).prop_map(|parts| parts.concat()),
+        ]
     }
 }

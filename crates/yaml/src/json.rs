@@ -13,7 +13,7 @@ impl Node {
     }
 
     /// The tree as JSON: plain scalars by YAML's rules for null, numbers and booleans (1.1's spellings of these too, as
-    /// [`scalar::boolean`]), all else as text. Of tags, `!!str` makes a text; others are lost.
+    /// [`scalar::boolean`]), all else as text. Of tags, `!!str` makes a text; others are lost, as are comments.
     pub fn to_json(&self) -> Json {
         match &self.value {
             Value::Scalar { text, plain } => match self.tag.as_deref() {

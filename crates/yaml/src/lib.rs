@@ -1,5 +1,6 @@
-//! A small YAML tree that keeps what it does not understand: order, spelling, comments above keys and the keys of others
-//! survive a rewrite. Reading has budgets; an error names its line. No I/O, and no file's keys.
+//! A small YAML tree that keeps what it does not understand: order, spelling, comments above keys and at the end of
+//! lines and the keys of others survive a rewrite. Reading has budgets; an error names its line. No I/O, and no
+//! file's keys.
 //!
 //! `SPEC §n` in comments is section n of `docs/specification.md`.
 
@@ -9,6 +10,7 @@ mod json;
 mod merge;
 mod parse;
 pub mod scalar;
+mod tail;
 
 pub use document::{Fault, Node, Value};
 pub use parse::MAX_BYTES;

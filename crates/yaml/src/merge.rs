@@ -6,7 +6,7 @@ use super::document::{Node, Value};
 
 impl Node {
     /// The same tree, in which no mapping has merged ones any more: their keys are its own, behind those that it had. A
-    /// merge of something other than mappings stays as it is.
+    /// merge of something other than mappings stays as it is. The comments of a `<<` go with it.
     #[must_use]
     pub fn merged(self) -> Self {
         let value = match self.value {

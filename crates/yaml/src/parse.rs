@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use super::document::{Fault, Node, Value};
+use super::tail::{self, Source};
 
 /// Largest source, bytes: hundreds of times a real configuration.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -54,6 +55,7 @@ fn documents(source: &str, take: Take) -> Result<Vec<Node>, Fault> {
     }
     let mut builder = Builder {
         lines: source.split('\n').collect(),
+        source: Source::new(source),
         open: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
@@ -101,6 +103,8 @@ struct Open {
 
 struct Builder<'a> {
     lines: Vec<&'a str>,
+    /// Up to the end of the last text, alias or bracket.
+    source: Source<'a>,
     open: Vec<Open>,
     anchors: HashMap<usize, (Node, Size)>,
     nodes: usize,
@@ -108,6 +112,17 @@ struct Builder<'a> {
     /// Last line whose comments are already attached.
     commented: usize,
     roots: Vec<Node>,
+}
+
+/// What kinds of nodes have comments in different places.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Nothing at all, which is null.
+    Absent,
+    /// A text or an alias.
+    Scalar,
+    /// A sequence or a mapping.
+    Collection,
 }
 
 #[derive(Clone, Copy)]
@@ -119,7 +134,6 @@ struct Size {
 
 impl Builder<'_> {
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Fault> {
-        let line = span.start.line();
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.spend(Size { nodes: 1, text: text.len(), depth: 0 }, span)?;
@@ -128,56 +142,126 @@ impl Builder<'_> {
                 if plain && !is_plain(&text) {
                     return Err(fault(span, "not valid YAML: this text needs quotes"));
                 }
-                let node = self.node(Value::Scalar { text: text.into_owned(), plain }, tag.as_deref(), line, span)?;
-                self.complete(node, anchor, span)
+                let node = self.node(Value::Scalar { text: text.into_owned(), plain }, tag.as_deref(), span)?;
+                let absent = node.is_absent();
+                self.complete(node, anchor, span)?;
+                self.behind_scalar(style, absent, span);
+                Ok(())
             }
-            Event::SequenceStart(anchor, tag) => {
-                self.start(Value::Sequence(Vec::new()), anchor, tag.as_deref(), line, span)
-            }
-            Event::MappingStart(anchor, tag) => {
-                self.start(Value::Mapping(Vec::new()), anchor, tag.as_deref(), line, span)
-            }
-            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open { node, anchor, .. }) => self.complete(node, anchor, span),
-                None => Err(fault(span, "an end without a start")),
-            },
+            Event::SequenceStart(anchor, tag) => self.start(Value::Sequence(Vec::new()), anchor, tag.as_deref(), span),
+            Event::MappingStart(anchor, tag) => self.start(Value::Mapping(Vec::new()), anchor, tag.as_deref(), span),
+            Event::SequenceEnd | Event::MappingEnd => self.end(span),
             Event::Alias(anchor) => {
                 let Some(&(_, size)) = self.anchors.get(&anchor) else {
                     return Err(fault(span, "an alias inside of its own anchor"));
                 };
                 self.spend(size, span)?;
                 let mut node = self.anchors[&anchor].0.clone();
-                node.comments = self.comments(line);
-                self.complete(node, 0, span)
+                (node.comments, node.tail) = self.comments_of(Kind::Scalar, span);
+                self.complete(node, 0, span)?;
+                self.behind(span.end.index());
+                Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    fn start(&mut self, value: Value, anchor: usize, tag: Option<&Tag>, line: usize, span: Span) -> Result<(), Fault> {
+    fn start(&mut self, value: Value, anchor: usize, tag: Option<&Tag>, span: Span) -> Result<(), Fault> {
         if matches!(self.open.last(), Some(Open { node, key: None, .. }) if node.pairs().is_some()) {
             return Err(fault(span, "a key must be a string"));
         }
         self.spend(Size { nodes: 1, text: 0, depth: 1 }, span)?;
-        let node = self.node(value, tag, line, span)?;
+        let node = self.node(value, tag, span)?;
         self.open.push(Open { node, anchor, key: None, names: BTreeSet::new() });
+        if !span.is_empty() && self.source.until(span.end.index()).ends_with(['[', '{']) {
+            self.source.go_to(span.end.index());
+        }
         Ok(())
     }
 
-    fn node(&mut self, value: Value, tag: Option<&Tag>, line: usize, span: Span) -> Result<Node, Fault> {
+    /// Closes a collection. What closes one in block style has no bracket, and is noticed at the next value only.
+    fn end(&mut self, span: Span) -> Result<(), Fault> {
+        let Some(Open { node, anchor, .. }) = self.open.pop() else {
+            return Err(fault(span, "an end without a start"));
+        };
+        self.complete(node, anchor, span)?;
+        if !span.is_empty() {
+            self.behind(span.start.index() + 1);
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, value: Value, tag: Option<&Tag>, span: Span) -> Result<Node, Fault> {
         let tag = tag.map(|tag| tag_text(tag).ok_or_else(|| fault(span, "an unsupported tag"))).transpose()?;
-        // The comment above a mapping that is a value belongs to its first key.
-        let is_value = matches!(self.open.last(), Some(Open { key: Some(_), .. }) | None);
-        // What is not written has no line that a comment could stand above.
-        let is_absent = matches!(&value, Value::Scalar { text, plain: true } if text.is_empty());
-        let comments = if is_value || is_absent { Vec::new() } else { self.comments(line) };
-        Ok(Node { value, tag, comments, line })
+        let mut node = Node { value, tag, comments: Vec::new(), tail: None, line: span.start.line() };
+        let kind = match &node.value {
+            _ if node.is_absent() => Kind::Absent,
+            Value::Scalar { .. } => Kind::Scalar,
+            _ => Kind::Collection,
+        };
+        (node.comments, node.tail) = self.comments_of(kind, span);
+        Ok(node)
+    }
+
+    /// The comments above a key or an item that starts here, and the one on the line of an item's dash.
+    fn comments_of(&mut self, kind: Kind, span: Span) -> (Vec<String>, Option<String>) {
+        let above = match self.open.last() {
+            // The comment above a mapping that is a value belongs to its first key.
+            None | Some(Open { key: Some(_), .. }) => return (Vec::new(), None),
+            Some(above) => above,
+        };
+        let line = span.start.line();
+        let dash = above.node.items().and_then(|_| self.source.dash(span.start.index()));
+        match (dash, kind) {
+            // What is not written has no line that a comment could stand above.
+            (None, Kind::Absent) => (Vec::new(), None),
+            (None, _) => (self.comments(line), None),
+            (Some(dash), kind) => {
+                let mut comments = self.comments(line.saturating_sub(dash.above));
+                // Those between the dash and a collection belong to what is first in it.
+                if kind == Kind::Scalar {
+                    comments.extend(self.comments(line));
+                }
+                (comments, dash.tail)
+            }
+        }
+    }
+
+    /// Goes on to the end of a text, for the comment behind it.
+    fn behind_scalar(&mut self, style: ScalarStyle, absent: bool, span: Span) {
+        let (start, end) = (span.start.index(), span.end.index());
+        match style {
+            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
+                self.source.go_to(start);
+                let length = tail::quoted_len(self.source.until(end));
+                self.behind(length.map_or(end, |length| start + length));
+            }
+            ScalarStyle::Plain if !absent => self.behind(end),
+            // Of these the comment is behind a colon or a dash, and was found there.
+            _ => self.source.go_to(end),
+        }
+    }
+
+    /// Goes on to where a key, a value or an item ends, for the comment behind it: one that has two keeps both.
+    fn behind(&mut self, end: usize) {
+        self.source.go_to(end);
+        let Some(comment) = self.source.tail() else { return };
+        let Some(Open { node, key, .. }) = self.open.last_mut() else { return };
+        let last = match (key, &mut node.value) {
+            (Some(key), _) => Some(key),
+            (None, Value::Sequence(items)) => items.last_mut(),
+            (None, Value::Mapping(pairs)) => pairs.last_mut().map(|(key, _)| key).filter(|key| !key.is_absent()),
+            (None, Value::Scalar { .. }) => None,
+        };
+        if let Some(last) = last {
+            let before = last.tail.take().map_or_else(String::new, |tail| tail + " ");
+            last.tail = Some(before + &comment);
+        }
     }
 
     fn complete(&mut self, node: Node, anchor: usize, span: Span) -> Result<(), Fault> {
         if anchor != 0 {
-            let mut kept = node.clone();
-            kept.comments.clear();
+            let kept = bare(&node);
             let size = size(&kept);
             self.anchors.insert(anchor, (kept, size));
         }
@@ -217,6 +301,9 @@ impl Builder<'_> {
     /// The comment lines right above `line`. A comment is never indented deeper than the line it speaks of, whereas
     /// the lines of a block or quoted text above always are, so a `#` in a text is not taken for one.
     fn comments(&mut self, line: usize) -> Vec<String> {
+        if line <= self.commented {
+            return Vec::new();
+        }
         let indent = |text: &str| text.len() - text.trim_start_matches(' ').len();
         let Some(own) = line.checked_sub(1).and_then(|index| self.lines.get(index)) else { return Vec::new() };
         let most = indent(own);
@@ -228,10 +315,9 @@ impl Builder<'_> {
             if words.is_empty() {
                 continue;
             }
-            if !words.starts_with('#') || indent(text) > most || words.chars().any(char::is_control) {
-                break;
-            }
-            found.push(words.to_owned());
+            let comment = tail::shown(words).filter(|words| words.starts_with('#') && indent(text) <= most);
+            let Some(comment) = comment else { break };
+            found.push(comment);
         }
         found.reverse();
         found
@@ -245,6 +331,16 @@ fn is_plain(text: &str) -> bool {
         && ![": ", ":\t", " #", "\t#"].iter().any(|mark| text.contains(mark))
         && !["- ", "? ", "-\t", "?\t"].iter().any(|mark| text.starts_with(mark))
         && !["-", "?"].contains(&text)
+}
+
+/// The node without any comments, as an alias repeats it: many of one would multiply them.
+fn bare(node: &Node) -> Node {
+    let value = match &node.value {
+        Value::Sequence(items) => Value::Sequence(items.iter().map(bare).collect()),
+        Value::Mapping(pairs) => Value::Mapping(pairs.iter().map(|(key, value)| (bare(key), bare(value))).collect()),
+        scalar @ Value::Scalar { .. } => scalar.clone(),
+    };
+    Node { value, tag: node.tag.clone(), comments: Vec::new(), tail: None, line: node.line }
 }
 
 fn size(node: &Node) -> Size {
@@ -351,5 +447,68 @@ mod tests {
         assert_eq!(node.get("list").unwrap().items().unwrap()[0].comments, ["# first"]);
         assert_eq!(node.get("a").unwrap().as_str(), Some("x\n# y\n"));
         assert_eq!(Node::parse(&node.emit()).unwrap(), node);
+    }
+
+    /// The comments at the end of lines of all keys and items, in their order.
+    fn tails(source: &str) -> Vec<String> {
+        fn of(node: &Node, found: &mut Vec<String>) {
+            found.extend(node.tail.clone());
+            node.items().unwrap_or_default().iter().for_each(|item| of(item, found));
+            for (key, value) in node.pairs().unwrap_or_default() {
+                of(key, found);
+                of(value, found);
+            }
+        }
+        let roots = Node::parse_all(source).unwrap();
+        let mut found = Vec::new();
+        roots.iter().for_each(|root| of(root, &mut found));
+        found
+    }
+
+    #[test]
+    fn comments_at_the_end_of_lines_are_found_in_any_spelling() {
+        let none: [&str; 0] = [];
+        assert_eq!(
+            tails("a: 'it''s # b' # don't\nb: \"\\\" # é\" # \"\r\nc: x#y\t# d\r\n"),
+            ["# don't", "# \"", "# d"]
+        );
+        assert_eq!(tails("a: x\n  y # b\nb: !t &x 'a\n\n  # no' # c\n"), ["# b", "# c"]);
+        assert_eq!(
+            tails("a: &x # it's\n  'b'\nb: !<tag:x,2000:y> # b\nc: &y |2- # c\n   # no\n"),
+            ["# it's", "# b", "# c"]
+        );
+        assert_eq!(tails("a: [b, {c: d}, # lost\n  e] # a\nb: {c: d # c\n  }  # b\n"), ["# a", "# b", "# c"]);
+        assert_eq!(tails("a: # one\n  b # two\n? c # three\n: d # four\n"), ["# one # two", "# three # four"]);
+        assert_eq!(
+            tails("---\n- a # a\n- # b\n- - # c\n    b\n  -  # d\n...\n--- # no\na: 1 # e\n"),
+            ["# a", "# b", "# c", "# d", "# e"]
+        );
+        assert_eq!(tails("a:\n- |\n  # no\n\n- # b\n  c\n-\n# no\n"), ["# b"]);
+        assert_eq!(tails("- !t # a\n  [b, c]\n- ? \n  : d # lost: nothing has it\n"), ["# a"]);
+        assert_eq!(tails("\u{feff}a: &é x # a\nb: *é # b\n"), ["# a", "# b"]);
+        assert_eq!(tails("a: # \u{7}\nb: x #\ty\nc: 1\n  # above\n"), none);
+    }
+
+    #[test]
+    fn an_alias_repeats_no_comments() {
+        let node = Node::parse("a: &x # a\n  # b\n  c: 1 # c\n  d: [1 # d\n  ]\nb: *x # e\n").unwrap();
+        assert_eq!(node.emit(), "a: # a\n  # b\n  c: 1 # c\n  d:\n    - 1 # d\nb: # e\n  c: 1\n  d:\n    - 1\n");
+        // Else this would be 20 GB.
+        let bomb = format!("a: &a [b # {}\n]\nc: [{}]\n", "x".repeat(MAX_BYTES - 200_000), "*a,".repeat(MAX_NODES / 4));
+        assert!(Node::parse(&bomb).is_ok());
+    }
+
+    #[test]
+    fn a_long_line_with_many_values_is_read_in_time() {
+        // What looked at the rest of the line, or at its start, for each of them would need hours.
+        let blanks = " ".repeat(MAX_BYTES / 4);
+        for value in ["é,", "'a' ,", "[],", "a: !t,", "!t ,", "\"é\":1,"] {
+            let source = format!("a:\n{blanks}[{}] # all\n", value.repeat(MAX_NODES / 4));
+            let node = Node::parse(&source).unwrap();
+            assert_eq!(node.pairs().unwrap()[0].0.tail.as_deref(), Some("# all"), "{value}");
+        }
+        let keys: String = (0..MAX_NODES / 4).map(|key| format!("k{key}: !t,")).collect();
+        assert!(Node::parse(&format!("a: {{{keys}}} # all\n")).is_ok());
+        assert!(Node::parse(&format!("a:\n{}", "- # x\n".repeat(MAX_NODES / 2))).is_ok());
     }
 }
