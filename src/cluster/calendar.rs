@@ -1,13 +1,14 @@
 //! The beginnings of maintenance windows, as systemd's timers write them: `Tue,Wed *-*-* 00:00:00 UTC` (systemd.time(7), RFD 0109).
 
-use jiff::civil::{DateTime, Weekday};
+use jiff::civil::{Date, DateTime, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::find::excerpt;
 
-/// How far ahead a beginning is looked for, minutes: eight days, for those that come each week.
-const AHEAD_MINUTES: i64 = 8 * 24 * 60;
+/// How far ahead a beginning is looked for, minutes: ten years, for a 29th of February is seldom on the weekday that is asked
+/// for, and what is further off was written by mistake.
+const AHEAD_MINUTES: i64 = 10 * 366 * 24 * 60;
 /// From Monday on.
 const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
@@ -76,9 +77,24 @@ impl Calendar {
         begun.any(|start| start <= now && start.saturating_add(length).is_ok_and(|end| now < end))
     }
 
-    /// The first beginning after `now` in the coming eight days.
+    /// The first beginning after `now` in the coming ten years.
     pub(crate) fn next(&self, now: Timestamp) -> Option<Timestamp> {
-        (0..AHEAD_MINUTES).flat_map(|on| self.in_minute(minute_of(now) + on)).find(|start| *start > now)
+        let first = minute_of(now);
+        let mut minute = first;
+        while minute < first + AHEAD_MINUTES {
+            if let Some(start) = self.in_minute(minute).into_iter().find(|start| *start > now) {
+                return Some(start);
+            }
+            minute = self.after_wrong_day(minute).unwrap_or(minute + 1);
+        }
+        None
+    }
+
+    /// The first minute of the day after the one of `minute`, where no window begins on that one.
+    fn after_wrong_day(&self, minute: i64) -> Option<i64> {
+        let day = self.zone.to_datetime(Timestamp::from_second(minute * 60).ok()?).date();
+        let next = self.zone.to_timestamp(day.tomorrow().ok()?.at(0, 0, 0, 0)).ok()?;
+        (!self.has_day(day)).then(|| minute_of(next)).filter(|next| *next > minute)
     }
 
     /// The beginnings in a minute, which is counted since the epoch.
@@ -97,17 +113,18 @@ impl Calendar {
     }
 
     fn has_minute(&self, at: DateTime) -> bool {
-        let day = match at.date().weekday() {
+        has(&self.time[1], at.minute().into()) && has(&self.time[0], at.hour().into()) && self.has_day(at.date())
+    }
+
+    fn has_day(&self, day: Date) -> bool {
+        let weekday = match day.weekday() {
             Weekday::Monday => 0,
             other => usize::try_from(other.to_monday_zero_offset()).unwrap_or(0),
         };
-        let fits = |part: &Part, value: i16| has(part, value);
-        self.weekdays[day]
-            && fits(&self.time[1], at.minute().into())
-            && fits(&self.time[0], at.hour().into())
-            && fits(&self.date[2], at.day().into())
-            && fits(&self.date[1], at.month().into())
-            && fits(&self.date[0], at.year())
+        self.weekdays[weekday]
+            && has(&self.date[2], day.day().into())
+            && has(&self.date[1], day.month().into())
+            && has(&self.date[0], day.year())
     }
 }
 
@@ -247,11 +264,23 @@ mod tests {
     }
 
     #[test]
-    fn the_next_beginning_is_after_now_and_within_eight_days() {
+    fn the_next_beginning_is_after_now_and_within_ten_years() {
         let weekly = calendar("Tue 03:00").unwrap();
         assert_eq!(weekly.next(at("2026-11-24T02:59:59Z")).unwrap(), at("2026-11-24T03:00:00Z"));
         assert_eq!(weekly.next(at("2026-11-24T03:00:00Z")).unwrap(), at("2026-12-01T03:00:00Z"));
-        assert_eq!(calendar("2030-01-01").unwrap().next(at("2026-11-24T00:00:00Z")), None);
+        let now = at("2026-11-24T00:00:00Z");
+        for (text, next) in [
+            ("2030-01-01", Some("2030-01-01T00:00:00Z")),
+            ("*-02-29 04:00", Some("2028-02-29T04:00:00Z")),
+            ("Sun *-*-01 02:00 Europe/Berlin", Some("2027-08-01T00:00:00Z")),
+            ("*-12-31 23:59", Some("2026-12-31T23:59:00Z")),
+            ("2020-01-01", None),
+            ("2027-02-30", None),
+            ("Mon 2027-01-05", None),
+            ("2300-01-01", None),
+        ] {
+            assert_eq!(calendar(text).unwrap().next(now), next.map(at), "{text}");
+        }
     }
 
     #[test]

@@ -74,11 +74,7 @@ fn said(view: &View<'_>, layout: &Layout) -> Result<Word> {
         return Ok(Word::Nothing("the source names no version".to_owned()));
     }
     let version: Version = version.needed("a version", version.parsed("a version")?)?;
-    let length = view.at("window_length")?;
-    let length = match length.duration()? {
-        Some(zero) if zero.is_zero() => return Err(length.wrong("longer than nothing")),
-        given => given.unwrap_or(HOUR),
-    };
+    let length = view.at("window_length")?.window_length()?.unwrap_or(HOUR);
     let window = view.at("window")?;
     let window = match window.text()? {
         Some(text) => Some(

@@ -10,9 +10,8 @@ use super::calendar::Calendar;
 use super::find::excerpt;
 use crate::host::Layout;
 use crate::host::durable;
+use crate::yaml::view::LONGEST_WINDOW;
 
-/// Longest window, a week: what is longer is no window.
-const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 /// Longest text that tells of windows, bytes, and most lines of it: whoever has more would keep a host at work for minutes.
 const MAX_TEXT: usize = 4 << 10;
 const MAX_LINES: usize = 64;
@@ -50,7 +49,7 @@ impl Window {
         if starts.is_empty() {
             return Err("it is empty".to_owned());
         }
-        let length = SignedDuration::try_from(length.min(LONGEST)).unwrap_or(SignedDuration::ZERO);
+        let length = SignedDuration::try_from(length.min(LONGEST_WINDOW)).unwrap_or(SignedDuration::ZERO);
         let text = text.lines().map(str::trim).collect::<Vec<_>>().join(", ");
         Ok(Self::Calendar { starts, length, text })
     }
@@ -96,6 +95,9 @@ impl Window {
             }
             (false, None) if matches!(self, Self::Listed(windows) if !windows.is_empty()) => {
                 format!("{name} is closed, and the schedule has no later one: it may be out of date")
+            }
+            (false, None) if matches!(self, Self::Calendar { .. }) => {
+                format!("{name} is closed and does not open again within ten years: correct it")
             }
             (false, None) => format!("{name} is closed"),
         }

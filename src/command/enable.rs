@@ -1,7 +1,7 @@
 //! `enable`: installs now what the cluster names, then keeps it up to date (RFD 0169, 16 steps).
 
 use crate::run::record;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::cli::Install;
 use crate::cluster::{self, ProxyAddr, Source};
@@ -10,8 +10,9 @@ use crate::config::fleet_host::FleetHost;
 use crate::config::{Credentials, GoUpdater, Spec, Updates};
 use crate::context::Context;
 use crate::host::http::redact;
+use crate::host::layout::{NOT_IN_UNIT, USUAL_LINK_DIR, fits_unit};
 use crate::host::{Layout, durable, lock, machine};
-use crate::inspect::{self, FactsFor, upgrader};
+use crate::inspect::{self, FactsFor, places, upgrader};
 use crate::plan::Over;
 use crate::plan::decide::{self, Terms};
 use crate::release::PublicKey;
@@ -85,7 +86,7 @@ fn join_token(file: &std::path::Path) -> Result<String> {
 /// One decision, from `updates`, and what comes of it; `first`: what stood there when the command began.
 fn once(
     context: &mut Context,
-    args: &Install,
+    given: &Install,
     kind: Kind,
     updates: &Updates,
     first: &Basis,
@@ -93,7 +94,7 @@ fn once(
 ) -> Result<Option<u8>> {
     let command = if kind == Kind::Pin { "pin" } else { "enable" };
     let basis = Basis::of(context, updates)?;
-    let mut args = args.clone();
+    let mut args = given.clone();
     // Without a version the present one is pinned.
     if kind == Kind::Pin && args.force_version.as_deref().is_none_or(str::is_empty) {
         args.force_version = updates.spec().active_version.as_ref().map(ToString::to_string);
@@ -104,6 +105,7 @@ fn once(
     settings(context, &args, &mut wanted)?;
     // Who enables without it wants updates installed.
     wanted.notify_only = args.notify_only || (wanted.notify_only && kind == Kind::Pin);
+    refuse_unused_version(given, &wanted)?;
     let installed = inspect::installed_now(context, updates)?;
     let active = inspect::active(updates, &installed).or(foreign);
 
@@ -153,6 +155,16 @@ fn once(
         },
         fetched,
     )
+}
+
+/// Errors: `usage` where a version is named that would not be installed.
+fn refuse_unused_version(given: &Install, wanted: &Spec) -> Result<()> {
+    if !wanted.notify_only || given.force_version.as_deref().is_none_or(str::is_empty) {
+        return Ok(());
+    }
+    let what = "--force-version has no effect on a host that only tells updates (--notify-only)";
+    Err(Error::new(Code::Usage, what)
+        .advise("leave one of them out; `teleport-update enable` without --notify-only installs updates"))
 }
 
 /// This host's id towards the cluster, where it can be made now.
@@ -271,10 +283,8 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
     given(&args.group, &mut spec.group);
     given(&args.base_url, &mut spec.base_url);
     if let Some(path) = &args.path {
-        if !path.is_absolute() {
-            return Err(Error::new(Code::Usage, format!("--path {} is not absolute", path.display())));
-        }
-        let usual = path == &PathBuf::from("/usr/local/bin") && context.layout.suffix.is_none();
+        check_path(path)?;
+        let usual = path == Path::new(USUAL_LINK_DIR) && context.layout.suffix.is_none();
         spec.path = (!usual).then(|| path.clone());
         context.lay_out(spec.path.as_deref())?;
     }
@@ -283,6 +293,12 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
             return Err(Error::new(Code::Usage, format!("--data-dir {} is not absolute", dir.display())));
         }
         spec.data_dir = (dir.as_os_str() != DEFAULT).then(|| dir.clone());
+        context.data_dir.clone_from(&spec.data_dir);
+    }
+    if args.path.is_some()
+        && let Some(error) = places::unusable(context)?
+    {
+        return Err(Error { code: Code::Usage, ..error });
     }
     trusted(context, args, spec)?;
     spec.keep = args.keep.unwrap_or(spec.keep);
@@ -301,6 +317,19 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
     let credentials = own_credentials(context, &known, spec)?;
     network::base_url(context, spec)?;
     context.credentials = credentials;
+    Ok(())
+}
+
+/// Errors: `usage` where systemd could not start the agent from `path`.
+fn check_path(path: &Path) -> Result<()> {
+    let shown = path.display();
+    if !path.is_absolute() {
+        return Err(Error::new(Code::Usage, format!("--path {shown} is not absolute")));
+    }
+    if !fits_unit(path) {
+        let what = format!("--path {shown}: systemd cannot start a program from a path with {NOT_IN_UNIT}");
+        return Err(Error::new(Code::Usage, what));
+    }
     Ok(())
 }
 
@@ -347,7 +376,7 @@ fn trusted(context: &Context, args: &Install, spec: &mut Spec) -> Result<()> {
         spec.ca = Some(network::pem(file)?);
     } else if let Some(file) = context.host.var("SSL_CERT_FILE") {
         // What worked by hand works from the timer, which has no such variable; and what was given before goes on to.
-        let given = network::pem(file.as_ref())?;
+        let given = network::pem(file.as_ref()).map_err(|error| error.during("SSL_CERT_FILE"))?;
         spec.ca = Some(spec.ca.take().map_or(given.clone(), |known| with_more(&known, &given)));
     }
     if let Some(file) = &args.public_key {

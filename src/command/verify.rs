@@ -10,16 +10,17 @@ use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::host::{durable, trust};
 use crate::inspect::data_dir;
-use crate::inspect::{self, FactsFor};
+use crate::inspect::{self, FactsFor, places};
 use crate::plan::Step;
 use crate::plan::decide::Terms;
-use crate::plan::facts::lacks;
+use crate::plan::facts::{Facts, lacks};
 use crate::plan::{self, Node, Over, Placement, Target};
 use crate::report::{Code, Error, Result};
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::recovery;
 use crate::store::manifest::{self, Manifest};
+use protocol::Revision;
 
 /// What a copy of the database that is damaged means, and its end.
 const NO_WAY_BACK: &str = "this host cannot downgrade to that version until the version has been active again and was \
@@ -59,6 +60,18 @@ fn tell_others(context: &Context, updates: &Updates) -> Result<()> {
     Ok(())
 }
 
+/// What would keep `rollback` from the last working version: no damage, for a backup may be too old, or never have been made.
+fn tell_no_way_back(context: &Context, facts: &Facts) {
+    let is_refused = |previous: &&Revision| facts.refused.iter().any(|refused| refused.revision == **previous);
+    let Some(previous) = facts.previous.as_ref().filter(|previous| !is_refused(previous)) else { return };
+    let target =
+        Target { revision: previous.clone(), url: String::new(), bytes: None, trust_snapshot: false, over: Over::Told };
+    let is_about_backup = |code| matches!(code, Code::BackupMissing | Code::BackupExpired | Code::BackupInvalid);
+    if let Some(error) = plan::move_to(facts, &target).err().filter(|error| is_about_backup(error.code)) {
+        context.report.warn(&format!("`rollback` cannot go back to {previous}: {}", error.what));
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Verify) -> Result<u8> {
     recovery::warn_if_pending(context);
@@ -67,7 +80,8 @@ pub(crate) fn run(context: &mut Context, args: &Verify) -> Result<u8> {
         return Ok(status);
     }
     let updates = inspect::open(context)?;
-    if let Some(first) = differences(context, &updates)?.first() {
+    let facts = inspect::facts(context, &updates, FactsFor::Move, None)?;
+    if let Some(first) = differences(context, &updates, &facts)?.first() {
         return Err(Error::new(Code::Damaged, format!("still different after the repair: {first}")));
     }
     match snapshots(context, &updates)?.first() {
@@ -82,13 +96,17 @@ pub(crate) fn run(context: &mut Context, args: &Verify) -> Result<u8> {
 /// Looks, and repairs what is active if that is wanted; `None`: another version or other settings came meanwhile.
 fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<Option<u8>> {
     let updates = inspect::open(context)?;
-    let differences = differences(context, &updates)?;
+    let facts = inspect::facts(context, &updates, FactsFor::Move, None)?;
+    let differences = differences(context, &updates, &facts)?;
     let copies = snapshots(context, &updates)?;
     // No damage, and not repaired: that is the operator's word.
     if let Some(why) = inspect::silent_timer(context).filter(|_| updates.spec().enabled) {
         context.report.warn(&why);
     }
     tell_others(context, &updates)?;
+    if copies.is_empty() {
+        tell_no_way_back(context, &facts);
+    }
     if differences.is_empty() && copies.is_empty() {
         context.report.notice("everything is as it was installed");
         return Ok(Some(0));
@@ -133,8 +151,7 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
 }
 
 /// Everything but snapshots that differs, as lines.
-fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
-    let facts = inspect::facts(context, updates, FactsFor::Move, None)?;
+fn differences(context: &Context, updates: &Updates, facts: &Facts) -> Result<Vec<String>> {
     let active = facts.active.clone().ok_or_else(nothing_active)?;
     let mut found = Vec::new();
     if context.settings_disagree {
@@ -167,17 +184,21 @@ fn differences(context: &Context, updates: &Updates) -> Result<Vec<String>> {
         Err(error) => found.push(error.what),
     }
     let target = Target { revision: active, url: String::new(), bytes: None, trust_snapshot: false, over: Over::Newer };
-    let plan = plan::move_to(&facts, &target)?;
+    let plan = plan::move_to(facts, &target)?;
     for step in &plan.switch {
         if let Step::Place(place) | Step::LinkAgent { place, .. } = step {
             found.push(misplaced(place));
         }
     }
+    found.extend(places::unusable(context)?.map(|error| error.what));
+    let links = context.layout.path_inside(&context.layout.link_dir);
+    found.extend(facts.moved_links.iter().map(|(path, _)| {
+        format!("{} is a link of an earlier directory; the links are in {}", path.display(), links.display())
+    }));
     if let Some(other) = &facts.other_data_dir {
         found.push(data_dir::told(other, &context.data_dir()?));
     }
     for (file, program) in inspect::starts_elsewhere(context)? {
-        let links = context.layout.path_inside(&context.layout.link_dir);
         found.push(format!(
             "{} starts {}, but the links are in {}",
             file.display(),
@@ -211,6 +232,10 @@ fn snapshots(context: &Context, updates: &Updates) -> Result<Vec<Error>> {
         let checked = Backup::read(&snapshot).and_then(|backup| match backup {
             // What a failed version left is kept as it is, perhaps damaged, and never restored.
             Some(backup) if !backup.failed => backup::check_bytes(&snapshot, &backup),
+            None if durable::is_dir(&snapshot)? => {
+                let what = format!("{} has no {}", snapshot.display(), backup::DESCRIPTION_FILE);
+                Err(Error::new(Code::BackupInvalid, what))
+            }
             _ => Ok(()),
         });
         match checked {

@@ -246,7 +246,7 @@ impl Spec {
     pub(super) fn from_view(view: &View<'_>) -> Result<Self> {
         let default = Self::default();
         let text = |key: &str| -> Result<_> { Ok(view.at(key)?.text()?.filter(|text| !text.is_empty())) };
-        let (keep, health, window_length) = (view.at("keep")?, view.at("health")?, view.at("window_length")?);
+        let (keep, health) = (view.at("keep")?, view.at("health")?);
         let stale_after = view.at("stale_after")?;
         Ok(Self {
             proxy: text("proxy")?,
@@ -254,10 +254,7 @@ impl Spec {
             enabled: view.at("enabled")?.boolean()?.unwrap_or_default(),
             notify_only: view.at("notify_only")?.boolean()?.unwrap_or_default(),
             window: text("window")?,
-            window_length: match window_length.duration()? {
-                Some(length) if length.is_zero() => return Err(window_length.wrong("longer than nothing")),
-                length => length.unwrap_or(default.window_length),
-            },
+            window_length: view.at("window_length")?.window_length()?.unwrap_or(default.window_length),
             stale_after: match stale_after.duration()? {
                 Some(limit) if limit.is_zero() => return Err(stale_after.wrong("longer than nothing")),
                 limit => limit,
@@ -285,8 +282,8 @@ impl Spec {
             network: Network::from_view(&view.at("network")?)?,
             backup_max_age: view.at("backup_max_age")?.duration()?.unwrap_or(default.backup_max_age),
             database_timeout: view.at("database_timeout")?.duration()?.unwrap_or(default.database_timeout),
-            path: view.at("path")?.path()?,
-            data_dir: view.at("data_dir")?.path()?,
+            path: view.at("path")?.path_for_unit()?,
+            data_dir: view.at("data_dir")?.absolute_path()?,
             https_proxy: text("https_proxy")?,
             http_proxy: text("http_proxy")?,
             no_proxy: text("no_proxy")?,
@@ -428,7 +425,7 @@ impl Commands {
             start: command("start")?,
             stop: Some(command("stop")?),
             reload: Some(command("reload")?),
-            pid_file: view.needed("complete: pid_file is missing", view.at("pid_file")?.path()?)?,
+            pid_file: view.needed("complete: pid_file is missing", view.at("pid_file")?.absolute_path()?)?,
         }))
     }
 

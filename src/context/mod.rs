@@ -17,7 +17,7 @@ use crate::execute::Site;
 use crate::host::lock::{self, Lock};
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout, command, durable, ownership, selinux, trust};
-use crate::report::{Code, Format, Report, Result};
+use crate::report::{Code, Error, Format, Report, Result};
 use crate::service::{Service, StopProof};
 use crate::store::publish;
 
@@ -63,6 +63,7 @@ impl Context {
         };
         let report = Report::new(|name| host.var(name), format, global.debug);
         let root = global.root.clone().unwrap_or_else(|| PathBuf::from("/"));
+        check_root(&root)?;
         let layout = Layout::new(&root, global.install_suffix.as_deref(), None)?;
         ownership::set_root(&layout.root);
         Ok(Self {
@@ -90,7 +91,7 @@ impl Context {
 
     /// `teleport.yaml`, if there is one.
     pub fn agent_config(&self) -> Result<Option<AgentConfig>> {
-        AgentConfig::read(&self.layout.behind(&self.layout.agent_config))
+        agent_config_of(&self.layout)
     }
 
     /// The agent's data directory, real path: as set in `updates.yaml`, else in `teleport.yaml`; the default one for those
@@ -98,23 +99,7 @@ impl Context {
     ///
     /// Errors: `config_invalid`, `io`; `permission` where others could have named it in `teleport.yaml`.
     pub fn data_dir(&self) -> Result<PathBuf> {
-        if let Some(dir) = &self.data_dir {
-            return Ok(self.layout.real_path(dir));
-        }
-        let config = match self.agent_config() {
-            Err(error) if error.code == Code::Permission => None,
-            other => other?,
-        };
-        let named = config.and_then(|config| config.data_dir);
-        // Mostly it is the default one, and its way need not be walked twice.
-        let Some(named) = named.filter(|named| *named != self.layout.default_data_dir_name()) else {
-            return Ok(self.layout.default_data_dir());
-        };
-        let named = self.layout.agents(&named);
-        if named != self.layout.default_data_dir() {
-            trust::check_naming(&self.layout.behind(&self.layout.agent_config), &named)?;
-        }
-        Ok(named)
+        data_dir_of(&self.layout, self.data_dir.as_deref())
     }
 
     /// The agent's host UUID, if it ever joined. Errors: as [`Context::data_dir`]; `io`.
@@ -204,6 +189,44 @@ impl Context {
     /// Where the lock is.
     pub fn lock_path(&self) -> PathBuf {
         self.layout.versions.join(publish::LOCK)
+    }
+}
+
+fn agent_config_of(layout: &Layout) -> Result<Option<AgentConfig>> {
+    AgentConfig::read(&layout.behind(&layout.agent_config))
+}
+
+/// As [`Context::data_dir`], of any installation; `set`: `spec.data_dir` of its `updates.yaml`.
+pub(crate) fn data_dir_of(layout: &Layout, set: Option<&Path>) -> Result<PathBuf> {
+    if let Some(dir) = set {
+        return Ok(layout.real_path(dir));
+    }
+    let config = match agent_config_of(layout) {
+        Err(error) if error.code == Code::Permission => None,
+        other => other?,
+    };
+    let named = config.and_then(|config| config.data_dir);
+    // Mostly it is the default one, and its way need not be walked twice.
+    let Some(named) = named.filter(|named| *named != layout.default_data_dir_name()) else {
+        return Ok(layout.default_data_dir());
+    };
+    let named = layout.agents(&named);
+    if named != layout.default_data_dir() {
+        trust::check_naming(&layout.behind(&layout.agent_config), &named)?;
+    }
+    Ok(named)
+}
+
+/// An image that is not there, a misspelt one mostly, would be an empty host, and `enable` would make one.
+///
+/// Errors: `usage`.
+fn check_root(root: &Path) -> Result<()> {
+    let wrong = |why: &str| Err(Error::new(Code::Usage, format!("--root {}: {why}", root.display())));
+    match std::fs::metadata(root) {
+        Ok(meta) if meta.is_dir() => Ok(()),
+        Ok(_) => wrong("this is not a directory"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => wrong("there is no such directory"),
+        Err(error) => wrong(&error.to_string()),
     }
 }
 

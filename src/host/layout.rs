@@ -8,10 +8,33 @@ use crate::report::{Code, Error, Result};
 
 /// The agent's data directory unless `teleport.yaml` says otherwise, as seen from inside the root.
 pub(crate) const DEFAULT_DATA_DIR: &str = "/var/lib/teleport";
+/// Where the links of an installation without a suffix go unless it says otherwise; the archive's unit starts the agent from
+/// there (RFD 0169).
+pub(crate) const USUAL_LINK_DIR: &str = "/usr/local/bin";
 /// User names, passwords and tokens, in the versions directory.
 pub(crate) const CREDENTIALS: &str = ".credentials";
 /// The agent's database below its data directory.
 pub(crate) const DATABASE: &str = "proc/sqlite.db";
+
+/// Where systemd looks for units, the first first (systemd.unit(5)).
+pub(crate) const UNIT_DIRS: [&str; 6] = [
+    "/etc/systemd/system.control",
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+
+/// What [`fits_unit`] does not allow, for a message.
+pub(crate) const NOT_IN_UNIT: &str = "blanks, quotes, $, % and \\";
+
+/// Whether the command lines of a unit can name a program in `dir` as it is: what this refuses has a meaning there
+/// (systemd.service(5), "Command lines"), and systemd would not start the agent.
+pub(crate) fn fits_unit(dir: &Path) -> bool {
+    let has_meaning = |char: char| char.is_whitespace() || char.is_control() || "\"'$%\\".contains(char);
+    dir.to_str().is_some_and(|text| !text.contains(has_meaning))
+}
 
 /// The paths of one installation. Fields are real paths (below `root`); [`Layout::path_inside`] gives what a program
 /// in the image would call them.
@@ -56,7 +79,7 @@ impl Layout {
             None => (
                 "/var/lib/teleport".to_owned(),
                 "/etc/teleport.yaml".to_owned(),
-                "/usr/local/bin".to_owned(),
+                USUAL_LINK_DIR.to_owned(),
                 "/usr/local/lib/systemd/system/teleport.service".to_owned(),
                 "teleport.service".to_owned(),
             ),
@@ -98,6 +121,24 @@ impl Layout {
     /// True when this is an image being baked and not the running host.
     pub fn is_image(&self) -> bool {
         self.root != Path::new("/")
+    }
+
+    /// What the link directory is besides, where that is a place that links must not be put in: with them there, a move would
+    /// not find its versions, or systemd its units. `data_dir`: the agent's data directory, real path.
+    pub(crate) fn reserved(&self, data_dir: &Path) -> Option<&'static str> {
+        let (dir, state) = (&self.link_dir, super::durable::parent(&self.versions));
+        let is_for_units = |place: &&str| dir.starts_with(self.followed(Path::new(place)));
+        if *dir == self.root {
+            Some("the root directory")
+        } else if dir.starts_with(&self.versions) {
+            Some("in the versions directory")
+        } else if dir == state || dir == data_dir {
+            Some("the agent's data directory")
+        } else if UNIT_DIRS.iter().any(is_for_units) {
+            Some("a directory of systemd's units")
+        } else {
+            None
+        }
     }
 
     /// True if `--path` would choose another directory than `dir`, where links or the agent's unit go: for links always; for

@@ -7,6 +7,7 @@ use crate::config::{GoUpdater, Updates};
 use crate::context::Context;
 use crate::host::{Layout, durable, machine, order};
 use crate::inspect::node::look;
+use crate::inspect::units::started_from;
 use crate::inspect::versions::edition_of;
 use crate::plan::Node;
 use crate::plan::facts::{Installed, Name, is_updater_name};
@@ -85,13 +86,17 @@ pub(super) fn names(context: &Context, installed: &[Installed], versions: &Path)
         .collect()
 }
 
-/// Links of ours in the link directory that `updates.yaml` still names, if that is not the present one.
+/// Links of ours in a link directory that is not the present one: the one that `updates.yaml` still names, and, for a hand may
+/// have changed that, the one from which our unit starts the agent.
 pub(super) fn moved_links(context: &Context, versions: &Path) -> Result<Vec<(PathBuf, Node)>> {
     let layout = &context.layout;
     // The file, not the settings of this run, which may be about to change it.
     let known = Updates::read(&layout.config_file())?.spec().path.clone();
-    let before = Layout::new(&layout.root, layout.suffix.as_deref(), known.as_deref())?.link_dir;
-    if before == layout.link_dir { Ok(Vec::new()) } else { links_into(&before, versions) }
+    let named = Layout::new(&layout.root, layout.suffix.as_deref(), known.as_deref())?.link_dir;
+    let mut before: Vec<PathBuf> = started_from(layout, versions)?.into_iter().chain([named]).collect();
+    before.dedup();
+    before.retain(|dir| *dir != layout.link_dir);
+    Ok(before.iter().map(|dir| links_into(dir, versions)).collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// Links of ours in the usual link directory, where the settings name another one: nothing but `uninstall` looks there.

@@ -5,6 +5,7 @@ mod in_use;
 mod links;
 mod node;
 mod own_units;
+pub(crate) mod places;
 mod running;
 mod settings;
 mod stranger;

@@ -3,29 +3,26 @@
 use std::path::{Path, PathBuf};
 
 use crate::context::Context;
-use crate::host::{durable, machine, order};
+use crate::host::layout::{UNIT_DIRS, USUAL_LINK_DIR};
+use crate::host::{Layout, durable, machine, order};
 use crate::inspect::node::{kept_unit, look, own_text, unit_text};
 use crate::inspect::versions::seen;
-use crate::plan::Node;
 use crate::plan::facts::UnitFact;
+use crate::plan::{Node, OWN_MARK};
 use crate::report::Result;
-
-/// Where systemd looks for units, the first first, down to where ours is.
-const UNIT_DIRS: [&str; 4] =
-    ["/etc/systemd/system.control", "/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system"];
 
 pub(super) fn unit(context: &Context) -> Result<UnitFact> {
     let layout = &context.layout;
     let path = layout.unit_file.clone();
     let link_dir = layout.path_inside(&layout.link_dir);
     // A plain link serves only an installation with the paths that the archive's unit is written for.
-    let linked = layout.suffix.is_none() && link_dir == Path::new("/usr/local/bin");
+    let linked = layout.suffix.is_none() && link_dir == Path::new(USUAL_LINK_DIR);
     let node = match look(&path, || own_text(layout, &path))? {
-        // Where the unit is a link, a file is somebody's.
-        Node::Text(_) if linked => Node::Kept(kept_unit(layout, &path)),
+        // Where the unit is a link, a file is somebody's, but for ours with the paths of before.
+        Node::Text(text) if linked && !text.starts_with(OWN_MARK) => Node::Kept(kept_unit(layout, &path)),
         node => node,
     };
-    let mut edits = vec![("/usr/local/bin/".to_owned(), format!("{}/", link_dir.display()))];
+    let mut edits = vec![(format!("{USUAL_LINK_DIR}/"), format!("{}/", link_dir.display()))];
     if let Some(suffix) = &layout.suffix {
         edits.push(("/etc/teleport.yaml".into(), format!("/etc/teleport_{suffix}.yaml")));
         edits.push(("/run/teleport.pid".into(), format!("/run/teleport_{suffix}.pid")));
@@ -94,6 +91,20 @@ pub(crate) fn starts_elsewhere(context: &Context) -> Result<Vec<(PathBuf, PathBu
         found.extend(program.filter(is_elsewhere).map(|program| (path, program)));
     }
     Ok(found)
+}
+
+/// The link directory, real path, from which the unit that we have written, or linked, starts the agent.
+///
+/// Errors: `permission`, `io`.
+pub(super) fn started_from(layout: &Layout, versions: &Path) -> Result<Option<PathBuf>> {
+    let path = &layout.unit_file;
+    if let Some(target) = durable::link_at(path)? {
+        // A version's own unit has the path of the archive.
+        return Ok(target.starts_with(versions).then(|| layout.followed(Path::new(USUAL_LINK_DIR))));
+    }
+    let text = seen(unit_text(path))?.flatten().filter(|text| text.starts_with(OWN_MARK));
+    let program = text.as_deref().and_then(started);
+    Ok(program.map(|program| layout.followed(durable::parent(&program))))
 }
 
 /// The program of the last `ExecStart=` in a unit's text.

@@ -6,7 +6,7 @@ use super::facts::{Facts, part_of};
 use super::links::{is_installable, removal};
 use super::moves::record_agent;
 use super::step::{Node, Part, Placement, Step};
-use super::{Direction, Plan, UPGRADE_TIMERS};
+use super::{Direction, OWN_MARK, Plan, UPGRADE_TIMERS};
 
 /// The plan that removes links, units and versions; the agent's configuration and data stay. `set_back`: where what was
 /// set aside goes, and where it is kept.
@@ -37,7 +37,7 @@ pub(crate) fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan 
 fn units(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Vec<Step> {
     let unit_is_ours = match &facts.unit.node {
         Node::Link(target) => facts.dir_of_link(target).is_some(),
-        Node::Text(_) => !facts.unit.linked,
+        Node::Text(text) => !facts.unit.linked || text.starts_with(OWN_MARK),
         _ => false,
     };
     let mut places = Vec::new();

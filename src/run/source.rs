@@ -6,12 +6,17 @@ use crate::report::{Code, Error, Result};
 
 /// The source that the settings name: `spec.source`, or the cluster's proxy.
 ///
-/// Errors: `usage` for one that is none; `proxy_missing`.
+/// Errors: `config_invalid` for one that is none; `proxy_missing`.
 pub(crate) fn named(spec: &Spec) -> Result<Source> {
     match &spec.source {
-        Some(source) => source.parse(),
-        None => proxy(spec)?.parse().map(Source::Find),
+        Some(source) => source.parse().map_err(|error| in_settings("source", error)),
+        None => proxy(spec)?.parse().map(Source::Find).map_err(|error| in_settings("proxy", error)),
     }
+}
+
+/// The error of a flag's value, where a hand wrote that value into the settings.
+fn in_settings(key: &str, error: Error) -> Error {
+    Error { code: Code::ConfigInvalid, ..error.during(format!("spec.{key} in updates.yaml")) }
 }
 
 /// The proxy address, or the error that says how to give one.

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::host::durable::{self, FILE_MODE};
 use crate::host::ownership;
 use crate::report::{Code, Error, IoContext, Result};
-use protocol::{Arch, Digest, Edition, Version};
+use crate::store::VersionDir;
+use protocol::{Arch, Digest, Edition, Revision, Version};
 
 /// Its name in a version directory.
 pub const MANIFEST: &str = "manifest.json";
@@ -116,7 +117,8 @@ impl Manifest {
 
     /// Reads the manifest of a version directory; unknown keys are ignored.
     ///
-    /// Errors: [`Code::Damaged`] when it is absent, malformed, of a later format, names files outside, or is another's.
+    /// Errors: [`Code::Damaged`] when it is absent, malformed, of a later format, names files outside, is another's, or
+    /// another version's than the directory.
     pub fn read(version_dir: &Path) -> Result<Self> {
         let path = version_dir.join(MANIFEST);
         let damaged = |why: &str| {
@@ -129,6 +131,10 @@ impl Manifest {
         if manifest.format != FORMAT {
             return Err(damaged(&format!("has format {}, which this updater does not know", manifest.format)));
         }
+        if !manifest.is_in_place(version_dir) {
+            let what = Revision { version: manifest.version, edition: manifest.edition };
+            return Err(damaged(&format!("is that of {what}: this directory is a copy of another version's")));
+        }
         // A NUL would make every look at the file an error of its own.
         let is_plain =
             |path: &str| !path.contains('\0') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
@@ -138,6 +144,14 @@ impl Manifest {
             Some(path) => Err(damaged(&format!("names a file outside of the version directory: {path:?}"))),
             None => Ok(manifest),
         }
+    }
+
+    /// Whether `dir`, if it is called like a version, is called like this one.
+    fn is_in_place(&self, dir: &Path) -> bool {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        VersionDir::named(name).parse().is_none_or(|(version, edition)| {
+            version == self.version && edition.is_none_or(|edition| edition == self.edition)
+        })
     }
 
     /// Writes it into a version directory, durably.

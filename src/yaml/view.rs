@@ -7,8 +7,12 @@ use std::time::Duration;
 
 use super::{Fault, Node, scalar};
 use crate::host::durable;
+use crate::host::layout::{NOT_IN_UNIT, fits_unit};
 use crate::report::{Code, Error, Result};
 use protocol::{Edition, Revision, Version};
+
+/// Longest window, a week: what is longer is no window.
+pub(crate) const LONGEST_WINDOW: Duration = Duration::from_secs(7 * 86_400);
 
 /// A part of a document that is perhaps there, and knows where it stands.
 #[derive(Debug, Clone)]
@@ -80,9 +84,18 @@ impl<'a> View<'a> {
         self.read("a text", |text| Some(text.to_owned()))
     }
 
-    /// A text that is a path; empty is an error.
-    pub(crate) fn path(&self) -> Result<Option<PathBuf>> {
-        self.read("a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))
+    /// A text that is an absolute path.
+    pub(crate) fn absolute_path(&self) -> Result<Option<PathBuf>> {
+        self.read("an absolute path", |text| text.starts_with('/').then(|| PathBuf::from(text)))
+    }
+
+    /// An absolute path that the command lines of a unit can hold as it is.
+    pub(crate) fn path_for_unit(&self) -> Result<Option<PathBuf>> {
+        let path = self.absolute_path()?;
+        match path.as_deref().filter(|path| !fits_unit(path)) {
+            Some(_) => Err(self.wrong(&format!("an absolute path without {NOT_IN_UNIT}"))),
+            None => Ok(path),
+        }
     }
 
     /// A boolean as people and Go write them.
@@ -100,6 +113,15 @@ impl<'a> View<'a> {
     /// A duration such as `90s`, `365d`, or plain seconds.
     pub(crate) fn duration(&self) -> Result<Option<Duration>> {
         self.read("a duration such as 90s or 365d", scalar::duration)
+    }
+
+    /// How long a window is open.
+    pub(crate) fn window_length(&self) -> Result<Option<Duration>> {
+        match self.duration()? {
+            Some(length) if length.is_zero() => Err(self.wrong("longer than nothing")),
+            Some(length) if length > LONGEST_WINDOW => Err(self.wrong("7d or shorter")),
+            length => Ok(length),
+        }
     }
 
     /// An RFC 3339 time.

@@ -1,6 +1,6 @@
 //! Facts and a plan for a request: what `plan` shows is what a run does.
 
-use super::refusals::refuse_moved;
+use super::refusals::{refuse_moved, refuse_places};
 use super::request::RunRequest;
 use crate::config::Updates;
 use crate::context::Context;
@@ -81,6 +81,7 @@ pub(super) fn facts(context: &Context, updates: &Updates, request: &RunRequest<'
 }
 
 pub(super) fn replan(context: &Context, updates: &Updates, request: &RunRequest<'_>, facts: &Facts) -> Result<Plan> {
+    refuse_places(context, request.facts_for)?;
     refuse_moved(context, updates, facts)?;
     let spec = request.settings(updates);
     let url = network::base_url(context, &spec)?.join(&request.target.archive_name(network::arch(context)));

@@ -3,12 +3,22 @@
 use crate::config::Updates;
 use crate::context::Context;
 use crate::host::{durable, machine};
-use crate::inspect::{self};
+use crate::inspect::{self, FactsFor, places};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Plan, ServiceAction};
 use crate::report::{Code, Error, Result};
 use crate::service::Service;
 use std::path::Path;
+
+/// The places that the settings name: those that nothing of ours may be in, and, for `enable` and `pin`, those of other
+/// installations on this host.
+pub(super) fn refuse_places(context: &Context, facts_for: FactsFor) -> Result<()> {
+    places::unusable(context)?.map_or(Ok(()), Err)?;
+    match facts_for {
+        FactsFor::Adopt => places::neighbours(context)?.map_or(Ok(()), Err),
+        FactsFor::Move | FactsFor::Repair => Ok(()),
+    }
+}
 
 /// A running agent was started from the link directory used before, and starts each new binary of its own from there: its
 /// links cannot be taken away, nor the unit that it runs under. What starts the next one must know the new directory.

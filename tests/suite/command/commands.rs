@@ -3,6 +3,7 @@
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use crate::support::look::{binary, link};
 use crate::support::{Image, Rig, sql_of};
@@ -379,6 +380,62 @@ fn verify_tells_of_a_damaged_snapshot_which_no_repair_can_make_again() {
     assert_eq!(installation(&image), before);
     image.run(&["rollback", "--log-format", "json"]).fails(1, "\"error_code\":\"backup_invalid\"");
     assert_eq!(installation(&image), before);
+}
+
+#[test]
+fn verify_tells_of_a_snapshot_without_its_description() {
+    let image = with_snapshot();
+    std::fs::remove_file(image.versions().join("1.0.0/backup/backup.yaml")).unwrap();
+    image.run(&["verify"]).fails(1, "1.0.0/backup has no backup.yaml");
+    image.run(&["verify", "--repair", "--log-format", "json"]).fails(1, "\"error_code\":\"backup_invalid\"");
+}
+
+#[test]
+fn verify_tells_what_would_keep_a_rollback_from_the_last_working_version_although_nothing_is_damaged() {
+    let description = |image: &Image| image.versions().join("1.0.0/backup/backup.yaml");
+    let edit = |image: &Image, from: &str, to: &str| {
+        let text = std::fs::read_to_string(description(image)).unwrap();
+        let line = text.lines().find(|line| line.trim_start().starts_with(from)).unwrap();
+        std::fs::write(description(image), text.replace(line, &format!("  {from} {to}"))).unwrap();
+    };
+    type Change<'a> = &'a dyn Fn(&Image);
+    let changes: [(Change<'_>, &str); 4] = [
+        (
+            &|image| std::fs::remove_dir_all(image.versions().join("1.0.0/backup")).unwrap(),
+            "there is no database backup",
+        ),
+        (&|image| edit(image, "proxy:", "elsewhere:443"), "was made with proxy"),
+        (&|image| edit(image, "creation_time:", "2001-01-01T00:00:00+00:00"), "is older than 365 days"),
+        (&|image| edit(image, "creation_time:", "2901-01-01T00:00:00+00:00"), "is in the future"),
+    ];
+    for (change, why) in changes {
+        let image = with_snapshot();
+        let told = "`rollback` cannot go back to 1.0.0 (oss): ";
+        assert!(!image.run(&["verify"]).ok().stderr.contains(told));
+        change(&image);
+        let ran = image.run(&["verify"]).ok();
+        let line = ran.stderr.lines().find(|line| line.contains(told)).unwrap_or_else(|| panic!("{ran:#?}"));
+        assert!(line.contains(why), "{line}");
+        image.run(&["rollback"]).fails(1, why);
+    }
+}
+
+#[test]
+fn a_version_that_was_copied_to_another_number_is_not_taken_for_that_version() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let at = |version: &str| image.versions().join(version);
+    let copied = Command::new("cp").arg("-a").args([at("1.0.0"), at("2.0.0")]).status().unwrap();
+    assert!(copied.success());
+    image.release("2.0.0");
+    image.run(&["update"]).ok();
+    assert!(!image.cluster.requests_to("v2.0.0-linux").is_empty(), "it was not downloaded");
+    let manifest = |version: &str| std::fs::read_to_string(at(version).join("manifest.json")).unwrap();
+    assert!(manifest("2.0.0").contains("\"version\": \"2.0.0\""));
+    std::fs::write(at("2.0.0").join("manifest.json"), manifest("1.0.0")).unwrap();
+    image.run(&["verify"]).fails(1, "2.0.0/manifest.json is that of 1.0.0 (oss)");
+    image.run(&["verify", "--repair"]).ok();
+    image.run(&["verify"]).ok();
 }
 
 // --- rollback ---

@@ -429,6 +429,41 @@ fn build_metadata_makes_another_version_and_no_newer_one() {
 }
 
 #[test]
+fn comments_of_the_operators_stay_where_they_were_written() {
+    let image = Image::new("1.0.0");
+    image.settings(
+        "  # our ticket: 42\n  enabled: true # until the freeze\n  group: \"dev\" # not prod\n  service: # no systemd\n    \
+         start: a # one\n    stop: b\n    reload: c\n    pid_file: /d # the agent's\n  x-ours: [1, 2] # both\n",
+    );
+    image.run(&["disable"]).ok();
+    let config = image.config();
+    for line in [
+        "  # our ticket: 42\n  enabled: false # until the freeze\n",
+        "  group: \"dev\" # not prod\n  service: # no systemd\n    start: a # one\n",
+        "    pid_file: /d # the agent's\n",
+        "  x-ours: # both\n    - 1\n    - 2\n",
+    ] {
+        assert!(config.contains(line), "{line} is not in {config}");
+    }
+}
+
+#[test]
+fn a_version_that_is_named_and_would_not_be_installed_is_refused() {
+    let image = Image::new("1.0.0");
+    let what = "--force-version has no effect on a host that only tells updates";
+    image.enable(&["--notify-only", "-f", "1.0.0"]).fails(2, what);
+    assert_eq!(image.tree(), ["etc/ 755"]);
+    image.enable(&["--notify-only"]).ok();
+    let before = image.tree();
+    let ran = image.run_with(&["pin"], &[("TELEPORT_UPDATE_VERSION", "2.0.0")]);
+    ran.fails(2, what);
+    assert_eq!(image.tree(), before);
+    image.release("2.0.0");
+    image.enable(&["-f", "1.0.0", "--edition", "oss"]).ok();
+    assert_eq!(agent_link(&image), "1.0.0/bin/teleport");
+}
+
+#[test]
 fn what_is_no_version_never_becomes_a_path() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();

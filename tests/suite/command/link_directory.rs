@@ -80,6 +80,25 @@ fn a_running_agents_links_stay_and_the_refusal_says_what_to_do() {
 }
 
 #[test]
+fn a_hand_that_changes_the_directory_takes_no_link_from_a_running_agent() {
+    let Some(rig) = Rig::living("path-by-hand", FAST, &Archive::simple("1.0.0")) else { return };
+    rig.edit(&format!("{VERSIONS}/updates.yaml"), "\nspec:\n", "\nspec:\n  path: /opt/tp/bin\n");
+    let before = loaded(&rig);
+    rig.release(&Archive::simple("1.1.0"));
+    rig.updater(&["update"])
+        .fails(1, "the running agent was started from /usr/local/bin, but its links are to be in /opt/tp/bin");
+    assert_eq!((loaded(&rig), rig.running().as_str()), (before, "1.0.0"));
+    rig.bed.sh("systemctl stop teleport");
+    rig.updater(&["update"]).ok();
+    rig.bed.sh("systemctl start teleport");
+    rig.until_ready();
+    assert_eq!(loaded(&rig), format!("{UNIT}\n/opt/tp/bin/teleport\n"));
+    assert_eq!((links(&rig, "/usr/local/bin").as_str(), rig.running().as_str()), ("\n", "1.1.0"));
+    rig.updater(&["verify"]).ok();
+    update(&rig, &["1.2.0", "1.3.0", "1.4.0"]);
+}
+
+#[test]
 fn a_unit_of_the_operators_that_starts_the_old_link_is_not_left_without_it() {
     let Some(rig) = Rig::living("path-own-unit", FAST, &Archive::simple("1.0.0")) else { return };
     let own = "/etc/systemd/system/teleport.service.d/own.conf";

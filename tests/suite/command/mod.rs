@@ -6,6 +6,7 @@ mod idle;
 mod link_directory;
 mod lock;
 mod logs;
+mod places;
 mod reexec;
 mod rfd_enable;
 mod rfd_update;

@@ -30,9 +30,9 @@ fn an_unknown_scheme_is_a_usage_error_and_changes_nothing() {
         assert!(!format!("{ran:?}").contains("secret"), "{ran:#?}");
         assert_eq!(image.tree(), before, "{source}");
     }
-    // By hand it is the same, for whoever needs it.
+    // By hand it is an error of the settings, for whoever needs it.
     image.set("  source: tuf+https://h/x\n  enabled: true\n");
-    image.run(&["update"]).fails(2, "tuf+https://h/x");
+    image.run(&["update"]).fails(1, "spec.source in updates.yaml").fails(1, "tuf+https://h/x");
     image.run(&["status"]).ok();
     image.run(&["disable"]).ok();
 }

@@ -1,0 +1,179 @@
+//! The places that an operator names, by a flag or by hand: those that cannot be, and those of another installation.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::life::VERSIONS;
+use crate::support::{Image, Ran, updater};
+
+/// Replaces `from`, which must be there, in `updates.yaml`.
+#[track_caller]
+fn edit(image: &Image, from: &str, to: &str) {
+    let text = image.config();
+    assert!(text.contains(from), "{from:?} is not in {text}");
+    std::fs::write(image.versions().join("updates.yaml"), text.replace(from, to)).unwrap();
+}
+
+/// An image that runs 1.0.0, and a release of 2.0.0.
+fn with_a_release() -> Image {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.release("2.0.0");
+    image
+}
+
+#[test]
+fn a_path_that_systemd_could_not_start_a_program_from_is_refused() {
+    let image = Image::new("1.0.0");
+    for path in
+        ["/opt/a b", "/opt/100%", "/opt/$HOME", "/opt/\"x\"", "/opt/it's", "/opt/a\\b", "/opt/a\tb", "/opt/a\nb"]
+    {
+        let ran = image.enable(&["--path", path]).fails(2, "systemd cannot start a program from a path with blanks");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:#?}");
+    }
+    assert_eq!(image.tree(), ["etc/ 755"]);
+    image.enable(&["--path", "/opt/ä-1.2_x+y@z:~/bin"]).ok();
+    image.run(&["verify"]).ok();
+}
+
+#[test]
+fn what_a_hand_wrote_is_held_to_the_rules_of_the_flags() {
+    for (line, what) in [
+        ("  enabled: true\n  proxy: not a host\n", "spec.proxy in updates.yaml: "),
+        ("  enabled: true\n  source: nonsense\n", "spec.source in updates.yaml: "),
+        ("  path: relative\n", "line 4: spec.path is not an absolute path"),
+        ("  path: \"/opt/a b\"\n", "line 4: spec.path is not an absolute path without blanks, quotes, $, % and \\"),
+        ("  data_dir: relative\n", "line 4: spec.data_dir is not an absolute path"),
+        (
+            "  service: {start: a, stop: b, reload: c, pid_file: d}\n",
+            "line 4: spec.service.pid_file is not an absolute path",
+        ),
+        ("  window_length: 8d\n", "line 4: spec.window_length is not 7d or shorter"),
+    ] {
+        let image = Image::new("1.0.0");
+        image.settings(line);
+        let commands = if line.contains("enabled") { &["update", "plan"][..] } else { &["update", "status", "verify"] };
+        for command in commands {
+            image.run(&[command]).fails(1, what);
+        }
+    }
+}
+
+#[test]
+fn links_are_not_put_among_versions_data_or_units() {
+    let image = Image::new("1.0.0");
+    std::fs::create_dir_all(image.path("/opt")).unwrap();
+    symlink(VERSIONS, image.path("/opt/link")).unwrap();
+    let before = image.tree();
+    for (path, what) in [
+        ("/", "the root directory"),
+        ("/opt/..", "the root directory"),
+        ("/var/lib/teleport", "the agent's data directory"),
+        (VERSIONS, "in the versions directory"),
+        ("/var/lib/teleport/versions/bin", "in the versions directory"),
+        ("/opt/link", "in the versions directory"),
+        ("/etc/systemd/system", "a directory of systemd's units"),
+        ("/usr/local/lib/systemd/system/x", "a directory of systemd's units"),
+        ("/usr/lib/systemd/system", "a directory of systemd's units"),
+    ] {
+        image.enable(&["--path", path]).fails(2, &format!("it is {what}"));
+    }
+    image.enable(&["--path", "/srv/agent", "--data-dir", "/srv/agent"]).fails(2, "it is the agent's data directory");
+    assert_eq!(image.tree(), before);
+    assert!(image.cluster.requests().is_empty());
+    image.enable(&["--path", "/var/lib/teleport/bin"]).ok();
+}
+
+#[test]
+fn a_place_among_versions_that_a_hand_wrote_is_told_of_and_left_again() {
+    let image = with_a_release();
+    edit(&image, "  proxy:", &format!("  path: {VERSIONS}\n  proxy:"));
+    let what = "the links to the binaries cannot be in /var/lib/teleport/versions";
+    let links = || std::fs::read_link(image.path("/usr/local/bin/teleport")).unwrap();
+    let before = links();
+    image.run(&["verify"]).fails(1, what);
+    image.run(&["plan"]).fails(1, what);
+    image.run(&["update"]).fails(1, what);
+    assert_eq!(links(), before);
+    image.enable(&["--path", "/usr/local/bin"]).ok();
+    assert_eq!(links(), Path::new(VERSIONS).join("2.0.0/bin/teleport"));
+    image.run(&["verify"]).ok();
+}
+
+#[test]
+fn links_in_a_directory_that_a_hand_replaced_in_the_settings_go_with_the_next_update() {
+    for (before, after) in [("", "/opt/a/bin"), ("/opt/a/bin", "/opt/b/bin"), ("/opt/a/bin", "")] {
+        let dir = |path: &str| if path.is_empty() { "/usr/local/bin" } else { path }.to_owned();
+        let image = Image::new("1.0.0");
+        let place = dir(before);
+        image.enable(&["--path", &place]).ok();
+        let line = |path: &str| if path.is_empty() { String::new() } else { format!("  path: {path}\n") };
+        let text = image.config().replace(&line(before), "");
+        std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
+        edit(&image, "  proxy:", &format!("{}  proxy:", line(after)));
+        image.run(&["verify"]).fails(1, &format!("{place}/teleport is a link of an earlier directory"));
+        image.release("2.0.0");
+        image.run(&["update"]).ok();
+        assert_eq!(std::fs::read_dir(image.path(&place)).unwrap().count(), 0, "{before:?} {after:?}");
+        let target = std::fs::read_link(image.path(&dir(after)).join("teleport")).unwrap();
+        assert_eq!(target, Path::new(VERSIONS).join("2.0.0/bin/teleport"));
+        image.run(&["verify"]).ok();
+    }
+}
+
+#[test]
+fn a_data_directory_that_is_none_is_not_taken_for_an_agent_without_a_database() {
+    type Put = fn(&Path);
+    let put: [(Put, &str); 3] = [
+        (|path| symlink("data", path).unwrap(), "agent's data directory"),
+        (|path| std::fs::write(path, "").unwrap(), "/srv/data: it is not a directory"),
+        (|path| symlink("/etc/teleport.yaml/data", path).unwrap(), "Not a directory"),
+    ];
+    for (put, what) in put {
+        let image = with_a_release();
+        std::fs::create_dir_all(image.path("/srv")).unwrap();
+        std::fs::write(image.path("/etc/teleport.yaml"), "teleport:\n  data_dir: /srv/data\n").unwrap();
+        put(&image.path("/srv/data"));
+        image.run(&["update"]).fails(1, what);
+        image.run(&["verify"]).fails(1, "cannot use the agent's data directory");
+        std::fs::remove_file(image.path("/srv/data")).unwrap();
+        image.run(&["update"]).ok();
+    }
+}
+
+#[test]
+fn another_installations_link_and_database_are_not_taken() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let before = image.tree();
+    let dev = |more: &[&str]| image.enable(&[&["--install-suffix", "dev"], more].concat());
+    dev(&["--path", "/usr/local/bin"])
+        .fails(1, "/usr/local/bin/teleport is a link of the installation that teleport.service starts");
+    std::fs::write(image.path("/etc/teleport_dev.yaml"), "teleport:\n  data_dir: /var/lib/teleport\n").unwrap();
+    dev(&[]).fails(1, "/var/lib/teleport is also the data directory of the installation that teleport.service starts");
+    std::fs::remove_file(image.path("/etc/teleport_dev.yaml")).unwrap();
+    let ours = |tree: Vec<String>| tree.into_iter().filter(|line| !line.contains("teleport_dev")).collect::<Vec<_>>();
+    assert_eq!(ours(image.tree()), ours(before));
+    dev(&[]).ok();
+    // And the other way round.
+    image.enable(&["--path", "/opt/teleport/dev/bin"]).fails(1, "starts; choose another directory with --path");
+    image
+        .enable(&["--data-dir", "/var/lib/teleport_dev"])
+        .fails(1, "the installation that teleport_dev.service starts");
+    image.run(&["verify"]).ok();
+}
+
+#[test]
+fn a_root_that_is_not_there_is_not_an_empty_host() {
+    let image = Image::new("1.0.0");
+    std::fs::write(image.path("/file"), "").unwrap();
+    for (inside, what) in [("absent", "there is no such directory"), ("file", "this is not a directory")] {
+        let root = image.path(inside).display().to_string();
+        for command in [&["status"][..], &["verify"], &["update"], &["enable", "--proxy", &image.cluster.addr()]] {
+            let output = Command::new(updater()).env_clear().args(["--root", &root]).args(command).output().unwrap();
+            Ran::of(&output).fails(2, &format!("--root {root}: {what}"));
+        }
+    }
+    assert_eq!(image.tree().len(), 2);
+}
