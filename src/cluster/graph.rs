@@ -75,7 +75,8 @@ pub(crate) fn choose(body: &str, choice: &Choice<'_>) -> Result<Word, String> {
     let successors = graph.edges.iter().filter(|(from, _)| *from == at).map(|(_, to)| &graph.nodes[*to]);
     let mut best: Option<&Node> = None;
     let mut held = "no update leads from it";
-    for node in successors.filter(|node| !graph.is_behind_barrier(own, &node.version)) {
+    let barrier = graph.barrier_above(own);
+    for node in successors.filter(|node| !barrier.is_some_and(|barrier| barrier.precedes(&node.version))) {
         let version = &node.version;
         if !own.precedes(version) && !choice.downwards {
             held = "its updates lead to lower versions only, which allow_downgrade would have to allow";
@@ -155,10 +156,11 @@ impl Graph {
         taken < self.nodes.len()
     }
 
-    /// Whether a barrier stands between `own` and the higher `version`.
-    fn is_behind_barrier(&self, own: &Version, version: &Version) -> bool {
-        let between = |node: &Node| own.precedes(&node.version) && node.version.precedes(version);
-        self.nodes.iter().any(|node| node.barrier && between(node))
+    /// The lowest barrier above `own`.
+    fn barrier_above(&self, own: &Version) -> Option<&Version> {
+        let barriers = self.nodes.iter().filter(|node| node.barrier).map(|node| &node.version);
+        let above = barriers.filter(|version| own.precedes(version));
+        above.reduce(|lowest, version| if version.precedes(lowest) { version } else { lowest })
     }
 }
 
@@ -252,6 +254,17 @@ mod tests {
             assert_eq!(chosen(&graph, "1.1.0", &[], true).unwrap().as_deref(), Some("1.2.0"));
             assert_eq!(chosen(&graph, "1.3.0", &[], true).unwrap(), None);
         }
+    }
+
+    #[test]
+    fn the_lowest_barrier_above_the_own_version_counts() {
+        let node = |version: &str| format!(r#"{{"version":"{version}","metadata":{{"updates.barrier":"true"}}}}"#);
+        let barriers = ["1.3.0", "1.1.0", "0.9.0", "1.2.0"].map(node).join(",");
+        let graph = format!(
+            r#"{{"nodes":[{{"version":"1.0.0"}},{{"version":"1.1.5"}},{barriers}],"edges":[[0,1],[0,2],[0,3],[1,2],[1,5]]}}"#
+        );
+        assert_eq!(chosen(&graph, "1.0.0", &[], false).unwrap().as_deref(), Some("1.1.0"));
+        assert_eq!(chosen(&graph, "1.1.5", &[], false).unwrap().as_deref(), Some("1.2.0"));
     }
 
     #[test]
