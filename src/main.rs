@@ -19,7 +19,8 @@ fn main() -> ExitCode {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
     };
-    let voice = Report::new(|name| host.var(name), format, cli.global.debug);
+    let voice = Report::new(|name| host.var(name), format, cli.global.debug)
+        .of(cli.global.root.as_deref(), cli.global.install_suffix.as_deref());
     pulse::begin(host.var(pulse::PIPE));
     let ran = Context::new(host, &cli.global).and_then(|mut context| teleport_update::run(&cli, &mut context));
     pulse::end(ran.as_ref().err());

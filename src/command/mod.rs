@@ -56,7 +56,10 @@ pub fn run(cli: &Cli, context: &mut Context) -> Result<u8> {
         let _lock = context.lock(if waits_shortly { "update" } else { "recover" })?;
         recovery::pending(context, false)?;
     }
-    let ran = carry_out(cli, context);
+    let ran = carry_out(cli, context).map_err(|error| match &cli.command {
+        Command::Enable(_) | Command::Pin(_) => error,
+        _ => error.of_settings(),
+    });
     fleet::finish(context, &cli.command);
     ran
 }

@@ -15,7 +15,7 @@ use crate::inspect;
 use crate::inspect::FactsFor;
 use crate::plan::Over;
 use crate::plan::facts::{is_linked, is_updater_name, lacks};
-use crate::report::Result;
+use crate::report::{Code, Error, Result};
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::fleet;
@@ -37,23 +37,29 @@ const STALE_AFTER_SECONDS: u32 = 5;
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Update) -> Result<u8> {
     let mut has_waited = false;
-    change::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched))
+    let ran = change::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched));
+    ran.map_err(|error| noted(context, error.of_settings()))
 }
 
-/// What the source wants this host to install now. `None`, after saying so: nothing. A source that does not answer is written
-/// down.
+/// The error, written down: who watches this host by `status` learns of settings, too, with which nothing can be updated.
+fn noted(context: &Context, error: Error) -> Error {
+    let file = context.layout.config_file();
+    // Nothing is made for a host that was uninstalled, nor a lock taken for a file that cannot be read.
+    if error.is_recorded() || error.code == Code::LockHeld || !file.exists() || Updates::read(&file).is_err() {
+        return error;
+    }
+    record::note(context, "update", &error);
+    error.recorded()
+}
+
+/// What the source wants this host to install now. `None`, after saying so: nothing.
 fn ask(context: &Context, updates: &Updates, args: &Update) -> Result<Option<Wanted>> {
-    let asked = network::client(context, updates.spec())
-        .and_then(|client| Wanted::ask(context, updates, &client, Purpose::Act, args.now));
-    match asked {
-        Ok(Ok(wanted)) => Ok(Some(wanted)),
-        Ok(Err(why)) => {
+    let client = network::client(context, updates.spec())?;
+    match Wanted::ask(context, updates, &client, Purpose::Act, args.now)? {
+        Ok(wanted) => Ok(Some(wanted)),
+        Err(why) => {
             context.report.info(&format!("nothing to do: {why}"));
             Ok(None)
-        }
-        Err(error) => {
-            record::note(context, "update", &error);
-            Err(error.recorded())
         }
     }
 }
@@ -71,10 +77,7 @@ fn notify(context: &Context, updates: &Updates) -> Result<Option<u8>> {
         force: false,
         deadline: None,
     };
-    let answer = wanted::ask(context, &asking).map_err(|error| {
-        record::note(context, "update", &error);
-        error.recorded()
-    })?;
+    let answer = wanted::ask(context, &asking)?;
     let told = match (&answer.directive, active) {
         (None, _) => format!("nothing to do: {}", answer.reason()),
         (Some(directive), Some(active)) if directive.version == active.version => {

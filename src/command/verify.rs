@@ -96,12 +96,17 @@ pub(crate) fn run(context: &mut Context, args: &Verify) -> Result<u8> {
 /// Looks, and repairs what is active if that is wanted; `None`: another version or other settings came meanwhile.
 fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<Option<u8>> {
     let updates = inspect::open(context)?;
+    // No repair would help.
+    places::unusable(context)?.map_or(Ok(()), Err)?;
     let facts = inspect::facts(context, &updates, FactsFor::Move, None)?;
     let differences = differences(context, &updates, &facts)?;
     let copies = snapshots(context, &updates)?;
     // No damage, and not repaired: that is the operator's word.
     if let Some(why) = inspect::silent_timer(context).filter(|_| updates.spec().enabled) {
         context.report.warn(&why);
+    }
+    if let Some(error) = places::shared_data(context)? {
+        context.report.warn(&error.to_string());
     }
     tell_others(context, &updates)?;
     if copies.is_empty() {
@@ -190,7 +195,6 @@ fn differences(context: &Context, updates: &Updates, facts: &Facts) -> Result<Ve
             found.push(misplaced(place));
         }
     }
-    found.extend(places::unusable(context)?.map(|error| error.what));
     let links = context.layout.path_inside(&context.layout.link_dir);
     found.extend(facts.moved_links.iter().map(|(path, _)| {
         format!("{} is a link of an earlier directory; the links are in {}", path.display(), links.display())

@@ -14,6 +14,7 @@ use crate::cli::{Global, LogFormat};
 use crate::config::agent::AgentConfig;
 use crate::config::{Credentials, Updates};
 use crate::execute::Site;
+use crate::host::layout::DEFAULT_DATA_DIR;
 use crate::host::lock::{self, Lock};
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout, command, durable, ownership, selinux, trust};
@@ -61,7 +62,8 @@ impl Context {
             LogFormat::Text => Format::Text,
             LogFormat::Json => Format::Json,
         };
-        let report = Report::new(|name| host.var(name), format, global.debug);
+        let report = Report::new(|name| host.var(name), format, global.debug)
+            .of(global.root.as_deref(), global.install_suffix.as_deref());
         let root = global.root.clone().unwrap_or_else(|| PathBuf::from("/"));
         check_root(&root)?;
         let layout = Layout::new(&root, global.install_suffix.as_deref(), None)?;
@@ -205,7 +207,8 @@ pub(crate) fn data_dir_of(layout: &Layout, set: Option<&Path>) -> Result<PathBuf
         Err(error) if error.code == Code::Permission => None,
         other => other?,
     };
-    let named = config.and_then(|config| config.data_dir);
+    // The agent that a configuration leaves without one takes its own default, with a suffix as well.
+    let named = config.map(|config| config.data_dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_DIR)));
     // Mostly it is the default one, and its way need not be walked twice.
     let Some(named) = named.filter(|named| *named != layout.default_data_dir_name()) else {
         return Ok(layout.default_data_dir());

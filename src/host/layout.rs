@@ -27,7 +27,7 @@ pub(crate) const UNIT_DIRS: [&str; 6] = [
 ];
 
 /// What [`fits_unit`] does not allow, for a message.
-pub(crate) const NOT_IN_UNIT: &str = "blanks, quotes, $, % and \\";
+pub(crate) const NOT_IN_UNIT: &str = "blanks, quotes, $, % or \\";
 
 /// Whether the command lines of a unit can name a program in `dir` as it is: what this refuses has a meaning there
 /// (systemd.service(5), "Command lines"), and systemd would not start the agent.
@@ -139,6 +139,11 @@ impl Layout {
         } else {
             None
         }
+    }
+
+    /// Whether `real` is behind links that lead in a circle.
+    pub(crate) fn is_nowhere(real: &Path) -> bool {
+        real.starts_with(NOWHERE)
     }
 
     /// True if `--path` would choose another directory than `dir`, where links or the agent's unit go: for links always; for

@@ -43,7 +43,7 @@ impl BaseUrl {
     /// `http://` may be used with `--insecure` only. Errors: [`Code::Usage`].
     pub fn check_scheme(&self, is_insecure: bool) -> Result<()> {
         if self.0.starts_with("http://") && !is_insecure {
-            return Err(Error::new(Code::Usage, format!("--base-url {} is not encrypted", self.0))
+            return Err(Error::new(Code::Usage, format!("the base URL {} is not encrypted", self.0))
                 .advise("use https://, or --insecure together with a public key"));
         }
         Ok(())

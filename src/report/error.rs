@@ -46,6 +46,15 @@ impl Error {
         self.recorded
     }
 
+    /// The same for a command without flags for what is wrong: it stands in the settings then (exit 1).
+    #[must_use]
+    pub fn of_settings(mut self) -> Self {
+        if self.code == Code::Usage {
+            self.code = Code::ConfigInvalid;
+        }
+        self
+    }
+
     /// Puts a clause before the message: `context: what`.
     #[must_use]
     pub fn during(mut self, context: impl fmt::Display) -> Self {

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -37,6 +38,8 @@ pub struct Report {
     terminal: bool,
     colour: bool,
     journal: bool,
+    /// The options that name the installation, for commands that a message advises; empty for the default one.
+    options: String,
     bar: RefCell<Option<Bar>>,
 }
 
@@ -50,8 +53,18 @@ impl Report {
             terminal: terminal && format == Format::Text,
             colour: terminal && var("NO_COLOR").is_none() && var("TERM") != Some("dumb"),
             journal: var("JOURNAL_STREAM").is_some_and(is_journal),
+            options: String::new(),
             bar: RefCell::new(None),
         }
+    }
+
+    /// The same for the installation below `root`, with `suffix`: a command that a message advises is one for it.
+    #[must_use]
+    pub fn of(mut self, root: Option<&Path>, suffix: Option<&str>) -> Self {
+        let root = root.map(|root| format!(" --root {}", root.display()));
+        let suffix = suffix.map(|suffix| format!(" --install-suffix {suffix}"));
+        self.options = [root, suffix].into_iter().flatten().collect();
+        self
     }
 
     /// A line of general interest.
@@ -102,7 +115,7 @@ impl Report {
         let mut fields = Map::new();
         fields.insert("error_code".into(), error.code.as_str().into());
         if self.terminal {
-            self.line(&format!("{} {error}", self.paint("1;31", "error:")));
+            self.line(&format!("{} {}", self.paint("1;31", "error:"), self.advised(&error.to_string())));
         } else {
             let text = if self.format == Format::Json { error.to_string() } else { format!("error: {error}") };
             self.say(Level::Error, &text, fields);
@@ -132,7 +145,13 @@ impl Report {
         }
     }
 
+    /// A text whose commands are for this installation.
+    fn advised(&self, text: &str) -> String {
+        text.replace("`teleport-update ", &format!("`teleport-update{} ", self.options))
+    }
+
     fn say(&self, level: Level, text: &str, fields: Map<String, Value>) {
+        let text = self.advised(text);
         // The journal takes it off and files the line under this priority.
         let prefix = if self.journal { format!("<{}>", level as u8) } else { String::new() };
         match self.format {
@@ -147,7 +166,7 @@ impl Report {
                     Level::Debug => "debug",
                 };
                 object.insert("level".into(), name.into());
-                object.insert("message".into(), text.into());
+                object.insert("message".into(), text.as_str().into());
                 object.extend(fields);
                 self.line(&format!("{prefix}{}", Value::Object(object)));
             }

@@ -3,6 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::host::durable;
 use crate::plan::{Node, Placement};
 use crate::report::{IoContext, Result};
@@ -17,6 +19,9 @@ pub(in crate::execute) fn put(place: &Placement, node: &Node) -> Result<()> {
     {
         durable::create_dir_all(durable::parent(kept))?;
         durable::keep(&place.path, kept)?;
+    }
+    if *node == Node::Absent && is_below_a_file(&place.path) {
+        return Ok(());
     }
     // What was never changed need not be put back: it may be what cannot be changed.
     if matches!(node, Node::Absent | Node::Link(_)) && look(&place.path)? == *node {
@@ -37,6 +42,12 @@ pub(in crate::execute) fn put(place: &Placement, node: &Node) -> Result<()> {
         }
         Node::Kept(kept) => durable::put_back(kept, &place.path),
     }
+}
+
+/// Whether a file, or a loop of links, stands in the place of the directory of `path`: then nothing is at `path`.
+fn is_below_a_file(path: &Path) -> bool {
+    let is_cut = |error| matches!(Errno::from_io_error(&error), Some(Errno::NOTDIR | Errno::LOOP));
+    std::fs::symlink_metadata(path).is_err_and(is_cut)
 }
 
 /// Whether [`put`] could make a link for `node` now; nothing is changed.

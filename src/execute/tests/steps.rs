@@ -26,6 +26,21 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().mode() & 0o7777
 }
 
+#[test]
+fn what_was_absent_is_absent_below_a_file_and_below_a_loop() {
+    let dir = tempfile::tempdir().unwrap();
+    durable::write(&dir.path().join("file"), b"", 0o644).unwrap();
+    durable::symlink(Path::new("loop"), &dir.path().join("loop")).unwrap();
+    for (name, can_be) in [("file", false), ("loop", false), ("none", true)] {
+        let link = Node::Link("/x".into());
+        let path = dir.path().join(name).join("tsh");
+        let place = Placement { path: path.clone(), was: Node::Absent, now: link.clone(), part: Part::Helper };
+        assert_eq!(put(&place, &link).is_ok(), can_be, "{name}");
+        take_back(&place).unwrap();
+        assert!(path.symlink_metadata().is_err());
+    }
+}
+
 /// A placement of each kind of name over each kind of name, and what was there made.
 fn placements(bed: &Bed) -> Vec<Placement> {
     let mut places = Vec::new();

@@ -66,7 +66,7 @@ pub(super) fn note_failure(context: &Context, request: &RunRequest<'_>, error: &
     if error.is_recorded()
         || is_gone
         || context.is_interrupted()
-        || matches!(error.code, Code::Interrupted | Code::ConfigInvalid | Code::LockHeld)
+        || matches!(error.code, Code::Interrupted | Code::LockHeld)
     {
         return;
     }

@@ -1,6 +1,6 @@
 //! Facts and a plan for a request: what `plan` shows is what a run does.
 
-use super::refusals::{refuse_moved, refuse_places};
+use super::refusals::{refuse_moved, refuse_places, refuse_shared};
 use super::request::RunRequest;
 use crate::config::Updates;
 use crate::context::Context;
@@ -97,6 +97,7 @@ pub(super) fn replan(context: &Context, updates: &Updates, request: &RunRequest<
     if plan.database == Database::Keep {
         return Ok(plan);
     }
+    refuse_shared(context)?;
     // Only now are the snapshot's bytes looked at: it takes a while, and most snapshots are never wanted.
     match whole_snapshot(context, &plan) {
         Ok(()) => Ok(plan),

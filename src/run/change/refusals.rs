@@ -10,14 +10,16 @@ use crate::report::{Code, Error, Result};
 use crate::service::Service;
 use std::path::Path;
 
-/// The places that the settings name: those that nothing of ours may be in, and, for `enable` and `pin`, those of other
-/// installations on this host.
+/// The places that the settings name: those that nothing of ours may be in, and, for `enable` and `pin`, data that are another
+/// installation's too.
 pub(super) fn refuse_places(context: &Context, facts_for: FactsFor) -> Result<()> {
     places::unusable(context)?.map_or(Ok(()), Err)?;
-    match facts_for {
-        FactsFor::Adopt => places::neighbours(context)?.map_or(Ok(()), Err),
-        FactsFor::Move | FactsFor::Repair => Ok(()),
-    }
+    if facts_for == FactsFor::Adopt { refuse_shared(context) } else { Ok(()) }
+}
+
+/// A database that another installation has as well is not put back over its rows.
+pub(super) fn refuse_shared(context: &Context) -> Result<()> {
+    places::shared_data(context)?.map_or(Ok(()), Err)
 }
 
 /// A running agent was started from the link directory used before, and starts each new binary of its own from there: its

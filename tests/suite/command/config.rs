@@ -325,16 +325,11 @@ fn another_selection_of_components_holds_for_the_installed_version_too() {
     image.run(&["verify"]).ok();
 }
 
-fn edition(image: &Image, version: &str, edition: &str) {
-    image.cluster.publish(&Archive::new(version, edition, "amd64").agent(&agent_program(), "healthy", 1));
-    image.cluster.set_directive(Find { edition: edition.into(), ..Find::version(version) });
-}
-
 #[test]
 fn two_editions_of_one_version_stand_side_by_side_and_roll_back() {
     let image = Image::new("1.0.0");
     image.enable(&[]).ok();
-    edition(&image, "1.0.0", "enterprise");
+    image.release_edition("1.0.0", "enterprise");
     image.run(&["update"]).ok();
     assert_eq!(versions(&image), ["1.0.0", "1.0.0_enterprise"]);
     assert_eq!(agent_link(&image), "1.0.0_enterprise/bin/teleport");
@@ -353,7 +348,7 @@ fn two_editions_of_one_version_stand_side_by_side_and_roll_back() {
 #[test]
 fn a_fips_archive_has_its_own_name_and_the_enterprise_prefix() {
     let image = Image::new("1.0.0");
-    edition(&image, "1.0.0", "enterprise-fips");
+    image.release_edition("1.0.0", "enterprise-fips");
     image.cluster.set_dialect(test_cluster::Dialect::Today);
     image.enable(&[]).ok();
     let name = "/cdn/teleport-ent-v1.0.0-linux-amd64-fips-bin.tar.gz";
@@ -388,10 +383,10 @@ fn an_archive_of_another_edition_under_the_right_name_is_not_published() {
 #[test]
 fn a_cluster_alone_does_not_lead_a_host_out_of_fips() {
     let image = Image::new("1.0.0");
-    edition(&image, "1.0.0", "enterprise-fips");
+    image.release_edition("1.0.0", "enterprise-fips");
     image.enable(&[]).ok();
-    edition(&image, "2.0.0", "enterprise-fips");
-    edition(&image, "2.0.0", "enterprise");
+    image.release_edition("2.0.0", "enterprise-fips");
+    image.release_edition("2.0.0", "enterprise");
     for dialect in [test_cluster::Dialect::Today, test_cluster::Dialect::Rfd] {
         image.cluster.set_dialect(dialect);
         let status = image.run(&["status", "--format", "json"]).ok().json();

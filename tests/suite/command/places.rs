@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::life::VERSIONS;
-use crate::support::{Image, Ran, updater};
+use crate::support::{Image, Ran, sql_of, updater};
 
 /// Replaces `from`, which must be there, in `updates.yaml`.
 #[track_caller]
@@ -43,7 +43,7 @@ fn what_a_hand_wrote_is_held_to_the_rules_of_the_flags() {
         ("  enabled: true\n  proxy: not a host\n", "spec.proxy in updates.yaml: "),
         ("  enabled: true\n  source: nonsense\n", "spec.source in updates.yaml: "),
         ("  path: relative\n", "line 4: spec.path is not an absolute path"),
-        ("  path: \"/opt/a b\"\n", "line 4: spec.path is not an absolute path without blanks, quotes, $, % and \\"),
+        ("  path: \"/opt/a b\"\n", "line 4: spec.path is not an absolute path without blanks, quotes, $, % or \\"),
         ("  data_dir: relative\n", "line 4: spec.data_dir is not an absolute path"),
         (
             "  service: {start: a, stop: b, reload: c, pid_file: d}\n",
@@ -149,7 +149,7 @@ fn another_installations_link_and_database_are_not_taken() {
     let before = image.tree();
     let dev = |more: &[&str]| image.enable(&[&["--install-suffix", "dev"], more].concat());
     dev(&["--path", "/usr/local/bin"])
-        .fails(1, "/usr/local/bin/teleport is a link of the installation that teleport.service starts");
+        .fails(2, "/usr/local/bin/teleport is a link of the installation that teleport.service starts");
     std::fs::write(image.path("/etc/teleport_dev.yaml"), "teleport:\n  data_dir: /var/lib/teleport\n").unwrap();
     dev(&[]).fails(1, "/var/lib/teleport is also the data directory of the installation that teleport.service starts");
     std::fs::remove_file(image.path("/etc/teleport_dev.yaml")).unwrap();
@@ -157,11 +157,142 @@ fn another_installations_link_and_database_are_not_taken() {
     assert_eq!(ours(image.tree()), ours(before));
     dev(&[]).ok();
     // And the other way round.
-    image.enable(&["--path", "/opt/teleport/dev/bin"]).fails(1, "starts; choose another directory with --path");
+    image
+        .enable(&["--path", "/opt/teleport/dev/bin"])
+        .fails(2, "is a link of the installation that teleport_dev.service starts");
     image
         .enable(&["--data-dir", "/var/lib/teleport_dev"])
         .fails(1, "the installation that teleport_dev.service starts");
     image.run(&["verify"]).ok();
+}
+
+#[test]
+fn what_another_installation_has_is_not_taken_by_a_hand_or_behind_a_link() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let dev = |more: &[&str]| image.enable(&[&["--install-suffix", "dev"], more].concat());
+    dev(&[]).ok();
+    std::fs::create_dir_all(image.path("/srv")).unwrap();
+    symlink("/var/lib/teleport", image.path("/srv/link")).unwrap();
+    for (args, what) in [
+        (
+            ["--path", "/var/lib/teleport/versions/1.0.0/bin"],
+            "a directory of the installation that teleport.service starts",
+        ),
+        (["--path", "/var/lib/teleport"], "a directory of the installation that teleport.service starts"),
+        (["--path", "/srv/link"], "a directory of the installation that teleport.service starts"),
+    ] {
+        dev(&args).fails(2, what);
+    }
+    dev(&["--data-dir", "/var/lib/teleport/versions/1.0.0"]).fails(1, "it is in a versions directory");
+    dev(&["--data-dir", "/srv/link"])
+        .fails(1, "is also the data directory of the installation that teleport.service starts");
+    // Teleport's own default, which the agent of this configuration takes.
+    std::fs::write(image.path("/etc/teleport_dev.yaml"), "teleport: {}\n").unwrap();
+    dev(&[]).fails(1, "/var/lib/teleport is also the data directory of the installation that teleport.service starts");
+    let both = |args: &[&str]| image.run(&[&["--install-suffix", "dev"], args].concat());
+    both(&["verify"]).ok();
+    assert!(both(&["verify"]).stderr.contains("is also the data directory of"));
+    std::fs::remove_file(image.path("/etc/teleport_dev.yaml")).unwrap();
+    // By hand, without a word to `enable`.
+    edit(&image, "  proxy:", "  path: /opt/teleport/dev/bin\n  proxy:");
+    image.release("2.0.0");
+    let link = || std::fs::read_link(image.path("/opt/teleport/dev/bin/teleport")).unwrap();
+    let before = link();
+    for command in [&["update"][..], &["verify"], &["verify", "--repair"], &["plan"]] {
+        image
+            .run(command)
+            .fails(1, "/opt/teleport/dev/bin/teleport is a link of the installation that teleport_dev.service starts");
+    }
+    assert_eq!(link(), before);
+    image.enable(&["--path", "/usr/local/bin"]).ok();
+    assert_eq!(link(), before);
+}
+
+#[test]
+fn a_rollback_does_not_put_a_database_over_that_of_another_installation() {
+    let image = Image::new("1.0.0");
+    let dev = ["--install-suffix", "dev"];
+    let run = |args: &[&str]| image.run(&[&dev, args].concat());
+    let database = image.path("/var/lib/teleport/proc/sqlite.db");
+    std::fs::create_dir_all(database.parent().unwrap()).unwrap();
+    rusqlite::Connection::open(&database).unwrap().execute_batch("CREATE TABLE rows (note TEXT)").unwrap();
+    image.enable(&[]).ok();
+    image.enable(&dev).ok();
+    // A copy of the first one's configuration, after `enable`.
+    std::fs::write(image.path("/etc/teleport_dev.yaml"), "teleport:\n  data_dir: /var/lib/teleport\n").unwrap();
+    image.release("2.0.0");
+    run(&["update"]).ok();
+    rusqlite::Connection::open(&database).unwrap().execute("INSERT INTO rows VALUES ('theirs')", []).unwrap();
+    run(&["rollback"])
+        .fails(1, "/var/lib/teleport is also the data directory of the installation that teleport.service starts");
+    assert_eq!(sql_of(&database, "SELECT note FROM rows"), ["theirs"]);
+}
+
+#[test]
+fn a_link_directory_that_cannot_be_made_is_refused_before_the_first_step() {
+    for by_hand in [false, true] {
+        let image = with_a_release();
+        std::fs::create_dir_all(image.path("/opt")).unwrap();
+        std::fs::write(image.path("/opt/file"), "").unwrap();
+        symlink("loop", image.path("/opt/loop")).unwrap();
+        for (path, what) in [
+            ("/opt/file", "no link can be made in /opt/file: it is not a directory"),
+            ("/opt/file/bin", "no link can be made in /opt/file/bin: Not a directory"),
+            ("/opt/loop", "no link can be made in /opt/loop: its symlinks lead in a circle"),
+        ] {
+            if by_hand {
+                let text = image.config();
+                edit(&image, "  proxy:", &format!("  path: {path}\n  proxy:"));
+                for command in [&["update"][..], &["verify", "--repair"], &["plan"], &["pin", "-f", "2.0.0"]] {
+                    image.run(command).fails(1, what);
+                }
+                std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
+            } else {
+                image.enable(&["--path", path]).fails(2, what);
+            }
+            assert!(!image.versions().join(".journal").exists());
+        }
+        image.run(&["update"]).ok();
+        image.run(&["verify"]).ok();
+        image.run(&["uninstall"]).ok();
+    }
+}
+
+#[test]
+fn settings_with_which_nothing_is_updated_are_told_by_the_status() {
+    let image = with_a_release();
+    for (line, code, what) in [
+        ("  path: /etc/systemd/system\n", "path_taken", "cannot be in /etc/systemd/system"),
+        ("  data_dir: /etc/teleport.yaml\n", "config_invalid", "cannot use the agent's data directory"),
+        ("  source: channel+http://h/x\n", "config_invalid", "http"),
+        ("  base_url: http://h/x\n", "config_invalid", "is not encrypted"),
+    ] {
+        let text = image.config();
+        std::fs::write(image.path("/etc/teleport.yaml"), "").unwrap();
+        edit(&image, "  enabled: true\n", &format!("  enabled: true\n{line}"));
+        if line.contains("base_url") {
+            let without: String =
+                text.lines().filter(|line| !line.contains("base_url")).map(|line| format!("{line}\n")).collect();
+            std::fs::write(image.versions().join("updates.yaml"), without).unwrap();
+            edit(&image, "  enabled: true\n", &format!("  enabled: true\n{line}"));
+        }
+        let ran = image.run(&["update"]);
+        assert_eq!(ran.status, 1, "{line} {ran:#?}");
+        let last = image.last_result();
+        assert_eq!(last["error_code"], code, "{line} {last}");
+        assert!(last["message"].as_str().unwrap().contains(what), "{line} {last}");
+        std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
+    }
+}
+
+#[test]
+fn advice_names_the_installation_that_it_is_for() {
+    let image = Image::new("1.0.0");
+    image.enable(&["--install-suffix", "dev"]).ok();
+    let ran = image.run(&["--install-suffix", "dev", "rollback"]).fails(1, "");
+    let options = format!("`teleport-update --root {} --install-suffix dev status`", image.root().display());
+    assert!(ran.stderr.contains(&options), "{ran:#?}");
 }
 
 #[test]

@@ -886,6 +886,24 @@ fn versions_of_a_backup_put_no_older_agent_on_the_database_of_the_last_one() {
     assert!(!image.versions().join("1.0.0/backup").exists(), "nor after the move");
 }
 
+/// Of a version that is gone the name of its directory tells no edition: that it is the active one, the settings say.
+#[test]
+fn the_active_version_of_an_enterprise_host_is_known_although_its_directory_is_gone() {
+    let image = Image::new("1.0.0");
+    let release = |version| image.release_edition(version, "enterprise");
+    release("1.0.0");
+    image.enable(&[]).ok();
+    database(&image, "1.0.0");
+    release("2.0.0");
+    image.run(&["update", "--now"]).ok();
+    database(&image, "2.0.0");
+    std::fs::remove_dir_all(image.versions().join("2.0.0")).unwrap();
+    release("1.0.0");
+    image.run(&["update", "--now"]).ok();
+    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["1.0.0"]);
+    image.run(&["verify"]).ok();
+}
+
 #[test]
 fn a_running_agent_that_is_newer_is_asked_by_its_process_although_its_file_is_gone() {
     let Some(rig) = Rig::up("newerruns") else { return };

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use test_cluster::agent_program;
 use test_cluster::archive::Archive;
 use test_cluster::directive::Find;
 use test_cluster::server::Cluster;
@@ -173,6 +174,12 @@ impl Image {
     pub(crate) fn release(&self, version: &str) {
         self.cluster.publish(&Archive::simple(version));
         self.cluster.set_directive(Find::version(version));
+    }
+
+    /// The same of an edition.
+    pub(crate) fn release_edition(&self, version: &str, edition: &str) {
+        self.cluster.publish(&Archive::new(version, edition, "amd64").agent(&agent_program(), "healthy", 1));
+        self.cluster.set_directive(Find { edition: edition.into(), ..Find::version(version) });
     }
 
     /// Makes the installed version's binaries a few bytes long, for tests that copy the image many times and run none.
