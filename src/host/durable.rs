@@ -12,6 +12,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, RenameFlags, XattrFlags};
+use rustix::io::Errno;
 
 use super::{machine, order, removal};
 use crate::report::{Code, Error, IoContext, Result};
@@ -91,7 +92,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
 /// name to get: an overlay cannot rename what lies in a lower layer of it (an image's).
 pub(crate) fn rename_dir(from: &Path, to: &Path) -> Result<bool> {
     match rustix::fs::rename(from, to) {
-        Err(rustix::io::Errno::XDEV) => return Ok(false),
+        Err(Errno::XDEV) => return Ok(false),
         other => other.at("cannot rename to", to)?,
     }
     sync_dir(parent(to))?;
@@ -123,7 +124,7 @@ pub(crate) fn put_back(kept: &Path, path: &Path) -> Result<()> {
             remove_file(kept)?;
             sync_dir(parent(kept))
         }
-        Err(rustix::io::Errno::XDEV) => {
+        Err(Errno::XDEV) => {
             copy_exact(kept, path)?;
             remove_file(kept)
         }
@@ -134,7 +135,7 @@ pub(crate) fn put_back(kept: &Path, path: &Path) -> Result<()> {
 /// Renames without ever replacing something, and syncs the directories concerned.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if std::fs::symlink_metadata(to).is_err() => {
+        Err(Errno::INVAL | Errno::NOSYS) if std::fs::symlink_metadata(to).is_err() => {
             rustix::fs::rename(from, to).at("cannot rename to", to)?;
         }
         other => other.at("cannot rename to", to)?,
@@ -262,7 +263,10 @@ pub(crate) fn free_name(path: &Path) -> Result<PathBuf> {
 /// Removes temporary files and links of ours from `dir`, all that can be; nobody else may be writing there.
 pub(crate) fn sweep_temps(dir: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        // Nothing is in a file's or a loop's place, and what was interrupted there is undone all the same.
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => {
+            return Ok(());
+        }
         other => other.at("cannot read", dir)?,
     };
     let ours = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with(TEMP_PREFIX);
@@ -367,7 +371,7 @@ fn copy_attributes(from: &Path, meta: &std::fs::Metadata, to: &Path) -> Result<(
 fn attributes(path: &Path) -> Result<Vec<CString>> {
     let mut buffer = vec![0; MAX_ATTRIBUTES];
     let length = match rustix::fs::llistxattr(path, &mut buffer[..]) {
-        Err(rustix::io::Errno::NOTSUP) => return Ok(Vec::new()),
+        Err(Errno::NOTSUP) => return Ok(Vec::new()),
         other => other.at("cannot read the attributes of", path)?,
     };
     let names = buffer.get(..length).unwrap_or_default().split_inclusive(|byte| *byte == 0);

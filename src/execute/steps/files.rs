@@ -45,7 +45,7 @@ pub(in crate::execute) fn put(place: &Placement, node: &Node) -> Result<()> {
 }
 
 /// Whether a file, or a loop of links, stands in the place of the directory of `path`: then nothing is at `path`.
-fn is_below_a_file(path: &Path) -> bool {
+pub(in crate::execute) fn is_below_a_file(path: &Path) -> bool {
     let is_cut = |error| matches!(Errno::from_io_error(&error), Some(Errno::NOTDIR | Errno::LOOP));
     std::fs::symlink_metadata(path).is_err_and(is_cut)
 }

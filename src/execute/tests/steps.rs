@@ -41,6 +41,25 @@ fn what_was_absent_is_absent_below_a_file_and_below_a_loop() {
     }
 }
 
+#[test]
+fn a_killed_run_is_undone_although_a_file_stands_in_the_place_of_its_new_link_directory() {
+    let bed = Bed::new();
+    let dir = bed.layout.root.join("opt/new");
+    let place = Placement {
+        path: dir.join("tsh"),
+        was: Node::Absent,
+        now: Node::Link("/v/2.0.0/bin/tsh".into()),
+        part: Part::Helper,
+    };
+    let journal = bed.kill(&plan(vec![Step::Place(place)]), || {
+        durable::remove_tree(&dir).unwrap();
+        durable::write(&dir, b"", 0o644).unwrap();
+    });
+    recovery::check_is_last(&journal, &bed.layout).unwrap();
+    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+    assert!(dir.is_file() && bed.reopen().is_none());
+}
+
 /// A placement of each kind of name over each kind of name, and what was there made.
 fn placements(bed: &Bed) -> Vec<Placement> {
     let mut places = Vec::new();
