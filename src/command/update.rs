@@ -38,24 +38,34 @@ const STALE_AFTER_SECONDS: u32 = 5;
 pub(crate) fn run(context: &mut Context, args: &Update) -> Result<u8> {
     let mut has_waited = false;
     let ran = change::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched));
-    ran.map_err(|error| noted(context, error.of_settings()))
+    ran.map_err(|error| match error.of_settings() {
+        error if is_of_settings(context, &error) => noted(context, error),
+        error => error,
+    })
 }
 
-/// The error, written down: who watches this host by `status` learns of settings, too, with which nothing can be updated.
-fn noted(context: &Context, error: Error) -> Error {
+/// Whether it is the settings with which nothing can be updated: who watches this host by `status` learns of that, too. Not of a file
+/// that cannot be read, nor of one that is gone.
+fn is_of_settings(context: &Context, error: &Error) -> bool {
     let file = context.layout.config_file();
-    // Nothing is made for a host that was uninstalled, nor a lock taken for a file that cannot be read.
-    if error.is_recorded() || error.code == Code::LockHeld || !file.exists() || Updates::read(&file).is_err() {
-        return error;
-    }
+    matches!(error.code, Code::ConfigInvalid | Code::PathTaken | Code::OtherDataDir)
+        && !error.is_recorded()
+        && file.exists()
+        && Updates::read(&file).is_ok()
+}
+
+/// The error, written down.
+fn noted(context: &Context, error: Error) -> Error {
     record::note(context, "update", &error);
     error.recorded()
 }
 
-/// What the source wants this host to install now. `None`, after saying so: nothing.
+/// What the source wants this host to install now. `None`, after saying so: nothing. A source that does not answer is written
+/// down.
 fn ask(context: &Context, updates: &Updates, args: &Update) -> Result<Option<Wanted>> {
-    let client = network::client(context, updates.spec())?;
-    match Wanted::ask(context, updates, &client, Purpose::Act, args.now)? {
+    let asked = network::client(context, updates.spec())
+        .and_then(|client| Wanted::ask(context, updates, &client, Purpose::Act, args.now));
+    match asked.map_err(|error| noted(context, error.of_settings()))? {
         Ok(wanted) => Ok(Some(wanted)),
         Err(why) => {
             context.report.info(&format!("nothing to do: {why}"));
@@ -77,7 +87,7 @@ fn notify(context: &Context, updates: &Updates) -> Result<Option<u8>> {
         force: false,
         deadline: None,
     };
-    let answer = wanted::ask(context, &asking)?;
+    let answer = wanted::ask(context, &asking).map_err(|error| noted(context, error.of_settings()))?;
     let told = match (&answer.directive, active) {
         (None, _) => format!("nothing to do: {}", answer.reason()),
         (Some(directive), Some(active)) if directive.version == active.version => {

@@ -145,9 +145,14 @@ impl Report {
         }
     }
 
-    /// A text whose commands are for this installation.
+    /// A text whose commands, which stand between backquotes, are for this installation.
     fn advised(&self, text: &str) -> String {
-        text.replace("`teleport-update ", &format!("`teleport-update{} ", self.options))
+        let command = format!("teleport-update{} ", self.options);
+        let parts = text.split('`').enumerate().map(|(at, part)| match at % 2 {
+            1 => part.replace("teleport-update ", &command),
+            _ => part.to_owned(),
+        });
+        parts.collect::<Vec<_>>().join("`")
     }
 
     fn say(&self, level: Level, text: &str, fields: Map<String, Value>) {

@@ -560,9 +560,10 @@ fn after_a_recursive_chown_or_chmod_one_advice_leaves_nothing_to_others() {
         let ran = image.run(&["update", "--now"]).fails(1, "can be changed by users other than root");
         let advice = ran.stderr.split('`').nth(1).unwrap();
         let (commands, repair) = advice.rsplit_once("; ").unwrap();
-        assert_eq!(repair, "teleport-update verify --repair", "{ran:#?}");
+        let own = format!("teleport-update --root {} verify --repair", image.root().display());
+        assert_eq!(repair, own, "{ran:#?}");
         shell(commands);
-        image.run(&["update", "--now"]).fails(1, "teleport-update verify --repair");
+        image.run(&["update", "--now"]).fails(1, &own);
         image.run(&["verify"]).fails(1, "2.0.0 can be changed by users other than root");
         // Nobody but the operator knows whether the copy of a database may be trusted; all else is right.
         let ran = image.run(&["verify", "--repair"]).fails(1, "this database backup may have been changed");
