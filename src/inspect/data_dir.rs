@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::host::durable;
 use crate::host::layout::{DATABASE, DEFAULT_DATA_DIR};
 use crate::host::process::{self, FileId, Process};
-use crate::plan::{Plan, Step};
+use crate::plan::Plan;
 use crate::report::{Code, Error, Result};
 use crate::service::{AgentState, Service};
 
@@ -51,8 +51,7 @@ pub(super) fn other(
 
 /// Errors: `other_data_dir` if `plan` saves or restores a database and the agent has its own in `other`.
 pub(crate) fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Result<()> {
-    let needs_it = |step: &Step| matches!(step, Step::Snapshot { .. } | Step::Restore { .. });
-    match other.filter(|_| plan.switch.iter().any(needs_it)) {
+    match other.filter(|_| plan.needs_database()) {
         None => Ok(()),
         Some(other) => Err(Error::new(Code::OtherDataDir, told(other, data_dir)).advise(format!(
             "if this is intended, run `teleport-update enable --data-dir {}`; otherwise correct the unit or command that \

@@ -184,6 +184,11 @@ impl Plan {
         self.snapshot_dir().filter(|_| self.to_dir.as_ref().is_some_and(VersionDir::is_unmanaged))
     }
 
+    /// True if it saves or restores the agent's database.
+    pub fn needs_database(&self) -> bool {
+        self.switch.iter().any(|step| matches!(step, Step::Snapshot { .. } | Step::Restore { .. }))
+    }
+
     /// What the database that is left belongs to, as its snapshot says.
     pub fn owner(&self) -> Option<&Revision> {
         self.ran.as_ref().or(self.from.as_ref()).or(self.to.as_ref())

@@ -94,10 +94,12 @@ pub(super) fn replan(context: &Context, updates: &Updates, request: &RunRequest<
     };
     let plan = plan::move_to(facts, &target)?;
     data_dir::refuse(&plan, facts.other_data_dir.as_deref(), &context.data_dir()?)?;
+    if plan.needs_database() {
+        refuse_shared(context)?;
+    }
     if plan.database == Database::Keep {
         return Ok(plan);
     }
-    refuse_shared(context)?;
     // Only now are the snapshot's bytes looked at: it takes a while, and most snapshots are never wanted.
     match whole_snapshot(context, &plan) {
         Ok(()) => Ok(plan),

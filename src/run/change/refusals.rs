@@ -17,7 +17,7 @@ pub(super) fn refuse_places(context: &Context, facts_for: FactsFor) -> Result<()
     if facts_for == FactsFor::Adopt { refuse_shared(context) } else { Ok(()) }
 }
 
-/// A database that another installation has as well is not put back over its rows.
+/// A database that another installation has as well is not put back over its rows; what would need that later is not begun.
 pub(super) fn refuse_shared(context: &Context) -> Result<()> {
     places::shared_data(context)?.map_or(Ok(()), Err)
 }

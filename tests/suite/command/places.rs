@@ -210,22 +210,30 @@ fn what_another_installation_has_is_not_taken_by_a_hand_or_behind_a_link() {
 }
 
 #[test]
-fn a_rollback_does_not_put_a_database_over_that_of_another_installation() {
+fn no_move_saves_or_restores_the_database_of_another_installation() {
     let image = Image::new("1.0.0");
     let dev = ["--install-suffix", "dev"];
     let run = |args: &[&str]| image.run(&[&dev, args].concat());
-    let database = image.path("/var/lib/teleport/proc/sqlite.db");
-    std::fs::create_dir_all(database.parent().unwrap()).unwrap();
-    rusqlite::Connection::open(&database).unwrap().execute_batch("CREATE TABLE rows (note TEXT)").unwrap();
+    let [database, _] = ["teleport", "teleport_dev"].map(|name| {
+        let database = image.path(&format!("/var/lib/{name}/proc/sqlite.db"));
+        std::fs::create_dir_all(database.parent().unwrap()).unwrap();
+        rusqlite::Connection::open(&database).unwrap().execute_batch("CREATE TABLE rows (note TEXT)").unwrap();
+        database
+    });
     image.enable(&[]).ok();
     image.enable(&dev).ok();
     // A copy of the first one's configuration, after `enable`.
-    std::fs::write(image.path("/etc/teleport_dev.yaml"), "teleport:\n  data_dir: /var/lib/teleport\n").unwrap();
+    let (config, shared) = (image.path("/etc/teleport_dev.yaml"), "teleport:\n  data_dir: /var/lib/teleport\n");
+    std::fs::write(&config, shared).unwrap();
+    let refusal = "/var/lib/teleport is also the data directory of the installation that teleport.service starts";
     image.release("2.0.0");
+    // Its way back would be refused, too.
+    run(&["update"]).fails(1, refusal);
+    std::fs::remove_file(&config).unwrap();
     run(&["update"]).ok();
+    std::fs::write(&config, shared).unwrap();
     rusqlite::Connection::open(&database).unwrap().execute("INSERT INTO rows VALUES ('theirs')", []).unwrap();
-    run(&["rollback"])
-        .fails(1, "/var/lib/teleport is also the data directory of the installation that teleport.service starts");
+    run(&["rollback"]).fails(1, refusal);
     assert_eq!(sql_of(&database, "SELECT note FROM rows"), ["theirs"]);
 }
 
