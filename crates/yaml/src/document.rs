@@ -1,6 +1,7 @@
 //! A YAML document as a tree that keeps what it does not understand: unknown keys, order, spelling of plain scalars,
-//! tags, comments above keys and items and at the end of their lines. Anchors are expanded. Comments are lost inside of
-//! brackets, above a value that is no key or item, above nothing, and behind a value without a key.
+//! tags, comments above keys and items, at the end of their lines and behind the last of them. Anchors are expanded.
+//! Comments are lost at the end of lines inside of brackets, in empty brackets, above a key's value that is a text or
+//! empty, above nothing, and behind a value without a key.
 
 use std::fmt;
 
@@ -15,6 +16,10 @@ pub struct Node {
     pub comments: Vec<String>,
     /// The comment at the end of its line, with its `#`; only of keys, also for one behind the value, and of items.
     pub tail: Option<String>,
+    /// Full-line comments behind its last key or item, each with its `#`; only of mappings and sequences. Of those that
+    /// end there, a comment belongs to the innermost that is not indented deeper than it is. One that is not indented
+    /// deeper than the key of a sequence belongs to the key's mapping, and what is left at the end to the root.
+    pub foot: Vec<String>,
     /// The line it was read from, from 1; 0 for a node that was made.
     pub line: usize,
 }
@@ -37,7 +42,11 @@ pub enum Value {
 
 impl PartialEq for Node {
     fn eq(&self, other: &Self) -> bool {
-        self.value == other.value && self.tag == other.tag && self.comments == other.comments && self.tail == other.tail
+        self.value == other.value
+            && self.tag == other.tag
+            && self.comments == other.comments
+            && self.tail == other.tail
+            && self.foot == other.foot
     }
 }
 
@@ -62,7 +71,7 @@ impl std::error::Error for Fault {}
 
 impl Node {
     fn new(value: Value) -> Self {
-        Self { value, tag: None, comments: Vec::new(), tail: None, line: 0 }
+        Self { value, tag: None, comments: Vec::new(), tail: None, foot: Vec::new(), line: 0 }
     }
 
     /// A scalar without quotes; `text` must be a number, boolean, time or another text that needs none.
@@ -123,6 +132,15 @@ impl Node {
         }
     }
 
+    /// The first key of a mapping or item of a sequence.
+    pub(crate) fn first(&self) -> Option<&Node> {
+        match &self.value {
+            Value::Scalar { .. } => None,
+            Value::Sequence(items) => items.first(),
+            Value::Mapping(pairs) => pairs.first().map(|(key, _)| key),
+        }
+    }
+
     /// The value of `key` in a mapping; merged mappings (`<<`) count, the mapping's own keys first.
     pub fn get(&self, key: &str) -> Option<&Node> {
         let pairs = self.pairs()?;
@@ -145,7 +163,10 @@ impl Node {
     pub fn set(&mut self, path: &[&str], value: Node) {
         let Some((key, rest)) = path.split_first() else {
             let (comments, tail) = (std::mem::take(&mut self.comments), self.tail.take());
-            *self = Node { comments, tail, ..value };
+            // A text has no last key or item that a comment could stand behind.
+            let stays = !self.foot.is_empty() && value.as_str().is_none();
+            let foot = if stays { std::mem::take(&mut self.foot) } else { value.foot };
+            *self = Node { comments, tail, foot, ..value };
             return;
         };
         if !matches!(self.value, Value::Mapping(_)) {
@@ -275,6 +296,22 @@ mod tests {
         node.set(&["list"], Node::text("a\nb"));
         assert_eq!(node.emit(), "on: # why\n  really: no\nlist: |- # ours\n  a\n  b\n");
         assert_ne!(node, Node::parse(&node.emit().replace(" # why", "")).unwrap());
+    }
+
+    #[test]
+    fn comments_behind_the_last_stay_while_there_is_a_last() {
+        let mut node = Node::parse("a:\n  - b\n  # b\nc:\n  d: 1\n  # d\n# all\n").unwrap();
+        let old = Node::parse("{a: [b], c: {d: 1}}").unwrap();
+        let new = Node::parse("{a: [e, b], c: {f: 2}, g: 3}").unwrap();
+        node.apply(&old, &new);
+        assert_eq!(node.emit(), "a:\n  - e\n  - b\n  # b\nc:\n  f: 2\n  # d\ng: 3\n# all\n");
+        let part = node.get("c").unwrap().clone();
+        node.set(&["new"], part.clone());
+        node.set(&["c"], part);
+        node.set(&["a"], Node::text("x"));
+        assert_eq!(node.get("a"), Some(&Node::text("x")));
+        assert_eq!(node.emit(), "a: x\nc:\n  f: 2\n  # d\ng: 3\nnew:\n  f: 2\n  # d\n# all\n");
+        assert_ne!(node, Node::parse(&node.emit().replace("# all\n", "")).unwrap());
     }
 
     #[test]

@@ -21,15 +21,18 @@ fn document(root: &Node) -> String {
         out = format!("--- {tag}\n");
     }
     match root.pairs() {
-        Some(pairs) if !pairs.is_empty() => mapping(&mut out, pairs, 0),
-        _ => out.push_str("{}\n"),
+        Some(pairs) if !pairs.is_empty() => block(&mut out, root, 0),
+        _ => {
+            comments(&mut out, &root.foot, 0);
+            out.push_str("{}\n");
+        }
     }
     out
 }
 
 fn mapping(out: &mut String, pairs: &[(Node, Node)], indent: usize) {
     for (key, value) in pairs {
-        comments(out, key, indent);
+        comments(out, &key.comments, indent);
         pad(out, indent);
         let text = key.as_str().unwrap_or_default();
         let explicit = text.len() > LONG_KEY || key.is_absent() || is_marker(key);
@@ -84,15 +87,12 @@ fn after(out: &mut String, node: &Node, tail: Option<&str>, indent: usize) {
             quoted(out, text);
             end_line(out, tail);
         }
-        Value::Sequence(items) if items.is_empty() => {
-            out.push_str(" []");
-            end_line(out, tail);
-        }
-        Value::Mapping(pairs) if pairs.is_empty() => {
-            out.push_str(" {}");
-            end_line(out, tail);
-        }
-        _ => {
+        collection => {
+            out.push_str(match collection {
+                Value::Sequence(items) if items.is_empty() => " []",
+                Value::Mapping(pairs) if pairs.is_empty() => " {}",
+                _ => "",
+            });
             end_line(out, tail);
             block(out, node, indent + STEP);
         }
@@ -118,12 +118,13 @@ fn lines(out: &mut String, text: &str, indent: usize) {
     }
 }
 
+/// The keys or items of a collection, and the comments behind them.
 fn block(out: &mut String, node: &Node, indent: usize) {
     match &node.value {
         Value::Mapping(pairs) => mapping(out, pairs, indent),
         Value::Sequence(items) => {
             for item in items {
-                comments(out, item, indent);
+                comments(out, &item.comments, indent);
                 pad(out, indent);
                 out.push('-');
                 if !is_compact(item) {
@@ -138,20 +139,16 @@ fn block(out: &mut String, node: &Node, indent: usize) {
         }
         Value::Scalar { .. } => {}
     }
+    comments(out, &node.foot, indent);
 }
 
 /// A non-empty collection that can start on its dash's line, where no comment stands.
 fn is_compact(node: &Node) -> bool {
-    let first = match &node.value {
-        Value::Scalar { .. } => None,
-        Value::Sequence(items) => items.first(),
-        Value::Mapping(pairs) => pairs.first().map(|(key, _)| key),
-    };
-    node.tag.is_none() && node.tail.is_none() && first.is_some_and(|first| first.comments.is_empty())
+    node.tag.is_none() && node.tail.is_none() && node.first().is_some_and(|first| first.comments.is_empty())
 }
 
-fn comments(out: &mut String, node: &Node, indent: usize) {
-    for comment in &node.comments {
+fn comments(out: &mut String, comments: &[String], indent: usize) {
+    for comment in comments {
         pad(out, indent);
         out.push_str(comment);
         out.push('\n');
@@ -237,6 +234,28 @@ mod tests {
     }
 
     #[test]
+    fn comments_behind_the_last_key_or_item_stay_there() {
+        let source = concat!(
+            "a:\n  b:\n    c: |\n      d\n      # e\n    # of b\n  # of a\n# above e\n",
+            "e:\n  - f\n  - - g\n    # of the inner\n",
+            "  - h: 1\n    # of h\n  # above the last\n  - # i\n    - j\n    # behind j\n  # of e\n\n",
+            "# of all\n# of all, too\n",
+        );
+        assert_eq!(Node::parse(source).unwrap().emit(), source.replace("\n\n", "\n"));
+    }
+
+    #[test]
+    fn comments_behind_what_went_stay() {
+        let mut node = Node::parse("a:\n  b: 1\n  # b\nc:\n  - d\n  # d\n# c\n").unwrap();
+        node.remove(&["a", "b"]);
+        node.set(&["c"], Node::list(Vec::new()));
+        assert_eq!(node.emit(), "a: {}\n  # b\nc: []\n  # d\n# c\n");
+        node.remove(&["a"]);
+        node.remove(&["c"]);
+        assert_eq!(node.emit(), "# c\n{}\n");
+    }
+
+    #[test]
     fn a_comment_behind_a_long_key_stays_there() {
         let source = format!("? {} # x\n:\n  a: b\n", "k".repeat(LONG_KEY + 1));
         assert_eq!(Node::parse(&source).unwrap().emit(), source);
@@ -276,23 +295,34 @@ mod tests {
         scalar.prop_recursive(5, 60, 5, move |inner| {
             let pairs = proptest::collection::vec((commented(key.clone()), inner.clone()), 0..5);
             let items = proptest::collection::vec(commented(inner), 0..5);
-            prop_oneof![
-                items.prop_map(|items| raw(Value::Sequence(items))),
-                pairs.prop_map(|pairs| raw(Value::Mapping(distinct(pairs)))),
-            ]
+            let value =
+                prop_oneof![items.prop_map(Value::Sequence), pairs.prop_map(|pairs| Value::Mapping(distinct(pairs)))];
+            (value, above()).prop_map(|(value, foot)| footed(Node { foot, ..raw(value) }))
         })
+    }
+
+    /// Without a foot where nothing is that it could stand behind.
+    fn footed(node: Node) -> Node {
+        let foot = if node.first().is_some() { node.foot } else { Vec::new() };
+        Node { foot, ..node }
+    }
+
+    fn comment() -> impl Strategy<Value = String> {
+        "#([ -~é]{0,8}[!-~é])?"
+    }
+
+    fn above() -> impl Strategy<Value = Vec<String>> {
+        prop_oneof![4 => Just(Vec::new()), 1 => proptest::collection::vec(comment(), 1..3)]
     }
 
     /// A key or an item with comments; what is not written can have them as an item only, see `distinct`.
     fn commented(node: impl Strategy<Value = Node>) -> impl Strategy<Value = Node> {
-        let comment = || "#([ -~é]{0,8}[!-~é])?";
-        let above = prop_oneof![4 => Just(Vec::new()), 1 => proptest::collection::vec(comment(), 1..3)];
         let tail = prop_oneof![2 => Just(None), 1 => comment().prop_map(Some)];
-        (node, above, tail).prop_map(|(node, comments, tail)| Node { comments, tail, ..node })
+        (node, above(), tail).prop_map(|(node, comments, tail)| Node { comments, tail, ..node })
     }
 
     fn raw(value: Value) -> Node {
-        Node { value, tag: None, comments: Vec::new(), tail: None, line: 0 }
+        Node { value, ..Node::mapping([]) }
     }
 
     fn distinct(pairs: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
@@ -310,11 +340,11 @@ mod tests {
 
         #[test]
         fn what_is_emitted_is_read_back_equal(
-            pairs in proptest::collection::vec((commented(tree()), tree()), 0..6)
+            pairs in proptest::collection::vec((commented(tree()), tree()), 0..6), foot in above()
         ) {
             let pairs = pairs.into_iter().filter(|(key, _)| key.as_str().is_some());
             let pairs = pairs.map(|(key, value)| (Node { tag: None, ..key }, value));
-            let root = raw(Value::Mapping(distinct(pairs.collect())));
+            let root = Node { foot, ..raw(Value::Mapping(distinct(pairs.collect()))) };
             let text = root.emit();
             let back = Node::parse(&text).map_err(|fault| TestCaseError::fail(format!("{fault}\n{text}")))?;
             prop_assert_eq!(&back, &root, "{}", text);

@@ -54,13 +54,14 @@ fn documents(source: &str, take: Take) -> Result<Vec<Node>, Fault> {
         return Err(Fault { line: 1, what: format!("larger than {MAX_BYTES} bytes") });
     }
     let mut builder = Builder {
-        lines: source.split('\n').collect(),
+        lines: lines(source),
         source: Source::new(source),
         open: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
         text: 0,
-        commented: 0,
+        seen: 0,
+        waiting: Vec::new(),
         roots: Vec::new(),
     };
     let mut parser = Parser::new_from_str(source);
@@ -87,15 +88,23 @@ fn documents(source: &str, take: Take) -> Result<Vec<Node>, Fault> {
 fn mapping(root: Option<Node>) -> Result<Node, Fault> {
     match root {
         None => Ok(Node::mapping([])),
-        Some(root) if root.is_null() => Ok(Node::mapping([])),
+        Some(root) if root.is_null() => Ok(Node { foot: root.foot, ..Node::mapping([]) }),
         Some(root) if root.pairs().is_some() => Ok(root),
         Some(root) => Err(Fault { line: root.line, what: "not a mapping of keys and values".to_owned() }),
     }
 }
 
+/// The lines as the scanner counts them.
+fn lines(source: &str) -> Vec<&str> {
+    let lines = source.trim_start_matches('\u{feff}').split('\n');
+    lines.flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r')).collect()
+}
+
 struct Open {
     node: Node,
     anchor: usize,
+    /// How far a comment must be indented to belong to its foot.
+    column: usize,
     key: Option<Node>,
     /// The keys of a mapping so far: to look through all of them for each new one would take minutes for a large one.
     names: BTreeSet<String>,
@@ -109,9 +118,18 @@ struct Builder<'a> {
     anchors: HashMap<usize, (Node, Size)>,
     nodes: usize,
     text: usize,
-    /// Last line whose comments are already attached.
-    commented: usize,
+    /// How many lines were looked through for comments, or are a text's.
+    seen: usize,
+    /// The comments that were found and not yet attached.
+    waiting: Vec<Comment>,
     roots: Vec<Node>,
+}
+
+/// A comment on a line of its own.
+struct Comment {
+    line: usize,
+    column: usize,
+    text: String,
 }
 
 /// What kinds of nodes have comments in different places.
@@ -162,6 +180,10 @@ impl Builder<'_> {
                 self.behind(span.end.index());
                 Ok(())
             }
+            Event::DocumentEnd | Event::StreamEnd => {
+                self.finish(span);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -172,18 +194,33 @@ impl Builder<'_> {
         }
         self.spend(Size { nodes: 1, text: 0, depth: 1 }, span)?;
         let node = self.node(value, tag, span)?;
-        self.open.push(Open { node, anchor, key: None, names: BTreeSet::new() });
+        let mut column = span.end.col();
         if !span.is_empty() && self.source.until(span.end.index()).ends_with(['[', '{']) {
             self.source.go_to(span.end.index());
+            column = 0;
+        } else if let Some(Open { column: above, key: Some(_), .. }) = self.open.last()
+            && node.items().is_some()
+            && self.source.dash(span.end.index()).is_some()
+        {
+            // The scanner is behind the dash already only if that is no deeper than the key.
+            column = above + 1;
         }
+        self.open.push(Open { node, anchor, column, key: None, names: BTreeSet::new() });
         Ok(())
     }
 
     /// Closes a collection. What closes one in block style has no bracket, and is noticed at the next value only.
     fn end(&mut self, span: Span) -> Result<(), Fault> {
-        let Some(Open { node, anchor, .. }) = self.open.pop() else {
+        let Some(Open { mut node, anchor, column, .. }) = self.open.pop() else {
             return Err(fault(span, "an end without a start"));
         };
+        self.gather(span.start.line());
+        if node.first().is_some() {
+            node.foot = self.comments(|comment| comment.column >= column);
+        } else if !self.open.is_empty() {
+            // Brackets with nothing that could have them; those of an empty root are its foot.
+            self.waiting.clear();
+        }
         self.complete(node, anchor, span)?;
         if !span.is_empty() {
             self.behind(span.start.index() + 1);
@@ -191,9 +228,22 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// What still waits at the end of a document, or of the whole text, belongs to its root. A text without a document
+    /// gets null for one.
+    fn finish(&mut self, span: Span) {
+        self.gather(span.start.line());
+        if self.roots.is_empty() {
+            self.roots.push(Node::plain(""));
+        }
+        let rest = self.comments(|_| true);
+        if let Some(root) = self.roots.last_mut().filter(|root| root.is_null() || root.as_str().is_none()) {
+            root.foot.extend(rest);
+        }
+    }
+
     fn node(&mut self, value: Value, tag: Option<&Tag>, span: Span) -> Result<Node, Fault> {
         let tag = tag.map(|tag| tag_text(tag).ok_or_else(|| fault(span, "an unsupported tag"))).transpose()?;
-        let mut node = Node { value, tag, comments: Vec::new(), tail: None, line: span.start.line() };
+        let mut node = Node { value, tag, line: span.start.line(), ..Node::mapping([]) };
         let kind = match &node.value {
             _ if node.is_absent() => Kind::Absent,
             Value::Scalar { .. } => Kind::Scalar,
@@ -205,31 +255,35 @@ impl Builder<'_> {
 
     /// The comments above a key or an item that starts here, and the one on the line of an item's dash.
     fn comments_of(&mut self, kind: Kind, span: Span) -> (Vec<String>, Option<String>) {
+        let line = span.start.line();
+        self.gather(line);
         let above = match self.open.last() {
+            Some(Open { key: Some(_), .. }) if kind == Kind::Scalar => {
+                self.waiting.clear();
+                return (Vec::new(), None);
+            }
             // The comment above a mapping that is a value belongs to its first key.
             None | Some(Open { key: Some(_), .. }) => return (Vec::new(), None),
             Some(above) => above,
         };
-        let line = span.start.line();
         let dash = above.node.items().and_then(|_| self.source.dash(span.start.index()));
         match (dash, kind) {
             // What is not written has no line that a comment could stand above.
             (None, Kind::Absent) => (Vec::new(), None),
-            (None, _) => (self.comments(line), None),
-            (Some(dash), kind) => {
-                let mut comments = self.comments(line.saturating_sub(dash.above));
-                // Those between the dash and a collection belong to what is first in it.
-                if kind == Kind::Scalar {
-                    comments.extend(self.comments(line));
-                }
-                (comments, dash.tail)
-            }
+            (None, _) => (self.comments(|_| true), None),
+            (Some(dash), Kind::Scalar) => (self.comments(|_| true), dash.tail),
+            // Those between the dash and a collection belong to what is first in it.
+            (Some(dash), _) => (self.comments(|comment| comment.line + dash.above < line), dash.tail),
         }
     }
 
     /// Goes on to the end of a text, for the comment behind it.
     fn behind_scalar(&mut self, style: ScalarStyle, absent: bool, span: Span) {
-        let (start, end) = (span.start.index(), span.end.index());
+        let (start, end, line) = (span.start.index(), span.end.index(), span.end.line());
+        // A block text goes on to the blanks before what follows it.
+        let follows = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
+            && self.lines.get(line.saturating_sub(1)).is_some_and(|line| indent(line) >= span.end.col());
+        self.seen = self.seen.max(line.saturating_sub(usize::from(follows)));
         match style {
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
                 self.source.go_to(start);
@@ -298,30 +352,26 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The comment lines right above `line`. A comment is never indented deeper than the line it speaks of, whereas
-    /// the lines of a block or quoted text above always are, so a `#` in a text is not taken for one.
-    fn comments(&mut self, line: usize) -> Vec<String> {
-        if line <= self.commented {
-            return Vec::new();
-        }
-        let indent = |text: &str| text.len() - text.trim_start_matches(' ').len();
-        let Some(own) = line.checked_sub(1).and_then(|index| self.lines.get(index)) else { return Vec::new() };
-        let most = indent(own);
-        let floor = self.commented.min(line - 1);
-        self.commented = self.commented.max(line);
-        let mut found: Vec<String> = Vec::new();
-        for text in self.lines[floor..line - 1].iter().rev() {
-            let words = text.trim();
-            if words.is_empty() {
-                continue;
-            }
-            let comment = tail::shown(words).filter(|words| words.starts_with('#') && indent(text) <= most);
-            let Some(comment) = comment else { break };
-            found.push(comment);
-        }
-        found.reverse();
-        found
+    /// Looks through the lines above `line` for comments. Those behind the last text have layout and comments only.
+    fn gather(&mut self, line: usize) {
+        let behind = self.lines.iter().enumerate().take(line.saturating_sub(1)).skip(self.seen);
+        let comments = behind.filter(|(_, text)| text.trim_start().starts_with('#'));
+        self.waiting.extend(comments.filter_map(|(index, text)| {
+            Some(Comment { line: index + 1, column: indent(text), text: tail::shown(text)? })
+        }));
+        self.seen = self.seen.max(line.saturating_sub(1));
     }
+
+    /// Takes the comments that wait, up to the first that is not such a one.
+    fn comments(&mut self, such: impl Fn(&Comment) -> bool) -> Vec<String> {
+        let count = self.waiting.iter().take_while(|comment| such(comment)).count();
+        self.waiting.drain(..count).map(|comment| comment.text).collect()
+    }
+}
+
+/// How many spaces a line starts with.
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
 }
 
 /// False for texts that only quotes can hold; the scanner lets some of them pass in flow collections.
@@ -340,7 +390,7 @@ fn bare(node: &Node) -> Node {
         Value::Mapping(pairs) => Value::Mapping(pairs.iter().map(|(key, value)| (bare(key), bare(value))).collect()),
         scalar @ Value::Scalar { .. } => scalar.clone(),
     };
-    Node { value, tag: node.tag.clone(), comments: Vec::new(), tail: None, line: node.line }
+    Node { value, tag: node.tag.clone(), line: node.line, ..Node::mapping([]) }
 }
 
 fn size(node: &Node) -> Size {
@@ -433,7 +483,7 @@ mod tests {
 
     #[test]
     fn empty_documents_are_empty_mappings() {
-        for source in ["", "# only a comment\n", "---\n", "~\n", "{}\n"] {
+        for source in ["", "\n", "---\n", "~\n", "{}\n"] {
             assert_eq!(Node::parse(source).unwrap(), Node::mapping([]), "{source:?}");
         }
     }
@@ -447,6 +497,90 @@ mod tests {
         assert_eq!(node.get("list").unwrap().items().unwrap()[0].comments, ["# first"]);
         assert_eq!(node.get("a").unwrap().as_str(), Some("x\n# y\n"));
         assert_eq!(Node::parse(&node.emit()).unwrap(), node);
+    }
+
+    /// Every foot of the only document, innermost first, with the place of what it belongs to.
+    fn feet(source: &str) -> Vec<(String, Vec<String>)> {
+        fn of(node: &Node, path: &str, found: &mut Vec<(String, Vec<String>)>) {
+            for (index, item) in node.items().unwrap_or_default().iter().enumerate() {
+                of(item, &format!("{path}/{index}"), found);
+            }
+            for (key, value) in node.pairs().unwrap_or_default() {
+                of(value, &format!("{path}/{}", key.as_str().unwrap()), found);
+            }
+            if !node.foot.is_empty() {
+                found.push((path.to_owned(), node.foot.clone()));
+            }
+        }
+        let root = Node::parse(source).unwrap();
+        assert_eq!(Node::parse(&root.emit()).as_ref(), Ok(&root), "{source}");
+        let mut found = Vec::new();
+        of(&root, "", &mut found);
+        found
+    }
+
+    fn foot(path: &str, comments: &[&str]) -> (String, Vec<String>) {
+        (path.to_owned(), comments.iter().map(|comment| (*comment).to_owned()).collect())
+    }
+
+    #[test]
+    fn a_comment_behind_the_last_belongs_to_the_innermost_that_is_not_deeper() {
+        let source = "a:\n  b:\n    c: 1\n\n     # 5\n    # 4\n   # 3\n    # then 4\n # 1\n  # then 2\n# 0";
+        let wanted = [foot("/a/b", &["# 5", "# 4"]), foot("/a", &["# 3", "# then 4"])];
+        assert_eq!(feet(source), [&wanted[..], &[foot("", &["# 1", "# then 2", "# 0"])]].concat());
+        // Before a next key those of its own column, and what follows them, stand above it.
+        let source = format!("{source}\nd: 2\n");
+        assert_eq!(feet(&source), wanted);
+        assert_eq!(Node::parse(&source).unwrap().pairs().unwrap()[1].0.comments, ["# 1", "# then 2", "# 0"]);
+        assert_eq!(
+            feet("a: !t\n  # b\n  b: &x\n    - c\n    # 4\n  # 2\n"),
+            [foot("/a/b", &["# 4"]), foot("/a", &["# 2"])]
+        );
+        assert_eq!(feet("  a: 1\n# less than the root\n"), [foot("", &["# less than the root"])]);
+    }
+
+    #[test]
+    fn a_comment_behind_items_belongs_to_their_list_only_if_deeper_than_its_key() {
+        assert_eq!(feet("a:\n- b\n - c\n# d\n"), [foot("", &["# d"])]);
+        assert_eq!(feet("a: !t\n- b\n # c\n# d\n"), [foot("/a", &["# c"]), foot("", &["# d"])]);
+        assert_eq!(feet("a:\n- - b\n  # c\n # d\ne: 1\n"), [foot("/a/0", &["# c"]), foot("/a", &["# d"])]);
+        assert_eq!(feet("a:\n  - b: 1\n    # c\n  # d\n  -\n  # e\n"), [foot("/a/0", &["# c"]), foot("/a", &["# e"])]);
+        assert_eq!(feet("? a\n: - b\n  # c\n"), [foot("/a", &["# c"])]);
+        assert_eq!(feet("a: [b, # lost\n# c\n ]\nd: {\n# e\n }\nf: 1\n"), [foot("/a", &["# c"])]);
+    }
+
+    #[test]
+    fn a_comment_above_a_value_without_parts_is_not_taken_for_one_of_the_next_key() {
+        let node = Node::parse("a:\n  # lost\n  b\nc:\n  # lost\n  {}\nd: [\n  # lost\n  ]\ne: 1\n").unwrap();
+        assert_eq!(node, Node::parse("a: b\nc: {}\nd: []\ne: 1\n").unwrap());
+    }
+
+    #[test]
+    fn a_number_sign_at_the_end_of_a_text_is_no_comment() {
+        for end in ["", "\n", "\n\n", "\n  ", "\r\n"] {
+            for text in ["|\n  x\n  # y", "'x\n\n  # y'", "\"x\n  # y\"", "\n  x#\n  y", "|+\r\r  # y\r  # z"] {
+                assert_eq!(feet(&format!("a: {text}{end}")), [], "{text:?} {end:?}");
+            }
+        }
+        for text in ["|\n  x\n\n", ">-\n    # x\n", "x\n  y\n", "'x\n  # y' # z\r\n", "|\r  x\r\r", "*x # y\n"] {
+            assert_eq!(feet(&format!("x: &x 1\na: {text} # c\n")), [foot("", &["# c"])], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn comments_outside_of_the_document_are_kept() {
+        let node = Node::parse("\u{feff}# a\n%YAML 1.2\n# b\n--- !t # lost\n# c\nd: 1\n# e\n...\n# f\n").unwrap();
+        assert_eq!(node.emit(), "--- !t\n# a\n# b\n# c\nd: 1\n# e\n# f\n");
+        for source in ["# a\n# b", "# a\n---\n  # b\n", "---\n# a\n...\n# b\n", "# a\n{}\n# b\n", "# a\n~\n# b"] {
+            assert_eq!(feet(source), [foot("", &["# a", "# b"])], "{source}");
+            assert_eq!(Node::parse(source).unwrap().emit(), "# a\n# b\n{}\n");
+        }
+        let roots =
+            Node::parse_all("# a\n---\nb: 1\n# c\n---\n# lost with its document\n---\n# d\n{e: 1}\n# f\n...\n# g");
+        let texts: Vec<_> = roots.unwrap().iter().map(Node::emit).collect();
+        assert_eq!(texts, ["# a\nb: 1\n# c\n", "# d\ne: 1\n# f\n# g\n"]);
+        assert_eq!(Node::parse_first("a: 1\n# b\n---\n# c\n").unwrap().foot, ["# b"]);
+        assert_eq!(Node::parse_all("# a\n"), Ok(Vec::new()));
     }
 
     /// The comments at the end of lines of all keys and items, in their order.
@@ -491,8 +625,9 @@ mod tests {
 
     #[test]
     fn an_alias_repeats_no_comments() {
-        let node = Node::parse("a: &x # a\n  # b\n  c: 1 # c\n  d: [1 # d\n  ]\nb: *x # e\n").unwrap();
-        assert_eq!(node.emit(), "a: # a\n  # b\n  c: 1 # c\n  d:\n    - 1 # d\nb: # e\n  c: 1\n  d:\n    - 1\n");
+        let node = Node::parse("a: &x # a\n  # b\n  c: 1 # c\n  d: [1 # d\n  ]\n  # f\nb: *x # e\n").unwrap();
+        let written = "a: # a\n  # b\n  c: 1 # c\n  d:\n    - 1 # d\n  # f\nb: # e\n  c: 1\n  d:\n    - 1\n";
+        assert_eq!(node.emit(), written);
         // Else this would be 20 GB.
         let bomb = format!("a: &a [b # {}\n]\nc: [{}]\n", "x".repeat(MAX_BYTES - 200_000), "*a,".repeat(MAX_NODES / 4));
         assert!(Node::parse(&bomb).is_ok());
@@ -510,5 +645,16 @@ mod tests {
         let keys: String = (0..MAX_NODES / 4).map(|key| format!("k{key}: !t,")).collect();
         assert!(Node::parse(&format!("a: {{{keys}}} # all\n")).is_ok());
         assert!(Node::parse(&format!("a:\n{}", "- # x\n".repeat(MAX_NODES / 2))).is_ok());
+    }
+
+    #[test]
+    fn many_comments_are_read_in_time() {
+        let many = "#\n".repeat(MAX_BYTES / 4);
+        let node =
+            Node::parse(&format!("{}a\n{many}", "- ".repeat(MAX_DEPTH - 1).replacen("- ", "a:\n- ", 1))).unwrap();
+        assert_eq!(node.foot.len(), MAX_BYTES / 4);
+        let items = ", {a: ~}".repeat(MAX_NODES / 4);
+        let node = Node::parse(&format!("a: [[[[\n{many} []{items}]]]]\nb: |\n{}", " # x\n".repeat(MAX_BYTES / 20)));
+        assert_eq!(node.map(|node| node.foot.len()), Ok(0));
     }
 }
