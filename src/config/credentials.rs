@@ -95,8 +95,7 @@ impl Credentials {
         let old = Self::read(versions)?;
         let mut root = read_document(&Self::file(versions), true)?.unwrap_or_else(|| Node::mapping([]));
         root.apply(&old.to_node(), &self.to_node());
-        let is_empty = root.pairs().is_some_and(<[_]>::is_empty);
-        Ok(if is_empty { String::new() } else { root.emit() })
+        Ok(if root.is_bare() { String::new() } else { root.emit() })
     }
 
     /// True if there is nothing to keep.

@@ -111,7 +111,7 @@ impl Updates {
         }
         let mut part = self.root.at(&[key]).cloned().unwrap_or_else(|| Node::mapping([]));
         part.apply(old, new);
-        if part.pairs().is_some_and(<[_]>::is_empty) {
+        if part.is_bare() {
             self.root.remove(&[key]);
         } else {
             self.root.set(&[key], part);
@@ -184,6 +184,20 @@ mod tests {
         spec.group = None;
         updates.set_spec(&spec);
         assert!(!updates.render().unwrap().contains("group"));
+    }
+
+    #[test]
+    fn comments_before_and_behind_all_keys_stay_also_in_a_section_that_is_emptied() {
+        let content = format!(
+            "# ours\n---\n{HEAD}spec:\n  enabled: true\n  # group: dev\nstatus:\n  previous: {{version: 1.0.0, edition: oss}}\n  # not by hand\n# the end\n"
+        );
+        let mut updates = updates(&content).1.unwrap();
+        updates.set_spec(&Spec { enabled: false, keep: 7, ..updates.spec().clone() });
+        updates.set_status(&Status::default());
+        let written = updates.render().unwrap();
+        assert!(written.starts_with(&format!("# ours\n{HEAD}")), "{written}");
+        let comments: Vec<&str> = written.lines().map(str::trim).filter(|line| line.starts_with('#')).collect();
+        assert_eq!(comments, ["# ours", "# group: dev", "# not by hand", "# the end"], "{written}");
     }
 
     #[test]

@@ -141,6 +141,11 @@ impl Node {
         }
     }
 
+    /// True for a mapping in which nothing is left, no comment either.
+    pub fn is_bare(&self) -> bool {
+        self.pairs().is_some_and(<[_]>::is_empty) && self.foot.is_empty()
+    }
+
     /// The value of `key` in a mapping; merged mappings (`<<`) count, the mapping's own keys first.
     pub fn get(&self, key: &str) -> Option<&Node> {
         let pairs = self.pairs()?;

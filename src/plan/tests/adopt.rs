@@ -149,6 +149,28 @@ fn timers_and_boot_units_that_are_new_are_enabled_and_services_are_not() {
 }
 
 #[test]
+fn a_unit_of_ours_that_others_replaced_is_put_back_by_an_operators_command_alone() {
+    let units = |was: Node, set_aside: &str, over: Over| {
+        let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
+        facts.own_units = vec![("/units/teleport-update.timer".into(), "[Timer]\n".to_owned(), was)];
+        facts.set_aside = vec![(set_aside.into(), "/v/.unmanaged/kept".into())];
+        let plan = move_to(&facts, &Target { over, ..target("2.0.0") }).unwrap();
+        let is_written = order(&plan).contains(&"place /units/teleport-update.timer".to_owned());
+        (is_written, plan.notes.iter().any(|note| note.contains("teleport-update.timer was not installed by")))
+    };
+    let (others, text) = (|| Node::Link("/opt/a.timer".into()), |text: &str| Node::Text(text.to_owned()));
+    assert_eq!(units(others(), "/units/x", Over::Told), (false, true));
+    assert_eq!(units(others(), "/units/x", Over::Foreign), (true, false));
+    assert_eq!(units(text("[Timer]\nold\n"), "/units/x", Over::Told), (true, false), "ours, of an older updater");
+    assert_eq!(units(text("[Timer]\n"), "/units/x", Over::Foreign), (false, false), "as it should be");
+    assert_eq!(
+        units(text("[Timer]\n"), "/units/teleport-update.timer", Over::Foreign),
+        (true, false),
+        "it is moved away"
+    );
+}
+
+#[test]
 fn one_version_kept_means_no_way_back_and_the_plan_says_so_where_there_is_one_to_lose() {
     let says = |plan: &Plan| plan.notes.iter().any(|note| note.contains("keep is 1"));
     assert!(says(&upgraded(|facts| facts.keep = 1)));

@@ -47,6 +47,15 @@ fn a_refusal_holds_for_its_version_until_its_time_and_an_operator_overrules_it()
 }
 
 #[test]
+fn what_could_not_be_installed_waits_for_its_time_and_an_operator_does_not() {
+    let mut facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
+    facts.delayed = vec![refuse(None, &revision("2.0.0"), "stalled", "network", facts.now)];
+    assert_eq!(answer(&facts, &ask("2.0.0", true, false), None), "rest");
+    assert_eq!(answer(&facts, &ask("2.0.0", true, true), None), "go");
+    assert_eq!(answer(&facts, &ask("3.0.0", true, false), None), "go", "another version");
+}
+
+#[test]
 fn what_costs_a_run_is_waited_for_longer_each_time_and_a_bad_archive_at_once() {
     use crate::plan::decide::delay_after;
     let minutes = |code: &str| (1..=6).map(|count| delay_after(code, count).as_mins()).collect::<Vec<_>>();
@@ -77,6 +86,20 @@ fn four_returns_are_prompt_and_each_further_one_is_held_longer() {
     }
     assert_eq!(held, [0, 0, 0, 0, 60, 120, 240, 480]);
     assert_eq!(held_until(&host, &revision("3.0.0")), None);
+    // It ends at its time, and is none for a clock that was set back.
+    let until = held_until(&host, &revision("2.0.0")).unwrap();
+    let seconds = jiff::SignedDuration::from_secs;
+    for (now, is_held) in [
+        (until.checked_sub(seconds(1)).unwrap(), true),
+        (until, false),
+        (until.checked_add(seconds(1)).unwrap(), false),
+        (now, true),
+        (now.checked_sub(seconds(1)).unwrap(), false),
+    ] {
+        host.now = now;
+        assert_eq!(held_until(&host, &revision("2.0.0")).is_some(), is_held, "{now}");
+    }
+    host.now = now;
     host.left.iter_mut().for_each(|(_, time)| *time = at(49 * 60));
     assert_eq!(held_until(&host, &revision("2.0.0")), None);
 }
@@ -111,11 +134,19 @@ fn what_is_urgent_is_tried_once_or_twice_an_hour() {
 #[test]
 fn another_digest_ends_a_wait_but_not_the_least_one_of_what_is_urgent() {
     let mut delay = refuse(None, &revision("2.0.0"), "other bytes", "checksum_mismatch", after_minutes(0));
-    delay.digest = Some("ab".to_owned());
-    for (urgent, announced, first) in [(false, "ab", 60), (false, "cd", 0), (true, "ab", 60), (true, "cd", 30)] {
+    for (known, urgent, announced, first) in [
+        (Some("ab"), false, Some("ab"), 60),
+        (Some("ab"), false, Some("cd"), 0),
+        (Some("ab"), true, Some("ab"), 60),
+        (Some("ab"), true, Some("cd"), 30),
+        // What nobody knows is no other one.
+        (None, false, Some("cd"), 60),
+        (Some("ab"), false, None, 60),
+    ] {
+        delay.digest = known.map(str::to_owned);
         let asked = Request {
             terms: Terms { urgent, ..Terms::default() },
-            announced: Some(announced.to_owned()),
+            announced: announced.map(str::to_owned),
             ..ask("2.0.0", true, false)
         };
         let is_tried = |now: &i64| {
@@ -126,7 +157,7 @@ fn another_digest_ends_a_wait_but_not_the_least_one_of_what_is_urgent() {
             };
             decide(&facts, &asked, None) == Decision::Proceed
         };
-        assert_eq!((0..=120).find(is_tried), Some(first), "urgent {urgent}, {announced} announced");
+        assert_eq!((0..=120).find(is_tried), Some(first), "urgent {urgent}, {announced:?} announced");
     }
 }
 

@@ -2,8 +2,12 @@
 
 mod adopt;
 mod decision;
+mod links;
+mod retention;
 mod said;
 mod strangers;
+mod uninstall;
+mod way_back;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -226,6 +230,19 @@ fn a_downgrade_without_a_usable_snapshot_is_refused_with_the_snapshots_own_reaso
 }
 
 #[test]
+fn an_upgrade_to_a_version_whose_backup_cannot_be_read_is_refused_and_one_with_a_bad_backup_keeps_the_database() {
+    let upgrade = |code| {
+        let snapshot = Snapshot::Unusable(Error::new(code, "the reason"));
+        let facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", snapshot)]);
+        move_to(&facts, &target("2.0.0")).map(|plan| (plan.database, plan.notes.len()))
+    };
+    let error = upgrade(Code::Io).unwrap_err();
+    assert!(error.code == Code::Io && error.what.contains("the reason"), "{error}");
+    assert_eq!(upgrade(Code::BackupInvalid).unwrap(), (Database::Keep, 1));
+    assert_eq!(upgrade(Code::BackupMissing).unwrap(), (Database::Keep, 0));
+}
+
+#[test]
 fn a_downgrade_to_a_version_that_is_not_on_disk_is_refused_before_any_download() {
     let facts = host("2.0.0", vec![installed("2.0.0", unusable())]);
     assert_eq!(move_to(&facts, &target("1.0.0")).unwrap_err().code, Code::BackupMissing);
@@ -415,69 +432,6 @@ fn a_commit_keeps_the_current_and_the_last_working_version_and_retires_the_rest(
     assert_eq!(retired(&facts), ["1.0.0"], "keep 1 retires the version left only after the watch");
     facts.in_use = vec!["1.0.0".into()];
     assert!(retired(&facts).is_empty(), "a process runs from it");
-}
-
-#[test]
-fn what_other_users_run_keeps_the_newest_of_their_versions_and_never_fills_the_disk() {
-    let names = ["1.0.0", "2.0.0", "3.0.0", "4.0.0", "5.0.0", "6.0.0"];
-    let mut facts = host("5.0.0", names.map(|version| installed(version, unusable())).to_vec());
-    let retired = |facts: &Facts| retention::retire(facts, &revision("6.0.0"), &"6.0.0".into(), true);
-    facts.in_use_by_others = names.map(VersionDir::from).to_vec();
-    assert_eq!(retired(&facts), ["2.0.0", "1.0.0"]);
-    facts.in_use = vec!["1.0.0".into()];
-    assert_eq!(retired(&facts), ["2.0.0"], "the agent's own stays however old it is");
-    facts.in_use_by_others = vec!["2.0.0".into()];
-    assert_eq!(retired(&facts), ["4.0.0", "3.0.0"]);
-}
-
-#[test]
-fn what_a_link_leads_to_stays_whoever_made_it_and_whichever_link_it_is() {
-    let versions = ["1.0.0", "1.1.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec();
-    let retired = |facts: &Facts| retention::retire(facts, &revision("3.0.0"), &"3.0.0".into(), true);
-    let mut facts = host("2.0.0", versions);
-    assert_eq!(retired(&facts), ["1.1.0", "1.0.0"]);
-    let leads_to = |name: &str, dir: &str| Name {
-        name: name.to_owned(),
-        node: Node::Link(PathBuf::from(format!("/v/{dir}/bin/{name}"))),
-        ours: true,
-    };
-    facts.names.push(leads_to("teleport-update", "1.0.0"));
-    assert_eq!(retired(&facts), ["1.1.0"], "our own program");
-    facts.names.push(leads_to("tctl", "1.1.0"));
-    assert!(retired(&facts).is_empty(), "a helper that somebody linked by hand");
-    facts.names.truncate(3);
-    facts.enablement.push((PathBuf::from("/etc/x"), Node::Link("/v/1.0.0/etc/systemd/teleport.service".into())));
-    assert_eq!(retired(&facts), ["1.1.0"], "what systemctl enable made");
-    // The version left is linked as well, and goes all the same where nothing is to be kept and nothing watched.
-    facts.keep = 1;
-    assert_eq!(retention::retire(&facts, &revision("3.0.0"), &"3.0.0".into(), false), ["2.0.0", "1.1.0"]);
-}
-
-#[test]
-fn a_version_still_to_be_downloaded_counts_already() {
-    let versions = ["1.0.0", "2.0.0"].map(|version| installed(version, unusable())).to_vec();
-    let mut facts = host("2.0.0", versions);
-    let retired = |facts: &Facts| retention::retire(facts, &revision("3.0.0"), &"3.0.0".into(), true);
-    assert_eq!(retired(&facts), ["1.0.0"]);
-    facts.keep = 3;
-    assert!(retired(&facts).is_empty());
-}
-
-#[test]
-fn a_repair_in_place_keeps_the_last_working_version_and_not_a_newer_one_that_was_never_used() {
-    let versions = ["1.0.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec();
-    let mut facts = host("2.0.0", versions);
-    facts.previous = Some(revision("1.0.0"));
-    assert_eq!(retention::retire(&facts, &revision("2.0.0"), &"2.0.0".into(), true), ["3.0.0"]);
-}
-
-#[test]
-fn nothing_is_retired_after_the_watch_when_link_and_configuration_disagree() {
-    let mut facts = host("2.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
-    facts.keep = 1;
-    assert_eq!(retention::after_watch(&facts), ["1.0.0"]);
-    facts.active = Some(revision("1.0.0"));
-    assert!(retention::after_watch(&facts).is_empty());
 }
 
 #[test]

@@ -80,3 +80,26 @@ fn a_phase_of_a_second_or_more_tells_its_time() {
     assert_eq!(retire.said(Duration::from_millis(1000)).unwrap(), "removed 1.0.0 (1.0 s)");
     assert_eq!(Step::DaemonReload.said(Duration::ZERO), None);
 }
+
+#[test]
+fn the_earlier_updaters_files_are_told_of_once() {
+    let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
+    let pair = |name: &str| (PathBuf::from(format!("/units/{name}")), PathBuf::from(format!("/v/.unmanaged/{name}")));
+    facts.foreign_links = vec![pair("a"), pair("b")];
+    facts.set_aside = vec![pair("c"), pair("d")];
+    let lines = said(&move_to(&facts, &target("2.0.0")).unwrap());
+    assert_eq!(lines.iter().filter(|line| line.contains("kept the earlier updater's files")).count(), 1, "{lines:?}");
+}
+
+#[test]
+fn what_follows_the_commit_says_a_line_for_each_thing_done() {
+    let line = |step: Step| step.said(Duration::ZERO);
+    let dir: VersionDir = "1.0.0".into();
+    assert_eq!(line(Step::Verify { dir: dir.clone() }).unwrap(), "checked every file of 1.0.0");
+    assert_eq!(line(Step::RemovePackage { name: "teleport".into() }).unwrap(), "removed the package teleport");
+    let grant = line(Step::GrantTraverse { path: "/opt".into() }).unwrap();
+    assert_eq!(grant, "allowed other users to enter /opt (chmod o+x)");
+    assert_eq!(line(Step::EnableTimer { unit: "a.timer".into() }).unwrap(), "enabled a.timer");
+    assert_eq!(line(Step::Retire { dir }).unwrap(), "removed 1.0.0");
+    assert_eq!(line(Step::Reload), None);
+}

@@ -64,6 +64,11 @@ fn a_snapshot_is_labelled_with_what_has_written_the_database() {
     facts.installed.push(installed("3.0.0", unusable()));
     let plan = move_to(&facts, &target("3.0.0")).unwrap();
     assert_eq!((plan.owner(), plan.snapshot_dir()), (Some(&revision("2.0.0")), Some(&"2.0.0".into())));
+    // A file of others that says so is no version of ours.
+    let mut facts = with(stranger(Some("2.0.0"), true));
+    facts.installed.push(installed("3.0.0", unusable()));
+    let plan = move_to(&facts, &target("3.0.0")).unwrap();
+    assert_eq!((plan.owner(), plan.snapshot_dir()), (Some(&revision("2.0.0")), Some(&VersionDir::unmanaged())));
 }
 
 #[test]
@@ -115,4 +120,23 @@ fn an_executable_that_no_release_has_is_linked_only_if_it_is_named() {
     assert!(!links(&facts));
     facts.components = vec!["systemctl".into()];
     assert!(links(&facts));
+}
+
+#[test]
+fn what_is_put_in_a_strangers_place_is_told_with_what_it_means() {
+    let notes = |stranger, to: &str| move_to(&with(stranger), &over(to, Over::Newer)).unwrap().notes;
+    let note = |stranger, to: &str, words: &str| {
+        let notes = notes(stranger, to);
+        assert_eq!(notes.iter().filter(|note| note.contains(words)).count(), 1, "{words}: {notes:?}");
+    };
+    let none = |stranger, to: &str| assert_eq!(notes(stranger, to), [""; 0]);
+    note(stranger(Some("3.0.0"), false), "2.0.0", "there is no backup to go back to");
+    note(stranger(Some("0.9.0"), true), "2.0.0", "was replaced by Teleport 0.9.0");
+    note(stranger(None, true), "2.0.0", "cannot be found out");
+    none(stranger(Some("0.9.0"), false), "2.0.0");
+    none(stranger(None, false), "2.0.0");
+    // On a host without a version of ours it is the agent that was there before.
+    let mut facts = with(stranger(Some("0.9.0"), true));
+    facts.active = None;
+    assert_eq!(move_to(&facts, &over("2.0.0", Over::Newer)).unwrap().notes, [""; 0]);
 }

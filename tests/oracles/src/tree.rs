@@ -17,7 +17,7 @@ pub fn yaml(bytes: &[u8]) {
             // One document is the first document.
             assert_eq!(Node::parse_first(text).as_ref(), Ok(&root));
             let all = Node::parse_all(text).unwrap();
-            assert!(all == [root.clone()] || all.is_empty() && root == Node::mapping([]), "{all:?}");
+            assert!(all == [root.clone()] || all.is_empty() && root.pairs() == Some(&[]), "{all:?}");
             assert_eq!(Node::from_json(&root.to_json(), 1).unwrap().to_json(), root.to_json());
         }
     }

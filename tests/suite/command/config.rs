@@ -428,7 +428,8 @@ fn comments_of_the_operators_stay_where_they_were_written() {
     let image = Image::new("1.0.0");
     image.settings(
         "  # our ticket: 42\n  enabled: true # until the freeze\n  group: \"dev\" # not prod\n  service: # no systemd\n    \
-         start: a # one\n    stop: b\n    reload: c\n    pid_file: /d # the agent's\n  x-ours: [1, 2] # both\n",
+         start: a # one\n    stop: b\n    reload: c\n    pid_file: /d # the agent's\n  x-ours: [1, 2] # both\n  \
+         # group: \"prod\"\n",
     );
     image.run(&["disable"]).ok();
     let config = image.config();
@@ -436,7 +437,7 @@ fn comments_of_the_operators_stay_where_they_were_written() {
         "  # our ticket: 42\n  enabled: false # until the freeze\n",
         "  group: \"dev\" # not prod\n  service: # no systemd\n    start: a # one\n",
         "    pid_file: /d # the agent's\n",
-        "  x-ours: # both\n    - 1\n    - 2\n",
+        "  x-ours: # both\n    - 1\n    - 2\n  # group: \"prod\"\n",
     ] {
         assert!(config.contains(line), "{line} is not in {config}");
     }
