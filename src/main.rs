@@ -1,5 +1,6 @@
 //! args → host → re-exec → command → exit status; nothing else.
 
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -14,7 +15,10 @@ fn main() -> ExitCode {
         std::process::abort();
     }));
     let host = Host::current();
-    let cli = Cli::try_parse_from(&host.args).unwrap_or_else(|error| error.exit());
+    let cli = match Cli::try_parse_from(&host.args) {
+        Ok(cli) => cli,
+        Err(said) => return tell(&said),
+    };
     let format = match cli.global.log_format {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
@@ -30,5 +34,17 @@ fn main() -> ExitCode {
             voice.error(&error);
             ExitCode::from(error.code.exit_status())
         }
+    }
+}
+
+/// Help, the version, or what is wrong with the arguments. Whoever keeps that in a file is told if it is not all there.
+fn tell(said: &clap::Error) -> ExitCode {
+    match said.print() {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            // The same standard error may be what is full.
+            let _ = writeln!(std::io::stderr(), "error: cannot write to standard output: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
     }
 }

@@ -373,10 +373,10 @@ fn proxy(context: &Context, args: &Install, kept: Option<String>) -> Result<Opti
 /// Whom the settings trust: certificate authorities and the key of archives.
 fn trusted(context: &Context, args: &Install, spec: &mut Spec) -> Result<()> {
     if let Some(file) = &args.ca_file {
-        spec.ca = Some(network::pem(file)?);
+        spec.ca = Some(network::authorities(file)?);
     } else if let Some(file) = context.host.var("SSL_CERT_FILE") {
         // What worked by hand works from the timer, which has no such variable; and what was given before goes on to.
-        let given = network::pem(file.as_ref()).map_err(|error| error.during("SSL_CERT_FILE"))?;
+        let given = network::authorities(file.as_ref()).map_err(|error| error.during("SSL_CERT_FILE"))?;
         spec.ca = Some(spec.ca.take().map_or(given.clone(), |known| with_more(&known, &given)));
     }
     if let Some(file) = &args.public_key {

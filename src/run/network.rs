@@ -9,7 +9,7 @@ use crate::config::{Credentials, Spec};
 use crate::context::Context;
 use crate::host::durable;
 use crate::host::elf::{self, Elf};
-use crate::host::http::{self, Client, HttpSettings};
+use crate::host::http::{self, Client, HttpSettings, trust};
 use crate::release::BaseUrl;
 use crate::report::{Code, Error, Result};
 use protocol::Arch;
@@ -96,6 +96,13 @@ fn image_arch(context: &Context) -> Option<Arch> {
         path.is_file().then_some(())?;
         Arch::from_elf_machine(Elf::parse(&elf::head(&path).ok()?)?.machine)
     })
+}
+
+/// A file of certificate authorities, by content. Errors: as [`pem`]; `config_invalid` for one without a certificate.
+pub(crate) fn authorities(path: &std::path::Path) -> Result<String> {
+    let text = pem(path)?;
+    trust::certificates(&text).map_err(|error| error.during(path.display()))?;
+    Ok(text)
 }
 
 /// A file of certificates or a key, by content.

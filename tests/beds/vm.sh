@@ -20,8 +20,8 @@
 #
 # Environment: VM_POLICY (an archive with another SELinux policy than Debian's, one directory with modules/*.pp and
 # etc/selinux/targeted), TELEPORT_UPDATE_BEDS (cache and state directory, as for beds),
-# BED_DEADLINE (seconds until ready, default 180: a boot without snapshot takes 20 to 40), BED_OWNER (pid that the machine
-# must not outlive), TELEPORT_UPDATE_NO_BEDS=1 (this machine shall host none).
+# BED_DEADLINE (seconds until ready, default 300: a boot without snapshot takes 20 to 40, on a machine at work many times that),
+# BED_OWNER (pid that the machine must not outlive), TELEPORT_UPDATE_NO_BEDS=1 (this machine shall host none).
 #
 # The machine is emulated (TCG): no KVM is needed, and a program runs about ten times slower. Its only network is the
 # emulator's: the host is 10.0.2.2, and ssh comes in on a free port of the host's loopback.
@@ -29,7 +29,7 @@ set -euo pipefail
 
 home=${TELEPORT_UPDATE_BEDS:-${HOME:-/root}/.cache/teleport-update-beds}
 run_dir=$home/vms
-deadline=${BED_DEADLINE:-180}
+deadline=${BED_DEADLINE:-300}
 
 # What the guest needs beside a booting Debian: the reference policy with its tools, ssh for `run`, dbus and logind as on
 # any server. policycoreutils-python-utils has semanage, python3 looks into databases.

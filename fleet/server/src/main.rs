@@ -45,7 +45,10 @@ use settings::Settings;
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let Cli { global, verb } = Cli::parse();
+    let Cli { global, verb } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return tell(&said),
+    };
     let done = match verb {
         Verb::Serve(options) => Settings::of(&options, global.admin_socket.as_deref())
             .and_then(|settings| Ok(serve::run(&settings)?))
@@ -60,6 +63,17 @@ fn main() -> ExitCode {
         terminal::say(format_args!("error: {fault}"));
         fault.status()
     })
+}
+
+/// Help, the version, or what is wrong with the arguments. Whoever keeps that in a file is told if it is not all there.
+fn tell(said: &clap::Error) -> ExitCode {
+    match said.print() {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            terminal::say(format_args!("error: cannot write to standard output: {error}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
+    }
 }
 
 /// Whoever reads us may have read enough.

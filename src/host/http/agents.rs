@@ -26,7 +26,8 @@ impl Agents {
     /// Errors: as [`super::Client::new`].
     pub(super) fn new(settings: &HttpSettings) -> Result<Self> {
         settings.proxies.check()?;
-        let own_roots = settings.ca_pem.as_deref().map_or(Ok(Vec::new()), trust::certificates)?;
+        let own_roots = settings.ca_pem.as_deref().map_or(Ok(Vec::new()), trust::certificates);
+        let own_roots = own_roots.map_err(|error| error.during("spec.ca in updates.yaml"))?;
         let (agent, thorough) = (OnceLock::new(), OnceLock::new());
         Ok(Self { settings: settings.clone(), own_roots, agent, thorough })
     }

@@ -16,7 +16,7 @@ mod said;
 mod settings;
 #[cfg(test)]
 pub(crate) mod test_server;
-mod trust;
+pub(crate) mod trust;
 
 pub(crate) use client::Client;
 pub(crate) use pause::{interrupted, pause};

@@ -50,9 +50,9 @@ pub(super) fn are_systems(settings: &HttpSettings) -> bool {
 }
 
 /// The certificates in `pem`. Errors: [`Code::ConfigInvalid`] if there is none.
-pub(super) fn certificates(pem: &str) -> Result<Vec<Certificate<'static>>> {
+pub(crate) fn certificates(pem: &str) -> Result<Vec<Certificate<'static>>> {
     let invalid = || {
-        Error::new(Code::ConfigInvalid, "the CA file holds no PEM certificate")
+        Error::new(Code::ConfigInvalid, "no PEM certificate is in it")
             .advise("give --ca-file a file with -----BEGIN CERTIFICATE----- blocks")
     };
     let mut found = Vec::new();

@@ -1,5 +1,6 @@
 //! What is said on standard error: on a terminal, in a pipe, in the journal, as JSON, and to nobody.
 
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -144,6 +145,30 @@ fn nobody_listening_never_stops_a_run() {
         drop(child.stdout.take());
         assert!(child.wait().unwrap().success(), "{format}");
     }
+}
+
+#[test]
+fn what_cannot_be_written_to_a_full_disk_is_an_error_for_help_too() {
+    for args in [&["--help"][..], &["--version"], &["update", "--help"], &["version"]] {
+        let shell = ["-c", "\"$@\" >/dev/full", "sh"];
+        let output = Command::new("sh").args(shell).arg(updater()).args(args).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {told}");
+        assert!(told.starts_with("error: cannot write to standard output: "), "{args:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn a_file_without_certificates_is_named() {
+    let image = Image::new("1.0.0");
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"hello").unwrap();
+    let path = file.path().to_str().unwrap();
+    image
+        .run(&["enable", "--proxy", "localhost:1", "--ca-file", path])
+        .fails(1, &format!("{path}: no PEM certificate is in it"));
+    assert_eq!(image.tree(), ["etc/ 755"]);
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn what_a_hand_wrote_is_held_to_the_rules_of_the_flags() {
     for (line, what) in [
         ("  enabled: true\n  proxy: not a host\n", "spec.proxy in updates.yaml: "),
         ("  enabled: true\n  source: nonsense\n", "spec.source in updates.yaml: "),
+        ("  enabled: true\n  proxy: x\n  ca: x\n", "spec.ca in updates.yaml: no PEM certificate is in it"),
         ("  path: relative\n", "line 4: spec.path is not an absolute path"),
         ("  path: \"/opt/a b\"\n", "line 4: spec.path is not an absolute path without blanks, quotes, $, % or \\"),
         ("  data_dir: relative\n", "line 4: spec.data_dir is not an absolute path"),
