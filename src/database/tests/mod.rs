@@ -18,6 +18,7 @@ use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, Result};
 use protocol::{Edition, Revision};
 
+mod evidence;
 mod online;
 mod owners;
 mod restored;

@@ -236,3 +236,44 @@ fn what_the_agents_user_puts_in_the_place_of_its_database_leads_root_nowhere() {
         assert_eq!(names(&others), ["sqlite.db"], "{what}");
     }
 }
+
+#[test]
+fn a_link_is_followed_where_root_alone_can_make_one() {
+    let Some((bed, agent)) = agents_bed("DELETE") else { return };
+    drop(agent);
+    let proc = bed.db().parent().unwrap().to_owned();
+    let other = bed.dir.path().join("other.db");
+    std::fs::rename(bed.db(), &other).unwrap();
+    std::os::unix::fs::symlink(&other, bed.db()).unwrap();
+    for is_agents in [true, false] {
+        let owner = if is_agents { AGENT } else { 0 };
+        std::os::unix::fs::chown(&proc, Some(owner), Some(owner)).unwrap();
+        assert_eq!(sqlite::look(&bed.db()).unwrap().is_symlink(), is_agents);
+        let path = sqlite::live_path(&bed.db()).unwrap();
+        assert_eq!(path, if is_agents { bed.db() } else { other.canonicalize().unwrap() });
+    }
+    let circle = bed.dir.path().join("circle");
+    std::os::unix::fs::symlink(&circle, &circle).unwrap();
+    assert_eq!(sqlite::live_path(&circle.join("proc/sqlite.db")).unwrap_err().code, Code::Io);
+}
+
+#[test]
+fn a_rollback_journal_that_begins_with_a_zero_holds_no_rows_and_a_wal_does() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes, size) in [
+        ("a.db-journal", &[0, 1, 2][..], 0),
+        ("b.db-journal", &[1, 0, 0], 3),
+        ("c.db-journal", &[], 0),
+        ("d.db-wal", &[0, 1, 2], 3),
+        ("e.db-wal", &[], 0),
+    ] {
+        let file = dir.path().join(name);
+        durable::write(&file, bytes, 0o600).unwrap();
+        assert_eq!(sqlite::log_size(&file).unwrap(), size, "{name}");
+    }
+    assert_eq!(sqlite::log_size(&dir.path().join("nowhere-wal")).unwrap(), 0);
+    assert!(sqlite::log_size(&dir.path().join("d.db-wal/x-wal")).is_err(), "what cannot be looked at is not empty");
+    let in_its_place = dir.path().join("f.db-journal");
+    durable::create_dir_all(&in_its_place).unwrap();
+    assert!(sqlite::log_size(&in_its_place).is_ok(), "a directory is not read");
+}

@@ -145,3 +145,18 @@ pub enum Record {
     /// The run is over.
     Closed,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_one_name_and_no_option() {
+        for word in ["15.1.1", "15.1.1_ent", ".unmanaged", "teleport-ent", "a-b"] {
+            assert!(is_plain(word), "{word:?}");
+        }
+        for word in ["", ".", "..", "/", "/x", "a/b", "a/", "./a", "../a", "-rf", "--root=/x"] {
+            assert!(!is_plain(word), "{word:?}");
+        }
+    }
+}

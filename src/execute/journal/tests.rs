@@ -241,6 +241,9 @@ fn the_writer_of_a_journal_of_any_format_can_be_asked_to_finish_it() {
     durable::remove_file(&dir.path().join(NAME)).unwrap();
     durable::create_dir_all(&dir.path().join(NAME)).unwrap();
     assert!(is_open(dir.path()) && writer_of(dir.path()).is_err());
+    let circle = dir.path().join("circle");
+    std::os::unix::fs::symlink(&circle, &circle).unwrap();
+    assert!(is_open(&circle) && writer_of(&circle).is_err());
 }
 
 proptest! {

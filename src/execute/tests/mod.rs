@@ -5,6 +5,7 @@ mod outgoing;
 mod prepare;
 mod running;
 mod steps;
+mod unmanaged;
 
 use std::cell::{Cell, RefCell};
 use std::os::unix::fs::MetadataExt;

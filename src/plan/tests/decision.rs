@@ -100,6 +100,12 @@ fn four_returns_are_prompt_and_each_further_one_is_held_longer() {
         assert_eq!(held_until(&host, &revision("2.0.0")).is_some(), is_held, "{now}");
     }
     host.now = now;
+    // Two days are over. A clock that was set back since has seen them in the future, and they count as long.
+    for (hours, is_held) in [(47, true), (48, false), (49, false), (-47, true), (-48, false)] {
+        let mut host = host.clone();
+        host.left.iter_mut().rev().skip(1).for_each(|(_, time)| *time = at(hours * 60));
+        assert_eq!(held_until(&host, &revision("2.0.0")).is_some(), is_held, "{hours}");
+    }
     host.left.iter_mut().for_each(|(_, time)| *time = at(49 * 60));
     assert_eq!(held_until(&host, &revision("2.0.0")), None);
 }

@@ -378,6 +378,26 @@ fn our_own_link_goes_to_a_compatible_updater_and_stays_there_when_the_new_versio
 }
 
 #[test]
+fn our_own_link_passes_over_a_version_without_an_updater_or_with_a_broken_one() {
+    for (updater, marker) in [(None, Some("0".repeat(64))), (Some("bin/teleport-update".to_owned()), None)] {
+        let mut facts =
+            host("2.0.0", ["1.0.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec());
+        facts.previous = Some(revision("1.0.0"));
+        facts.installed[0].updater = Some("bin/teleport-update".into());
+        (facts.installed[1].updater, facts.installed[1].marker) = (updater, marker);
+        let plan = move_to(&facts, &target("3.0.0")).unwrap();
+        let links: Vec<_> = plan
+            .switch
+            .iter()
+            .flat_map(Step::placements)
+            .filter(|place| place.path.ends_with("teleport-update"))
+            .collect();
+        assert_eq!(links.len(), 1, "{links:?}");
+        assert_eq!(links[0].now, Node::Link("/v/1.0.0/bin/teleport-update".into()));
+    }
+}
+
+#[test]
 fn our_own_link_never_goes_to_a_version_that_was_only_unpacked() {
     let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
     facts.installed[1].updater = Some("bin/teleport-update".into());
