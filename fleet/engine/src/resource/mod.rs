@@ -148,6 +148,19 @@ impl Resource {
         }
     }
 
+    /// Whether it says what `other` says, whatever the two are called and however they are written.
+    pub(crate) fn means(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Config(one), Self::Config(other)) => one.model == other.model,
+            (Self::Version(one), Self::Version(other)) => one.model == other.model,
+            (Self::Maintenance(one), Self::Maintenance(other)) => one.model == other.model,
+            (Self::Channel(one), Self::Channel(other)) => one.model == other.model,
+            (Self::Release(one), Self::Release(other)) => one.model == other.model,
+            (Self::Report(one), Self::Report(other)) => one.model == other.model,
+            _ => false,
+        }
+    }
+
     /// The document as it was written, in the usual order, with name and revision.
     pub fn written(&self) -> &Node {
         match self {

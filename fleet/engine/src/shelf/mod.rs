@@ -126,15 +126,18 @@ impl Shelf {
     fn put_for(&mut self, resources: Vec<Resource>, book: &mut Book, fleet: Option<&Fleet>) -> Result<(), Refused> {
         let mut next = self.clone();
         let is_version = resources.iter().any(|resource| resource.kind() == Kind::Version);
-        let written: Vec<(Kind, String)> =
-            resources.iter().map(|resource| (resource.kind(), resource.metadata().name.clone())).collect();
+        let key = |resource: &Resource| (resource.kind(), resource.metadata().name.clone());
+        // A file that was applied can be applied again, whatever has become of groups and versions since.
+        let is_news =
+            |resource: &&Resource| self.resources.get(&key(resource)).is_none_or(|stored| !stored.means(resource));
+        let news: Vec<(Kind, String)> = resources.iter().filter(is_news).map(key).collect();
         next.put_back(resources);
         let mut settled = book.clone();
         next.settle(is_version.then(|| self.wanted()), fleet, &mut settled)?;
         next.one_release_a_version()?;
-        next.known_groups(&written, &settled)?;
-        next.good_channels(&written)?;
-        next.room_in_channels(&written)?;
+        next.known_groups(&news, &settled)?;
+        next.good_channels(&news)?;
+        next.room_in_channels(&news)?;
         (*self, *book) = (next, settled);
         Ok(())
     }

@@ -94,6 +94,38 @@ fn a_channel_names_a_group_that_there_is() {
 }
 
 #[test]
+fn what_was_written_can_be_written_again_whatever_has_become_of_its_group_version_or_channel() {
+    let policy = "kind: autoupdate_config\nspec: {agents: {mode: enabled, strategy: halt-on-error, schedules: \
+                  {regular: [{name: dev}, {name: prod}]}}}";
+    let fixed = "kind: fleet_channel\nmetadata: {name: fixed}\nspec: {static_version: 17.2.9}";
+    let (mut shelf, mut book) = shelf(&[policy, TARGET, &channel("dev"), fixed]);
+    let all = || read(&format!("{}\n---\n{fixed}", channel("dev"))).unwrap();
+    // The group leaves the policy, and the rollout that still had it is another's now; the version is blocked.
+    shelf.put_all(read(&policy.replace("dev", "test")).unwrap(), &mut book).unwrap();
+    shelf.put_all(read(&TARGET.replace("17.3.0", "17.4.0")).unwrap(), &mut book).unwrap();
+    book.step(&mut Fleet::default(), Timestamp::UNIX_EPOCH);
+    assert!(!book.group_names().contains(&"dev"));
+    let blocked = release("bad", &json!({ "version": "17.2.9", "blocked": { "reason": "x" } }));
+    shelf.put_all(read(&blocked).unwrap(), &mut book).unwrap();
+    let before = (shelf.clone(), book.clone());
+    shelf.put_all(all(), &mut book).unwrap();
+    assert_eq!((&shelf, &book), (&before.0, &before.1));
+    // What it would mean from now on is asked.
+    let critical = |text: &str| {
+        text.replace("spec: {", "spec: {critical: true, ").replace("\"spec\":{", "\"spec\":{\"critical\":true,")
+    };
+    for text in [critical(&channel("dev")), critical(fixed)] {
+        assert!(shelf.put_all(read(&text).unwrap(), &mut book).is_err(), "{text}");
+    }
+    let mut crowd = Shelf::default();
+    let of = |number: usize| {
+        release(&format!("r{number}"), &json!({ "version": format!("1.0.{number}"), "channels": ["stable"] }))
+    };
+    crowd.put_back((0..MOST_IN_CHANNEL + 5).flat_map(|number| read(&of(number)).unwrap()).collect());
+    crowd.put_all(read(&of(3)).unwrap(), &mut Book::default()).unwrap();
+}
+
+#[test]
 fn a_target_is_reached_from_the_versions_that_its_release_names() {
     let release = plain(&json!({ "version": "17.3.0", "requires_from": ["17.2.0", "17.1.9"] }));
     let refused = |versions: &[&str]| refused_for(&[&release], TARGET, versions);

@@ -23,15 +23,15 @@ impl Shelf {
         Ok(())
     }
 
-    /// The channels of the releases that are `written` have at most [`MOST_IN_CHANNEL`] releases each: the graph of a channel grows
+    /// The channels of the releases that are `news` have at most [`MOST_IN_CHANNEL`] releases each: the graph of a channel grows
     /// with their square. Channels that had more already take no further one.
-    pub(super) fn room_in_channels(&self, written: &[(Kind, String)]) -> Result<(), Refused> {
+    pub(super) fn room_in_channels(&self, news: &[(Kind, String)]) -> Result<(), Refused> {
         let of = |resource: &'_ Resource| match resource {
             Resource::Release(object) => object.model.channels.clone(),
             _ => Vec::new(),
         };
         let touched: BTreeSet<String> =
-            written.iter().filter_map(|(kind, name)| self.get(*kind, name)).flat_map(of).collect();
+            news.iter().filter_map(|(kind, name)| self.get(*kind, name)).flat_map(of).collect();
         if touched.is_empty() {
             return Ok(());
         }
@@ -51,9 +51,9 @@ impl Shelf {
         }
     }
 
-    /// A `fleet_channel` that is `written` has no version that is blocked.
-    pub(super) fn good_channels(&self, written: &[(Kind, String)]) -> Result<(), Refused> {
-        for (kind, name) in written {
+    /// A `fleet_channel` that is `news` has no version that is blocked.
+    pub(super) fn good_channels(&self, news: &[(Kind, String)]) -> Result<(), Refused> {
+        for (kind, name) in news {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
             if let Source::Static(version) = &channel.model.source
                 && let Some(reason) = self.block_of(version)
@@ -66,10 +66,10 @@ impl Shelf {
         Ok(())
     }
 
-    /// A `fleet_channel` that is `written` names a group of the policy or of the rollout.
-    pub(super) fn known_groups(&self, written: &[(Kind, String)], book: &Book) -> Result<(), Refused> {
+    /// A `fleet_channel` that is `news` names a group of the policy or of the rollout.
+    pub(super) fn known_groups(&self, news: &[(Kind, String)], book: &Book) -> Result<(), Refused> {
         let known = book.group_names();
-        for (kind, name) in written {
+        for (kind, name) in news {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
             if let Source::Group(group) = &channel.model.source
                 && !known.contains(&group.as_str())
