@@ -9,6 +9,7 @@ use ureq::http::Uri;
 
 use super::ProxyAddr;
 use crate::host::http::redact;
+use crate::host::path::in_url;
 use crate::report::{Code, Error, Result};
 
 /// A source of versions.
@@ -49,7 +50,7 @@ impl fmt::Display for Source {
             Self::Find(server) => f.write_str(&super::origin(server)),
             Self::Channel(url) => write!(f, "channel+{}", redact(url)),
             Self::Graph(url) => write!(f, "cincinnati+{}", redact(url)),
-            Self::File(path) => write!(f, "file://{}", path.display()),
+            Self::File(path) => write!(f, "file://{}", in_url(path)),
         }
     }
 }
@@ -110,6 +111,7 @@ mod tests {
             "cincinnati+https://updates.example.com/v1/graph?channel=stable",
             "cincinnati+https://[::1]:8443/api/upgrades_info/v1/graph",
             "file:///etc/teleport/release.yaml",
+            "file:///a%20b/%23/~c%25/%1B%0A%C3%A4",
         ] {
             let source: Source = text.parse().unwrap();
             assert_eq!(source.to_string(), text.replace(".com:443", ".com"), "{text}");

@@ -11,15 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::host::acting::{Acting, HANDLES};
-use crate::host::durable;
+use crate::host::{durable, path};
 use crate::report::{Code, Error, IoContext, Result};
-
-/// What stands in the path of a URI as it is (RFC 3986, unreserved, and the slash).
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
 /// Ends of the names of what SQLite keeps beside a database: the log that rows go to, its index, and the journal from which a
 /// transaction is rolled back.
@@ -127,7 +123,7 @@ pub(super) fn open_live(db: &Path, wait: Duration) -> Result<Connection> {
 /// Opens a single-file database that nobody else uses, without locks and without making sidecars.
 pub(super) fn open_at_rest(db: &Path) -> Result<Connection> {
     let path = std::path::absolute(db).unwrap_or_else(|_| db.to_owned());
-    let uri = format!("file:{}?immutable=1", percent_encode(path.as_os_str().as_bytes(), ESCAPED));
+    let uri = format!("file:{}?immutable=1", path::in_url(&path));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let connection = connect(Path::new(&uri), db, flags)?;
     connection.execute_batch("PRAGMA trusted_schema = OFF").map_err(|error| explain(error, "cannot open", db))?;

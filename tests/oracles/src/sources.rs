@@ -19,9 +19,7 @@ pub fn source(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match sources::source(text) {
         Ok((shown, origin)) => {
-            if !shown.starts_with("file://") {
-                assert_eq!(sources::source(&shown).unwrap().0, shown, "{text:?}");
-            }
+            assert_eq!(sources::source(&shown).unwrap().0, shown, "{text:?}");
             assert!(origin.is_none_or(|origin| origin.starts_with("https://") || origin.starts_with("http://")));
             assert!(!shown.contains(['#', '\n', '\u{1b}']), "{shown:?}");
         }
