@@ -106,6 +106,10 @@ impl Updates {
     }
 
     fn change(&mut self, key: &str, old: &Node, new: &Node) {
+        // Not even an empty section goes that stood there.
+        if old == new {
+            return;
+        }
         if self.root.at(&[key]).is_none_or(|node| node.pairs().is_none()) {
             self.root.set(&[key], Node::mapping([]));
         }
