@@ -166,6 +166,29 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_changes_nothing_leaves_empty_sections_as_they_are() {
+        for section in ["status:", "status: {}", "status:\n  # none\n"] {
+            let (_dir, read) = updates(&format!("{HEAD}spec:\n  enabled: true\n{section}\n"));
+            let before = read.unwrap();
+            let mut after = before.clone();
+            after.set_spec(before.spec());
+            after.set_status(before.status());
+            assert_eq!(after.render().unwrap(), before.render().unwrap(), "{section}");
+        }
+        // But for what each file of the RFD has.
+        for section in ["spec:", "spec: {}", "spec: ~"] {
+            let (_dir, read) = updates(&format!("{HEAD}{section}\n"));
+            let mut after = read.unwrap();
+            after.set_spec(&Spec::default());
+            let text = after.render().unwrap();
+            assert!(
+                text.ends_with("spec:\n  enabled: false\n") || text.ends_with("spec: {enabled: false}\n"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
     fn the_rfds_example_is_read_and_a_rewrite_changes_only_what_changed() {
         let content = "version: v1\nkind: agent_versions\ntheirs: 0123\nspec:\n  # specifies the proxy\n  proxy: mytenant.teleport.sh\n  enabled: yes\n  active_version: 15.1.1\n  watch: 90\n  health: {stable: 7s, newer: 1.10}\n  future: {deep: [~, {x: on}]}\n";
         let (_dir, read) = updates(content);
