@@ -340,6 +340,28 @@ fn no_source_names_a_document_that_is_not_here() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// No doc test is built: for the few examples in comments that would be minutes. So none may look as if it were run.
+#[test]
+fn no_comment_holds_an_example_that_nothing_runs() {
+    let mut found = Vec::new();
+    let mut fences = 0;
+    for (path, text) in texts(&SOURCES) {
+        let mut is_open = false;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim_start();
+            let comment = line.strip_prefix("//!").or_else(|| line.strip_prefix("///"));
+            let Some(language) = comment.and_then(|comment| comment.trim_start().strip_prefix("```")) else { continue };
+            is_open = !is_open;
+            fences += 1;
+            if is_open && !["ignore", "text"].contains(&language) {
+                found.push(format!("{}:{}: {line}", path.display(), number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}: say `text` or `ignore` there, or write a test of its own");
+    assert!(fences >= 4, "only {fences} were found");
+}
+
 #[test]
 fn the_codes_that_hosts_report_are_those_of_the_updater() {
     let own: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
