@@ -1,14 +1,11 @@
 //! The clap tree: what is understood, and what is usage.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod support;
 
 use std::path::Path;
 
+use crate::support::Server;
 use clap::{CommandFactory, Parser};
 use fleet_cli::args::{Agents, Autoupdate, Format};
 use fleet_cli::{Cli, Verb};
-use support::Server;
 
 fn parse(words: &str) -> Cli {
     Cli::try_parse_from(format!("teleport-fleet {words}").split_whitespace()).unwrap()

@@ -1,11 +1,8 @@
 //! Hosts, events, audit, tokens, backup.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod support;
-
+use crate::support::{Done, Reply, Server, group, rollout};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{Done, Reply, Server, group, rollout};
 
 const ID: &str = "00000000-0000-4000-8000-000000000001";
 

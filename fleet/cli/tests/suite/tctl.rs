@@ -1,10 +1,7 @@
 //! The texts of `tctl autoupdate`, as FLEET §6 has them, word for word.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod support;
-
+use crate::support::{Done, Reply, Server, group, rollout};
 use serde_json::{Value, json};
-use support::{Done, Reply, Server, group, rollout};
 
 fn show(reply: Reply, arguments: &[&str]) -> Done {
     Server::new([reply]).run(arguments)

@@ -1,13 +1,10 @@
 //! `get`, `create`, `update`, `edit`, `rm`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
-
-mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use crate::support::{Done, Reply, Server};
 use serde_json::{Value, json};
-use support::{Done, Reply, Server};
 use yaml::Node;
 
 const CONFIG: &str = "\

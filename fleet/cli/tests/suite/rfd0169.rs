@@ -1,10 +1,7 @@
 //! RFD 0169's flat spelling of `autoupdate`, as FLEET §6 has it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod support;
-
+use crate::support::{Done, Reply, Server, group, rollout};
 use serde_json::{Value, json};
-use support::{Done, Reply, Server, group, rollout};
 use yaml::Node;
 
 fn kept(kind: &str, revision: &str, yaml: &str) -> Reply {

@@ -1,7 +1,4 @@
 //! How the server is asked, and what is said where it cannot be.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
-
-mod support;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,9 +6,9 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use crate::support::{Asked, Done, Reply, Server, carry_out, group, rollout, socket};
 use fleet_cli::Editor;
 use serde_json::{Value, json};
-use support::{Asked, Done, Reply, Server, carry_out, group, rollout, socket};
 
 const STATUS: [&str; 3] = ["autoupdate", "agents", "status"];
 const HALT: [&str; 4] = ["autoupdate", "agents", "halt", "--all"];
@@ -163,7 +160,7 @@ fn over_tls(replies: Vec<Reply>) -> (String, String, Arc<Mutex<Vec<Asked>>>) {
             let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
             // A client that trusts nobody ends the handshake.
             if stream.conn.complete_io(&mut stream.sock).is_ok() {
-                support::serve(&mut stream, &reply, &seen);
+                crate::support::serve(&mut stream, &reply, &seen);
             }
         }
     });

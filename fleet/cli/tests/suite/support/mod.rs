@@ -1,5 +1,4 @@
 //! A server that answers what a test tells it, in that order, and remembers what it was asked; and a verb carried out against it.
-#![allow(dead_code, reason = "each test uses a part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

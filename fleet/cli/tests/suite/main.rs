@@ -1,0 +1,10 @@
+//! The command line against a server that says what a test tells it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod asking;
+mod fleet;
+mod resources;
+mod rfd0169;
+mod support;
+mod tctl;
+mod words;
