@@ -53,8 +53,7 @@ impl Bed {
         let bind = format!("--bind={}:/var/lib/teleport", data.display());
         // From here on Drop takes it down.
         let mut bed = Self { name, root: PathBuf::new(), data };
-        output(script("bed.sh").args(["up", &bed.name, &bind]))?;
-        bed.root = output(script("bed.sh").args(["root", &bed.name]))?.trim().into();
+        bed.root = output(script("bed.sh").args(["up", &bed.name, &bind]))?.trim().into();
         bed.install(lab, settings)?;
         Ok(Some(bed))
     }

@@ -2,7 +2,7 @@
 # A bed: a small Debian with a real systemd as PID 1, up in under a second, thrown away after use.
 #
 #   bed.sh can                       0 if this machine can host a bed; else says why not and exits 77
-#   bed.sh up NAME [NSPAWN-ARG..]    a fresh overlay on the root, booted and ready
+#   bed.sh up NAME [NSPAWN-ARG..]    a fresh overlay on the root, booted and ready; prints its root directory, see `root`
 #   bed.sh root NAME                 path of its root directory on the host (write there to put files in)
 #   bed.sh run NAME CMD..            CMD in a unit of its own inside; its exit status comes back
 #   bed.sh exec NAME CMD..           CMD in the bed's namespaces (not its cgroup); its exit status comes back
@@ -27,7 +27,9 @@
 # controllers on hybrid hosts).
 set -euo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+self=${BASH_SOURCE[0]}
+[[ $self == */* ]] || self=./$self
+here=${self%/*}
 home=${TELEPORT_UPDATE_BEDS:-${HOME:-/root}/.cache/teleport-update-beds}
 run_dir=$home/run
 deadline=${BED_DEADLINE:-60}
@@ -37,38 +39,49 @@ die() { echo "bed.sh: $*" >&2; exit 1; }
 # shellcheck source=processes.sh
 . "$here/processes.sh"
 
-# The bed's PID 1 as the host numbers it. nspawn's first child can still be on the way in: only a pid 1 of a namespace
-# of its own counts, else nsenter would join the host.
+# All below runs thousands of times in a test run, so it reads files without `cat` and `sed`.
+
+# Reads a small file of /proc into `text`.
+slurp() {
+    text=
+    { IFS= read -r -d '' text <"$1"; } 2>/dev/null || [ -n "$text" ]
+}
+
+# Sets `leader` to the bed's PID 1 as the host numbers it. nspawn's first child can still be on the way in: only a pid 1 of a
+# namespace of its own counts, else nsenter would join the host.
 leader() {
-    local nspawn child children=() ids
-    nspawn=$(living "$bed/nspawn.pid") || return 1
-    read -r -a children 2>/dev/null <"/proc/$nspawn/task/$nspawn/children" || true
+    local pid child children=() text is_first=$'\nNSpid:[\t0-9]*\t1\n'
+    living "$bed/nspawn.pid" || return 1
+    { read -r -a children <"/proc/$pid/task/$pid/children"; } 2>/dev/null || true
     for child in "${children[@]}"; do
-        ids=$(sed -n 's/^NSpid:\t//p' "/proc/$child/status" 2>/dev/null) || continue
-        case $ids in *$'\t'1) echo "$child"; return 0 ;; esac
+        if slurp "/proc/$child/status" && [[ $text =~ $is_first ]]; then
+            leader=$child
+            return 0
+        fi
     done
     return 1
 }
 
+must_run() { leader || die "bed $name is not running"; }
+
 # --- control groups ---
 
 # The hierarchies systemd needs: the unified one, and on hybrid hosts also v1's name=systemd.
-hierarchies() {
-    if [ "$(stat -fc %T /sys/fs/cgroup 2>/dev/null)" = cgroup2fs ]; then
-        echo /sys/fs/cgroup
-    elif [ -f /sys/fs/cgroup/unified/cgroup.procs ] && [ -f /sys/fs/cgroup/systemd/cgroup.procs ]; then
-        echo /sys/fs/cgroup/unified /sys/fs/cgroup/systemd
-    fi
-}
+hierarchies=()
+if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
+    hierarchies=(/sys/fs/cgroup)
+elif [ -f /sys/fs/cgroup/unified/cgroup.procs ] && [ -f /sys/fs/cgroup/systemd/cgroup.procs ]; then
+    hierarchies=(/sys/fs/cgroup/unified /sys/fs/cgroup/systemd)
+fi
 
 # systemd 229 knows the unified hierarchy only under the type it had before Linux 4.5; where the host has v1's as well
 # (hybrid), it gets that.
-unified() { case $(cat "$bed/kind") in xenial*) echo 0 ;; *) echo 1 ;; esac; }
+unified() { case $kind in xenial*) echo 0 ;; *) echo 1 ;; esac; }
 
 # Kills whatever the bed's groups still hold and removes them.
 remove_groups() {
     local h group procs i
-    for h in $(hierarchies); do
+    for h in "${hierarchies[@]}"; do
         group=$h/bed-$name
         [ -d "$group" ] || continue
         for ((i = 0; i < 100; i++)); do
@@ -87,10 +100,10 @@ remove_groups() {
 can() {
     local why='' tool
     if [ -n "${TELEPORT_UPDATE_NO_BEDS:-}" ]; then why="switched off by TELEPORT_UPDATE_NO_BEDS"
-    elif [ "$(id -u)" != 0 ]; then why="not root"
+    elif [ $EUID != 0 ]; then why="not root"
     elif ! grep -qw overlay /proc/filesystems && ! modprobe -q overlay 2>/dev/null; then why="the kernel has no overlay file system"
-    elif [ -z "$(hierarchies)" ]; then why="no unified control group hierarchy"
-    elif ! [ -w "$(hierarchies | cut -d' ' -f1)/cgroup.procs" ]; then why="control groups are read-only"
+    elif [ ${#hierarchies[@]} = 0 ]; then why="no unified control group hierarchy"
+    elif ! [ -w "${hierarchies[0]}/cgroup.procs" ]; then why="control groups are read-only"
     else
         for tool in systemd-nspawn mmdebstrap nsenter setpriv flock; do
             if ! command -v $tool >/dev/null; then why="$tool is missing (make setup)"; break; fi
@@ -103,12 +116,13 @@ can() {
 # systemd-nspawn in the background under a keeper shell. With --keep-unit nspawn uses its caller's groups, so the keeper
 # first moves into groups of the bed's own; and nspawn leaves a reboot to its caller, by exit status 133.
 start() {
-    local args=() h
+    local args=() h kind
+    read -r kind <"$bed/kind"
     mapfile -d '' -t args <"$bed/args"
     rm -f "$bed/rc"
-    for h in $(hierarchies); do mkdir -p "$h/bed-$name"; done
+    for h in "${hierarchies[@]}"; do mkdir -p "$h/bed-$name"; done
     (
-        for h in $(hierarchies); do echo "$BASHPID" >"$h/bed-$name/cgroup.procs"; done
+        for h in "${hierarchies[@]}"; do echo "$BASHPID" >"$h/bed-$name/cgroup.procs"; done
         remember "$bed/keeper.pid" "$BASHPID"
         status=133
         while [ $status = 133 ]; do
@@ -126,11 +140,14 @@ start() {
 }
 
 ready() {
-    local pid state='no PID 1' end=$((SECONDS + deadline))
+    local leader kind enter wait=--wait state='no PID 1' end=$((SECONDS + deadline))
+    read -r kind <"$bed/kind"
+    # Before 240 systemctl cannot wait until a host has booted.
+    case $kind in xenial* | bionic*) wait= ;; esac
     while ((SECONDS < end)); do
-        if pid=$(leader); then
-            # env -i as everywhere: nothing of the host's environment in the bed.
-            state=$(inside "$pid" systemctl is-system-running 2>/dev/null || true)
+        if leader; then
+            enter "$leader"
+            state=$(timeout $((end - SECONDS)) "${enter[@]}" systemctl is-system-running $wait 2>/dev/null || true)
             case $state in running | degraded) return 0 ;; esac
         elif [ -e "$bed/rc" ]; then
             tail -n 20 "$bed/console" >&2
@@ -142,34 +159,37 @@ ready() {
     die "bed $name not ready after $deadline s (state: ${state:-unknown})"
 }
 
-# inside PID CMD..: nsenter keeps the capabilities of the host, and the clock is not namespaced: drop first.
-inside() {
-    local pid=$1 bounds i fewer=()
-    shift
-    bounds=$(sed -n 's/^CapBnd:\t//p' "/proc/$pid/status")
+# Sets `enter` to the words that run a command in the bed whose PID 1 is $1. nsenter keeps the capabilities of the host, and
+# the clock is not namespaced: drop first. env -i: nothing of the host's environment in the bed.
+enter() {
+    local text i last fewer=()
+    slurp "/proc/$1/status" && [[ $text =~ CapBnd:[[:blank:]]+([0-9a-f]+) ]] || return 1
+    local bounds=$((0x${BASH_REMATCH[1]}))
     # A bed without CAP_SYS_PTRACE (19) would not see what a process of more capabilities does: none from here has more.
-    if ! ((0x$bounds >> 19 & 1)); then
+    if ! ((bounds >> 19 & 1)); then
         fewer=(setpriv --inh-caps=-all --bounding-set=-sys_ptrace)
-        for ((i = 0; i <= $(cat /proc/sys/kernel/cap_last_cap); i++)); do
-            ((0x$bounds >> i & 1)) || fewer[2]+=,-cap_$i
+        read -r last </proc/sys/kernel/cap_last_cap
+        for ((i = 0; i <= last; i++)); do
+            ((bounds >> i & 1)) || fewer[2]+=,-cap_$i
         done
         fewer+=(--)
     fi
-    setpriv --inh-caps=-all --bounding-set=-sys_time,-sys_module,-sys_rawio,-sys_boot,-syslog,-wake_alarm,-bpf,-perfmon -- \
-        nsenter -t "$pid" -m -u -i -n -p -r -w -- "${fewer[@]}" \
-        env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@"
+    # shellcheck disable=SC2054 # one word
+    enter=(setpriv --inh-caps=-all --bounding-set=-sys_time,-sys_module,-sys_rawio,-sys_boot,-syslog,-wake_alarm,-bpf,-perfmon --
+        nsenter -t "$1" -m -u -i -n -p -r -w -- "${fewer[@]}"
+        env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
 }
 
 # Until nspawn and its keeper have gone; kills what is left after $1 tenths of a second.
 await_end() {
-    local i pid
+    local i pid leader file
     for ((i = 0; i < $1 * 5; i++)); do
-        living "$bed/keeper.pid" >/dev/null || living "$bed/nspawn.pid" >/dev/null || return 0
+        living "$bed/keeper.pid" || living "$bed/nspawn.pid" || return 0
         sleep 0.02
     done
-    for file in leader nspawn keeper; do
-        if [ $file = leader ]; then pid=$(leader) || continue; else pid=$(living "$bed/$file.pid") || continue; fi
-        kill -KILL "$pid" 2>/dev/null || true
+    if leader; then kill -KILL "$leader" 2>/dev/null || true; fi
+    for file in nspawn keeper; do
+        if living "$bed/$file.pid"; then kill -KILL "$pid" 2>/dev/null || true; fi
     done
     remove_groups
 }
@@ -187,8 +207,8 @@ unmount() {
 
 # Safe on a bed in any state: half made, running, cut, left by a run that was killed.
 down() {
-    local pid
-    if pid=$(leader); then kill -KILL "$pid" 2>/dev/null || true; fi
+    local leader
+    if leader; then kill -KILL "$leader" 2>/dev/null || true; fi
     await_end 50
     remove_groups
     unmount "$bed/root"
@@ -224,6 +244,7 @@ up() {
         echo "$name" >"$bed/root/etc/hostname"
     fi
     start
+    echo "$bed/root"
 }
 
 clean() { down_all; }
@@ -247,47 +268,52 @@ down) down ;;
 root) echo "$bed/root" ;;
 console) cat "$bed/console" ;;
 layer)
-    ! living "$bed/keeper.pid" >/dev/null || die "bed $name is running"
+    ! living "$bed/keeper.pid" || die "bed $name is running"
     # With the overlay's marks of what was removed.
     cp -a --no-target-directory "$bed/disk/upper" "$1"
     ;;
 wait) ready ;;
 boot)
-    ! living "$bed/keeper.pid" >/dev/null || die "bed $name is running"
+    ! living "$bed/keeper.pid" || die "bed $name is running"
     start
     ;;
 exec)
-    pid=$(leader) || die "bed $name is not running"
-    inside "$pid" "$@"
+    must_run
+    enter "$leader"
+    exec "${enter[@]}" "$@"
     ;;
 run)
-    pid=$(leader) || die "bed $name is not running"
-    version=$(inside "$pid" systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')
+    must_run
+    enter "$leader"
+    if ! { read -r version <"$bed/version"; } 2>/dev/null; then
+        version=$("${enter[@]}" systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')
+        echo "$version" >"$bed/version"
+    fi
     if ((version >= 240)); then
-        inside "$pid" systemd-run -q --pipe --wait --collect --service-type=exec -E HOME=/root -E LANG=C.UTF-8 -- "$@"
+        exec "${enter[@]}" systemd-run -q --pipe --wait --collect --service-type=exec -E HOME=/root -E LANG=C.UTF-8 -- "$@"
     else
         # No Type=exec, and before 235 no --pipe: a unit of its own all the same, but not PID 1's child. Messages about
         # the scope itself are dropped, by way of another descriptor for the command's.
-        inside "$pid" systemd-run --scope -- sh -c 'exec "$@" 2>&3 3>&-' sh "$@" 3>&2 2>/dev/null
+        exec "${enter[@]}" systemd-run --scope -- sh -c 'exec "$@" 2>&3 3>&-' sh "$@" 3>&2 2>/dev/null
     fi
     ;;
 cut)
-    pid=$(leader) || die "bed $name is not running"
-    kill -KILL "$pid"
+    must_run
+    kill -KILL "$leader"
     await_end 50
     remove_groups
     ;;
 halt)
-    pid=$(leader) || die "bed $name is not running"
-    kill -s RTMIN+4 "$pid" # poweroff.target
+    must_run
+    kill -s RTMIN+4 "$leader" # poweroff.target
     await_end 300
     remove_groups
     ;;
 reboot)
-    pid=$(leader) || die "bed $name is not running"
-    kill -s RTMIN+5 "$pid" # reboot.target
+    must_run
+    kill -s RTMIN+5 "$leader" # reboot.target
     for ((i = 0; i < deadline * 20; i++)); do
-        [ -d "/proc/$pid" ] || break
+        [ -d "/proc/$leader" ] || break
         sleep 0.05
     done
     ready

@@ -4,36 +4,45 @@
 #
 # A process is known by its pid *and* start time: a pid alone may have been given to a stranger since.
 
-start_time() { local s; s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1; s=${s##*) }; cut -d' ' -f20 <<<"$s"; }
+# Nothing here forks but for what it writes: who waits asks every few hundredths of a second.
+
+# Sets `state` and `started` to those of a process; fails where there is none.
+look_at() {
+    local line='' fields
+    { IFS= read -r -d '' line <"/proc/$1/stat"; } 2>/dev/null || [ -n "$line" ] || return 1
+    # A program's name may hold whatever it likes.
+    read -r -a fields <<<"${line##*) }"
+    state=${fields[0]} started=${fields[19]}
+}
 
 # remember FILE PID
-remember() { echo "$2 $(start_time "$2" || echo gone)" >"$1.new" && mv "$1.new" "$1"; }
+remember() {
+    local state started
+    look_at "$2" || started=gone
+    echo "$2 $started" >"$1.new" && mv "$1.new" "$1"
+}
 
-# Prints the pid kept in FILE if that very process still lives (a zombie does not).
+# Sets `pid` to the one kept in FILE if that very process still lives (a zombie does not).
 living() {
-    local pid start stat
-    { read -r pid start <"$1"; } 2>/dev/null || return 1
-    [ "$(start_time "$pid" || true)" = "$start" ] || return 1
-    stat=$(cat "/proc/$pid/stat" 2>/dev/null) || return 1
-    stat=${stat##*) }
-    [ "${stat:0:1}" != Z ] || return 1
-    echo "$pid"
+    local since state started
+    { read -r pid since <"$1"; } 2>/dev/null || return 1
+    look_at "$pid" && [ "$started" = "$since" ] && [ "$state" != Z ]
 }
 
 # Takes down the machines whose owner is dead.
 sweep() {
-    local each
-    for each in "${run_dir:?}"/*/; do
+    local each pid
+    for each in "${run_dir:?}"/*; do
         [ -f "$each/owner.pid" ] || continue
-        living "$each/owner.pid" >/dev/null || "$0" down "$(basename "$each")" || true
+        living "$each/owner.pid" || "$0" down "${each##*/}" || true
     done
 }
 
 # Takes down every machine.
 down_all() {
     local each
-    for each in "${run_dir:?}"/*/; do
+    for each in "${run_dir:?}"/*; do
         [ -d "$each" ] || continue
-        "$0" down "$(basename "$each")"
+        "$0" down "${each##*/}"
     done
 }

@@ -40,6 +40,12 @@ settle() {
         mkdir -p "$root/etc/systemd/system"
         ln -sf /dev/null "$root/etc/systemd/system/$unit"
     done
+    # Generators run at each boot and each daemon-reload, and these have nothing to find in a bed.
+    local generator generators=$root/etc/systemd/system-generators
+    mkdir -p "$generators"
+    for generator in cryptsetup debug getty gpt-auto hibernate-resume integritysetup rc-local run system-update veritysetup; do
+        ln -s /dev/null "$generators/systemd-$generator-generator"
+    done
     # The exclusions below are for building only: a package of ours must land with its documentation.
     rm -f "$root/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
     # Written per bed.

@@ -210,11 +210,11 @@ ssh_options=(-q -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o B
 guest() { ssh "${ssh_options[@]}" -i "$home/vm-id" -p "$(cat "$vm/port")" root@127.0.0.1 "$@" </dev/null; }
 
 ready() {
-    local end=$((SECONDS + deadline)) state=
+    local end=$((SECONDS + deadline)) state='' pid
     while ((SECONDS < end)); do
         state=$(guest systemctl is-system-running 2>/dev/null || true)
         case $state in running | degraded) return 0 ;; esac
-        if ! living "$vm/pid" >/dev/null; then
+        if ! living "$vm/pid"; then
             cat "$vm/qemu.log" >&2
             tail -n 20 "$vm/console" >&2 || true
             die "the machine ended while booting"
@@ -251,10 +251,10 @@ PY
 
 kill_vm() {
     local pid i
-    pid=$(living "$1/pid") || return 0
+    living "$1/pid" || return 0
     kill -KILL "$pid" 2>/dev/null || true
     for ((i = 0; i < 100; i++)); do
-        living "$1/pid" >/dev/null || return 0
+        living "$1/pid" || return 0
         sleep 0.02
     done
 }

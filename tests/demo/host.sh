@@ -28,8 +28,7 @@ make_bed() {
     local unit
     bed=demo-$$-$1
     echo "$bed" >>"$work/beds"
-    BED_OWNER=$$ "$here/beds/bed.sh" up "$bed"
-    root=$("$here/beds/bed.sh" root "$bed")
+    root=$(BED_OWNER=$$ "$here/beds/bed.sh" up "$bed")
     install -D "$updater" "$root/usr/lib/teleport-update/teleport-update"
     ln -s ../lib/teleport-update/teleport-update "$root/usr/bin/teleport-update"
     for unit in teleport-update.service teleport-update.timer teleport-update-recover.service; do
