@@ -27,8 +27,9 @@ help: ## This list
 setup: ## Install what is missing: rustup targets, cargo tools, Debian packages (as root; else says which)
 	@tests/setup.sh build lint beds
 
+# Cargo takes all processors, also where `make` does something else beside it.
 build: setup-build ## Debug binaries of the workspace, static, for this machine
-	cargo build $(CARGO_FLAGS) --workspace --bins
+	MAKEFLAGS= cargo build $(CARGO_FLAGS) --workspace --bins
 	@ls -l $(DEBUG)/teleport-update
 
 static: setup-build $(ZIG)/ready ## Release binaries for x86_64 and aarch64: static, position-independent, stripped
@@ -48,9 +49,14 @@ demo: setup-beds build ## A host's life, then a fleet's rollout, in two minutes 
 
 # Roots of beds before the tests, whose deadlines are for tests: systemd 229, 237, 247, 252, 257; rpm and dnf; cloud-init.
 ROOTS := bookworm bookworm-rpm bookworm-cloud bookworm-needrestart bullseye trixie bionic xenial
-test: export TEST_UPDATER := $(DEBUG)/teleport-update
-test: setup-beds setup-packages setup-selinux setup-browser setup-monitoring build ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
+# Beside the build: they wait for the network and the disk half of their time.
+.PHONY: roots
+roots:
 	@tests/beds/roots.sh $(ROOTS)
+
+test: export TEST_UPDATER := $(DEBUG)/teleport-update
+test: setup-build setup-beds setup-packages setup-selinux setup-browser setup-monitoring ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
+	@$(MAKE) --jobs 2 roots build
 	@tests/all.sh $(CARGO_FLAGS)
 
 e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package to purge, in every kind of bed; a matrix
