@@ -8,4 +8,4 @@ pub mod forecast;
 mod line;
 mod script;
 
-pub use script::run;
+pub use script::{Played, run};

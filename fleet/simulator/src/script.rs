@@ -34,16 +34,36 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(366 * 24);
 /// # Errors
 /// What `out` returns; then the run ends.
 pub fn run<E>(text: &str, seed: u64, mut out: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
-    let mut world = World::new(seed);
-    for (number, line) in text.lines().enumerate() {
-        if line.trim().is_empty() {
-            continue;
-        }
-        if let Some(said) = world.line(line, number + 1) {
-            out(&shown(&said))?;
+    let mut played = Played::new(seed);
+    for line in text.lines() {
+        if let Some(said) = played.line(line) {
+            out(&said)?;
         }
     }
     Ok(())
+}
+
+/// A script that has been played so far.
+pub struct Played {
+    world: World,
+    lines: usize,
+}
+
+impl Played {
+    /// None of its lines; `seed` is what groups choose their hosts by.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { world: World::new(seed), lines: 0 }
+    }
+
+    /// Plays the next line, and gives what it is answered: a line of JSON.
+    pub fn line(&mut self, line: &str) -> Option<String> {
+        self.lines += 1;
+        if line.trim().is_empty() {
+            return None;
+        }
+        self.world.line(line, self.lines).map(|said| shown(&said))
+    }
 }
 
 /// One line. JSON escapes the control characters of ASCII; a terminal obeys others as well, and a script's texts may have them.

@@ -13,6 +13,7 @@ mod rollback;
 mod schedules;
 mod versions;
 
+use fleet_simulator::Played;
 use serde_json::{Value, json};
 
 use super::support::{self, Script};
@@ -28,9 +29,13 @@ fn at(text: &str) -> String {
 }
 
 /// A script that is played line by line. It is printed where a test fails.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Play {
     script: Script,
+    /// What has been played of it: so many bytes, and their answers.
+    played: Option<Played>,
+    end: usize,
+    answers: Vec<Value>,
     /// Lines that are refused, as they should be.
     refusals: usize,
     seed: u64,
@@ -165,16 +170,15 @@ impl Play {
         last["error"].clone()
     }
 
-    fn answers(&self) -> Vec<Value> {
-        self.script.run_with(self.seed)
-    }
-
     /// The last answer; no line was refused that should not have been.
     fn last(&mut self) -> Value {
-        let mut answers = self.answers();
-        let refused: Vec<&Value> = answers.iter().filter(|answer| !answer["error"].is_null()).collect();
+        let played = self.played.get_or_insert_with(|| Played::new(self.seed));
+        let said = self.script.text()[self.end..].lines().filter_map(|line| played.line(line));
+        self.answers.extend(said.map(|line| serde_json::from_str::<Value>(&line).unwrap()));
+        self.end = self.script.text().len();
+        let refused: Vec<&Value> = self.answers.iter().filter(|answer| !answer["error"].is_null()).collect();
         assert_eq!(refused.len(), self.refusals, "refused: {refused:?}");
-        answers.pop().unwrap_or_default()
+        self.answers.last().cloned().unwrap_or_default()
     }
 }
 
