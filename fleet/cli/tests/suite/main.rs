@@ -1,5 +1,5 @@
 //! The command line against a server that says what a test tells it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod asking;
 mod fleet;
