@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 
 use super::ProxyAddr;
-use crate::host::http::redact;
+use crate::host::http::{has_host, redact};
 use crate::host::path::in_url;
 use crate::report::{Code, Error, Result};
 
@@ -87,7 +87,7 @@ impl FromStr for Source {
         }
         let url = format!("{scheme}://{rest}");
         let parsed = url.parse::<Uri>().map_err(|_| refused("it is not a URL"))?;
-        if parsed.host().is_none_or(str::is_empty) {
+        if !has_host(&parsed) {
             return Err(refused("it contains no host name"));
         }
         match kind {
@@ -140,6 +140,8 @@ mod tests {
             "https://h/#x",
             "channel+https://h/a b",
             "cincinnati+https:///graph",
+            "cincinnati+https://[@1]/graph",
+            "channel+https://me:[secret@h]/x",
         ] {
             let error = text.parse::<Source>().unwrap_err();
             assert_eq!(error.code, Code::Usage, "{text}: {error}");

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 
+use crate::host::http::has_host;
 use crate::host::trust;
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -132,7 +133,7 @@ impl FromStr for BaseUrl {
                         .advise("put the mirror's credentials into the file .credentials beside updates.yaml"));
                 }
                 let parsed: Option<Uri> = format!("{scheme}://{rest}").parse().ok();
-                if parsed.is_none_or(|uri| uri.host().is_none_or(str::is_empty)) {
+                if !parsed.is_some_and(|url| has_host(&url)) {
                     return Err(refused(text, "it contains no host name"));
                 }
             }
@@ -168,9 +169,18 @@ mod tests {
 
     #[test]
     fn what_is_no_base_url_is_refused_without_telling_a_password() {
-        for bad in
-            ["", "cdn", "ftp://h", "https://", "https:///x", "file://x", "https://h?x", "https://h/#y", "https://a b"]
-        {
+        for bad in [
+            "",
+            "cdn",
+            "ftp://h",
+            "https://",
+            "https:///x",
+            "file://x",
+            "https://h?x",
+            "https://h/#y",
+            "https://a b",
+            "https://h]/x",
+        ] {
             assert_eq!(bad.parse::<BaseUrl>().unwrap_err().code, Code::Usage, "{bad:?}");
         }
         let error = "https://me:secret@h/x".parse::<BaseUrl>().unwrap_err();

@@ -6,6 +6,7 @@
 mod agents;
 mod client;
 mod failure;
+mod host;
 mod pause;
 mod redact;
 mod redirect;
@@ -19,6 +20,7 @@ pub(crate) mod test_server;
 pub(crate) mod trust;
 
 pub(crate) use client::Client;
+pub(crate) use host::has_host;
 pub(crate) use pause::{interrupted, pause};
 pub(crate) use redact::{redact, shown};
 pub(crate) use request::{Receipt, Request, Stream};
