@@ -141,6 +141,7 @@ mod tests {
             "channel+https://h/a b",
             "cincinnati+https:///graph",
             "cincinnati+https://[@1]/graph",
+            "cincinnati+https://[@6::1]/graph",
             "channel+https://me:[secret@h]/x",
         ] {
             let error = text.parse::<Source>().unwrap_err();

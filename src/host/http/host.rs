@@ -1,11 +1,12 @@
 //! The host that a URL names.
 
 use ureq::http::Uri;
+use ureq::http::uri::Authority;
 
-/// Whether `url` names a host. The library counts brackets in the whole authority, also those of a password: `https://[@1]` is
-/// refused by it once the password is kept elsewhere.
+/// Whether `url` names a host, also without its user name and password, which are kept elsewhere. The library counts brackets in
+/// the whole authority: `https://[@1]` is a URL for it, and `https://1]` is none.
 pub(crate) fn has_host(url: &Uri) -> bool {
-    let host = url.host().unwrap_or_default();
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    !bare.is_empty() && !bare.contains(['[', ']'])
+    let authority = url.authority().map_or("", Authority::as_str);
+    let bare = authority.rsplit_once('@').map_or(authority, |(_, bare)| bare);
+    bare.parse::<Authority>().is_ok_and(|bare| !bare.host().is_empty())
 }
