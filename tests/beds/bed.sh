@@ -62,8 +62,6 @@ leader() {
     return 1
 }
 
-must_run() { leader || die "bed $name is not running"; }
-
 # --- control groups ---
 
 # The hierarchies systemd needs: the unified one, and on hybrid hosts also v1's name=systemd.
@@ -140,14 +138,13 @@ start() {
 }
 
 ready() {
-    local leader kind enter wait=--wait state='no PID 1' end=$((SECONDS + deadline))
+    local leader kind enter left wait=--wait state='no PID 1' end=$((SECONDS + deadline))
     read -r kind <"$bed/kind"
     # Before 240 systemctl cannot wait until a host has booted.
     case $kind in xenial* | bionic*) wait= ;; esac
-    while ((SECONDS < end)); do
-        if leader; then
-            enter "$leader"
-            state=$(timeout $((end - SECONDS)) "${enter[@]}" systemctl is-system-running $wait 2>/dev/null || true)
+    while ((left = end - SECONDS, left > 0)); do
+        if enter; then
+            state=$(timeout $left "${enter[@]}" systemctl is-system-running $wait 2>/dev/null || true)
             case $state in running | degraded) return 0 ;; esac
         elif [ -e "$bed/rc" ]; then
             tail -n 20 "$bed/console" >&2
@@ -156,14 +153,14 @@ ready() {
         sleep 0.03
     done
     tail -n 20 "$bed/console" >&2
-    die "bed $name not ready after $deadline s (state: ${state:-unknown})"
+    die "bed $name not ready after $deadline s (state: ${state:-no answer})"
 }
 
-# Sets `enter` to the words that run a command in the bed whose PID 1 is $1. nsenter keeps the capabilities of the host, and
-# the clock is not namespaced: drop first. env -i: nothing of the host's environment in the bed.
+# Sets `leader`, and `enter` to the words that run a command in the bed; fails where it is not running. nsenter keeps the
+# capabilities of the host, and the clock is not namespaced: drop first. env -i: nothing of the host's environment in the bed.
 enter() {
     local text i last fewer=()
-    slurp "/proc/$1/status" && [[ $text =~ CapBnd:[[:blank:]]+([0-9a-f]+) ]] || return 1
+    leader && slurp "/proc/$leader/status" && [[ $text =~ CapBnd:[[:blank:]]+([0-9a-f]+) ]] || return 1
     local bounds=$((0x${BASH_REMATCH[1]}))
     # A bed without CAP_SYS_PTRACE (19) would not see what a process of more capabilities does: none from here has more.
     if ! ((bounds >> 19 & 1)); then
@@ -176,9 +173,11 @@ enter() {
     fi
     # shellcheck disable=SC2054 # one word
     enter=(setpriv --inh-caps=-all --bounding-set=-sys_time,-sys_module,-sys_rawio,-sys_boot,-syslog,-wake_alarm,-bpf,-perfmon --
-        nsenter -t "$1" -m -u -i -n -p -r -w -- "${fewer[@]}"
+        nsenter -t "$leader" -m -u -i -n -p -r -w -- "${fewer[@]}"
         env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
 }
+
+must_run() { enter || die "bed $name is not running"; }
 
 # Until nspawn and its keeper have gone; kills what is left after $1 tenths of a second.
 await_end() {
@@ -279,12 +278,10 @@ boot)
     ;;
 exec)
     must_run
-    enter "$leader"
     exec "${enter[@]}" "$@"
     ;;
 run)
     must_run
-    enter "$leader"
     if ! { read -r version <"$bed/version"; } 2>/dev/null; then
         version=$("${enter[@]}" systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')
         echo "$version" >"$bed/version"
