@@ -322,6 +322,20 @@ mod tests {
     }
 
     #[test]
+    fn a_description_is_open_where_others_may_write_it_or_its_directory() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        backup().write(dir.path()).unwrap();
+        assert!(!Backup::is_open(dir.path()));
+        for (path, kept) in [(dir.path().join(DESCRIPTION_FILE), 0o644), (dir.path().to_owned(), 0o700)] {
+            let set = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            set(kept | 0o002);
+            assert!(Backup::is_open(dir.path()), "{}", path.display());
+            set(kept);
+        }
+    }
+
+    #[test]
     fn the_description_is_the_rfds_with_ours_behind() {
         let dir = tempfile::tempdir().unwrap();
         let text = backup().render();

@@ -1,6 +1,7 @@
 //! Plans run on files of an image: done, undone, and taken up again after a kill.
 
 mod database;
+mod last;
 mod outgoing;
 mod prepare;
 mod running;

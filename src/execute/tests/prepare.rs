@@ -3,7 +3,8 @@
 use super::super::room;
 use super::database::snapshot;
 use super::*;
-use crate::database::room_for_copy;
+use crate::database::backup::DATABASE_FILE;
+use crate::database::{directory, room_for_copy};
 use crate::host::machine;
 
 #[test]
@@ -21,6 +22,23 @@ fn room_is_asked_for_the_version_and_for_the_database_twice() {
     assert_eq!(code(&moved, None, free / 10 * 6), Err(Code::NoSpace));
     assert_eq!(code(&plan(vec![bed.switch()]), None, free / 10 * 6), Ok(()));
     assert_eq!(code(&moved, None, free / 10 * 3), Ok(()));
+}
+
+#[test]
+fn a_restore_takes_room_for_its_copy() {
+    let bed = Bed::new();
+    let site = bed.site();
+    let free = machine::free_bytes(&bed.layout.versions).unwrap();
+    let copy = directory::of(&bed.version("1.0.0")).join(DATABASE_FILE);
+    durable::create_dir_all(durable::parent(&copy)).unwrap();
+    let restore = plan(vec![Step::PrepareRestore { dir: "1.0.0".into() }, bed.switch()]);
+    let code = |plan: &Plan| room::check_for(&site, plan, None, 0).map_err(|error| error.code);
+    for (bytes, expected) in [(free / 2, Ok(())), (free, Err(Code::NoSpace))] {
+        let file = std::fs::File::create(&copy).unwrap();
+        file.set_len(bytes).unwrap();
+        assert_eq!(code(&restore), expected);
+    }
+    assert_eq!(code(&plan(vec![bed.switch()])), Ok(()));
 }
 
 #[test]
@@ -49,6 +67,10 @@ fn a_database_and_its_log_take_room_and_a_hole_of_terabytes_takes_none() {
     durable::write(&bed.db(), &[1; 3000], 0o600).unwrap();
     durable::write(&bed.db().with_extension("db-wal"), &[1; 200], 0o600).unwrap();
     assert_eq!(room_for_copy(&bed.db()), 3200);
-    std::fs::File::options().write(true).open(bed.db()).unwrap().set_len(1 << 42).unwrap();
+    let with_hole = |bytes| std::fs::File::options().write(true).open(bed.db()).unwrap().set_len(bytes).unwrap();
+    // What a disk has anyway is counted as if it were written.
+    with_hole(1 << 30);
+    assert_eq!(room_for_copy(&bed.db()), (1 << 30) + 200);
+    with_hole(1 << 42);
     assert_eq!(room_for_copy(&bed.db()), 200);
 }

@@ -511,6 +511,7 @@ fn a_plan_tells_what_it_downloads_what_it_keeps_of_others_and_while_what_the_age
     assert_eq!(downgrade.download(), None);
     let still = downgrade.downtime();
     assert_eq!((&downgrade.switch[still.start], &downgrade.switch[still.end]), (&Step::Stop, &Step::Start));
+    assert!(downgrade.needs_database() && !Plan::none(Direction::Same).needs_database());
     let was = Node::Kept("/v/.unmanaged/tsh".into());
     let place = Placement { path: "/bin/tsh".into(), was, now: Node::Absent, part: Part::Helper };
     downgrade.switch.push(Step::Place(place));
