@@ -5,6 +5,8 @@ use std::fs::File;
 use super::super::recovery::{self, Recovered};
 use super::super::steps;
 use super::*;
+use crate::database::backup::DATABASE_FILE;
+use crate::database::directory;
 use crate::host::process::tests::Child;
 use crate::service::Commands;
 
@@ -188,6 +190,43 @@ fn an_agent_that_was_started_since_the_run_is_stopped_by_the_undo_and_brought_ba
             );
         }
         assert_eq!(rows(&bed.db()), ["one"]);
+    }
+}
+
+/// Until the undo can go on any agent is better than none, except a new version on the only copy of the old one's rows.
+#[test]
+fn while_an_undo_waits_the_agent_runs_unless_it_would_write_into_the_only_copy() {
+    for (is_new, is_only_copy, expected) in
+        [(false, false, true), (false, true, true), (true, false, true), (true, true, false)]
+    {
+        for (running, started) in [(true, false), (false, true), (false, false)] {
+            let bed = Bed::new();
+            let service = Recorder::of(&bed);
+            let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
+            let mut journal = bed.begin(&plan(vec![Step::RecordAgent { running }, snapshot, bed.switch()]));
+            if started {
+                let note = Note { started, ..Note::default() };
+                journal.append(Record::Done { step: 0, note }).unwrap();
+            }
+            write_rows(&bed.db(), &["one"]);
+            let taken = directory::of(&bed.version("1.0.0"));
+            durable::create_dir_all(&taken).unwrap();
+            let copy = taken.join(DATABASE_FILE);
+            if is_only_copy {
+                std::fs::hard_link(bed.db(), copy).unwrap();
+            } else {
+                std::fs::copy(bed.db(), copy).unwrap();
+            }
+            if is_new {
+                durable::remove_file(&bed.agent()).unwrap();
+                durable::symlink(&bed.target("2.0.0"), &bed.agent()).unwrap();
+            }
+            steps::start_meanwhile(&service.site(&bed), &journal);
+            let is_started = service.called() == ["start"];
+            assert_eq!(is_started, expected && (running || started), "{is_new} {is_only_copy} {running} {started}");
+            steps::start_meanwhile(&Site { boot: true, ..service.site(&bed) }, &journal);
+            assert_eq!(service.called(), [""; 0], "a boot starts it by itself");
+        }
     }
 }
 
