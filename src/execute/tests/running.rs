@@ -34,6 +34,20 @@ fn an_old_agent_that_nobody_stopped_keeps_the_database_it_has_in_use() {
 }
 
 #[test]
+fn where_an_agent_of_either_version_runs_the_database_is_nobodys_alone_and_the_undo_waits() {
+    let bed = Bed::new();
+    write_rows(&bed.db(), &["one"]);
+    let journal = bed.kill(&unserved(&bed), || write_rows(&bed.db(), &["of both"]));
+    let _old = start_agent(&bed.version("1.0.0").join("bin/teleport"));
+    let new = start_agent(&bed.version("2.0.0").join("bin/teleport"));
+    let error = recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap_err();
+    assert_eq!((error.code, rows(&bed.db()).len()), (Code::RecoveryFailed, 2));
+    drop(new);
+    assert_eq!(recovery::run(&bed.site(), bed.reopen().unwrap(), &mut |_| {}).unwrap(), Recovered::Undone);
+    assert_eq!(rows(&bed.db()), ["one", "of both"], "the old one has gone on with it");
+}
+
+#[test]
 fn a_program_that_only_has_the_database_open_does_not_make_it_the_old_versions() {
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);

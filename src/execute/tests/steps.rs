@@ -42,6 +42,18 @@ fn what_was_absent_is_absent_below_a_file_and_below_a_loop() {
 }
 
 #[test]
+fn a_link_that_cannot_be_made_is_told_before_anything_is_stopped_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = Node::Link("/x".into());
+    let at = |path: PathBuf| Placement { path, was: link.clone(), now: Node::Absent, part: Part::Agent };
+    let (place, nowhere) = (at(dir.path().join("tsh")), at(dir.path().join("none/tsh")));
+    can_put(&place, &link).unwrap();
+    assert!(look(&place.path).unwrap() == Node::Absent && dir.path().read_dir().unwrap().next().is_none());
+    assert!(can_put(&nowhere, &link).is_err());
+    can_put(&nowhere, &Node::Absent).unwrap();
+}
+
+#[test]
 fn a_killed_run_is_undone_although_a_file_stands_in_the_place_of_its_new_link_directory() {
     let bed = Bed::new();
     let dir = bed.layout.root.join("opt/new");

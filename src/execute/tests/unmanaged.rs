@@ -4,6 +4,7 @@ use super::*;
 use crate::database::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE};
 use crate::database::directory;
 use crate::execute::steps::packages::PACKAGE_COPIES;
+use crate::execute::recovery;
 use crate::execute::unmanaged::{forget, noted, remember};
 use crate::store::UNMANAGED;
 
@@ -87,4 +88,22 @@ fn copies_that_a_packages_removal_needs_outlive_everything_else() {
     let names: Vec<_> = durable::entries(&kept.at(UNMANAGED)).unwrap().iter().map(|entry| entry.file_name()).collect();
     assert_eq!(names, [PACKAGE_COPIES]);
     assert!(copies.join("teleport").exists());
+}
+
+#[test]
+fn a_run_keeps_what_it_replaced_of_others_only_while_it_is_watched_and_no_run_keeps_an_earlier_ones() {
+    for (unmanaged, watched) in [(true, true), (true, false), (false, true), (false, false)] {
+        let bed = Bed::new();
+        let mut moved = plan(vec![bed.switch()]);
+        moved.unmanaged = unmanaged;
+        if watched {
+            moved.switch.push(Step::Health { binary: bed.target("2.0.0"), served: true, failing: false });
+        }
+        let versions = &bed.layout.versions;
+        remember(versions, &Plan::none(Direction::First)).unwrap();
+        let mut journal = bed.begin(&moved);
+        journal.append(Record::Commit).unwrap();
+        recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap();
+        assert_eq!(noted(versions).unwrap(), (unmanaged && watched).then_some(moved), "{unmanaged} {watched}");
+    }
 }
