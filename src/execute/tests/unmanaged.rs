@@ -3,8 +3,8 @@
 use super::*;
 use crate::database::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE};
 use crate::database::directory;
-use crate::execute::steps::packages::PACKAGE_COPIES;
 use crate::execute::recovery;
+use crate::execute::steps::packages::PACKAGE_COPIES;
 use crate::execute::unmanaged::{forget, noted, remember};
 use crate::store::UNMANAGED;
 
