@@ -4,6 +4,7 @@ use super::*;
 use crate::database::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE};
 use crate::database::directory;
 use crate::execute::recovery;
+use crate::execute::steps::database::keep_homeless;
 use crate::execute::steps::packages::PACKAGE_COPIES;
 use crate::execute::unmanaged::{forget, noted, remember};
 use crate::store::UNMANAGED;
@@ -46,6 +47,14 @@ impl Kept {
     }
 }
 
+/// Says of the copy in `dir` whether a failed version wrote it.
+fn describe(dir: &Path, failed: bool) {
+    let description = format!(
+        "version: v1\nkind: db_backup\nspec:\n  version: 1.0.0\n  creation_time: 2026-01-02T03:04:05Z\n  failed: {failed}\n"
+    );
+    durable::write(&dir.join(DESCRIPTION_FILE), description.as_bytes(), 0o644).unwrap();
+}
+
 #[test]
 fn rows_that_a_restore_replaced_stay_with_the_version_that_was_gone_to() {
     assert!(Kept::after(Database::Restore).is_rescued());
@@ -56,11 +65,7 @@ fn rows_that_a_restore_replaced_stay_with_the_version_that_was_gone_to() {
 fn a_damaged_database_stays_with_the_version_that_was_gone_to() {
     for failed in [true, false] {
         let kept = Kept::after(Database::Keep);
-        let description = format!(
-            "version: v1\nkind: db_backup\nspec:\n  version: 1.0.0\n  creation_time: 2026-01-02T03:04:05Z\n  failed: {failed}\n"
-        );
-        durable::write(&directory::of(&kept.at(UNMANAGED)).join(DESCRIPTION_FILE), description.as_bytes(), 0o644)
-            .unwrap();
+        describe(&directory::of(&kept.at(UNMANAGED)), failed);
         let is_failed = Backup::is_failed(&directory::of(&kept.at(UNMANAGED)));
         assert_eq!(is_failed.map_err(|error| error.to_string()), Ok(failed));
         assert_eq!(kept.is_rescued(), failed);
@@ -105,5 +110,21 @@ fn a_run_keeps_what_it_replaced_of_others_only_while_it_is_watched_and_no_run_ke
         journal.append(Record::Commit).unwrap();
         recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap();
         assert_eq!(noted(versions).unwrap(), (unmanaged && watched).then_some(moved), "{unmanaged} {watched}");
+    }
+}
+
+#[test]
+fn what_a_version_without_a_directory_left_stays_with_the_next_one_unless_it_is_in_use() {
+    for (database, failed, stays) in
+        [(Database::Keep, false, false), (Database::Keep, true, true), (Database::Restore, false, true)]
+    {
+        let bed = Bed::new();
+        let taken = directory::of(&bed.layout.versions.join(UNMANAGED));
+        durable::create_dir_all(&taken).unwrap();
+        durable::write(&taken.join(DATABASE_FILE), b"rows", 0o600).unwrap();
+        describe(&taken, failed);
+        keep_homeless(&bed.site(), &Plan { database, ..plan(Vec::new()) }).unwrap();
+        let kept = bed.version("2.0.0").join(EVIDENCE_BESIDE_SNAPSHOT).join(DATABASE_FILE);
+        assert_eq!((kept.exists(), taken.exists()), (stays, !stays), "{database:?} {failed}");
     }
 }
