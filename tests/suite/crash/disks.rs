@@ -48,6 +48,25 @@ fn a_data_disk_that_is_full_when_the_database_is_to_be_put_back_leaves_an_agent_
     ends_old(&scene, &cell, &before);
 }
 
+#[test]
+fn a_disk_without_room_for_a_second_database_gets_the_snapshot_itself_back() {
+    // Versions and database on one file system: there the snapshot can be linked in. What the agent acknowledges stays
+    // where the test can see it.
+    let one_disk = "cd /var/lib/teleport && touch acked.log && mkdir /tmp/one \
+                    && mount -t tmpfs -o size=256m,mode=755 one /tmp/one && cp -a . /tmp/one \
+                    && mount --bind acked.log /tmp/one/acked.log && mount --rbind /tmp/one /var/lib/teleport";
+    let Some((scene, cell, before)) = judged(one_disk) else { return };
+    sh(&cell, "cat /dev/zero >/var/lib/teleport/filling 2>/dev/null; true");
+    let ran = cell.run("recover").unwrap();
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    // Back to where the test can see it.
+    sh(&cell, "rm /var/lib/teleport/filling && kill $(cat /run/teleport.pid)");
+    until(SOON, || cell.agents().is_empty()).unwrap();
+    sh(&cell, "umount -R /var/lib/teleport && cp -a /tmp/one/proc /tmp/one/versions /var/lib/teleport");
+    cell.start_agent().unwrap();
+    ends_old(&scene, &cell, &before);
+}
+
 /// A host whose update to a version that never gets ready was killed in its health check, and the rows that its agent had
 /// acknowledged before that update. `prepare` is run before the agent is started. `None` where there are no cells.
 fn judged(prepare: &str) -> Option<(Scene, Cell, Vec<rows::Row>)> {

@@ -127,8 +127,13 @@ impl Cell {
 
     /// A path in the cell's `/proc`, which only a process in it sees in its place.
     pub fn proc(&self, inside: &str) -> PathBuf {
+        self.mounted("proc").join(inside)
+    }
+
+    /// A path of the cell with what is mounted in it alone.
+    fn mounted(&self, inside: &str) -> PathBuf {
         let init = self.init.as_ref().map_or(0, |init| init.child.id());
-        PathBuf::from(format!("/proc/{init}/root/proc")).join(inside)
+        PathBuf::from(format!("/proc/{init}/root")).join(inside.trim_start_matches('/'))
     }
 
     /// The updater with `args`, to be spawned within [`Cell::enter`].
@@ -264,7 +269,7 @@ impl Cell {
         use std::os::unix::fs::MetadataExt;
         let id = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
         let exe = id(&self.proc(&format!("{pid}/exe")));
-        exe.is_some() && exe == id(&self.path(path))
+        exe.is_some() && exe == id(&self.mounted(path))
     }
 
     fn start_init(&self) -> io::Result<Init> {
