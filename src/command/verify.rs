@@ -9,7 +9,6 @@ use crate::context::Context;
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::host::{durable, trust};
-use crate::inspect::data_dir;
 use crate::inspect::{self, FactsFor, places};
 use crate::plan::Step;
 use crate::plan::decide::Terms;
@@ -200,7 +199,7 @@ fn differences(context: &Context, updates: &Updates, facts: &Facts) -> Result<Ve
         format!("{} is a link of an earlier directory; the links are in {}", path.display(), links.display())
     }));
     if let Some(other) = &facts.other_data_dir {
-        found.push(data_dir::told(other, &context.data_dir()?));
+        found.push(other.what.clone());
     }
     for (file, program) in inspect::starts_elsewhere(context)? {
         found.push(format!(

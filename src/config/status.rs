@@ -3,6 +3,7 @@
 use crate::database::SnapshotId;
 use protocol::Digest;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use jiff::Timestamp;
@@ -35,6 +36,8 @@ pub struct Status {
     pub kept_databases: Vec<KeptDatabase>,
     /// How often each target was begun: the loop guard (SPEC §8).
     pub attempts: Vec<Attempt>,
+    /// The data directory whose database the agent was last seen to have open (SPEC §6, another data directory).
+    pub agent_data_dir: Option<PathBuf>,
     /// Runs that failed because the database was in use.
     pub database_busy: Option<Busy>,
     /// Updaters that broke when a command was handed to them (SPEC §5).
@@ -182,6 +185,7 @@ impl Status {
                 .map(KeptDatabase::from_view)
                 .collect::<Result<_>>()?,
             attempts: view.at("attempts")?.items()?.iter().map(Attempt::from_view).collect::<Result<_>>()?,
+            agent_data_dir: view.at("agent_data_dir")?.text()?.map(PathBuf::from),
             database_busy: Busy::from_view(&view.at("database_busy")?)?,
             failed_updaters: {
                 let items = view.at("failed_updaters")?.items()?;
@@ -202,6 +206,7 @@ impl Status {
             ("recently_left", list(self.left.iter().map(Left::to_node).collect())),
             ("kept_databases", list(self.kept_databases.iter().map(KeptDatabase::to_node).collect())),
             ("attempts", list(self.attempts.iter().map(Attempt::to_node).collect())),
+            ("agent_data_dir", self.agent_data_dir.as_ref().map(|dir| Node::text(dir.to_string_lossy()))),
             ("database_busy", self.database_busy.as_ref().map(Busy::to_node)),
             ("failed_updaters", list(self.failed_updaters.iter().map(FailedUpdater::to_node).collect())),
         ])
@@ -432,6 +437,7 @@ mod tests {
             left: vec![Left { revision: revision("1.0.0"), time }],
             kept_databases: vec![KeptDatabase { revision: revision("2.0.0"), path: "/v/2.0.0/backup".to_owned() }],
             attempts: vec![Attempt { revision: revision("2.0.0"), count: 3 }],
+            agent_data_dir: Some("/srv/data".into()),
             database_busy: Some(Busy { since: time, count: 2 }),
             failed_updaters: vec![FailedUpdater { sha256: Digest([0xab; 32]), count: 2 }],
         }

@@ -19,7 +19,7 @@ mod stat_data;
 mod stopped;
 
 pub(crate) use backup::{Backup, Content};
-pub(crate) use facts::check_replaceable;
+pub(crate) use facts::{check_replaceable, has_schema_of};
 pub(crate) use file_lock::FileLock;
 pub use online::snapshot_online;
 pub(crate) use raw::room_for_copy;

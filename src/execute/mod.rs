@@ -3,6 +3,7 @@
 
 pub(crate) mod journal;
 pub(crate) mod prepare;
+mod readiness;
 pub(crate) mod recovery;
 pub(crate) mod room;
 mod saying;
@@ -20,7 +21,7 @@ use std::time::Instant;
 use protocol::Digest;
 
 use crate::config::fleet_host::FleetHost;
-use crate::database::{self, evidence};
+use crate::database::evidence;
 use crate::host::layout::CREDENTIALS;
 use crate::host::{Host, durable, machine};
 use crate::plan::{Direction, Plan, Step, TAKEN_OVER};
@@ -82,10 +83,7 @@ pub(crate) fn run(
     on_undone: &mut dyn FnMut(&Journal),
 ) -> Result<Finished, Undone> {
     let plain = |error: Error| Undone { error, blame: false, begun: false, recorded: false, recovery: None };
-    // A mount point cannot be replaced, forwards or backwards.
-    if plan.snapshot_dir().is_some() {
-        database::check_replaceable(&site.database()).map_err(plain)?;
-    }
+    readiness::check(site, plan).map_err(plain)?;
     let opening = Opening {
         format: journal::FORMAT,
         writer: writer(site.host).map_err(plain)?,

@@ -1,12 +1,13 @@
 //! Facts about the running host: init system, file systems, boot, who we are.
 
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{StatVfs, StatVfsMountFlags};
+use rustix::fs::{AtFlags, StatVfs, StatVfsMountFlags, StatxAttributes, StatxFlags};
 
 use super::command::Command;
-use crate::report::{IoContext, Result};
+use crate::report::{Code, Error, IoContext, Result};
 
 /// How the file system below a path is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,6 +91,44 @@ pub(crate) fn mount(path: &Path) -> Result<Mount> {
     })
 }
 
+/// Whether something can be renamed to `path`: nothing is mounted there, and what stands there, and its directory, is not
+/// protected (`chattr +i`, `+a`). What cannot be asked is found when it is renamed.
+///
+/// Errors: `read_only`.
+pub(crate) fn check_replaceable(path: &Path) -> Result<()> {
+    let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let refused = |what: &str, how: &str| {
+        Err(Error::new(Code::ReadOnly, format!("{} {what} and cannot be replaced", path.display())).advise(how))
+    };
+    if mounts.split(|byte| *byte == b'\n').any(|line| mounted_at(line).is_some_and(|place| place == path)) {
+        return refused("is a mount point", "mount the directory instead of the file, then run the command again");
+    }
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
+    for place in [Some(path), path.parent()].into_iter().flatten() {
+        let found = rustix::fs::statx(rustix::fs::CWD, place, flags, StatxFlags::empty());
+        let protected = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+        if found.is_ok_and(|found| found.stx_attributes.intersects(protected)) {
+            let how = format!("run `chattr -i -a {}`, then run the command again", place.display());
+            return refused("is protected (chattr +i or +a, also of its directory)", &how);
+        }
+    }
+    Ok(())
+}
+
+/// Where a line of `/proc/PID/mountinfo` mounts something: its fifth field, with octal escapes (proc_pid_mountinfo(5)).
+fn mounted_at(line: &[u8]) -> Option<PathBuf> {
+    let field = line.split(|byte| *byte == b' ').nth(4)?;
+    let mut place = Vec::new();
+    let mut at = 0;
+    while let Some(byte) = field.get(at) {
+        let digits = field.get(at + 1..at + 4).and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.filter(|_| *byte == b'\\').and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        place.push(escaped.unwrap_or(*byte));
+        at += if escaped.is_some() { 4 } else { 1 };
+    }
+    Some(std::ffi::OsString::from_vec(place).into())
+}
+
 /// The kernel's id of this boot; `None` where `/proc` does not tell.
 pub(crate) fn boot_id() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -103,6 +142,17 @@ fn nearest_existing(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_point_is_found_by_its_name_also_with_a_space() {
+        let line = br"36 35 98:0 /a /var/lib/tele\040port/sqlite.db rw shared:1 - ext3 /dev/root rw";
+        assert_eq!(mounted_at(line).unwrap(), Path::new("/var/lib/tele port/sqlite.db"));
+        assert_eq!(mounted_at(br"36 35 98:0 / /a\b rw").unwrap(), Path::new(r"/a\b"));
+        assert!(mounted_at(b"").is_none());
+        assert_eq!(check_replaceable(Path::new("/proc")).unwrap_err().code, Code::ReadOnly);
+        let dir = tempfile::tempdir().unwrap();
+        check_replaceable(&dir.path().join("sqlite.db")).unwrap();
+    }
 
     #[test]
     fn a_path_that_is_not_there_yet_has_the_space_and_device_of_its_ancestor() {

@@ -6,12 +6,16 @@ use std::time::Duration;
 use super::command::{Command, Output};
 use crate::report::{Code, Error, Result};
 
-/// Covers the units' default TimeoutStopSec of 90 s, after which systemd kills.
-const STOP_TIMEOUT: Duration = Duration::from_secs(120);
+/// Beside what a unit's TimeoutStopSec= gives it: for what its stop itself waits for.
+const STOP_MARGIN: Duration = Duration::from_secs(30);
+/// For a unit that may take as long as it likes (TimeoutStopSec=infinity): then its stop is cancelled.
+const LONGEST_STOP: Duration = Duration::from_secs(3600);
+/// So often a stop can take TimeoutStopSec=: for ExecStop=, after SIGTERM, after SIGKILL (systemd.service(5)).
+const STOP_PHASES: u32 = 3;
 /// Everything else only waits for the manager or for an ExecReload= that sends a signal.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The properties read; a systemd that does not know one leaves its line out.
-const PROPERTIES: [&str; 11] = [
+const PROPERTIES: [&str; 16] = [
     "LoadState",
     "ActiveState",
     "SubState",
@@ -23,6 +27,11 @@ const PROPERTIES: [&str; 11] = [
     "PIDFile",
     "RestartUSec",
     "Job",
+    "CanStart",
+    "CanStop",
+    "TimeoutStopUSec",
+    "Restart",
+    "RestartPreventExitStatus",
 ];
 
 /// The service manager of the running host, or the unit files of an image.
@@ -55,6 +64,12 @@ pub struct UnitState {
     pub pid_file: Option<PathBuf>,
     /// A start, stop or reload of it is queued or under way.
     pub has_job: bool,
+    /// RefuseManualStart= or RefuseManualStop= forbids what an operator may do with a unit.
+    pub refuses: Option<&'static str>,
+    /// TimeoutStopSec= of the unit; `None` for `infinity`, or where the manager does not tell.
+    pub stop_timeout: Option<Duration>,
+    /// Restart= of the unit starts it again after every failure: what failed and stays down was stopped by somebody.
+    pub restarts_itself: bool,
     /// RestartSec= of the unit: between an end and the next automatic start; `None` for `infinity`.
     pub restart_after: Option<Duration>,
 }
@@ -134,9 +149,10 @@ impl Systemctl {
         run(self.command("start").args(["--no-block", unit])).map(drop)
     }
 
-    /// Stops and waits, at most 120 s.
-    pub(crate) fn stop(&self, unit: &str) -> Result<()> {
-        run(self.command("stop").arg(unit).timeout(STOP_TIMEOUT)).map(drop)
+    /// Stops and waits, as long as a unit with this TimeoutStopSec= may take.
+    pub(crate) fn stop(&self, unit: &str, stop_timeout: Option<Duration>) -> Result<()> {
+        let longest = stop_timeout.map_or(LONGEST_STOP, |each| (each * STOP_PHASES + STOP_MARGIN).min(LONGEST_STOP));
+        run(self.command("stop").arg(unit).timeout(longest)).map(drop)
     }
 
     /// Runs the unit's ExecReload= and waits.
@@ -189,6 +205,7 @@ fn run(command: Command) -> Result<Output> {
 
 fn parse_show(text: &str) -> UnitState {
     let mut state = UnitState::default();
+    let (mut restarts, mut is_prevented) = (false, false);
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
         match name {
             "LoadState" => value.clone_into(&mut state.load_state),
@@ -200,12 +217,18 @@ fn parse_show(text: &str) -> UnitState {
             "Result" => value.clone_into(&mut state.result),
             "CanReload" => state.can_reload = value == "yes",
             "PIDFile" => state.pid_file = Some(PathBuf::from(value)).filter(|path| path.is_absolute()),
+            "CanStart" if value == "no" => state.refuses = Some("RefuseManualStart=yes"),
+            "CanStop" if value == "no" => state.refuses = Some("RefuseManualStop=yes"),
+            "TimeoutStopUSec" => state.stop_timeout = parse_span(value),
+            "Restart" => restarts = matches!(value, "always" | "on-failure"),
+            "RestartPreventExitStatus" => is_prevented = !value.is_empty(),
             "RestartUSec" => state.restart_after = parse_span(value),
             // `0` where older ones have none.
             "Job" => state.has_job = !matches!(value, "" | "0"),
             _ => {}
         }
     }
+    state.restarts_itself = restarts && !is_prevented;
     state
 }
 

@@ -14,13 +14,14 @@ use crate::host::process::{self, FileId, Process};
 use crate::plan::Plan;
 use crate::report::{Code, Error, Result};
 use crate::service::{AgentState, Service};
+use crate::store::contents::AGENT;
 
 /// Largest file of environment variables that is read, bytes.
 const MAX_ENVIRONMENT: u64 = 64 * 1024;
 
-/// The data directory that the agent has, as it calls it, where that is not `data_dir`; `None` also where it does not tell.
-/// The database that it has open counts most; without one its arguments and environment, and for one that does not run
-/// those of its unit or command. Words do not count against an operator's own in `spec.data_dir`.
+/// What speaks against `data_dir` as the agent's; `None` if nothing does. The database that it has open counts most: it is a file,
+/// whatever its name. Without one its arguments and environment count, and while it does not run what was seen last, and the words
+/// of its unit or command. Words do not count against an operator's own in `spec.data_dir`.
 ///
 /// Errors: `io`; the service manager does not answer; the agent's own configuration cannot be read.
 pub(super) fn other(
@@ -28,42 +29,91 @@ pub(super) fn other(
     updates: &Updates,
     state: &AgentState,
     data_dir: &Path,
-) -> Result<Option<PathBuf>> {
-    let mut named = Vec::new();
-    let mut runs = false;
-    for agent in context.stop_proof()?.agents()? {
-        // Where the service runs, what runs beside it is another agent.
-        if state.running && state.unmanaged.contains(&agent.pid) {
-            continue;
-        }
-        runs = true;
-        match opened(&agent, data_dir)? {
+) -> Result<Option<Error>> {
+    let is_settled = updates.spec().data_dir.is_some();
+    let agents = agents(context, updates, state)?;
+    for agent in &agents {
+        let named = match opened(agent, data_dir)? {
             Opened::Ours => return Ok(None),
-            Opened::Other(dir) => named.push(dir),
-            Opened::Nothing => named.extend(by_words(context, updates, &Words::of_process(&agent)?, data_dir)?),
+            Opened::Other(dir) => Some(dir),
+            Opened::Nothing if is_settled => None,
+            Opened::Nothing => by_words(context, &Words::of_process(agent)?, data_dir)?,
+        };
+        if let Some(named) = named {
+            return Ok(Some(told(&named, data_dir)));
         }
     }
-    if !runs {
-        named.extend(by_words(context, updates, &Words::of_service(context, updates)?, data_dir)?);
+    if !agents.is_empty() || is_settled {
+        return Ok(None);
     }
-    Ok(named.into_iter().next())
+    let words = Words::of_service(context, updates)?;
+    match &updates.status().agent_data_dir {
+        Some(seen) if seen != data_dir => Ok(Some(told(seen, data_dir))),
+        // It can start an agent with any directory.
+        None if words.start_other_program() => Ok(Some(not_understood(&words, data_dir))),
+        _ => Ok(by_words(context, &words, data_dir)?.map(|named| told(&named, data_dir))),
+    }
 }
 
-/// Errors: `other_data_dir` if `plan` saves or restores a database and the agent has its own in `other`.
-pub(crate) fn refuse(plan: &Plan, other: Option<&Path>, data_dir: &Path) -> Result<()> {
-    match other.filter(|_| plan.needs_database()) {
-        None => Ok(()),
-        Some(other) => Err(Error::new(Code::OtherDataDir, told(other, data_dir)).advise(format!(
-            "if this is intended, run `teleport-update enable --data-dir {}`; otherwise correct the unit or command that \
-             starts the agent",
-            other.display()
-        ))),
+/// The directory of the database that the running agent is seen to have open; `None` where that cannot be seen.
+///
+/// Errors: as [`other`].
+pub(crate) fn seen(context: &Context, updates: &Updates, data_dir: &Path) -> Result<Option<PathBuf>> {
+    let state = context.service(updates)?.state(&context.stop_proof()?)?;
+    for agent in agents(context, updates, &state)? {
+        match opened(&agent, data_dir)? {
+            Opened::Ours => return Ok(Some(data_dir.to_owned())),
+            Opened::Other(dir) => return Ok(Some(dir)),
+            Opened::Nothing => {}
+        }
     }
+    Ok(None)
+}
+
+/// The running agent's processes: where the service runs, what runs beside it is another agent.
+fn agents(context: &Context, updates: &Updates, state: &AgentState) -> Result<Vec<Process>> {
+    let mut agents = context.service(updates)?.agents(&context.stop_proof()?)?;
+    agents.retain(|agent| !(state.running && state.unmanaged.contains(&agent.pid)));
+    // A program of another name, such as a script that starts the agent.
+    if agents.is_empty()
+        && let Some(main) = state.main_pid.map_or(Ok(None), Process::by_pid)?
+    {
+        agents.push(main.behind_emulator()?);
+    }
+    Ok(agents)
+}
+
+/// Errors: `other_data_dir` if `plan` saves or restores a database and something speaks against its place.
+pub(crate) fn refuse(plan: &Plan, other: Option<&Error>) -> Result<()> {
+    other.filter(|_| plan.needs_database()).map_or(Ok(()), |error| Err(error.clone()))
 }
 
 /// The contradiction in words.
-pub(crate) fn told(other: &Path, data_dir: &Path) -> String {
-    format!("the agent uses the data directory {}, but teleport-update expects {}", other.display(), data_dir.display())
+fn told(other: &Path, data_dir: &Path) -> Error {
+    let (other, expected) = (other.display(), data_dir.display());
+    if other.to_string() == expected.to_string() {
+        let what =
+            format!("the agent's {other} is another directory than this host's (BindPaths=, a mount of its own)");
+        return Error::new(Code::OtherDataDir, what).advise(
+            "run `teleport-update enable --data-dir DIR` with the directory that the host has it in, or correct the unit",
+        );
+    }
+    let what = format!("the agent uses the data directory {other}, but teleport-update expects {expected}");
+    Error::new(Code::OtherDataDir, what).advise(format!(
+        "if this is intended, run `teleport-update enable --data-dir {other}`; otherwise correct the unit or command that \
+         starts the agent"
+    ))
+}
+
+/// What starts the agent does not tell its data directory, and nobody has seen it yet.
+fn not_understood(words: &Words, data_dir: &Path) -> Error {
+    let line: Vec<_> = words.arguments.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    let what =
+        format!("cannot tell which data directory the agent uses: it does not run, and `{}` starts it", line.join(" "));
+    Error::new(Code::OtherDataDir, what).advise(format!(
+        "start the agent and run the command again, or run `teleport-update enable --data-dir {}`",
+        data_dir.display()
+    ))
 }
 
 /// The database that an agent has open.
@@ -76,10 +126,11 @@ enum Opened {
 fn opened(agent: &Process, data_dir: &Path) -> Result<Opened> {
     let database = data_dir.join(DATABASE);
     let ours = FileId::find(&database)?;
+    let here = agent.shares_our_files()?;
     let mut other = Opened::Nothing;
     for (name, file) in process::open_files(agent, Path::new(DATABASE))? {
-        // In a container it has another name, and one that was replaced has another inode.
-        if name == database || (file.is_some() && file == ours) {
+        // One that was replaced has another inode; where the agent has mounts of its own the name says nothing.
+        if (here && name == database) || (file.is_some() && file == ours) {
             return Ok(Opened::Ours);
         }
         other = Opened::Other(name.ancestors().nth(2).unwrap_or(&name).to_owned());
@@ -114,11 +165,50 @@ impl Words {
                 }
                 // What is in a file goes before what is in the unit (systemd.exec(5)).
                 environment.extend(split(&start.environment));
-                Ok(Self { arguments: split(&start.arguments), environment })
+                let words = Self { arguments: split(&start.arguments), environment };
+                Ok(Self { arguments: words.expanded(), ..words })
             }
             Service::Commands(commands) => Ok(Self { arguments: split(&commands.start), environment: Vec::new() }),
             Service::None => Ok(Self::default()),
         }
+    }
+
+    /// The arguments with the variables of the environment, as systemd puts them in: `${NAME}` within a word, and `$NAME` alone
+    /// as words (systemd.service(5)).
+    fn expanded(&self) -> Vec<Vec<u8>> {
+        let value = |name: &str| self.variable(name).map(|value| value.into_os_string().into_encoded_bytes());
+        let mut words = Vec::new();
+        for word in &self.arguments {
+            let text = String::from_utf8_lossy(word);
+            match text.strip_prefix('$').filter(|name| !name.starts_with(['{', '$'])) {
+                Some(name) => {
+                    let value = value(name).unwrap_or_default();
+                    words.extend(
+                        value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(<[u8]>::to_vec),
+                    );
+                }
+                None => {
+                    let mut rest = &*text;
+                    let mut whole = Vec::new();
+                    while let Some((before, (name, after))) =
+                        rest.split_once("${").and_then(|(before, behind)| Some((before, behind.split_once('}')?)))
+                    {
+                        whole.extend_from_slice(before.as_bytes());
+                        whole.extend(value(name).unwrap_or_default());
+                        rest = after;
+                    }
+                    whole.extend_from_slice(rest.as_bytes());
+                    words.push(whole);
+                }
+            }
+        }
+        words
+    }
+
+    /// Whether what is started is another program than the agent's: which one it starts in turn is not told.
+    fn start_other_program(&self) -> bool {
+        let is_agent = |word: &Vec<u8>| Path::new(OsStr::from_bytes(word)).file_name() == Some(OsStr::new(AGENT));
+        self.arguments.first().is_some_and(|_| !self.arguments.iter().any(is_agent))
     }
 
     /// The value of `--name VALUE` or `--name=VALUE`, of a short `-n VALUE`.
@@ -151,10 +241,7 @@ fn path(bytes: &[u8]) -> PathBuf {
 }
 
 /// The data directory that `words` name, where it is not `data_dir`.
-fn by_words(context: &Context, updates: &Updates, words: &Words, data_dir: &Path) -> Result<Option<PathBuf>> {
-    if updates.spec().data_dir.is_some() {
-        return Ok(None);
-    }
+fn by_words(context: &Context, words: &Words, data_dir: &Path) -> Result<Option<PathBuf>> {
     let named = match words.flag(&["--data-dir"]).or_else(|| words.variable("TELEPORT_DATA_DIR")) {
         Some(dir) => Some(dir),
         None => match words.flag(&["--config", "-c"]).or_else(|| words.variable("TELEPORT_CONFIG_FILE")) {
@@ -192,6 +279,12 @@ mod tests {
         let set = words(&[], &["PATH=/bin", "TELEPORT_DATA_DIR=/d"]);
         assert_eq!(set.variable("TELEPORT_DATA_DIR"), Some("/d".into()));
         assert_eq!(words(&[], &["TELEPORT_DATA_DIR="]).variable("TELEPORT_DATA_DIR"), None);
+        let arguments = ["/usr/local/bin/teleport", "$OPTIONS", "--config=${DIR}/t.yaml"];
+        let unit = words(&arguments, &["OPTIONS=start  --data-dir /d", "DIR=/etc"]);
+        let expanded = words(&["/usr/local/bin/teleport", "start", "--data-dir", "/d", "--config=/etc/t.yaml"], &[]);
+        assert_eq!(unit.expanded(), expanded.arguments);
+        assert!(!unit.start_other_program() && !words(&["sh", "-c", "exec /opt/teleport"], &[]).start_other_program());
+        assert!(words(&["/usr/local/bin/run-agent"], &[]).start_other_program());
         assert_eq!(unquoted_line(" TELEPORT_DATA_DIR=\"/d e\" "), b"TELEPORT_DATA_DIR=/d e");
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::step::{Node, Part};
+use crate::report::Error;
 use crate::store::VersionDir;
 use crate::store::contents::UPDATERS;
 use protocol::Revision;
@@ -34,7 +35,7 @@ pub(crate) struct Facts {
     /// The database.
     pub database: bool,
     /// Where the agent has its data by its own word, if not where its configuration says.
-    pub other_data_dir: Option<PathBuf>,
+    pub other_data_dir: Option<Error>,
     /// The agent.
     pub agent: Agent,
     /// Agents that are not the active version: where its link goes, or running.

@@ -1,5 +1,5 @@
-//! What runs the agent: systemd, plain commands (OpenRC, containers), or nobody we know. Stopping is proven, never
-//! believed; whether a version is healthy is judged in [`health`].
+//! What runs the agent: systemd, plain commands (OpenRC, containers), or nobody we know. Whether it is stopped is looked at,
+//! never believed; whether a version is healthy is judged in [`health`].
 
 pub(crate) mod commands;
 pub(crate) mod health;
@@ -21,6 +21,7 @@ pub(crate) use stopped::StopProof;
 pub(crate) use systemd::{Systemd, Trouble};
 
 use reload_chain::ReloadChain;
+use stopped::Seen;
 
 use crate::host::machine;
 use crate::host::process::{self, Process, Reach, Reaper};
@@ -84,12 +85,17 @@ impl Service {
             Self::Commands(commands) => commands.state()?,
             Self::None => AgentState::default(),
         };
-        for agent in proof.agents()? {
-            if !self.manages(&agent, &state)? {
-                state.unmanaged.push(agent.pid);
-            }
-        }
+        let seen = proof.see_some()?;
+        state.unmanaged = seen.apart(&self.members(&seen.ours)?)?.iter().map(|agent| agent.pid).collect();
         Ok(state)
+    }
+
+    /// The agents: those that the service manager runs, and those that have this database open for writing.
+    ///
+    /// Errors: [`Code::Io`].
+    pub fn agents(&self, proof: &StopProof) -> Result<Vec<Process>> {
+        let seen = proof.see_some()?;
+        seen.agents(&self.members(&seen.ours)?)
     }
 
     /// The main process: the pid file's, else the unit's.
@@ -124,34 +130,29 @@ impl Service {
         }
     }
 
-    /// Waits until nobody but the agent has the database open, at most `timeout`: a program that keeps it open would keep
-    /// the agent from being proven stopped, and it is better asked while the agent still works.
+    /// Waits until nobody but the agent has the database open, at most `timeout`: whoever has it open when it is replaced goes on
+    /// with the file that is replaced, and is better asked while the agent still works.
     ///
     /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Interrupted`] as soon as `cancelled` says so.
     pub fn wait_for_strangers(&self, proof: &StopProof, timeout: Duration, cancelled: Cancelled<'_>) -> Result<()> {
-        self.wait_while(&|| self.has_strangers(proof), timeout, cancelled)
+        wait_while(&|| self.has_strangers(proof, &proof.see()?), timeout, cancelled)
     }
 
-    /// Waits as [`Service::wait_for_strangers`], and also until no binary of ours runs that would go on when the service is
-    /// stopped: the stop could not be proven, and the agent would have been stopped in vain.
+    /// Waits as [`Service::wait_for_strangers`], and also until no agent runs that would go on when the service is stopped.
     ///
     /// Errors: the same; [`Code::AgentNotStopped`] naming the processes.
     pub fn wait_until_alone(&self, proof: &StopProof, timeout: Duration, cancelled: Cancelled<'_>) -> Result<()> {
-        let others = || {
-            let others = proof.others(|running| self.processes(running))?;
-            Ok((!others.is_empty()).then(|| stopped::apart(&others)))
+        let found = || {
+            let seen = proof.see()?;
+            Ok(self.has_strangers(proof, &seen)?.or(self.has_agent_apart(&seen)?))
         };
-        let found = || match self.has_strangers(proof)? {
-            Some(strangers) => Ok(Some(strangers)),
-            None => others(),
-        };
-        self.wait_while(&found, timeout, cancelled)
+        wait_while(&found, timeout, cancelled)
     }
 
     /// What another program has the database open means for a stop.
-    fn has_strangers(&self, proof: &StopProof) -> Result<Option<Error>> {
+    fn has_strangers(&self, proof: &StopProof, seen: &Seen) -> Result<Option<Error>> {
         let mut strangers = Vec::new();
-        for process in proof.strangers()? {
+        for process in seen.strangers() {
             if !matches!(self, Self::Systemd(systemd) if systemd.contains(process.pid)?) {
                 strangers.push(process);
             }
@@ -161,69 +162,70 @@ impl Service {
         Ok((!strangers.is_empty()).then(error))
     }
 
-    /// Waits until `found` tells nothing any more, at most `timeout`; then what it tells is the error.
-    fn wait_while(
-        &self,
-        found: &dyn Fn() -> Result<Option<Error>>,
-        timeout: Duration,
-        cancelled: Cancelled<'_>,
-    ) -> Result<()> {
-        let deadline = Instant::now() + timeout;
-        while let Some(error) = found()? {
-            if cancelled() {
-                let what = format!("interrupted while waiting for another program: {}", error.what);
-                return Err(Error::new(Code::Interrupted, what));
-            }
-            if Instant::now() >= deadline {
-                return Err(error);
-            }
-            std::thread::sleep(stopped::SLICE);
-        }
-        Ok(())
+    /// What an agent means that the service does not run.
+    fn has_agent_apart(&self, seen: &Seen) -> Result<Option<Error>> {
+        let apart = seen.apart(&self.members(&seen.ours)?)?;
+        Ok((!apart.is_empty()).then(|| stopped::apart(&apart)))
     }
 
-    /// The numbers of those of `running`, all of our binaries, that a stop of the service ends.
-    fn processes(&self, running: &[Process]) -> Result<BTreeSet<u32>> {
+    /// The numbers of those of `ours`, all of our binaries, that a stop of the service ends.
+    fn members(&self, ours: &[Process]) -> Result<BTreeSet<u32>> {
         let mut found = BTreeSet::new();
         match self {
             Self::Systemd(systemd) => {
-                for process in running {
+                for process in ours {
                     if systemd.contains(process.pid)? {
                         found.insert(process.pid);
                     }
                 }
             }
-            Self::Commands(commands) => found.extend(ReloadChain::members(commands.main_pid()?, running)),
+            Self::Commands(commands) => found.extend(ReloadChain::members(commands.main_pid()?, ours)),
             Self::None => {}
         }
         Ok(found)
     }
 
-    /// Stops the agent and proves it: the service is inactive, and no process has the database open or runs a binary
-    /// of ours (SPEC §6). `timeout` is for the proof, after the service manager's own time-out.
+    /// Stops the agent: its service is inactive, and no agent is left (SPEC §6). The service manager has as long as its
+    /// own settings give it; `timeout` is for what is left then. An agent apart from the service is waited for before the stop,
+    /// as long: none is stopped in vain. Who else has the database open does not matter here.
     ///
     /// Errors: [`Code::AgentNotStopped`] naming the processes that are left.
     pub fn stop(&self, proof: &StopProof, timeout: Duration) -> Result<()> {
+        wait_while(&|| self.has_agent_apart(&proof.see_some()?), timeout, &|| false)?;
+        let seen = proof.see_some()?;
+        let mut before = seen.agents(&self.members(&seen.ours)?)?;
+        if let (Self::Commands(_), Some(main)) = (self, self.main_pid()?) {
+            before.extend(Process::by_pid(main)?);
+        }
         let mut reload_chain = None;
         let asked = match self {
             Self::Systemd(systemd) => systemd.stop(),
             Self::Commands(commands) => {
-                reload_chain = Some(ReloadChain::of(commands.main_pid()?, &proof.agents()?));
+                reload_chain = Some(ReloadChain::of(commands.main_pid()?, &seen.ours));
                 commands.stop()
             }
             Self::None => Ok(()),
         };
-        // Not what merely has the database open: that is somebody else's to end.
-        let mut end_family = || {
+        let left = || {
+            // The manager is asked first: what it has started by then is seen. What it says it has stopped it need not be asked
+            // about again.
+            let is_inactive = asked.is_ok() || self.is_inactive();
+            let seen = proof.see_some()?;
+            let mut members = self.members(&seen.ours)?;
             if let Some(reload_chain) = &mut reload_chain {
-                reload_chain.end(&proof.agents()?);
+                members.extend(reload_chain.end(&seen.ours)?);
             }
-            Ok(())
+            let mut left = seen.agents(&members)?;
+            // While the kernel ends a process, its program is gone before its files and locks are.
+            for agent in &before {
+                if !left.iter().any(|other| other.id() == agent.id()) && agent.id().is_alive()? {
+                    left.push(agent.clone());
+                }
+            }
+            Ok((!is_inactive || !left.is_empty()).then(|| stopped::not_stopped(&left)))
         };
-        // What the manager says it has stopped it need not be asked about again.
-        let is_inactive = || asked.is_ok() || self.is_inactive();
-        // The look at /proc decides, but why the manager did not help is worth telling.
-        proof.wait(timeout, &is_inactive, &mut end_family).map_err(|error| match &asked {
+        // Why the manager did not help is worth telling.
+        wait_while(left, timeout, &|| false).map_err(|error| match &asked {
             Err(reason) => Error { what: format!("{} ({})", error.what, reason.what), ..error },
             Ok(())
                 if error.code == Code::AgentNotStopped && matches!(self, Self::Systemd(_)) && !self.is_inactive() =>
@@ -236,6 +238,15 @@ impl Service {
             }
             Ok(()) => error,
         })
+    }
+
+    /// Has the agent run: also where a stop is queued or under way, which it cancels or waits out. Does nothing where it runs.
+    pub fn ensure_started(&self) -> Result<()> {
+        match self {
+            Self::Systemd(systemd) => systemd.start(),
+            Self::Commands(commands) if commands.main_pid()?.is_some() => Ok(()),
+            Self::Commands(_) | Self::None => self.start(),
+        }
     }
 
     /// Starts the agent; a start limit reached before does not count. Does not wait: see [`health::observe`].
@@ -292,14 +303,29 @@ impl Service {
             Self::Commands(_) | Self::None => true,
         }
     }
+}
 
-    fn manages(&self, agent: &Process, state: &AgentState) -> Result<bool> {
-        match self {
-            Self::Systemd(systemd) => systemd.contains(agent.pid),
-            // A reloaded agent's predecessor lives on beside it until its connections end.
-            Self::Commands(_) => Ok(state.running && (Some(agent.pid) == state.main_pid || agent.ppid != 1)),
-            Self::None => Ok(false),
+/// Waits until `found` tells nothing any more, at most `timeout`; then what it tells is the error. The last look is made when
+/// the time is up: time in which nobody looked decides nothing.
+fn wait_while(
+    mut found: impl FnMut() -> Result<Option<Error>>,
+    timeout: Duration,
+    cancelled: Cancelled<'_>,
+) -> Result<()> {
+    let deadline = Instant::now() + timeout;
+    let mut slice = stopped::FIRST_SLICE;
+    loop {
+        let is_last = Instant::now() >= deadline;
+        let Some(error) = found()? else { return Ok(()) };
+        if cancelled() {
+            let what = format!("interrupted while waiting for another program: {}", error.what);
+            return Err(Error::new(Code::Interrupted, what));
         }
+        if is_last {
+            return Err(error);
+        }
+        std::thread::sleep(slice);
+        slice = stopped::SLICE.min(slice * 2);
     }
 }
 

@@ -6,44 +6,61 @@
 use rustix::process::Signal;
 
 use super::commands::signal;
+use super::stopped::is_agent;
 use crate::host::process::{Process, ProcessId};
+use crate::report::Result;
 
 /// Which agents a stop by a command has to end besides the one that the command is for.
 #[derive(Debug)]
 pub(super) struct ReloadChain {
-    /// The one that the command is for, those that have nothing to do with it, and those that have been told.
-    spared: Vec<ProcessId>,
+    /// Those that have nothing to do with it.
+    unrelated: Vec<ProcessId>,
+    /// The one that the command is for, and those that have been told.
+    told: Vec<ProcessId>,
 }
 
 impl ReloadChain {
-    /// The reload_chain of the main process among `agents`, and whoever appears from now on.
-    pub(super) fn of(main_pid: Option<u32>, agents: &[Process]) -> Self {
-        let reload_chain = Self::members(main_pid, agents);
-        let is_spared = |agent: &&Process| Some(agent.pid) == main_pid || !reload_chain.contains(&agent.pid);
-        Self { spared: agents.iter().filter(is_spared).map(Process::id).collect() }
-    }
-
-    /// The main process, and of `agents` its predecessors and successors.
-    pub(super) fn members(main_pid: Option<u32>, agents: &[Process]) -> Vec<u32> {
-        let mut reload_chain: Vec<u32> = main_pid.into_iter().collect();
-        let is_kin = |agent: &Process, reload_chain: &[u32]| {
-            let is_parent = agents.iter().any(|child| child.ppid == agent.pid && reload_chain.contains(&child.pid));
-            !reload_chain.contains(&agent.pid) && (is_parent || reload_chain.contains(&agent.ppid))
+    /// That of the main process among `ours`, and whoever appears from now on.
+    pub(super) fn of(main_pid: Option<u32>, ours: &[Process]) -> Self {
+        let members = Self::members(main_pid, ours);
+        let ids = |wanted: &dyn Fn(&Process) -> bool| {
+            ours.iter().filter(|process| wanted(process)).map(Process::id).collect::<Vec<_>>()
         };
-        while let Some(kin) = agents.iter().find(|agent| is_kin(agent, &reload_chain)) {
-            reload_chain.push(kin.pid);
+        Self {
+            unrelated: ids(&|process| !members.contains(&process.pid)),
+            told: ids(&|process| Some(process.pid) == main_pid),
         }
-        reload_chain
     }
 
-    /// SIGTERM, once, to those of `agents` that are of the reload_chain.
-    pub(super) fn end(&mut self, agents: &[Process]) {
-        for agent in agents {
-            if !self.spared.contains(&agent.id()) {
-                self.spared.push(agent.id());
+    /// The main process, and of `ours` its predecessors and successors.
+    pub(super) fn members(main_pid: Option<u32>, ours: &[Process]) -> Vec<u32> {
+        let mut members: Vec<u32> = main_pid.into_iter().collect();
+        let is_kin = |process: &Process, members: &[u32]| {
+            let is_parent = ours.iter().any(|child| child.ppid == process.pid && members.contains(&child.pid));
+            !members.contains(&process.pid) && (is_parent || members.contains(&process.ppid))
+        };
+        while let Some(kin) = ours.iter().find(|process| is_kin(process, &members)) {
+            members.push(kin.pid);
+        }
+        members
+    }
+
+    /// SIGTERM, once, to those of `ours` that are agents of the chain; their numbers, and the main process's.
+    ///
+    /// Errors: [`Code::Io`](crate::report::Code::Io).
+    pub(super) fn end(&mut self, ours: &[Process]) -> Result<Vec<u32>> {
+        let mut members = Vec::new();
+        for process in ours {
+            if self.unrelated.contains(&process.id()) || !is_agent(process)? {
+                continue;
+            }
+            members.push(process.pid);
+            if !self.told.contains(&process.id()) {
+                self.told.push(process.id());
                 // One that has ended since is what is wanted; the next look tells.
-                let _ = signal(agent, Signal::TERM);
+                let _ = signal(process, Signal::TERM);
             }
         }
+        Ok(members)
     }
 }

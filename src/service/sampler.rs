@@ -27,11 +27,16 @@ use crate::host::layout::DATABASE;
 use crate::host::process::{self, FileId, Process, ProcessId, Reach, Reaper};
 use crate::report::{Code, Error, Result};
 
+/// What one look may take: a question to the agent, and one to the service manager, on a loaded host.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// Looks again and again, and listens for what makes another look worth while.
 pub(super) struct Sampler<'a> {
     probe: &'a Probe<'a>,
     new_file: FileId,
-    start: Instant,
+    /// When the clock was last looked at, and the time that counted until then.
+    clock: (Instant, Duration),
+    longest: Duration,
     unit: Option<(UnitSample, MainHint)>,
     unit_asked: Option<Duration>,
     /// Every process of the new binary that was or wanted to become the main process.
@@ -40,23 +45,27 @@ pub(super) struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// `starts`: executions of the new binary are worth a look.
+    /// `starts`: executions of the new binary are worth a look. `longest`: the pause between two looks.
     ///
     /// Errors: [`Code::Damaged`] when the new binary is not there.
-    pub(super) fn new(probe: &'a Probe<'a>, starts: bool) -> Result<Self> {
+    pub(super) fn new(probe: &'a Probe<'a>, starts: bool, longest: Duration) -> Result<Self> {
         let new_file = FileId::find(&probe.new_binary)?
             .ok_or_else(|| Error::new(Code::Damaged, format!("{} does not exist", probe.new_binary.display())))?;
         let mut events = Events::new();
         if starts {
             events.listen_to_use(&probe.new_binary);
         }
-        let start = Instant::now();
-        Ok(Self { probe, new_file, start, unit: None, unit_asked: None, known: BTreeSet::new(), events })
+        let clock = (Instant::now(), Duration::ZERO);
+        Ok(Self { probe, new_file, clock, longest, unit: None, unit_asked: None, known: BTreeSet::new(), events })
     }
 
-    /// Time since the service action, which is just over when this is made.
-    pub(super) fn now(&self) -> Duration {
-        self.start.elapsed()
+    /// Time since the service action, which is just over when this is made. Time in which nobody looked, because this process
+    /// stood still, counts against nobody.
+    pub(super) fn now(&mut self) -> Duration {
+        let (last, counted) = self.clock;
+        let now = Instant::now();
+        self.clock = (now, counted + (now - last).min(self.longest + LOOK));
+        self.clock.1
     }
 
     /// Waits at most `timeout` for something to happen; true if it did. A signal to us ends the wait as well.

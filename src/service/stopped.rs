@@ -1,15 +1,14 @@
-//! The proof that the agent is stopped (SPEC §6): a look at `/proc`, whatever the service manager says.
+//! Who is the agent, and who else has its database open: a look at `/proc` (SPEC §6, stopped).
 //!
-//! What an ordinary user runs, and has open, is nobody's business: only a process that could open the database for writing
-//! is looked at, and counts if it has it open, runs a binary of ours, or is in the unit's control group. So nobody else can
-//! lengthen a look, or keep it from ending. A look that fails is an error, never an empty one.
+//! The agent is what the service manager runs, and who has **this** database open for writing. Neither a name, nor a path, nor a
+//! control group makes a process the agent. A look that fails is an error, never an empty one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::database;
-use crate::host::process::{self, Access, FIRST, Open, Process, Reach, Watched};
+use crate::host::process::{self, Access, FIRST, Open, Opener, Process, Reach, Watched};
 use crate::host::session::{self, unit_of};
 use crate::host::{Layout, machine, order};
 use crate::report::{Code, Error, Result};
@@ -19,26 +18,68 @@ use crate::store::contents::AGENT;
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 /// Between the first two looks after a stop, milliseconds: most agents are gone by then, and someone waits for them. The
 /// pauses double up to [`SLICE`].
-const FIRST_SLICE: Duration = Duration::from_millis(3);
+pub(super) const FIRST_SLICE: Duration = Duration::from_millis(3);
 /// The argument that makes a `teleport` process an agent: of `teleport start`, and of `teleport app start` and the like.
 const AGENT_VERB: &[u8] = b"start";
-/// Commands of `teleport` that never open a database. Any other one may.
-const HARMLESS_VERBS: [&[u8]; 3] = [b"version", b"help", b"configure"];
 
-/// What must not be in use when the agent is stopped.
+/// What tells the agent's processes from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopProof {
-    /// The versions directory: nobody runs a `teleport` below it.
+    /// The versions directory: a `teleport` below it is a binary of ours.
     pub versions_dir: PathBuf,
     /// Where the agent's link goes: before the first switch a plain binary can stand there.
     pub plain_binary: Option<PathBuf>,
-    /// The agent's database: nobody has it open.
+    /// The agent's database.
     pub database: PathBuf,
     /// The look is the boot-time recovery's: of what cannot be seen the name counts, or nothing could be undone before the
     /// agent starts.
     pub at_boot: bool,
-    /// The agent's unit (with `.service`), whose control group must be empty; elsewhere than under systemd there is none.
+    /// The agent's unit (with `.service`).
     pub unit: String,
+}
+
+/// What one look has found.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Processes that run a binary of ours.
+    pub ours: Vec<Process>,
+    /// Who has the database open.
+    pub openers: Vec<Opener>,
+}
+
+impl Seen {
+    /// The agents among them: of the service's `members`, or with the database open for writing.
+    ///
+    /// Errors: [`Code::Io`].
+    pub(super) fn agents(&self, members: &BTreeSet<u32>) -> Result<Vec<Process>> {
+        let mut found = Vec::new();
+        for process in &self.ours {
+            if self.writes(process) || (members.contains(&process.pid) && is_agent(process)?) {
+                found.push(process.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    /// The agents that a stop of the service would not end.
+    ///
+    /// Errors: [`Code::Io`].
+    pub(super) fn apart(&self, members: &BTreeSet<u32>) -> Result<Vec<Process>> {
+        let mut agents = self.agents(members)?;
+        agents.retain(|process| !members.contains(&process.pid));
+        Ok(agents)
+    }
+
+    /// Who has the database open and neither runs a binary of ours nor is a child of one, such as a `sqlite3` shell.
+    pub(super) fn strangers(&self) -> Vec<Process> {
+        let ours: Vec<u32> = self.ours.iter().map(|process| process.pid).collect();
+        let is_strange = |process: &&Process| !ours.contains(&process.pid) && !ours.contains(&process.ppid);
+        self.openers.iter().map(|opener| &opener.process).filter(is_strange).cloned().collect()
+    }
+
+    fn writes(&self, process: &Process) -> bool {
+        self.openers.iter().any(|opener| opener.writes && opener.process.pid == process.pid)
+    }
 }
 
 impl StopProof {
@@ -53,62 +94,21 @@ impl StopProof {
         }
     }
 
-    /// The processes that could open the database and have it open, run a binary of ours, or are in the unit's control
-    /// group.
+    /// Who runs a binary of ours, and who has the database open.
     ///
-    /// Errors: [`Code::Permission`] where that cannot be seen; [`Code::Io`].
-    pub fn leftovers(&self) -> Result<Vec<Process>> {
+    /// Errors: [`Code::Permission`] where root may not see that; [`Code::Io`].
+    pub(super) fn see(&self) -> Result<Seen> {
         let look = self.look()?;
-        let mut found = self.open(&look)?;
-        for process in self.running(&look.able)? {
-            if may_use_database(&process)? {
-                found.push(process);
-            }
-        }
-        found.extend(self.in_unit(&look.able)?);
-        // Of one that the kernel is about to end only the name is left, and that can have begun since the look; its files
-        // and locks go after its program.
-        found.extend(look.able.iter().filter(|process| process.comm == AGENT && process.is_ending()).cloned());
-        Ok(each_once(found))
+        Ok(Seen { ours: self.running(&look.able)?, openers: self.open(&look)? })
     }
 
-    /// Of the same, the processes that have the database open and are neither ours nor children of ours, such as a `sqlite3` shell.
-    pub(super) fn strangers(&self) -> Result<Vec<Process>> {
-        let look = self.look()?;
-        let ours: Vec<u32> = self.running(&look.able)?.iter().map(|process| process.pid).collect();
-        let is_ours = |process: &Process| ours.contains(&process.pid) || ours.contains(&process.ppid);
-        let mut open = self.open(&look)?;
-        open.retain(|process| !is_ours(process));
-        Ok(open)
-    }
-
-    /// The processes that run a binary of ours, may use the database, and will not end with the service: they are none of
-    /// `service` (its processes among those given), nor descendants of one.
-    pub(super) fn others(&self, service: impl Fn(&[Process]) -> Result<BTreeSet<u32>>) -> Result<Vec<Process>> {
-        let look = self.look()?;
-        let running = self.running(&look.able)?;
-        let service = service(&running)?;
-        let mut others = Vec::new();
-        for process in running {
-            let is_of_service = look.line(process.pid).any(|pid| service.contains(&pid));
-            if !is_of_service && may_use_database(&process)? {
-                others.push(process);
-            }
-        }
-        Ok(others)
-    }
-
-    /// The agents among the processes that can be seen to run a binary of ours and could open the database.
+    /// The same, of what can be seen: an undo does not end at what is hidden.
     ///
     /// Errors: [`Code::Io`].
-    pub fn agents(&self) -> Result<Vec<Process>> {
-        let mut found = Vec::new();
-        for process in self.running(&self.glance()?.able)? {
-            if is_agent(&process)? {
-                found.push(process);
-            }
-        }
-        Ok(found)
+    pub(super) fn see_some(&self) -> Result<Seen> {
+        let look = self.glance()?;
+        let open = process::with_open(&look.able, &look.watched, &database::files(&self.database))?;
+        Ok(Seen { ours: self.running(&look.able)?, openers: open.by })
     }
 
     /// Whether this process lives in a session of the agent, and may end with it: an ancestor of its own or of its
@@ -182,63 +182,12 @@ impl StopProof {
         is_other && (self.at_boot || process::may_see_all())
     }
 
-    fn open(&self, look: &Look) -> Result<Vec<Process>> {
+    fn open(&self, look: &Look) -> Result<Vec<Opener>> {
         let Open { by, unknown } = process::with_open(&look.able, &look.watched, &database::files(&self.database))?;
         match unknown.iter().find(|process| !self.is_believed(process)) {
             Some(unseen) if machine::is_root() => Err(hidden(unseen)),
             _ => Ok(by),
         }
-    }
-
-    /// Waits until nothing is left and `is_inactive` agrees, at most `timeout`, looking at least once. `again` is called
-    /// before each further look.
-    pub(super) fn wait(
-        &self,
-        timeout: Duration,
-        is_inactive: &dyn Fn() -> bool,
-        again: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
-        let deadline = Instant::now() + timeout;
-        let mut slice = FIRST_SLICE;
-        loop {
-            // The manager is asked first: what it has started by then is seen.
-            let inactive = is_inactive();
-            let left = self.leftovers()?;
-            if inactive && left.is_empty() {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                return Err(not_stopped(&left));
-            }
-            again()?;
-            std::thread::sleep(slice);
-            slice = SLICE.min(slice * 2);
-        }
-    }
-
-    /// One more look, directly before a file is replaced: for an agent that was started after the proof of the stop, and for
-    /// whoever has the database open. A `teleport version` by hand does no harm.
-    ///
-    /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`]; [`Code::Io`].
-    pub fn look_again(&self) -> Result<()> {
-        let look = self.look()?;
-        let mut found = self.open(&look)?;
-        for process in self.running(&look.able)? {
-            if is_agent(&process)? {
-                found.push(process);
-            }
-        }
-        let found = each_once(found);
-        if found.is_empty() {
-            return Ok(());
-        }
-        let found = named(&found);
-        let what = format!(
-            "these processes started, or opened the database, while the agent was stopped for the update: {found}"
-        );
-        Err(Error::new(Code::DatabaseBusy, what).advise(
-            "find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again",
-        ))
     }
 
     /// Those of `able` that run a binary of ours.
@@ -248,18 +197,6 @@ impl StopProof {
             found.extend(process::running_file(able, plain)?);
         }
         Ok(each_once(found))
-    }
-
-    /// Those of `able` that are in the unit's control group.
-    fn in_unit(&self, able: &[Process]) -> Result<Vec<Process>> {
-        let is_in_unit = self.membership()?;
-        let mut found = Vec::new();
-        for process in able {
-            if is_in_unit(process)? {
-                found.push(process.clone());
-            }
-        }
-        Ok(found)
     }
 
     /// Tells who is in the unit's control group; nobody is where systemd has not booted.
@@ -299,25 +236,21 @@ pub(super) fn is_agent(process: &Process) -> Result<bool> {
     Ok(process.args()?.iter().any(|word| word == AGENT_VERB))
 }
 
-/// Whether a process that runs a binary of ours may open the database yet: not an operator's `teleport version`.
-fn may_use_database(process: &Process) -> Result<bool> {
-    Ok(process.args()?.first().is_none_or(|verb| !HARMLESS_VERBS.contains(&verb.as_slice())))
-}
-
 fn each_once(mut processes: Vec<Process>) -> Vec<Process> {
     order::sort_by(&mut processes, |one, other| one.pid < other.pid);
     processes.dedup_by_key(|process| process.pid);
     processes
 }
 
-/// Those that run a binary of ours outside of the service.
+/// Agents outside of the service.
 pub(super) fn apart(others: &[Process]) -> Error {
     let verb = if others.len() == 1 { "runs" } else { "run" };
     let what = format!("the agent is not stopped: {} {verb} outside of its service", named(others));
     Error::new(Code::AgentNotStopped, what).advise("stop these processes and try again")
 }
 
-fn not_stopped(left: &[Process]) -> Error {
+/// What is left of the agent after its stop.
+pub(crate) fn not_stopped(left: &[Process]) -> Error {
     let what = if left.is_empty() {
         "the agent is not stopped: its unit is still active".to_owned()
     } else {

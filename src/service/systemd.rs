@@ -83,7 +83,7 @@ impl Systemd {
         let _ = self.ctl.reset_failed(&self.unit);
         let unit = self.show()?;
         // A unit whose file vanished still runs, and can still be stopped.
-        if unit.is_inactive() { Ok(()) } else { self.ctl.stop(&self.unit) }
+        if unit.is_inactive() { Ok(()) } else { self.ctl.stop(&self.unit, unit.stop_timeout) }
     }
 
     pub(super) fn start(&self) -> Result<()> {
@@ -158,14 +158,17 @@ pub(super) fn hint(unit: &UnitState) -> MainHint {
 
 /// What a unit in this state tells of its health.
 pub(super) fn sample(unit: &UnitState) -> UnitSample {
+    // systemd starts it again after every failure, until it gives up: else somebody has stopped it.
+    let is_stopped = unit.restarts_itself && unit.result != "start-limit-hit";
     UnitSample {
         // With a job that waits, or has not begun, it shows how it was left.
-        failed: (unit.is_failed() && !unit.has_job).then(|| unit.result.clone()),
+        failed: (unit.is_failed() && !unit.has_job && !is_stopped).then(|| unit.result.clone()),
         auto_restart: unit.is_auto_restart(),
         restart_after: unit.restart_after,
         active: unit.is_active() || (unit.has_job && !unit.is_auto_restart()),
         restarts: unit.n_restarts,
-        stopped: unit.active_state == "inactive" && unit.result == "success" && !unit.has_job,
+        stopped: !unit.has_job
+            && ((unit.active_state == "inactive" && unit.result == "success") || (unit.is_failed() && is_stopped)),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::judge::{Sample, Verdict};
+use super::judge::{Sample, UnitSample, Verdict};
 use super::readiness::Readiness;
 use crate::host::process::ProcessId;
 
@@ -63,8 +63,10 @@ impl Watcher {
 
     fn remember(&mut self, sample: &Sample) {
         let since = |condition: bool, since: Option<Duration>| condition.then(|| since.unwrap_or(sample.at));
-        let stopped = sample.unit.as_ref().is_some_and(|unit| unit.stopped);
-        self.down_since = since(sample.main.is_none() && !stopped, self.down_since);
+        // Somebody has stopped it, or starts it right now.
+        let is_by_hand = |unit: &UnitSample| unit.stopped || (unit.active && !unit.auto_restart);
+        let is_by_hand = sample.unit.as_ref().is_some_and(is_by_hand);
+        self.down_since = since(sample.main.is_none() && !is_by_hand, self.down_since);
         self.mains.extend(sample.main.map(|main| main.id));
         let is_ready = matches!(sample.readiness, Some(Readiness::Ready { .. }));
         self.was_ready |= is_ready;
@@ -83,9 +85,12 @@ impl Watcher {
         if let Some(result) = unit.and_then(|unit| unit.failed.as_ref()) {
             return Some(format!("the service failed ({result}) after it had been healthy"));
         }
-        let counted = unit.and_then(|unit| unit.restarts).unwrap_or(0).saturating_sub(self.first_restarts.unwrap_or(0));
-        let changes = u32::try_from(self.mains.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        if counted.max(changes) >= RESTARTS {
+        // The service manager knows which restarts are its own; where it does not count them, none is told from an operator's.
+        let restarts = match unit.and_then(|unit| unit.restarts) {
+            Some(counted) => counted.saturating_sub(self.first_restarts.unwrap_or(0)),
+            None => u32::try_from(self.mains.len().saturating_sub(1)).unwrap_or(u32::MAX),
+        };
+        if restarts >= RESTARTS {
             return Some("the new version exited several times after it had been healthy".to_owned());
         }
         let passed = |since: Option<Duration>, wait: Duration| since.is_some_and(|since| sample.at >= since + wait);
@@ -98,7 +103,7 @@ impl Watcher {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judge::{Main, UnitSample};
+    use super::super::judge::Main;
     use super::*;
 
     fn running(at: f64, pid: u32, readiness: Readiness) -> Sample {
@@ -159,6 +164,18 @@ mod tests {
     }
 
     #[test]
+    fn any_number_of_restarts_and_reloads_by_hand_is_no_failure_and_neither_is_a_slow_one() {
+        assert_eq!(watched(|at| running(at, 10 + (at / 5.0) as u32, READY)), (60.0, true));
+        let preparing = UnitSample { active: true, restarts: Some(0), ..UnitSample::default() };
+        let slow =
+            |at: f64| if (10.0..40.0).contains(&at) { down(at, preparing.clone()) } else { running(at, 7, READY) };
+        assert_eq!(watched(slow), (60.0, true));
+        let looping = UnitSample { auto_restart: true, ..preparing.clone() };
+        let down_again = |at: f64| if at < 10.0 { running(at, 7, READY) } else { down(at, looping.clone()) };
+        assert_eq!(watched(down_again), (20.0, false));
+    }
+
+    #[test]
     fn a_stop_by_an_operator_is_no_failure() {
         let stopped = UnitSample { stopped: true, ..UnitSample::default() };
         let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, stopped.clone()) };
@@ -182,7 +199,11 @@ mod tests {
 
     #[test]
     fn three_restarts_are_a_failure() {
-        assert_eq!(watched(|at| running(at, 10 + (at / 10.0) as u32, READY)), (30.0, false));
+        let uncounted = |at: f64| {
+            let unit = UnitSample { active: true, ..UnitSample::default() };
+            Sample { unit: Some(unit), ..running(at, 10 + (at / 10.0) as u32, READY) }
+        };
+        assert_eq!(watched(uncounted), (30.0, false));
         let counted = |at: f64| {
             let unit = UnitSample { active: true, restarts: Some((at / 5.0) as u32), ..UnitSample::default() };
             Sample { unit: Some(unit), ..running(at, 7, READY) }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::super::Site;
 use super::super::journal::{self, Journal, Note, Record};
 use super::files::{look, put, take_back};
-use super::service::stop_for_undo;
+use super::service::{no_agent_runs, nobody_came, stop_for_undo};
 use crate::database::SnapshotId;
 use crate::database::backup::DATABASE_FILE;
 use crate::database::{self, AtRest, Backup, Content, Pace, StatData, Subject, directory, restore};
@@ -111,7 +111,7 @@ pub(in crate::execute) fn replace(site: &Site<'_>, plan: &Plan, dir: &VersionDir
     let downtime = site.downtime.borrow();
     // The proof of the stop is some syncs old by now, and a service manager can have been asked for a start meanwhile.
     let look = || {
-        site.stop_proof().look_again()?;
+        nobody_came(site)?;
         database::check_left(&db, downtime.left, &taken)
     };
     let swap = if is_absent { restore::swap_absent } else { restore::swap };
@@ -174,7 +174,7 @@ fn swap_back(site: &Site<'_>, from: &Path, prepared: &restore::Prepared, link: O
     if let Some(place) = link {
         take_back(place)?;
     }
-    let swapped = restore::commit(prepared, &|| site.stop_proof().look_again());
+    let swapped = restore::commit(prepared, &|| no_agent_runs(site));
     if let (Err(_), Some(place)) = (&swapped, link)
         && !shares_file(from, &site.database()).unwrap_or(false)
     {

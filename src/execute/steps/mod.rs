@@ -7,6 +7,7 @@ pub(super) mod service;
 mod versions;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Site;
 use super::journal::{Journal, Note, Record};
@@ -59,7 +60,7 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         }
         Step::SetAside { path, kept } => files::set_aside(path, kept)?,
         Step::KeepLink { path, kept } => files::keep_link(path, kept)?,
-        Step::StopTimer { unit } => site.systemctl().stop(unit)?,
+        Step::StopTimer { unit } => site.systemctl().stop(unit, Some(Duration::ZERO))?,
         Step::RemovePackage { name } => packages::remove_package(site, name)?,
         Step::Reassert { enabled, running, places } => packages::reassert(site, places, *enabled, *running)?,
         Step::GrantTraverse { path } => files::grant_traverse(path)?,
@@ -76,11 +77,10 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
     match step {
         Step::RecordAgent { running } => service::bring_back(site, *running || journal.has_started()),
         Step::Place(place) => files::take_back(place),
-        // Of an upgrade whose agent still runs the old version: a restore has stopped it.
-        Step::LinkAgent { place, .. } if service::was_left_alone(site, journal, place)? => {
+        Step::LinkAgent { place, .. } if service::goes_on(site, journal, place)? => {
             files::take_back(place)?;
             // Nobody may have started the new version between the look and the link.
-            if service::runs_new(site, place)? { Err(service::new_version_runs(site)) } else { Ok(()) }
+            if service::runs(site, place)?.1 { Err(service::new_version_runs(site)) } else { Ok(()) }
         }
         Step::LinkAgent { place, evidence } => {
             // A disk that is full or read-only by now is found while the agent still works.

@@ -38,25 +38,21 @@ pub(in crate::execute) fn remove_package(site: &Site<'_>, name: &str) -> Result<
 /// The package manager may have deleted links or the unit that stood under its own names: made again at once. Its
 /// scripts may have stopped and disabled the agent: as it was before.
 pub(in crate::execute) fn reassert(site: &Site<'_>, places: &[Placement], enabled: bool, running: bool) -> Result<()> {
-    let mut again = false;
+    let mut placed = Ok(false);
     for place in places {
-        if look(&place.path)? != place.now {
-            put(place, &place.now)?;
-            again = true;
-        }
+        placed = placed.and_then(|again| {
+            let is_gone = look(&place.path)? != place.now;
+            if is_gone { put(place, &place.now).map(|()| true) } else { Ok(again) }
+        });
     }
-    if again {
-        site.service.daemon_reload()?;
-    }
+    // Each is tried, whatever became of the one before: above all the agent runs.
+    let reloaded = placed.and_then(|again| if again { site.service.daemon_reload() } else { Ok(()) });
     if site.layout.is_image() {
-        return Ok(());
+        return reloaded;
     }
     let state = site.service.state(&site.stop_proof())?;
-    if enabled && !state.enabled {
-        site.systemctl().enable(&site.layout.unit)?;
-    }
-    if running && !state.running && site.service != Service::None {
-        site.service.start()?;
-    }
-    Ok(())
+    let again = if enabled && !state.enabled { site.systemctl().enable(&site.layout.unit) } else { Ok(()) };
+    let is_down = running && !state.running && site.service != Service::None;
+    let started = if is_down { site.service.ensure_started() } else { Ok(()) };
+    started.and(reloaded).and(again)
 }

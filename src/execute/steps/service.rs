@@ -1,34 +1,61 @@
 //! Steps on the agent's service and on units: stopped and brought back, and who runs meanwhile.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::super::Site;
 use super::super::journal::{Journal, Note, Record};
+use super::database;
 use crate::host::process::FileId;
 use crate::host::systemctl::Systemctl;
-use crate::plan::{Database, Node, Placement, Plan, ServiceAction, Step};
+use crate::plan::{Database, Node, Placement, Plan, Step};
 use crate::report::{Code, Error, Result};
 use crate::service::sampler::Probe;
-use crate::service::{Service, Verdict, health};
+use crate::service::{Service, Verdict, health, stopped};
 use crate::store::contents::AGENT_FILE;
 
 pub(in crate::execute) fn stop(site: &Site<'_>) -> Result<()> {
     let proof = site.stop_proof();
-    site.service.wait_until_alone(&proof, site.database_timeout, &|| site.signals.cancelled())?;
+    let cancelled = || site.signals.cancelled();
+    site.service.wait_until_alone(&proof, site.database_timeout, &cancelled)?;
     site.downtime.borrow_mut().bus = site.service.bus();
     // The agent can carry the terminal of whoever is waiting: its loss is no request to stop from here on.
     site.signals.ignore_hangup()?;
     site.stopped_at.set(Some(Instant::now()));
-    site.service.stop(&proof, site.database_timeout)
+    site.service.stop(&proof, site.database_timeout)?;
+    site.service.wait_for_strangers(&proof, site.database_timeout, &cancelled)
 }
 
-/// Before the database is put back nothing may have it open. At boot nothing has been started yet; it is proven all
-/// the same.
+/// Before the database is put back no agent may have it open; who else has it open makes no undo fail. At boot nothing has been
+/// started yet; it is looked at all the same.
 pub(in crate::execute) fn stop_for_undo(site: &Site<'_>, journal: &mut Journal) -> Result<()> {
     note_started(site, journal)?;
     let service = if site.boot { &Service::None } else { &site.service };
     service.stop(&site.stop_proof(), site.database_timeout)
+}
+
+/// Directly before the database that was left is put back: an agent that was started since the stop.
+///
+/// Errors: [`Code::AgentNotStopped`]; [`Code::Io`].
+pub(in crate::execute) fn no_agent_runs(site: &Site<'_>) -> Result<()> {
+    let agents = site.service.agents(&site.stop_proof())?;
+    if agents.is_empty() { Ok(()) } else { Err(stopped::not_stopped(&agents)) }
+}
+
+/// Directly before a database is replaced: the same, and nobody else may have opened it.
+///
+/// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`]; [`Code::Io`].
+pub(in crate::execute) fn nobody_came(site: &Site<'_>) -> Result<()> {
+    let proof = site.stop_proof();
+    let came = no_agent_runs(site).and_then(|()| site.service.wait_for_strangers(&proof, Duration::ZERO, &|| false));
+    came.map_err(|error| match error.code {
+        Code::AgentNotStopped | Code::DatabaseBusy => Error::new(
+            Code::DatabaseBusy,
+            format!("{} (it came while the agent was stopped for the update)", error.what),
+        )
+        .advise("find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again"),
+        _ => error,
+    })
 }
 
 /// An agent that did not run before the run, and that a boot or an operator has started since, is stopped by the undo: it is
@@ -48,15 +75,18 @@ fn note_started(site: &Site<'_>, journal: &mut Journal) -> Result<()> {
     Ok(())
 }
 
-/// The agent as it was before the run, or when its undo stopped it.
+/// The agent as it was before the run, or when its undo stopped it: it runs, whatever else has failed.
 pub(in crate::execute) fn bring_back(site: &Site<'_>, running: bool) -> Result<()> {
     // What had the database open in the downtime was stopped before it was put back.
     site.downtime.take();
-    site.service.daemon_reload()?;
-    if site.boot || !running || site.service.is_running()? {
+    if let Err(error) = site.service.daemon_reload() {
+        let advice = "the agent is started all the same; run `systemctl daemon-reload` when the cause is mended";
+        site.report.warn(&format!("{}; {advice}", error.what));
+    }
+    if site.boot || !running || matches!(site.service, Service::None) {
         return Ok(());
     }
-    site.service.start()
+    site.service.ensure_started()
 }
 
 /// While the agent stood still nobody may have started it: it has the wrong database, or the one that was replaced.
@@ -73,7 +103,7 @@ pub(in crate::execute) fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Resu
         None => None,
     };
     let mut is_old = false;
-    for agent in site.stop_proof().agents()? {
+    for agent in site.service.agents(&site.stop_proof())? {
         is_old |= agent.exe_id()?.is_some_and(|program| Some(program) != new);
     }
     // By then the link leads to the new version, on its own database.
@@ -119,29 +149,37 @@ pub(in crate::execute) fn health_verdict(site: &Site<'_>, binary: &Path, served:
     }
 }
 
-/// True where an agent that we did not touch (it is run by something that we cannot control, or was started by hand
-/// meanwhile) is seen to run another binary than the new one: the live database is its own, and only the link goes back.
-/// Whoever else may have the database open does not tell whose it is.
-pub(in crate::execute) fn was_left_alone(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result<bool> {
+/// True where the old version's agent runs on and has the database to itself: nothing was put in its place, and the new version,
+/// which runs no more, has left its schema alone, or was never started. Then only names go back, and no agent is stopped.
+pub(in crate::execute) fn goes_on(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result<bool> {
     let plan = &journal.opening()?.plan;
-    let ours_to_stop = plan.service != ServiceAction::None || plan.database == Database::Restore;
-    let Some(new) = new_program(site, place)?.filter(|_| !ours_to_stop) else { return Ok(false) };
-    let mut runs_old = false;
-    for agent in site.stop_proof().agents()? {
-        runs_old |= agent.exe_id()?.is_some_and(|program| program != new);
+    if plan.database == Database::Restore || site.boot {
+        return Ok(false);
     }
-    Ok(runs_old && !runs_new(site, place)?)
+    let (old, new) = runs(site, place)?;
+    if !old || new {
+        return Ok(false);
+    }
+    let is_action = |step: &Step| matches!(step, Step::Reload | Step::Start);
+    let action = plan.switch.iter().position(is_action);
+    if action.is_none_or(|step| !journal.has(&Record::Intent { step })) {
+        return Ok(true);
+    }
+    match database::snapshot_dir(site, journal)? {
+        Some(snapshot) => Ok(crate::database::has_schema_of(&snapshot, &site.database()).unwrap_or(false)),
+        None => Ok(false),
+    }
 }
 
-/// Whether a process runs the binary that `place` leads to now.
-pub(in crate::execute) fn runs_new(site: &Site<'_>, place: &Placement) -> Result<bool> {
+/// Whether an agent of another version, and whether one of the version that `place` leads to now, runs.
+pub(in crate::execute) fn runs(site: &Site<'_>, place: &Placement) -> Result<(bool, bool)> {
     let new = new_program(site, place)?;
-    for process in site.stop_proof().leftovers()? {
-        if new.is_some() && process.exe_id()? == new {
-            return Ok(true);
-        }
+    let mut seen = (false, false);
+    for agent in site.service.agents(&site.stop_proof())? {
+        let is_new = new.is_some() && agent.exe_id()? == new;
+        seen = (seen.0 || !is_new, seen.1 || is_new);
     }
-    Ok(false)
+    Ok(seen)
 }
 
 /// The binary that `place` leads to now.
@@ -164,7 +202,7 @@ pub(in crate::execute) fn enable_unit(site: &Site<'_>, unit: &str) -> Result<()>
 
 pub(in crate::execute) fn disable_unit(site: &Site<'_>, unit: &str) -> Result<()> {
     if !site.layout.is_image() {
-        site.systemctl().stop(unit)?;
+        site.systemctl().stop(unit, Some(Duration::ZERO))?;
     }
     site.systemctl().disable(unit)
 }

@@ -419,6 +419,7 @@ fn a_mount_point_is_refused_before_the_first_step() {
 #[test]
 fn an_old_agent_that_was_started_in_the_downtime_is_not_the_new_versions_fault() {
     let bed = Bed::new();
+    write_rows(&bed.db(), &["one"]);
     let switch = vec![Step::Stop, bed.switch(), Step::Start];
     let plan = Plan { service: ServiceAction::Restart, database: Database::Restore, ..plan(switch) };
     let service = Service::Commands(crate::service::Commands {
@@ -431,8 +432,9 @@ fn an_old_agent_that_was_started_in_the_downtime_is_not_the_new_versions_fault()
     for (version, is_old) in [("1.0.0", true), ("2.0.0", false)] {
         let binary = bed.version(version).join("bin/teleport");
         durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
-        let agent = other(&binary, &["start", "-f", "/dev/null"], Stdio::null());
-        while site.stop_proof().agents().unwrap().is_empty() {
+        let held = File::options().read(true).write(true).open(bed.db()).unwrap();
+        let agent = other(&binary, &["start", "-f", "/dev/null"], held.into());
+        while site.service.agents(&site.stop_proof()).unwrap().is_empty() {
             std::thread::yield_now();
         }
         let started = steps::perform(&site, &plan, &Step::Start);

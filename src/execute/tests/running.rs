@@ -10,10 +10,12 @@ use crate::database::directory;
 use crate::host::process::tests::Child;
 use crate::service::Commands;
 
-/// Starts an agent from a version's binary; it ends with the value.
-fn start_agent(binary: &Path) -> Child {
-    durable::copy_synced(Path::new("/usr/bin/tail"), binary, 0o755).unwrap();
-    Child::start_with(binary, &["start", "-f", "/dev/null"], None)
+/// Starts an agent of a version, which has the database open as agents have; it ends with the value.
+fn start_agent(bed: &Bed, version: &str) -> Child {
+    let binary = bed.version(version).join("bin/teleport");
+    durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
+    let database = File::options().read(true).write(true).create(true).truncate(false).open(bed.db()).unwrap();
+    Child::start_with(&binary, &["start", "-f", "/dev/null"], Some(database))
 }
 
 fn unserved(bed: &Bed) -> Plan {
@@ -26,7 +28,7 @@ fn an_old_agent_that_nobody_stopped_keeps_the_database_it_has_in_use() {
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);
     durable::copy_synced(Path::new("/bin/true"), &bed.version("2.0.0").join("bin/teleport"), 0o755).unwrap();
-    let _agent = start_agent(&bed.version("1.0.0").join("bin/teleport"));
+    let _agent = start_agent(&bed, "1.0.0");
     let undone = bed.fail(&unserved(&bed), || write_rows(&bed.db(), &["its own"]));
     assert!(undone.recovery.is_none(), "{:?}", undone.recovery);
     assert_eq!(rows(&bed.db()), ["one", "its own"]);
@@ -38,8 +40,8 @@ fn where_an_agent_of_either_version_runs_the_database_is_nobodys_alone_and_the_u
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);
     let journal = bed.kill(&unserved(&bed), || write_rows(&bed.db(), &["of both"]));
-    let _old = start_agent(&bed.version("1.0.0").join("bin/teleport"));
-    let new = start_agent(&bed.version("2.0.0").join("bin/teleport"));
+    let _old = start_agent(&bed, "1.0.0");
+    let new = start_agent(&bed, "2.0.0");
     let error = recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap_err();
     assert_eq!((error.code, rows(&bed.db()).len()), (Code::RecoveryFailed, 2));
     drop(new);
@@ -48,33 +50,67 @@ fn where_an_agent_of_either_version_runs_the_database_is_nobodys_alone_and_the_u
 }
 
 #[test]
-fn a_program_that_only_has_the_database_open_does_not_make_it_the_old_versions() {
+fn a_program_that_has_the_database_open_and_a_second_agent_keep_no_undo_from_its_end() {
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);
-    let shell = Child::start(Path::new("/bin/sleep"), Some(File::open(bed.db()).unwrap()));
+    let reader = Child::start(Path::new("/bin/sleep"), Some(File::open(bed.db()).unwrap()));
+    let shell = Child::start(Path::new("/bin/sleep"), Some(File::options().write(true).open(bed.db()).unwrap()));
+    // Of the new version's program, with data of its own.
+    let binary = bed.version("2.0.0").join("bin/teleport");
+    durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
+    let second = Child::start_with(&binary, &["start", "-f", "/dev/null"], None);
     let undone = bed.fail(&unserved(&bed), || write_rows(&bed.db(), &["new"]));
+    assert!(undone.recovery.is_none(), "{:?}", undone.recovery);
+    assert_eq!(rows(&bed.db()), ["one"]);
+    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
+    drop((reader, shell, second));
+}
+
+#[test]
+fn an_agent_of_others_keeps_the_undo_of_a_restore_waiting_until_it_ends() {
+    let bed = Bed::new();
+    write_rows(&bed.db(), &["one"]);
+    let agent = start_agent(&bed, "1.0.0");
+    let undone = bed.fail(&Plan { database: Database::Restore, ..unserved(&bed) }, || write_rows(&bed.db(), &["new"]));
     assert_eq!(undone.recovery.unwrap().code, Code::AgentNotStopped);
-    assert_eq!(rows(&bed.db()), ["one", "new"], "link and database are a pair that fits");
-    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("2.0.0"));
-    drop(shell);
+    assert_eq!(rows(&bed.db()), ["one", "new"]);
+    drop(agent);
     let journal = bed.reopen().unwrap();
     assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
     assert_eq!(rows(&bed.db()), ["one"]);
 }
 
+/// The old agent runs on behind a version that ended: with the schema that it knows it is not even stopped.
 #[test]
-fn where_the_agent_was_to_be_stopped_one_that_runs_keeps_the_undo_waiting() {
-    for (service, database) in [(ServiceAction::Reload, Database::Keep), (ServiceAction::None, Database::Restore)] {
+fn an_undo_stops_no_old_agent_whose_database_the_new_version_has_not_migrated() {
+    for is_migrated in [false, true] {
         let bed = Bed::new();
+        let service = Recorder::of(&bed);
         write_rows(&bed.db(), &["one"]);
-        let agent = start_agent(&bed.version("1.0.0").join("bin/teleport"));
-        let undone = bed.fail(&Plan { service, database, ..unserved(&bed) }, || write_rows(&bed.db(), &["new"]));
-        assert_eq!(undone.recovery.unwrap().code, Code::AgentNotStopped);
-        assert_eq!(rows(&bed.db()), ["one", "new"]);
-        drop(agent);
-        let journal = bed.reopen().unwrap();
-        assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
-        assert_eq!(rows(&bed.db()), ["one"]);
+        let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
+        let switch = vec![Step::RecordAgent { running: true }, snapshot, bed.switch(), Step::Reload];
+        let _agent = service.agent(&bed, "1.0.0");
+        let journal = {
+            let plan = plan(switch);
+            let mut journal = bed.begin(&plan);
+            assert!(super::super::switch(&service.site(&bed), &plan, &mut journal).is_ok());
+            write_rows(&bed.db(), &["later"]);
+            if is_migrated {
+                Connection::open(bed.db()).unwrap().execute_batch("ALTER TABLE t ADD COLUMN y").unwrap();
+            }
+            bed.reopen().unwrap()
+        };
+        assert_eq!(service.called(), ["reload"]);
+        let recovered = recovery::run(&service.site(&bed), journal, &mut |_| {});
+        if is_migrated {
+            // Its stop is only written down here, so it goes on.
+            recovered.unwrap_err();
+            assert_eq!(service.called(), ["stop"]);
+        } else {
+            assert_eq!((recovered.unwrap(), service.called()), (Recovered::Undone, Vec::new()));
+            assert_eq!(rows(&bed.db()), ["one", "later"], "it has gone on with them");
+            assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
+        }
     }
 }
 
@@ -82,9 +118,8 @@ fn where_the_agent_was_to_be_stopped_one_that_runs_keeps_the_undo_waiting() {
 fn a_new_agent_that_somebody_started_must_go_before_the_database_comes_back() {
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);
-    let binary = bed.version("2.0.0").join("bin/teleport");
     let journal = bed.kill(&unserved(&bed), || write_rows(&bed.db(), &["new"]));
-    let agent = start_agent(&binary);
+    let agent = start_agent(&bed, "2.0.0");
     let error = recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap_err();
     assert_eq!(error.code, Code::RecoveryFailed);
     assert_eq!(rows(&bed.db()), ["one", "new"]);
@@ -128,7 +163,7 @@ impl Recorder {
 
     /// The agent of a version, with its pid file.
     fn agent(&self, bed: &Bed, version: &str) -> Child {
-        let agent = start_agent(&bed.version(version).join("bin/teleport"));
+        let agent = start_agent(bed, version);
         durable::write(&bed.layout.root.join("pid"), agent.0.id().to_string().as_bytes(), 0o644).unwrap();
         agent
     }
@@ -280,7 +315,9 @@ fn an_agent_that_a_packages_scripts_stopped_is_started_again() {
     };
     assert_eq!(reassert(true), ["start"]);
     assert_eq!(reassert(false), [""; 0]);
-    let agent = start_agent(&bed.version("1.0.0").join("bin/teleport"));
+    let binary = bed.version("1.0.0").join("bin/teleport");
+    durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
+    let agent = Child::start_with(&binary, &["start", "-f", "/dev/null"], None);
     durable::write(&pid_file, agent.0.id().to_string().as_bytes(), 0o644).unwrap();
     assert_eq!(reassert(true), [""; 0]);
     let unserved = Step::Reassert { enabled: false, running: true, places: Vec::new() };

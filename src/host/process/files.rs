@@ -11,11 +11,20 @@ use super::{DELETED, FileId, Process, if_there, is_denied, is_too_long, leads_no
 use crate::host::machine;
 use crate::report::{Code, IoContext, Result};
 
+/// A process that has a database open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Opener {
+    /// The process.
+    pub process: Process,
+    /// For writing.
+    pub writes: bool,
+}
+
 /// The processes that have a database open.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Open {
     /// These have it.
-    pub by: Vec<Process>,
+    pub by: Vec<Opener>,
     /// Of these it cannot be seen, though their programs can.
     pub unknown: Vec<Process>,
 }
@@ -46,7 +55,7 @@ pub(crate) fn with_open(able: &[Process], watched: &[Watched], database: &[PathB
     let mut open = Open::default();
     for process in able {
         match has_open(process, &names, &files)? {
-            Some(true) => open.by.push(process.clone()),
+            Some(Some(writes)) => open.by.push(Opener { process: process.clone(), writes }),
             None if !process.hidden => open.unknown.push(process.clone()),
             _ => {}
         }
@@ -54,7 +63,7 @@ pub(crate) fn with_open(able: &[Process], watched: &[Watched], database: &[PathB
     let mut left = BTreeMap::new();
     for Watched { process, of } in watched {
         if writes(process, &files, left.entry(of).or_insert(WATCHED))? {
-            open.by.push(process.clone());
+            open.by.push(Opener { process: process.clone(), writes: true });
         }
     }
     Ok(open)
@@ -153,22 +162,30 @@ fn target_of(link: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
-/// `None` where that may not be seen.
-fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<bool>> {
+/// Whether it has one open for reading (`Some(false)`) or for writing (`Some(true)`); `None` where that may not be seen.
+fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<Option<bool>>> {
     if process.hidden {
         return Ok(None);
     }
     let here = process.shares_our_files()?;
     let links = descriptors(process.thread, usize::MAX)?;
+    let mut found = None;
     for link in links.iter().flatten() {
         let is_ours = FileId::behind(link)?.is_some_and(|id| files.contains(&id))
             || (here && target_of(link)?.is_some_and(|target| names.contains(&target)));
         if is_ours {
-            return Ok(Some(true));
+            found = Some(found == Some(true) || is_for_writing(link)?);
         }
     }
-    let is_mapped = maps(process.thread, if here { names } else { &[] }, files)?;
-    Ok((is_mapped || links.is_some()).then_some(is_mapped))
+    if found != Some(true) && maps(process.thread, if here { names } else { &[] }, files)? {
+        found = Some(true);
+    }
+    Ok((found.is_some() || links.is_some()).then_some(found))
+}
+
+/// The link's own mode tells for what the file was opened (proc_pid_fd(5)).
+fn is_for_writing(link: &Path) -> Result<bool> {
+    Ok(if_there(std::fs::symlink_metadata(link), link)?.is_some_and(|found| found.mode() & 0o200 != 0))
 }
 
 /// Whether one of `files` is open for writing in `process`. Of its descriptors at most `left` are read, which then are fewer.
@@ -176,10 +193,7 @@ fn writes(process: &Process, files: &BTreeSet<FileId>, left: &mut usize) -> Resu
     let links = descriptors(process.thread, *left)?.unwrap_or_default();
     *left -= links.len();
     for link in links {
-        // The link's own mode tells for what the file was opened (proc_pid_fd(5)).
-        let found = if_there(std::fs::symlink_metadata(&link), &link)?;
-        let for_writing = found.is_some_and(|found| found.mode() & 0o200 != 0);
-        if for_writing && FileId::behind(&link)?.is_some_and(|id| files.contains(&id)) {
+        if is_for_writing(&link)? && FileId::behind(&link)?.is_some_and(|id| files.contains(&id)) {
             return Ok(true);
         }
     }
@@ -228,12 +242,17 @@ mod tests {
         found.iter().map(|process| process.pid).collect()
     }
 
+    fn openers(able: &[Process], watched: &[Watched], database: &[PathBuf]) -> Vec<u32> {
+        let open = with_open(able, watched, database).unwrap();
+        open.by.iter().map(|opener| opener.process.pid).collect()
+    }
+
     fn beside(database: &Path) -> PathBuf {
         format!("{}-wal", database.display()).into()
     }
 
     fn open_in(database: &Path) -> Vec<u32> {
-        pids(&with_open(&all().unwrap(), &[], &[database.to_owned(), beside(database)]).unwrap().by)
+        openers(&all().unwrap(), &[], &[database.to_owned(), beside(database)])
     }
 
     #[test]
@@ -246,6 +265,11 @@ mod tests {
         assert!(open_in(&database).is_empty());
         let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&wal).unwrap()));
         assert_eq!(open_in(&database), [child.0.id()]);
+        assert!(!with_open(&all().unwrap(), &[], std::slice::from_ref(&wal)).unwrap().by[0].writes);
+        let writer = Child::start(Path::new("/bin/sleep"), Some(File::options().write(true).open(&wal).unwrap()));
+        let by = with_open(&all().unwrap(), &[], std::slice::from_ref(&wal)).unwrap().by;
+        assert!(by.iter().any(|opener| opener.writes && opener.process.pid == writer.0.id()));
+        drop(writer);
         let moved = dir.path().join("moved");
         crate::host::durable::rename(&wal, &dir.path().join("moved-wal")).unwrap();
         crate::host::durable::rename(&database, &moved).unwrap();
@@ -280,9 +304,9 @@ ctypes.CDLL(None).syscall(int(sys.argv[2]), 0)";
         let found = Process::by_pid(pid).unwrap().expect("its second thread lives");
         assert!(found.exe.as_ref().is_some_and(|exe| exe.to_string_lossy().contains("python3")), "{found:?}");
         let database = std::slice::from_ref(&database);
-        assert_eq!(pids(&with_open(std::slice::from_ref(&found), &[], database).unwrap().by), [pid]);
+        assert_eq!(openers(std::slice::from_ref(&found), &[], database), [pid]);
         let watched = Watched { process: found.clone(), of: None };
-        assert_eq!(pids(&with_open(&[], &[watched], database).unwrap().by), [pid]);
+        assert_eq!(openers(&[], &[watched], database), [pid]);
         assert!(found.id().is_alive().unwrap());
         drop(child.0.stdin.take());
         while found.id().is_alive().unwrap() {

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
-pub(crate) use files::{Open, Watched, open_files, running_below, running_file, with_open};
+pub(crate) use files::{Open, Opener, Watched, open_files, running_below, running_file, with_open};
 pub(crate) use rights::{Access, Reach, may_see_all};
 
 use crate::report::{Code, Error, IoContext, Result};
@@ -232,7 +232,9 @@ impl Process {
     }
 
     /// True when file names mean the same to it as to us.
-    fn shares_our_files(&self) -> Result<bool> {
+    ///
+    /// Errors: `io`.
+    pub(crate) fn shares_our_files(&self) -> Result<bool> {
         let namespace = |pid: &str| {
             let place = format!("/proc/{pid}/ns/mnt");
             match std::fs::read_link(&place) {

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::execute::prepare::{self};
 use crate::execute::{self, Next, room};
 use crate::host::durable;
-use crate::inspect::{self};
+use crate::inspect::{self, data_dir};
 use crate::plan::Plan;
 use crate::plan::facts::Facts;
 use crate::report::{Code, Error, Result};
@@ -28,8 +28,8 @@ use download::{Order, Terms, download};
 use outcome::{note_failure, refuse_outgoing, say_done};
 pub(crate) use planned::{Planned, planned};
 use planned::{facts, replan, unreadable};
+use refusals::preflight;
 pub(crate) use refusals::warn_of_running;
-use refusals::{preflight, refuse_masked};
 pub(crate) use request::{Basis, RunRequest, never};
 
 /// How often a command decides anew because the settings were changed while it had no lock. Each time it may download.
@@ -146,6 +146,7 @@ fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetc
     context.lay_out(spec.path.as_deref())?;
     context.data_dir.clone_from(&spec.data_dir);
     recovery::sweep(context);
+    remember_data_dir(context, &mut updates)?;
     let (mut plan, mut facts) = match planned(context, &updates, request)? {
         Planned::Wait(why) => {
             context.report.info(&why);
@@ -154,7 +155,6 @@ fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetc
         Planned::Proceed(plan, facts) => (*plan, *facts),
     };
     preflight(context)?;
-    refuse_masked(context, &updates, &plan)?;
     if request.refuse_outgoing.is_none() {
         fleet::started(context, &plan);
     }
@@ -178,6 +178,21 @@ fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetc
         context.report.warn(note);
     }
     execute(context, request, &plan).map(|watch| Pass::Done(watch.map(Box::new)))
+}
+
+/// Which database is the agent's can be seen only while it runs; what was seen last holds while it does not.
+fn remember_data_dir(context: &Context, updates: &mut Updates) -> Result<()> {
+    if context.layout.is_image() || !durable::exists(&context.layout.config_file())? {
+        return Ok(());
+    }
+    let seen = data_dir::seen(context, updates, &context.data_dir()?)?;
+    if seen.is_none() || seen == updates.status().agent_data_dir {
+        return Ok(());
+    }
+    let mut status = updates.status().clone();
+    status.agent_data_dir = seen;
+    updates.set_status(&status);
+    updates.write()
 }
 
 fn execute(context: &Context, request: &RunRequest<'_>, plan: &Plan) -> Result<Option<Watch>> {

@@ -93,7 +93,7 @@ pub(super) fn replan(context: &Context, updates: &Updates, request: &RunRequest<
         over: request.over,
     };
     let plan = plan::move_to(facts, &target)?;
-    data_dir::refuse(&plan, facts.other_data_dir.as_deref(), &context.data_dir()?)?;
+    data_dir::refuse(&plan, facts.other_data_dir.as_ref())?;
     if plan.needs_database() {
         refuse_shared(context)?;
     }

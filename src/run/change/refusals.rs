@@ -4,10 +4,9 @@ use crate::config::Updates;
 use crate::context::Context;
 use crate::host::{durable, machine};
 use crate::inspect::{self, FactsFor, places};
+use crate::plan;
 use crate::plan::facts::Facts;
-use crate::plan::{self, Plan, ServiceAction};
 use crate::report::{Code, Error, Result};
-use crate::service::Service;
 use std::path::Path;
 
 /// The places that the settings name: those that nothing of ours may be in, and, for `enable` and `pin`, data that are another
@@ -53,22 +52,6 @@ pub(super) fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) 
             ),
         )
         .advise(format!("first change the program that it starts to {}", to.join("teleport").display()))),
-        _ => Ok(()),
-    }
-}
-
-/// A masked unit can run on, but systemd neither reloads nor starts it again: not the new version, and after a failure not
-/// the old one.
-pub(super) fn refuse_masked(context: &Context, updates: &Updates, plan: &Plan) -> Result<()> {
-    if plan.service == ServiceAction::None {
-        return Ok(());
-    }
-    match context.service(updates)? {
-        Service::Systemd(systemd) if systemd.show()?.load_state == "masked" => {
-            let unit = &context.layout.unit;
-            Err(Error::new(Code::ServiceFailed, format!("{unit} is masked while the agent runs"))
-                .advise(format!("run `systemctl unmask {unit}`, or stop the agent (then only files are changed)")))
-        }
         _ => Ok(()),
     }
 }

@@ -82,7 +82,7 @@ fn follow(
     cancelled: Cancelled<'_>,
     mut feed: impl FnMut(&Sample) -> ControlFlow<Verdict, Duration>,
 ) -> Result<Verdict> {
-    let mut sampler = Sampler::new(probe, pace.starts)?;
+    let mut sampler = Sampler::new(probe, pace.starts, pace.longest)?;
     let mut last: Option<Sample> = None;
     let (mut happened, mut due) = (Duration::ZERO, Duration::ZERO);
     while !cancelled() {

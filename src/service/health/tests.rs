@@ -85,7 +85,7 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        for left in self.proof.leftovers().unwrap_or_default() {
+        for left in self.proof.see_some().unwrap_or_default().ours {
             let pid = rustix::process::Pid::from_raw(left.pid as i32).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
@@ -214,7 +214,7 @@ fn an_agent_of_commands_that_has_not_written_its_pid_file_yet_is_seen_to_be_ther
     bed.main_pid();
     durable::remove_file(&commands.pid_file).unwrap();
     let probe = bed.probe("2.0.0");
-    let mut sampler = Sampler::new(&probe, true).unwrap();
+    let mut sampler = Sampler::new(&probe, true, JUDGING.longest).unwrap();
     let sample = sampler.look(Duration::ZERO, Duration::ZERO).unwrap();
     assert_eq!((sample.main, sample.new_alive.len()), (None, 1));
     // Its next line ends it, and that is heard.
@@ -244,7 +244,7 @@ fn what_another_user_starts_of_the_new_version_says_nothing_about_it() {
         command.spawn().unwrap()
     };
     let (mut nobodys, mut roots) = (start(65534), start(0));
-    let mut sampler = Sampler::new(&probe, true).unwrap();
+    let mut sampler = Sampler::new(&probe, true, JUDGING.longest).unwrap();
     let seen = sampler.look(Duration::ZERO, Duration::ZERO).unwrap().new_alive;
     for child in [&mut nobodys, &mut roots] {
         child.kill().unwrap();
@@ -295,18 +295,32 @@ fn a_successor_that_takes_over_while_the_agent_is_stopped_is_stopped_too() {
     let stop = "p=$(cat pid); kill -HUP $p; while [ $(cat pid) = $p ]; do :; done; kill $p; rm pid";
     let (bed, _) = running_forking(Some(stop));
     bed.service.stop(&bed.proof, Duration::from_secs(10)).unwrap();
-    assert_eq!(bed.proof.agents().unwrap(), []);
+    assert_eq!(bed.proof.see_some().unwrap().ours, []);
 }
 
 #[test]
 fn an_agent_that_is_no_kin_of_the_stopped_one_is_left_alone_and_told() {
-    let (bed, by_hand) = running_forking(None);
-    bed.service.start().unwrap();
-    // It writes the pid file a second time, itself.
-    wait_for_trap(bed.main_pid_after(by_hand));
-    let error = bed.service.stop(&bed.proof, Duration::from_millis(500)).unwrap_err();
-    assert!(error.what.contains(&format!("pid {by_hand} (teleport")), "{error}");
-    assert!(Process::by_pid(by_hand).unwrap().is_some());
+    // One has this database open for writing, and one an own: only the first is the agent.
+    for (database, is_agent) in [("sqlite.db", true), ("own.db", false)] {
+        let bed = Bed::forking();
+        bed.link("1.0.0");
+        let line = format!("cd {}; exec 3<>{database}; ./teleport start & :", bed.dir.path().display());
+        assert!(std::process::Command::new("sh").args(["-c", &line]).status().unwrap().success());
+        let by_hand = bed.main_pid();
+        wait_for_trap(by_hand);
+        bed.service.start().unwrap();
+        // It writes the pid file a second time, itself.
+        let agent = bed.main_pid_after(by_hand);
+        wait_for_trap(agent);
+        let stopped = bed.service.stop(&bed.proof, Duration::from_millis(500));
+        assert!(Process::by_pid(by_hand).unwrap().is_some(), "{database}");
+        // No agent is stopped in vain.
+        assert_eq!(Process::by_pid(agent).unwrap().is_some(), is_agent, "{database}");
+        match stopped {
+            Err(error) => assert!(is_agent && error.what.contains(&format!("pid {by_hand} (teleport")), "{error}"),
+            Ok(()) => assert!(!is_agent),
+        }
+    }
 }
 
 #[test]
@@ -315,7 +329,8 @@ fn another_program_that_opens_the_database_during_a_stop_is_told_and_not_ended()
     let stranger = "mkdir other; echo 'while :; do sleep 1; done' >other/start; : >sqlite.db; \
                     cd other; exec 3<../sqlite.db; { sh start & echo $! >../stranger; }";
     let (bed, _) = running_forking(Some(&format!("kill $(cat pid); rm pid; {stranger}")));
-    let error = bed.service.stop(&bed.proof, Duration::from_millis(500)).unwrap_err();
+    bed.service.stop(&bed.proof, Duration::from_secs(10)).unwrap();
+    let error = bed.service.wait_for_strangers(&bed.proof, Duration::from_millis(500), &|| false).unwrap_err();
     let stranger = durable::read_limited(&bed.dir.path().join("stranger"), 16).unwrap().unwrap();
     let stranger = String::from_utf8(stranger).unwrap();
     assert!(error.what.contains(&format!("pid {} (sh", stranger.trim())), "{error}");
@@ -324,7 +339,10 @@ fn another_program_that_opens_the_database_during_a_stop_is_told_and_not_ended()
 
 #[test]
 fn an_agent_outside_the_service_is_no_stopped_agent() {
-    let bed = Bed::new();
+    let mut bed = Bed::new();
+    if let Service::Commands(commands) = &mut bed.service {
+        commands.start = format!("exec 3<>{}; {}", bed.proof.database.display(), commands.start);
+    }
     bed.link("1.0.0");
     bed.service.start().unwrap();
     let pid = bed.main_pid();

@@ -202,24 +202,22 @@ fn a_run_that_is_told_to_end_while_it_watches_leaves_the_rest_to_the_next() {
 }
 
 #[test]
-fn an_update_that_fails_while_a_stranger_has_the_database_open_waits_for_its_end_with_an_agent_that_runs() {
+fn an_update_that_fails_is_undone_whoever_else_has_the_database_open() {
     let Some(updater) = cells() else { return };
-    let (scene, cell) = before_two(&updater, "1500ms", "0s", Some("corrupts-schema"));
-    let before = rows::acknowledged(&cell);
-    let mut shell = cell.command("/usr/bin/sleep");
-    shell.arg("1000").stdin(std::fs::File::open(cell.path(rows::DATABASE)).unwrap());
-    let stranger = cell.spawn(shell).unwrap();
-    let ran = run(&cell, "update --now", 1);
-    assert!(ran.said.contains("(sleep") && ran.said.contains("teleport-update recover"), "{ran:#?}");
-    // Nothing was put in the place of a database that another program uses.
-    let ran = run(&cell, "recover", 1);
-    assert!(ran.said.contains("(sleep"), "{ran:#?}");
-    drop(stranger);
-    scene.cluster.set_directive(Find::version("1.0.0"));
-    run(&cell, "update", 0);
-    assert_eq!(is_whole(&cell), "1.0.0");
-    let live = rows::live(&cell).unwrap();
-    assert!(before.iter().all(|row| live.contains(row)));
+    for writes in [false, true] {
+        let (_scene, cell) = before_two(&updater, "1500ms", "0s", Some("corrupts-schema"));
+        let before = rows::acknowledged(&cell);
+        let mut shell = cell.command("/usr/bin/sleep");
+        let open = std::fs::File::options().read(true).write(writes).open(cell.path(rows::DATABASE)).unwrap();
+        shell.arg("1000").stdin(open);
+        let mut stranger = cell.spawn(shell).unwrap();
+        let ran = run(&cell, "update --now", 1);
+        assert!(ran.said.contains("rolled back to 1.0.0"), "{ran:#?}");
+        assert!(stranger.is_alive().unwrap());
+        assert_eq!(is_whole(&cell), "1.0.0");
+        let live = rows::live(&cell).unwrap();
+        assert!(before.iter().all(|row| live.contains(row)));
+    }
 }
 
 #[test]
@@ -363,18 +361,23 @@ fn an_agent_that_has_fallen_is_started_by_an_update_also_while_another_user_runs
 }
 
 #[test]
-fn roots_second_agent_is_waited_for_while_the_first_one_works_on_and_no_agent_is_stopped_in_vain() {
+fn roots_second_agent_with_data_of_its_own_neither_delays_a_move_nor_is_it_ended_by_one() {
     let Some(updater) = cells() else { return };
-    let (_scene, cell) = before_one(&updater, Some("s/^spec:/&\\n  database_timeout: 1s/"));
-    let agent = cell.agent();
-    let mut second = cell.command("/usr/local/bin/teleport");
-    second.args(["start", "--data-dir=/var/second", "--pid-file=/run/second.pid"]);
-    let _second = cell.spawn(second).unwrap();
-    until(SOON, || cell.path("/run/second.pid").exists()).unwrap();
-    let ran = run(&cell, "update --now", 1);
-    let pid = std::fs::read_to_string(cell.path("/run/second.pid")).unwrap();
-    assert!(ran.said.contains(&format!("pid {} (teleport", pid.trim())), "{ran:#?}");
-    assert_eq!(cell.agent(), agent, "it was not stopped");
+    for (is_downgrade, status) in [(true, 0), (false, 1)] {
+        let (_scene, cell) = if is_downgrade {
+            before_one(&updater, None)
+        } else {
+            before_two(&updater, "1500ms", "0s", Some("corrupts-schema"))
+        };
+        let mut second = cell.command("/usr/local/bin/teleport");
+        second.args(["start", "--data-dir=/var/second", "--pid-file=/run/second.pid"]);
+        let mut second = cell.spawn(second).unwrap();
+        until(SOON, || cell.path("/run/second.pid").exists()).unwrap();
+        run(&cell, "update --now", status);
+        assert!(second.is_alive().unwrap(), "it was none of ours");
+        drop(second);
+        assert_eq!(is_whole(&cell), "1.0.0");
+    }
 }
 
 #[test]
