@@ -76,7 +76,7 @@ fn agents(context: &Context, updates: &Updates, state: &AgentState) -> Result<Ve
     agents.retain(|agent| !(state.running && state.unmanaged.contains(&agent.pid)));
     // A program of another name, such as a script that starts the agent.
     if agents.is_empty()
-        && let Some(main) = state.main_pid.map_or(Ok(None), Process::by_pid)?
+        && let Some(main) = state.main_pid.map_or(Ok(None), Process::by_pid)?.filter(|main| !main.hidden)
     {
         agents.push(main.behind_emulator()?);
     }

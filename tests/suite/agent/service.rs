@@ -251,11 +251,13 @@ fn without_a_service_manager_the_look_at_the_processes_decides() {
 fn a_failure_after_the_switch_under_an_agent_that_cannot_be_stopped_puts_back_the_link_alone() {
     let Some(rig) = foreign_agent("foreign-undo", FAST) else { return };
     let process = rig.pid();
-    // The first daemon-reload fails, and meanwhile the agent, which runs on, has written.
-    let shim = "#!/bin/sh\ncase \"$*\" in *daemon-reload*) if [ -e /fail ]; then mv /fail /failed; until [ -e /go ]; do \
+    // The daemon-reload fails that follows the one which is tried before the first step, and meanwhile the agent, which runs on,
+    // has written.
+    let shim = "#!/bin/sh\ncase \"$*\" in *daemon-reload*) if [ -e /ask ]; then rm /ask; elif [ -e /fail ]; then mv /fail /failed; until [ -e /go ]; do \
                 sleep 0.05; done; exit 1; fi ;; esac\nexec /usr/bin/systemctl.real \"$@\"\n";
     rig.bed.sh("mv /usr/bin/systemctl /usr/bin/systemctl.real");
     rig.bed.write("/usr/bin/systemctl", shim, 0o755);
+    rig.bed.write("/ask", "", 0o644);
     rig.bed.write("/fail", "", 0o644);
     rig.updater_in_background("run", "update");
     rig.bed.until("test -e /failed", SOON);
