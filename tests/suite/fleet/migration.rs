@@ -72,7 +72,9 @@ fn migrates(name: &str, where_from: &[&str]) {
         [&["enable", "--group", "dev", "--base-url", &base, "--ca-file", "/root/trusted.pem"], &words[..]].concat();
     // It has committed, and watches as long as an agent is watched by itself.
     rig.updater_in_background("enable", &words.join(" "));
-    let committed = format!("grep -q watch_until {VERSIONS}/updates.yaml || systemctl is-failed -q enable");
+    let committed = format!(
+        "grep -q '^    until:' {VERSIONS}/updates.yaml && test ! -e {VERSIONS}/.journal || systemctl is-failed -q enable"
+    );
     rig.bed.until(&committed, PATIENCE);
     rig.bed.sh("systemctl stop enable");
     let told = Ran { status: 0, stdout: String::new(), stderr: rig.bed.sh("journalctl -o cat -u enable") };

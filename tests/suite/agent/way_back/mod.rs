@@ -4,6 +4,7 @@
 //! A table: each [`Trouble`] with each [`Flow`], by hand and by the unit, in a bed of its own. `make test` has some products of each
 //! trouble, `cargo test way_back -- --include-ignored` has all.
 
+mod beside;
 mod flow;
 mod table;
 mod while_it_runs;

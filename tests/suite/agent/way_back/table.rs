@@ -82,9 +82,9 @@ table! {
         mend: "systemctl is-active -q second",
         ..NONE
     };
-    // A4: what waits for the stop is gone, and the stop is still queued; the agent ends two seconds later.
+    // A4: what waits for the stop is gone, and the stop is still queued; the agent ends some seconds later.
     stop_outlives_its_waiter: Trouble {
-        unit: "TimeoutStopSec=5min\nExecStop=/bin/sh -c 'sleep 2; kill $MAINPID'\n",
+        unit: "TimeoutStopSec=5min\nExecStop=/bin/sh -c 'sleep 6; kill $MAINPID'\n",
         begin: "mv /usr/bin/systemctl /usr/bin/systemctl.real; printf '%s\\n' '#!/bin/sh' 'case \" $* \" in *\" stop \"*)' \
                 'systemctl.real --no-block \"$@\"' \
                 'echo \"Failed to wait for response: Connection reset by peer\" >&2; exit 1 ;; esac' \

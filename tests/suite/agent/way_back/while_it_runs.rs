@@ -4,10 +4,10 @@ use test_cluster::archive::Archive;
 
 use super::{agent, story};
 use crate::support::Rig;
-use crate::support::life::SOON;
+use crate::support::life::{SOON, VERSIONS};
 
 /// A watch that an operator has the time to act in.
-const WATCHED: &str = "  watch: 5s\n  health:\n    stable: 300ms\n    without_readiness: 2s\n    deadline: 8s\n";
+const WATCHED: &str = "  watch: 8s\n  health:\n    stable: 300ms\n    without_readiness: 2s\n    deadline: 8s\n";
 /// A verdict that has passed its deadline after a pause of some seconds.
 const SHORT: &str = "  watch: 1s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 2s\n";
 
@@ -16,7 +16,7 @@ fn watching(name: &str) -> Option<Rig> {
     let rig = Rig::living(name, WATCHED, &Archive::simple("1.0.0"))?;
     rig.release(&Archive::simple("2.0.0").schema(2));
     rig.updater_in_background("run", "update");
-    rig.bed.until("grep -q watch_until /var/lib/teleport/versions/updates.yaml", SOON);
+    rig.bed.until(&format!("grep -q '^    until:' {VERSIONS}/updates.yaml && test ! -e {VERSIONS}/.journal"), SOON);
     Some(rig)
 }
 
