@@ -9,3 +9,4 @@ mod recovery_service;
 mod service;
 mod sqlite;
 mod units;
+mod way_back;

@@ -4,6 +4,7 @@
 mod attempts;
 mod crowd;
 mod front;
+mod migration;
 mod packaged;
 mod release;
 mod reporting;

@@ -4,6 +4,6 @@ mod e2e;
 mod fleet;
 mod install_page;
 mod install_script;
-mod old_packages;
+pub(crate) mod old_packages;
 mod packages;
 mod selinux;
