@@ -154,6 +154,18 @@ table! {
         ends: Ends::Untouched,
         ..NONE
     };
+    unit_file_is_a_mount: Trouble {
+        begin: "mount --bind /etc/systemd/system/teleport.service /etc/systemd/system/teleport.service",
+        mend: "umount /etc/systemd/system/teleport.service",
+        ends: Ends::ThereOrUntouched,
+        ..NONE
+    };
+    directory_has_another_owner_than_the_database: Trouble {
+        begin: "chown nobody /var/lib/teleport/proc",
+        mend: "chown root /var/lib/teleport/proc",
+        ends: Ends::ThereOrUntouched,
+        ..NONE
+    };
     directory_of_links_is_immutable: Trouble {
         immutable: Some("/usr/local/bin"),
         ends: Ends::Untouched,
