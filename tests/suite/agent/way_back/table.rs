@@ -154,12 +154,6 @@ table! {
         ends: Ends::Untouched,
         ..NONE
     };
-    unit_file_is_a_mount: Trouble {
-        begin: "mount --bind /etc/systemd/system/teleport.service /etc/systemd/system/teleport.service",
-        mend: "umount /etc/systemd/system/teleport.service",
-        ends: Ends::ThereOrUntouched,
-        ..NONE
-    };
     directory_has_another_owner_than_the_database: Trouble {
         begin: "chown nobody /var/lib/teleport/proc",
         mend: "chown root /var/lib/teleport/proc",
@@ -177,6 +171,14 @@ table! {
         ends: Ends::Untouched,
         ..NONE
     };
+}
+
+row! { nothing: NONE;
+    UpdateToDead Hand an_agent_whose_successor_died_is_not_stopped,
+    DowngradeToDead Hand downgrade_to_a_dead_release,
+    ; ignored
+    UpdateToDead Unit an_agent_whose_successor_died_is_not_stopped_by_the_unit,
+    Rollback Hand rollback,
 }
 
 /// What a site sets so that sessions can end. Nothing shorter than what a stop may take by itself tells.
