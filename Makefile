@@ -17,7 +17,7 @@ SERVER := --locked --profile server --package teleport-fleet
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
 SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring)
-.PHONY: $(SETUPS) setup help build static static-fleet demo test e2e e2e-vm crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package lint docs clean-beds
+.PHONY: $(SETUPS) setup help build static static-fleet demo test e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package lint docs clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -66,6 +66,12 @@ e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package 
 FEDORA_POLICY ?= $(wildcard ../shared/beds/fedora-targeted.tar.xz)
 e2e-vm: setup-selinux setup-vm build ## Every flow under SELinux, Debian's policy and Fedora's, in a virtual machine: no denial, every label right, negative tests
 	FEDORA_POLICY="$(FEDORA_POLICY)" tests/selinux/run.sh $(addprefix $(DEBUG)/,teleport-update toy-agent test-cluster teleport-fleet)
+
+# `make test` has three flows of each row.
+way-back: export TEST_UPDATER := $(DEBUG)/teleport-update
+way-back: setup-build setup-beds ## An agent runs at the end of every run: the whole table of what can be refused or delayed (some minutes)
+	@$(MAKE) --jobs 2 roots build
+	cargo test $(CARGO_FLAGS) --package teleport-update --test suite agent::way_back -- --include-ignored --test-threads $(shell expr 4 '*' $$(nproc))
 
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 crash: setup-build setup-beds ## Crash suites, whole: each system call killed, each failing, power cuts; a table of each

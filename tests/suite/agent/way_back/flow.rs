@@ -91,7 +91,7 @@ impl Flow {
         rig.note("of the old version");
         trouble.begin(&rig);
         let ran = self.run(&rig, by);
-        self.judge(trouble.ends, &rig, &before, &ran);
+        self.judge(trouble, &rig, &before, &ran);
 
         trouble.mend(&rig);
         let target = if self.is_to_healthy() { self.to() } else { self.from() };
@@ -104,7 +104,8 @@ impl Flow {
     }
 
     #[track_caller]
-    fn judge(self, ends: Ends, rig: &Rig, before: &Running, ran: &Ran) {
+    fn judge(self, trouble: &Trouble, rig: &Rig, before: &Running, ran: &Ran) {
+        let ends = trouble.ends;
         let is_down = !rig.bed.run(&["systemctl", "is-active", "-q", "teleport"]).status.success();
         if ends == Ends::PerhapsDown && is_down {
             assert_ne!(ran.status, 0, "an agent that is down is no success: {ran:#?}");
@@ -115,6 +116,10 @@ impl Flow {
         if !self.is_to_healthy() {
             assert_eq!((after.version.as_str(), ran.status != 0), (self.from(), true), "{}", told());
             assert!(rig.has_note("of the old version"), "{}", told());
+            // Its successor died, and the database is as it was: an undo stops nothing that it need not.
+            if self == Self::UpdateToDead && !trouble.unit.contains("ExecReload") {
+                assert_eq!(after.pid, before.pid, "{}", told());
+            }
             assert_eq!(rig.status()["recovery_pending"], false, "{}", told());
             return;
         }

@@ -154,6 +154,12 @@ table! {
         ends: Ends::Untouched,
         ..NONE
     };
+    directory_has_another_owner_than_the_database: Trouble {
+        begin: "chown nobody /var/lib/teleport/proc",
+        mend: "chown root /var/lib/teleport/proc",
+        ends: Ends::ThereOrUntouched,
+        ..NONE
+    };
     directory_of_links_is_immutable: Trouble {
         immutable: Some("/usr/local/bin"),
         ends: Ends::Untouched,
@@ -165,6 +171,14 @@ table! {
         ends: Ends::Untouched,
         ..NONE
     };
+}
+
+row! { nothing: NONE;
+    UpdateToDead Hand an_agent_whose_successor_died_is_not_stopped,
+    DowngradeToDead Hand downgrade_to_a_dead_release,
+    ; ignored
+    UpdateToDead Unit an_agent_whose_successor_died_is_not_stopped_by_the_unit,
+    Rollback Hand rollback,
 }
 
 /// What a site sets so that sessions can end. Nothing shorter than what a stop may take by itself tells.

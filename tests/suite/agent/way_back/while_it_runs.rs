@@ -9,7 +9,7 @@ use crate::support::life::{SOON, VERSIONS};
 /// A watch that an operator has the time to act in.
 const WATCHED: &str = "  watch: 8s\n  health:\n    stable: 300ms\n    without_readiness: 2s\n    deadline: 8s\n";
 /// A verdict that has passed its deadline after a pause of some seconds.
-const SHORT: &str = "  watch: 1s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 2s\n";
+const SHORT: &str = "  watch: 1s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 5s\n";
 
 /// A run by hand to 2.0.0, which is committed and watches.
 fn watching(name: &str) -> Option<Rig> {
@@ -64,13 +64,14 @@ fn an_operator_who_stops_the_agent_in_its_watch_is_no_crash_and_it_stays_stopped
 #[test]
 fn an_updater_that_stood_still_past_the_deadline_does_not_blame_the_healthy_version() {
     let Some(rig) = Rig::living("frozen", SHORT, &Archive::simple("1.0.0")) else { return };
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    // From the moment of the reload on the updater stands still, until the agent has been ready for longer than the deadline.
-    rig.drop_in("ExecReload=\nExecReload=/bin/sh -c 'pkill -STOP -x teleport-update; kill -HUP $MAINPID'\n");
+    rig.release(&Archive::simple("2.0.0").schema(2).behaviour("slow-start"));
     rig.updater_in_background("run", "update");
-    let new = "test \"$(readlink /proc/$(cat /run/teleport.pid)/exe)\" = /var/lib/teleport/versions/2.0.0/bin/teleport";
-    rig.bed.until(new, SOON);
-    rig.bed.sh("sleep 4; pkill -CONT -x teleport-update");
+    let new = "/var/lib/teleport/versions/2.0.0/bin/teleport";
+    // It waits for the new version, which needs three seconds, and stands still until these and the deadline are over.
+    rig.bed.until(&format!("find /proc/[0-9]*/exe -lname {new} | grep -q ."), SOON);
+    rig.bed.sh("sleep 0.5; pkill -STOP -x teleport-update");
+    rig.bed.until(&format!("test \"$(readlink /proc/$(cat /run/teleport.pid)/exe)\" = {new}"), SOON);
+    rig.bed.sh("sleep 3; pkill -CONT -x teleport-update");
     ends_well(&rig);
     assert_eq!(agent(&rig, "after the pause").version, "2.0.0");
 }

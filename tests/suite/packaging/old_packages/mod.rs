@@ -1,7 +1,7 @@
 //! `enable` on hosts whose agent came with the package `teleport` or `teleport-ent`, with the real apt and dnf: nothing of
 //! the agent is lost to them, then or later.
 
-pub(super) mod toys;
+pub(crate) mod toys;
 mod trouble;
 mod upgrader;
 
