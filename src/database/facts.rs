@@ -7,9 +7,10 @@ use rusqlite::Connection;
 
 use super::backup::DATABASE_FILE;
 use super::restore::prepared_path;
+use super::snapshot::Owner;
 use super::sqlite;
 use crate::host::{durable, machine};
-use crate::report::{Code, Error, Result};
+use crate::report::{Code, Error, IoContext, Result};
 
 /// For a transaction of the running agent: they are short.
 const SCHEMA_WAIT: Duration = Duration::from_secs(2);
@@ -28,7 +29,10 @@ pub(crate) fn check_replaceable(db: &Path) -> Result<()> {
     let acting = sqlite::opened_up(&path)?;
     acting.remove(&tried)?;
     acting.create_new(&tried, 0o600)?;
-    acting.remove(&tried)
+    // As one that is put back is given to the database's owner, and then opened.
+    let given = Owner::of(&path).and_then(|owner| owner.map_or(Ok(()), |owner| owner.give(&tried)));
+    let opened = given.and_then(|()| sqlite::open(&tried).map(drop).at("cannot open", &tried));
+    acting.remove(&tried).and(opened)
 }
 
 /// Whether the live database `db` has the schema of the snapshot in `snapshot_dir`: no version has migrated it since.
@@ -43,10 +47,14 @@ pub(crate) fn has_schema_of(snapshot_dir: &Path, db: &Path) -> Result<bool> {
     Ok(live == schema_of(&sqlite::open_at_rest(&copy)?, &copy)?)
 }
 
-/// What changes with every change of a schema: SQLite's own count of them, and the version that an application gives its own
-/// (sqlite.org, `PRAGMA schema_version`, `user_version`).
-fn schema_of(connection: &Connection, db: &Path) -> Result<[i64; 2]> {
-    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0));
-    let read = || Ok([number("schema_version")?, number("user_version")?]);
+/// Every table, index, view and trigger as it was made, and the version that an application gives its schema (sqlite.org,
+/// `PRAGMA user_version`). SQLite's own count of changes is another one in a copy.
+fn schema_of(connection: &Connection, db: &Path) -> Result<(i64, Vec<String>)> {
+    const ALL: &str = "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY 1";
+    let read = || {
+        let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let schema = connection.prepare(ALL)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        Ok((version, schema))
+    };
     read().map_err(|error| sqlite::explain(error, "cannot read the schema of", db))
 }

@@ -151,8 +151,7 @@ impl Systemctl {
 
     /// Stops and waits, as long as a unit with this TimeoutStopSec= may take.
     pub(crate) fn stop(&self, unit: &str, stop_timeout: Option<Duration>) -> Result<()> {
-        let longest = stop_timeout.map_or(LONGEST_STOP, |each| (each * STOP_PHASES + STOP_MARGIN).min(LONGEST_STOP));
-        run(self.command("stop").arg(unit).timeout(longest)).map(drop)
+        run(self.command("stop").arg(unit).timeout(longest_stop(stop_timeout))).map(drop)
     }
 
     /// Runs the unit's ExecReload= and waits.
@@ -197,6 +196,11 @@ impl Systemctl {
         };
         command.arg(verb)
     }
+}
+
+/// How long the stop of a unit with this TimeoutStopSec= may take.
+pub(crate) fn longest_stop(stop_timeout: Option<Duration>) -> Duration {
+    stop_timeout.map_or(LONGEST_STOP, |each| (each * STOP_PHASES + STOP_MARGIN).min(LONGEST_STOP))
 }
 
 fn run(command: Command) -> Result<Output> {

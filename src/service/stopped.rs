@@ -107,8 +107,11 @@ impl StopProof {
     /// Errors: [`Code::Io`].
     pub(super) fn see_some(&self) -> Result<Seen> {
         let look = self.glance()?;
-        let open = process::with_open(&look.able, &look.watched, &database::files(&self.database))?;
-        Ok(Seen { ours: self.running(&look.able)?, openers: open.by })
+        let openers = match process::with_open(&look.able, &look.watched, &database::files(&self.database)) {
+            Err(error) if error.code == Code::Permission && !machine::is_root() => Vec::new(),
+            open => open?.by,
+        };
+        Ok(Seen { ours: self.running(&look.able)?, openers })
     }
 
     /// Whether this process lives in a session of the agent, and may end with it: an ancestor of its own or of its

@@ -6,9 +6,9 @@ use super::judge::UnitSample;
 use super::{AgentState, MainHint, Reloaded};
 use crate::host::process;
 use crate::host::session;
-use crate::host::systemctl::{StartLine, Systemctl, UnitState};
+use crate::host::systemctl::{StartLine, Systemctl, UnitState, longest_stop};
 use crate::host::systemd_bus::SystemdBus;
-use crate::report::Result;
+use crate::report::{Error, Result};
 
 /// This many automatic restarts make a loop: one or two are bad luck.
 const LOOP_RESTARTS: u32 = 3;
@@ -83,7 +83,20 @@ impl Systemd {
         let _ = self.ctl.reset_failed(&self.unit);
         let unit = self.show()?;
         // A unit whose file vanished still runs, and can still be stopped.
-        if unit.is_inactive() { Ok(()) } else { self.ctl.stop(&self.unit, unit.stop_timeout) }
+        if unit.is_inactive() {
+            return Ok(());
+        }
+        self.ctl.stop(&self.unit, unit.stop_timeout).or_else(|error| self.wait_for_stop(unit.stop_timeout, error))
+    }
+
+    /// A stop whose caller has failed may be queued all the same: it is waited out.
+    fn wait_for_stop(&self, stop_timeout: Option<Duration>, error: Error) -> Result<()> {
+        let is_stopping = || {
+            let unit = self.show()?;
+            Ok((unit.has_job || unit.active_state == "deactivating").then(|| error.clone()))
+        };
+        super::wait_while(is_stopping, longest_stop(stop_timeout), &|| false)?;
+        if self.is_inactive() { Ok(()) } else { Err(error) }
     }
 
     pub(super) fn start(&self) -> Result<()> {
