@@ -82,8 +82,10 @@ impl Resolver for Names {
 
 impl Names {
     fn look_up(&self, host: &str, longest: Duration) -> io::Result<Vec<IpAddr>> {
-        let conf = durable::read_limited(Path::new(RESOLV_CONF.0), RESOLV_CONF.1).ok().flatten().unwrap_or_default();
-        let mut search = Search { names: spellings(host, &String::from_utf8_lossy(&conf)), asked: Vec::new() };
+        let mut search = Search::of(host, || {
+            let conf = durable::read_limited(Path::new(RESOLV_CONF.0), RESOLV_CONF.1).ok().flatten();
+            String::from_utf8_lossy(&conf.unwrap_or_default()).into_owned()
+        });
         let found = search.run(longest, can_be_reached, ask);
         let told = search.told();
         if let Trace(Some(tell)) = &self.trace {
@@ -111,20 +113,12 @@ fn can_be_reached(address: IpAddr) -> bool {
     UdpSocket::bind((own, 0)).is_ok_and(|socket| socket.connect((address, 9)).is_ok())
 }
 
-/// What `name` may stand for: itself, as the C library reads it; itself and nothing else; and in each search domain.
-fn spellings(name: &str, conf: &str) -> Vec<String> {
-    let mut found = vec![name.to_owned()];
-    if name.ends_with('.') {
-        return found;
-    }
-    found.push(format!("{name}."));
+/// `name` in each search domain of `conf`; the last list counts (resolv.conf(5)).
+fn in_domains(name: &str, conf: &str) -> Vec<String> {
     let lists = conf.lines().map(str::split_ascii_whitespace);
-    // The last one counts (resolv.conf(5)).
-    let list = lists
-        .filter_map(|mut words| words.next().filter(|key| ["search", "domain"].contains(key)).map(|_| words))
-        .last();
-    found.extend(list.into_iter().flatten().map(|domain| format!("{name}.{}.", domain.trim_end_matches('.'))));
-    found
+    let list =
+        lists.filter_map(|mut words| words.next().filter(|key| ["search", "domain"].contains(key)).map(|_| words));
+    list.last().into_iter().flatten().map(|domain| format!("{name}.{}.", domain.trim_end_matches('.'))).collect()
 }
 
 /// The addresses of a family, or why there are none.
@@ -132,12 +126,22 @@ type Answer = Result<Vec<IpAddr>, String>;
 
 /// One look-up.
 struct Search {
+    /// The name, as the C library reads it; itself and nothing else; and, once that is known to have no addresses, in each search
+    /// domain.
     names: Vec<String>,
     /// For each of the first of `names` what each family's question came to; `None`: nothing yet.
     asked: Vec<[Option<Answer>; 2]>,
+    /// Reads where the search list is.
+    conf: Option<fn() -> String>,
 }
 
 impl Search {
+    fn of(name: &str, conf: fn() -> String) -> Self {
+        let (name, is_absolute) = (name.to_owned(), name.ends_with('.'));
+        let absolute = (!is_absolute).then(|| format!("{name}."));
+        Self { names: std::iter::once(name).chain(absolute).collect(), asked: Vec::new(), conf: Some(conf) }
+    }
+
     /// Asks for one spelling after the other until one has addresses; `None`: all have failed, or `longest` is over.
     fn run(
         &mut self,
@@ -173,8 +177,11 @@ impl Search {
     }
 
     /// The search domains count once the name itself is known to have no addresses. Until then silence brings the next question.
-    fn is_next_due(&self, silence: Duration) -> bool {
+    fn is_next_due(&mut self, silence: Duration) -> bool {
         let is_name_gone = self.asked.get(1).is_some_and(has_failed);
+        if let Some(conf) = self.conf.take_if(|_| is_name_gone) {
+            self.names.extend(in_domains(&self.names[0], &conf()));
+        }
         let may_hurry = self.asked.len() < 2 || is_name_gone;
         self.asked.len() < self.names.len() && (self.asked.iter().all(has_failed) || may_hurry && silence >= PATIENCE)
     }
@@ -233,18 +240,22 @@ mod tests {
         Err("late".to_owned())
     }
 
-    fn look_up(conf: &str, ask: impl Fn(&str, i32) -> Answer + Copy + Send + 'static) -> (Option<Vec<IpAddr>>, String) {
-        let mut search = Search { names: spellings("a.test", conf), asked: Vec::new() };
+    fn look_up(
+        conf: fn() -> String,
+        ask: impl Fn(&str, i32) -> Answer + Copy + Send + 'static,
+    ) -> (Option<Vec<IpAddr>>, String) {
+        let mut search = Search::of("a.test", conf);
         let found = search.run(Duration::from_secs(2), |_| true, ask);
         (found, search.told())
     }
 
     #[test]
     fn spellings_are_the_name_the_absolute_name_and_that_in_each_domain_of_the_last_list() {
-        assert_eq!(spellings("a.test", ""), ["a.test", "a.test."]);
-        assert_eq!(spellings("a.test.", "search b.test"), ["a.test."]);
+        assert_eq!(Search::of("a.test", String::new).names, ["a.test", "a.test."]);
+        assert_eq!(Search::of("a.test.", String::new).names, ["a.test."]);
         let conf = "domain z.test\nnameserver 192.0.2.53\nsearch b.test  c.test.\noptions ndots:5\n";
-        assert_eq!(spellings("a", conf), ["a", "a.", "a.b.test.", "a.c.test."]);
+        assert_eq!(in_domains("a", conf), ["a.b.test.", "a.c.test."]);
+        assert_eq!(in_domains("a", "nameserver 192.0.2.53"), [""; 0]);
     }
 
     #[test]
@@ -252,14 +263,15 @@ mod tests {
         for other in [|| Err("refused".to_owned()), silent] {
             let begun = Instant::now();
             let ask = move |_: &str, family| if family == libc::AF_INET { Ok(vec![V4]) } else { other() };
-            assert_eq!(look_up("", ask).0, Some(vec![V4]));
+            assert_eq!(look_up(String::new, ask).0, Some(vec![V4]));
             assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
         }
     }
 
     #[test]
     fn a_search_domain_counts_only_once_the_name_itself_has_no_addresses() {
-        let (conf, there) = ("search b.test", |family| if family == libc::AF_INET { Ok(vec![V4]) } else { silent() });
+        let conf = || "search b.test".to_owned();
+        let there = |family| if family == libc::AF_INET { Ok(vec![V4]) } else { silent() };
         let gone =
             move |name: &str, family| if name == "a.test.b.test." { there(family) } else { Err("no".to_owned()) };
         assert_eq!(look_up(conf, gone).0, Some(vec![V4]));
