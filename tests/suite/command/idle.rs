@@ -31,9 +31,10 @@ const READ: [&str; 14] = [
     "/var/lib/teleport/versions/1.0.0_oss/manifest.json",
     "/var/lib/teleport/versions/updates.yaml",
 ];
-/// Most system calls of such a run that are not about memory, which the allocator decides. There are some 230; with the
+/// Most system calls of such a run that are not about memory, which the allocator decides. There are some 320, of which a name is
+/// looked up with some 60, each family in a thread of its own; with the
 /// certificates read one by one it was six times that.
-const MOST_CALLS: usize = 300;
+const MOST_CALLS: usize = 350;
 
 #[test]
 fn a_run_with_nothing_to_do_asks_once_reads_a_handful_of_files_and_starts_and_writes_nothing() {
