@@ -35,7 +35,9 @@ const FAMILIES: [(&str, i32); 2] = [("A", libc::AF_INET), ("AAAA", libc::AF_INET
 
 /// Who is told what was asked.
 #[derive(Clone, Default)]
-pub(crate) struct Trace(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub(crate) struct Trace(Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&str) + Send + Sync;
 
 impl Trace {
     /// Each look-up is a line for `tell`.
@@ -116,9 +118,9 @@ fn can_be_reached(address: IpAddr) -> bool {
 /// `name` in each search domain of `conf`; the last list counts (resolv.conf(5)).
 fn in_domains(name: &str, conf: &str) -> Vec<String> {
     let lists = conf.lines().map(str::split_ascii_whitespace);
-    let list =
+    let mut list =
         lists.filter_map(|mut words| words.next().filter(|key| ["search", "domain"].contains(key)).map(|_| words));
-    list.last().into_iter().flatten().map(|domain| format!("{name}.{}.", domain.trim_end_matches('.'))).collect()
+    list.next_back().into_iter().flatten().map(|domain| format!("{name}.{}.", domain.trim_end_matches('.'))).collect()
 }
 
 /// The addresses of a family, or why there are none.

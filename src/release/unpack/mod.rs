@@ -123,6 +123,11 @@ impl Run<'_> {
             loop {
                 self.budget.set(MAX_HEADER);
                 let Some(entry) = entries.next() else { break };
+                self.entries += 1;
+                if self.entries > self.rules.limits.max_entries {
+                    let what = format!("the archive has more than {} entries", self.rules.limits.max_entries);
+                    return Err(Error::new(Code::ArchiveHostile, what));
+                }
                 self.entry(&mut entry.map_err(damaged)?, &mut extended, writer)?;
             }
             if extended != Extended::default() {
@@ -150,13 +155,6 @@ impl Run<'_> {
         extended: &mut Extended,
         writer: &Writer<'_>,
     ) -> Result<()> {
-        self.entries += 1;
-        if self.entries > self.rules.limits.max_entries {
-            return Err(Error::new(
-                Code::ArchiveHostile,
-                format!("the archive has more than {} entries", self.rules.limits.max_entries),
-            ));
-        }
         let kind = entry.header().entry_type();
         if extended.take(kind, entry).map_err(damaged)? {
             return Ok(());

@@ -31,9 +31,8 @@ const READ: [&str; 14] = [
     "/var/lib/teleport/versions/1.0.0_oss/manifest.json",
     "/var/lib/teleport/versions/updates.yaml",
 ];
-/// Most system calls of such a run that are not about memory, which the allocator decides. There are some 320, of which a name is
-/// looked up with some 60, each family in a thread of its own; with the
-/// certificates read one by one it was six times that.
+/// Most system calls of such a run that are not about memory, which the allocator decides. There are some 320, the look-up of a name
+/// in a thread for each family among them; with the certificates read one by one it was five times that.
 const MOST_CALLS: usize = 350;
 
 #[test]
