@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::find::excerpt;
 
-/// How far ahead a beginning is looked for, minutes: ten years, for a 29th of February is seldom on the weekday that is asked
+/// How far ahead, or back, a beginning is looked for, minutes: ten years, for a 29th of February is seldom on the weekday that is asked
 /// for, and what is further off was written by mistake.
 const AHEAD_MINUTES: i64 = 10 * 366 * 24 * 60;
 /// From Monday on.
@@ -79,22 +79,38 @@ impl Calendar {
 
     /// The first beginning after `now` in the coming ten years.
     pub(crate) fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        self.seek(now, 1, |starts| starts.find(|start| *start > now))
+    }
+
+    /// The last beginning until `now` in the past ten years.
+    pub(crate) fn last(&self, now: Timestamp) -> Option<Timestamp> {
+        self.seek(now, -1, |starts| starts.rfind(|start| *start <= now))
+    }
+
+    /// Looks minute by minute, forwards or backwards, for what `find` finds among the beginnings.
+    fn seek(
+        &self,
+        now: Timestamp,
+        step: i64,
+        find: impl Fn(&mut std::vec::IntoIter<Timestamp>) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
         let first = minute_of(now);
         let mut minute = first;
-        while minute < first + AHEAD_MINUTES {
-            if let Some(start) = self.in_minute(minute).into_iter().find(|start| *start > now) {
+        while (minute - first).abs() < AHEAD_MINUTES {
+            if let Some(start) = find(&mut self.in_minute(minute).into_iter()) {
                 return Some(start);
             }
-            minute = self.after_wrong_day(minute).unwrap_or(minute + 1);
+            minute = self.beyond_wrong_day(minute, step).unwrap_or(minute + step);
         }
         None
     }
 
-    /// The first minute of the day after the one of `minute`, where no window begins on that one.
-    fn after_wrong_day(&self, minute: i64) -> Option<i64> {
+    /// The first minute after the day of `minute`, or the last one before it, where no window begins on that day.
+    fn beyond_wrong_day(&self, minute: i64, step: i64) -> Option<i64> {
         let day = self.zone.to_datetime(Timestamp::from_second(minute * 60).ok()?).date();
-        let next = self.zone.to_timestamp(day.tomorrow().ok()?.at(0, 0, 0, 0)).ok()?;
-        (!self.has_day(day)).then(|| minute_of(next)).filter(|next| *next > minute)
+        let midnight = |day: Date| self.zone.to_timestamp(day.at(0, 0, 0, 0)).ok().map(minute_of);
+        let beyond = if step > 0 { midnight(day.tomorrow().ok()?)? } else { midnight(day)? - 1 };
+        (!self.has_day(day) && (beyond - minute).signum() == step).then_some(beyond)
     }
 
     /// The beginnings in a minute, which is counted since the epoch.
@@ -261,6 +277,21 @@ mod tests {
         assert_eq!(nightly.next(at("2026-03-28T01:00:00Z")), Some(at("2026-03-30T00:00:00Z")));
         // One that is longer than the hour stays open over it.
         assert!(nightly.is_open(at("2026-10-25T01:30:00Z"), HOUR * 2));
+    }
+
+    #[test]
+    fn the_last_beginning_is_not_after_now_and_within_ten_years() {
+        for (text, now, last) in [
+            ("Tue 03:00", "2026-11-24T03:00:00Z", Some("2026-11-24T03:00:00Z")),
+            ("Tue 03:00", "2026-11-24T02:59:59Z", Some("2026-11-17T03:00:00Z")),
+            ("Tue 23:59", "2026-11-25T12:30:00Z", Some("2026-11-24T23:59:00Z")),
+            ("2026-02-03 00:00", "2026-11-24T00:00:00Z", Some("2026-02-03T00:00:00Z")),
+            ("2026-12-03 00:00", "2026-11-24T00:00:00Z", None),
+            ("*-02-30 00:00", "2026-11-24T00:00:00Z", None),
+            ("Sun 02:30 Europe/Berlin", "2026-03-30T00:00:00Z", Some("2026-03-22T01:30:00Z")),
+        ] {
+            assert_eq!(calendar(text).unwrap().last(at(now)), last.map(at), "{text} at {now}");
+        }
     }
 
     #[test]

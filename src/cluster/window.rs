@@ -81,6 +81,20 @@ impl Window {
         }
     }
 
+    /// Since when the last one is over; `None`: one is open, or will be. Of a window that there has never been: for ever.
+    pub(crate) fn over_since(&self, now: Timestamp) -> Option<Timestamp> {
+        let ends: Vec<_> = match self {
+            _ if self.is_open(now) || self.next(now).is_some() => return None,
+            Self::Calendar { starts, length, .. } => {
+                let lasts = starts.iter().filter_map(|start| start.last(now));
+                lasts.filter_map(|last| last.checked_add(*length).ok()).collect()
+            }
+            Self::Listed(windows) if windows.is_empty() => return None,
+            Self::Listed(windows) => windows.iter().map(|(_, stop)| *stop).collect(),
+        };
+        Some(ends.into_iter().max().unwrap_or(Timestamp::MIN))
+    }
+
     /// For people: `the window "Tue 03:00" is open`.
     pub(crate) fn told(&self, now: Timestamp) -> String {
         let name = match self {

@@ -57,7 +57,13 @@ pub(crate) struct Terms {
     pub urgent: bool,
     /// Why the version may be installed now, or not; `None`: the cluster's window decides.
     pub reason: Option<String>,
+    /// Why its window, which is closed, may never open again.
+    pub stale: Option<String>,
 }
+
+/// What helps where no window comes any more.
+const OF_STALE: &str = "check whether the agent is connected to its cluster, or correct or remove the schedule; \
+                        `teleport-update update --now` updates without a window";
 
 /// Between two tries of what is urgent: at most two an hour (RFD 0109).
 const URGENT_LEAST: SignedDuration = SignedDuration::from_mins(30);
@@ -81,6 +87,11 @@ pub(crate) fn decide(facts: &Facts, ask: &Request, min_version: Option<&Version>
         return Decision::Refuse(error);
     }
     if !ask.in_window {
+        // An update that is kept back by it; what is there already is put right another time.
+        if let Some(why) = ask.terms.stale.as_ref().filter(|_| facts.active.as_ref() != Some(&ask.wanted)) {
+            let what = format!("{} is not installed: {why}", ask.wanted);
+            return Decision::Refuse(Error::new(Code::ScheduleStale, what).advise(OF_STALE));
+        }
         return Decision::Wait(match &ask.terms.reason {
             Some(reason) => format!("{} waits: {reason}", ask.wanted),
             None => format!("{} waits for the cluster's update window", ask.wanted),

@@ -22,7 +22,7 @@ pub fn unpack(
     limits: Limits,
 ) -> Result<Vec<FileEntry>> {
     let rules = Rules { edition, components, limits };
-    unpack::unpack(raw, Tree::create(dir)?, &rules, &AtomicU64::new(0)).map(|unpacked| unpacked.files)
+    unpack::unpack(raw, Tree::create(dir)?, &rules, &AtomicU64::new(0))
 }
 
 /// An entry's name as it is understood. Errors: `archive_hostile`.
@@ -35,10 +35,10 @@ pub fn link_target(name: &[u8], target: &[u8], is_hard: bool, top: &str) -> Resu
     Ok(ArchivePath::parse(name)?.link_target(target, is_hard, top))
 }
 
-/// Where a file below the archive's folder goes in a version; `None` if it is left out.
+/// Where a file below the archive's folder goes in a version; `None` if it is left out, or refuses the archive.
 pub fn place_of(path: &str, mode: u32, components: Option<&[String]>) -> Option<String> {
     match destination(path, mode, components) {
         Destination::At(to) => Some(to),
-        Destination::Left | Destination::Unexpected => None,
+        Destination::Left | Destination::Unknown(_) => None,
     }
 }

@@ -4,6 +4,7 @@ mod archive_path;
 pub(crate) mod base_url;
 pub(crate) mod check;
 mod destination;
+mod extended;
 mod fetch;
 #[doc(hidden)]
 pub(crate) mod fuzz;

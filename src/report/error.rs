@@ -203,6 +203,8 @@ codes! {
     BelowMinVersion = "below_min_version",
     /// A channel names a version of a lower major.
     LowerMajor = "lower_major",
+    /// The last maintenance window was over a day ago, and no later one is known.
+    ScheduleStale = "schedule_stale",
     /// A string is not strict semver.
     VersionInvalid = "version_invalid",
     /// There is nothing to go back to.

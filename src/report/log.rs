@@ -67,6 +67,12 @@ impl Report {
         self
     }
 
+    /// The same for another thread, without its bar.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self { options: self.options.clone(), bar: RefCell::default(), ..*self }
+    }
+
     /// A line of general interest.
     pub fn info(&self, text: &str) {
         self.say(Level::Info, text, Map::new());

@@ -1,6 +1,7 @@
 //! What `updates.yaml`, the environment and the flags make of the network: the client, the mirror, whose archives.
 
 use std::path::Path;
+use std::sync::Mutex;
 
 use base64::Engine;
 
@@ -9,7 +10,7 @@ use crate::config::{Credentials, Spec};
 use crate::context::Context;
 use crate::host::durable;
 use crate::host::elf::{self, Elf};
-use crate::host::http::{self, Client, HttpSettings, trust};
+use crate::host::http::{self, Client, HttpSettings, Trace, trust};
 use crate::release::BaseUrl;
 use crate::report::{Code, Error, Result};
 use protocol::Arch;
@@ -32,6 +33,8 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     settings.ca_pem = spec.ca.clone();
     settings.timeouts = spec.network.timeouts.clone();
     settings.retry = spec.network.retry.clone();
+    let report = Mutex::new(context.report.beside());
+    settings.trace = Trace::to(move |line| drop(report.lock().map(|report| report.debug(line))));
     let kept = match &context.credentials {
         Some(given) => given.clone(),
         None => Credentials::known(&context.layout.versions)?,

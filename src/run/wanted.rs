@@ -218,21 +218,27 @@ fn timing(
         Some(window) => Some(window.clone()),
         None => window(context, asking.spec, source, way)?,
     };
-    Ok(match window {
-        Some(window) => (window.is_open(now), window.told(now)),
-        None => (true, "there is no maintenance window".to_owned()),
-    })
+    let Some(window) = window else { return Ok((true, "there is no maintenance window".to_owned())) };
+    terms.stale = windows::stale(&window, now);
+    let is_pending = asking.active.is_none_or(|active| active.version != *version);
+    if let Some(why) = terms.stale.as_ref().filter(|_| !is_pending && asking.purpose != Purpose::Show) {
+        context.report.warn(why);
+    }
+    Ok((window.is_open(now), window.told(now)))
 }
 
 /// The window of a source that names none itself: the one that the agent exports or, after it, the operator's, or the server's.
 fn window(context: &Context, spec: &Spec, source: &Source, way: &Way<'_>) -> Result<Option<Window>> {
     let Source::Channel(url) = source else { return windows::of_settings(context, spec) };
-    if let Some(window) = windows::exported(context)? {
+    if let Some(window) = windows::exported(context)?.filter(|window| windows::counts(context, window)) {
         return Ok(Some(window));
     }
     match windows::of_settings(context, spec)? {
         Some(window) => Ok(Some(window)),
-        None => cluster::schedule(url, spec.group.as_deref(), &context.layout, way),
+        None => {
+            let schedule = cluster::schedule(url, spec.group.as_deref(), &context.layout, way)?;
+            Ok(schedule.filter(|window| windows::counts(context, window)))
+        }
     }
 }
 
@@ -261,6 +267,7 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
     if let Some(window) = window.filter(|window| directive.in_window && !window.is_open(now)) {
         directive.in_window = false;
         terms.reason = Some(window.told(now));
+        terms.stale = windows::stale(&window, now);
     }
     Ok(Answer { directive: Some(directive), terms })
 }

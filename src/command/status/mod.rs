@@ -47,7 +47,9 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let directive = answer.as_ref().and_then(|answer| answer.directive.clone());
     let terms = answer.map(|answer| answer.terms).unwrap_or_default();
     let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive, &terms));
-    let mut status = StatusReport { source_reason: terms.reason, ..gather(context, &updates, directive.as_ref()) };
+    let mut status = gather(context, &updates, directive.as_ref());
+    status.source_reason = terms.reason;
+    status.source_stale = terms.stale.or(status.source_stale);
     if !is_readable {
         status = StatusReport {
             agent_updates_enabled: None,

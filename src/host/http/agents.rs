@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::unversioned::transport::DefaultConnector;
 
+use super::resolve::Names;
 use super::settings::HttpSettings;
 use super::trust::{self, Places};
 use crate::report::{Code, Error, Result};
@@ -59,7 +61,7 @@ impl Agents {
             .disable_verification(settings.insecure)
             .unversioned_rustls_crypto_provider(Arc::new(trust::provider()))
             .build();
-        Ok(Agent::config_builder()
+        let config = Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)
             .max_redirects(0)
@@ -72,7 +74,8 @@ impl Agents {
             .timeout_recv_response(Some(timeouts.answer))
             .timeout_per_read(Some(timeouts.read))
             .timeout_per_write(Some(timeouts.send))
-            .build()
-            .new_agent())
+            .build();
+        let names = Names { trace: settings.trace.clone() };
+        Ok(Agent::with_parts(config, DefaultConnector::default(), names))
     }
 }

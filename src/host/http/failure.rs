@@ -34,7 +34,7 @@ pub(super) fn of(error: ureq::Error, url: &str, way: &str) -> Failure {
     }
 }
 
-/// True if the name was not found. The C library's own errors of a look-up have no number, only std's words.
+/// True if the name was not found: `resolve` has the words that std would have.
 fn is_lookup(error: &ureq::Error) -> bool {
     match error {
         ureq::Error::HostNotFound => true,

@@ -8,6 +8,7 @@ use ureq::http::Uri;
 
 use super::redact::redact;
 use super::redirect::same_origin;
+use super::resolve::Trace;
 use super::retry::Retry;
 use super::route::Proxies;
 use crate::host::Host;
@@ -31,6 +32,8 @@ pub(crate) struct HttpSettings {
     pub timeouts: Timeouts,
     /// When a request is tried again.
     pub retry: Retry,
+    /// Who is told which names were looked up.
+    pub trace: Trace,
 }
 
 impl HttpSettings {

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use super::fetch::{self, Fetched, Origin, Shared, Small};
 use super::limits::Limits;
-use super::unpack::{Rules, Unpacked, unpack};
+use super::unpack::{Rules, unpack};
 use super::{BaseUrl, PublicKey, check};
 use crate::host::http::{Client, interrupted};
 use crate::host::signal::Cancelled;
 use crate::host::tree::Tree;
 use crate::host::{durable, sandbox};
 use crate::report::{Code, Error, Result};
-use crate::store::manifest::Manifest;
+use crate::store::manifest::{FileEntry, Manifest};
 use protocol::{Arch, Digest, Revision};
 
 /// How often progress is told and a signal is looked for.
@@ -66,7 +66,7 @@ pub(crate) struct Progress {
 pub(crate) struct Staged {
     /// Its manifest, also written into it.
     pub manifest: Manifest,
-    /// What was left out and could be missed, for the debug log.
+    /// What of the sandbox did not hold, for the debug log.
     pub notes: Vec<String>,
 }
 
@@ -97,18 +97,19 @@ pub(crate) fn stage(
         None => None,
     };
     let tree = Tree::create(request.staging_dir)?;
-    let staged = transfer(request, &origin, announced, tree, progress, cancelled).and_then(|(fetched, unpacked)| {
-        if let Some((key, signature)) = signature {
-            key.verify(fetched.digest, &signature).map_err(|error| error.during(origin.shown()))?;
-        }
-        check::check_executables(&request.staging_dir.join("bin"), request.arch)?;
-        let Revision { version, edition } = request.revision.clone();
-        let (digest, files) = (fetched.digest, unpacked.files);
-        let mut manifest = Manifest::new(version, edition, request.arch, digest, source_url, request.now, files);
-        manifest.components = request.components.map(<[String]>::to_vec);
-        manifest.write(request.staging_dir)?;
-        Ok(Staged { manifest, notes: unpacked.notes })
-    });
+    let staged =
+        transfer(request, &origin, announced, tree, progress, cancelled).and_then(|(fetched, (files, notes))| {
+            if let Some((key, signature)) = signature {
+                key.verify(fetched.digest, &signature).map_err(|error| error.during(origin.shown()))?;
+            }
+            check::check_executables(&request.staging_dir.join("bin"), request.arch)?;
+            let Revision { version, edition } = request.revision.clone();
+            let digest = fetched.digest;
+            let mut manifest = Manifest::new(version, edition, request.arch, digest, source_url, request.now, files);
+            manifest.components = request.components.map(<[String]>::to_vec);
+            manifest.write(request.staging_dir)?;
+            Ok(Staged { manifest, notes })
+        });
     staged.inspect_err(|_| {
         // The first error is the one to tell; what stays is swept by the next run.
         let _ = durable::remove_tree(request.staging_dir);
@@ -163,6 +164,9 @@ fn signature(origin: &Origin, client: &Client, cancelled: Cancelled<'_>) -> Resu
     }
 }
 
+/// The files of a version, and what of the sandbox did not hold.
+type Unpacked = (Vec<FileEntry>, Vec<String>);
+
 enum Event {
     Fetched(Result<Fetched>),
     Unpacked(Result<Unpacked>),
@@ -191,11 +195,8 @@ fn transfer(
     let unpacker = start("unpack", move || {
         // Before the first byte from outside.
         let sandbox = sandbox::enter(tree.handle());
-        let mut result = unpack(pipe_out, tree, &rules, &counters.written);
-        if let Ok(unpacked) = &mut result {
-            unpacked.notes.extend(sandbox.gaps());
-        }
-        let _ = sender.send(Event::Unpacked(result));
+        let result = unpack(pipe_out, tree, &rules, &counters.written);
+        let _ = sender.send(Event::Unpacked(result.map(|files| (files, sandbox.gaps().collect()))));
     })?;
     let unpacker = Joined { thread: Some(unpacker), shared: shared.clone() };
     let (client, limits) = (request.client.clone(), request.limits.clone());

@@ -31,9 +31,9 @@ const READ: [&str; 14] = [
     "/var/lib/teleport/versions/1.0.0_oss/manifest.json",
     "/var/lib/teleport/versions/updates.yaml",
 ];
-/// Most system calls of such a run that are not about memory, which the allocator decides. There are some 230; with the
-/// certificates read one by one it was six times that.
-const MOST_CALLS: usize = 300;
+/// Most system calls of such a run that are not about memory, which the allocator decides. There are some 320, the look-up of a name
+/// in a thread for each family among them; with the certificates read one by one it was five times that.
+const MOST_CALLS: usize = 350;
 
 #[test]
 fn a_run_with_nothing_to_do_asks_once_reads_a_handful_of_files_and_starts_and_writes_nothing() {

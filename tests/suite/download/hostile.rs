@@ -227,6 +227,37 @@ fn odd_archives_are_installed_without_their_odd_modes_and_owners() {
     }
 }
 
+#[test]
+fn links_among_the_binaries_arrive_as_the_programs_they_lead_to() {
+    let trailer = "\nTOYAGENT {\"version\":\"2.0.0\",\"behaviour\":\"healthy\",\"schema\":1}\n";
+    let program = [&agent_program(), trailer.as_bytes()].concat();
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let helper = b"#!/bin/sh\necho tctl\n";
+    let tar = hostile::release(&program).file("teleport/tctl", 0o755, helper);
+    let tar = tar.hardlink("teleport/tsh", "teleport/tctl").symlink("teleport/tbot", "./tctl");
+    image.release_bytes("2.0.0", &tar.gzip());
+    image.run(&["update"]).ok();
+    for name in ["tctl", "tsh", "tbot"] {
+        let inside = format!("/var/lib/teleport/versions/2.0.0/bin/{name}");
+        let link = image.path(&format!("/usr/local/bin/{name}"));
+        assert_eq!(std::fs::read_link(link).unwrap(), std::path::Path::new(&inside));
+        assert_eq!(std::fs::read(image.path(&inside)).unwrap(), helper, "{name}");
+        assert_eq!(std::fs::symlink_metadata(image.path(&inside)).unwrap().permissions().mode() & 0o7777, 0o755);
+    }
+    image.run(&["verify"]).ok();
+    std::fs::remove_file(image.versions().join("2.0.0/bin/tsh")).unwrap();
+    image.run(&["verify"]).fails(1, "bin/tsh is missing");
+    image.run(&["verify", "--repair"]).ok();
+    assert_eq!(std::fs::read(image.versions().join("2.0.0/bin/tsh")).unwrap(), helper);
+    // What does not arrive as it was packed is not installed at all, and what the host has stays.
+    let tar = hostile::release(&program).pax(&[("SCHILY.xattr.security.capability", b"x")]);
+    image.release_bytes("3.0.0", &tar.file("teleport/tsh", 0o755, helper).gzip());
+    let before = image.tree_but_status();
+    image.run(&["update"]).fails(1, "\"teleport/tsh\"");
+    assert_eq!(image.tree_but_status(), before);
+}
+
 /// Who runs this test, as the image's own directory shows.
 fn owner_of_root(image: &Image) -> (u32, u32) {
     let meta = std::fs::metadata(image.root()).unwrap();

@@ -2,5 +2,6 @@
 
 mod hostile;
 mod mirrors;
+mod names;
 mod network;
 mod space;

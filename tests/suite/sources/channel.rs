@@ -278,6 +278,8 @@ fn the_schedule_that_the_agent_exports_for_systemd_is_windows_in_seconds() {
     image.changes_nothing(&["update"], 0, &format!("is closed and opens at {next}"));
     put(&[(-7200, -3600)]);
     image.changes_nothing(&["update"], 0, "out of date");
+    put(&[(-23 * 3600 - 60, -23 * 3600)]);
+    image.changes_nothing(&["update"], 0, "out of date");
     // A window that ends before it begins, and more of them than anybody has.
     put(&[(3600, -3600)]);
     image.changes_nothing(&["update"], 1, "/etc/teleport-upgrade.d/schedule");
@@ -285,6 +287,38 @@ fn the_schedule_that_the_agent_exports_for_systemd_is_windows_in_seconds() {
     image.changes_nothing(&["update"], 1, "64 lines");
     put(&[(-7200, -3600), (-60, 3600)]);
     assert_eq!(image.update(), "1.1.0");
+}
+
+#[test]
+fn a_schedule_whose_windows_are_all_past_is_a_failure_after_a_day_and_none_after_a_week() {
+    let image = behind(&[]);
+    let schedule = image.path("/etc/teleport-upgrade.d/schedule");
+    std::fs::create_dir_all(schedule.parent().unwrap()).unwrap();
+    let now = jiff::Timestamp::now().as_second();
+    let ended = |hours: i64| {
+        let end = now - hours * 3600;
+        std::fs::write(&schedule, format!("{} {}\n{} {end}\n", end - 9000, end - 7200, end - 3600)).unwrap();
+    };
+    for hours in [25, 167] {
+        ended(hours);
+        let ran = image.changes_nothing(&["--log-format", "json", "update"], 1, "no later one since");
+        assert_eq!(ran.error_code(), "schedule_stale");
+        let status = image.run(&["status", "--format", "json"]).ok().json();
+        assert_eq!(status["last_result"]["error_code"], "schedule_stale");
+        assert!(status["source_stale"].as_str().unwrap().contains("maintenance windows"), "{status}");
+    }
+    // The operator's own window stands in for a schedule that counts no more.
+    ended(169);
+    image.set_window("2020-01-01 00:00 UTC");
+    image.changes_nothing(&["update"], 1, "2020-01-01");
+    image.set_window("");
+    let ran = image.run(&["update"]).ok();
+    assert!(ran.stderr.contains("it no longer counts"), "{ran:#?}");
+    assert_eq!(image.update(), "1.1.0");
+    // Nothing is kept back, but nobody is left without a word either.
+    ended(25);
+    let ran = image.run(&["update"]).ok();
+    assert!(ran.stderr.contains("no later one since") && ran.stderr.contains("nothing to do"), "{ran:#?}");
 }
 
 #[test]

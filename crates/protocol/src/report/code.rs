@@ -4,7 +4,7 @@
 pub const UNHEALTHY: &str = "unhealthy";
 
 /// All of them. A newer updater may report others.
-pub const ALL: [&str; 42] = [
+pub const ALL: [&str; 43] = [
     "usage",
     "config_invalid",
     "proxy_missing",
@@ -39,6 +39,7 @@ pub const ALL: [&str; 42] = [
     UNHEALTHY,
     "below_min_version",
     "lower_major",
+    "schedule_stale",
     "version_invalid",
     "no_previous",
     "package_failed",
