@@ -22,7 +22,7 @@ pub(crate) mod trust;
 pub(crate) use client::Client;
 pub(crate) use host::has_host;
 pub(crate) use pause::{interrupted, pause};
-pub(crate) use redact::{redact, shown};
+pub(crate) use redact::{is_open, redact, shown};
 pub(crate) use request::{Receipt, Request, Stream};
 pub(crate) use retry::Retry;
 pub(crate) use said::{is_unseen, said};

@@ -4,6 +4,7 @@
 mod attempts;
 mod crowd;
 mod front;
+mod identity;
 mod packaged;
 mod release;
 mod reporting;
