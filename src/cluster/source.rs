@@ -88,7 +88,7 @@ impl FromStr for Source {
         let url = format!("{scheme}://{rest}");
         let parsed = url.parse::<Uri>().map_err(|_| refused("it is not a URL"))?;
         if !has_host(&parsed) {
-            return Err(refused("it contains no host name"));
+            return Err(refused("it contains no host name, or no valid port"));
         }
         match kind {
             "" => url.parse().map(Self::Find).map_err(|_| refused("a server that answers find is host or host:port")),

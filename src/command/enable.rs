@@ -9,7 +9,7 @@ use crate::config::credentials::{self, MODE};
 use crate::config::fleet_host::FleetHost;
 use crate::config::{Credentials, GoUpdater, Spec, Updates};
 use crate::context::Context;
-use crate::host::http::redact;
+use crate::host::http::{redact, trust};
 use crate::host::layout::{NOT_IN_UNIT, USUAL_LINK_DIR, fits_unit};
 use crate::host::{Layout, durable, lock, machine};
 use crate::inspect::{self, FactsFor, places, upgrader};
@@ -259,7 +259,7 @@ pub(crate) fn check_words(args: &Install) -> Result<()> {
         }
     }
     if let Some(source) = args.source.as_deref().map(str::trim).filter(|source| !matches!(*source, "" | DEFAULT)) {
-        credentials::split(source).0.parse::<Source>().map_err(|error| error.during("--source"))?;
+        credentials::split_source(source).0.parse::<Source>().map_err(|error| error.during("--source"))?;
     }
     check::<Version>("--force-version", args.force_version.as_ref())?;
     check::<Version>("--min-version", args.min_version.as_ref())?;
@@ -377,7 +377,7 @@ fn trusted(context: &Context, args: &Install, spec: &mut Spec) -> Result<()> {
     } else if let Some(file) = context.host.var("SSL_CERT_FILE") {
         // What worked by hand works from the timer, which has no such variable; and what was given before goes on to.
         let given = network::authorities(file.as_ref()).map_err(|error| error.during("SSL_CERT_FILE"))?;
-        spec.ca = Some(spec.ca.take().map_or(given.clone(), |known| with_more(&known, &given)));
+        spec.ca = Some(trust::only_certificates(&(spec.ca.take().unwrap_or_default() + "\n" + &given))?);
     }
     if let Some(file) = &args.public_key {
         let text = network::pem(file)?;
@@ -417,19 +417,6 @@ fn own_credentials(context: &Context, known: &Spec, spec: &mut Spec) -> Result<O
     }
     .bound(spec.urls());
     Ok((credentials != on_disk).then_some(credentials))
-}
-
-/// The certificates of `known` and those of `more` that are not among them.
-fn with_more(known: &str, more: &str) -> String {
-    const END: &str = "-----END CERTIFICATE-----";
-    let mut all = known.to_owned();
-    for block in more.split_inclusive(END) {
-        let block = block.find("-----BEGIN ").map_or("", |start| block[start..].trim());
-        if block.ends_with(END) && !all.contains(block) {
-            all = format!("{}\n{block}\n", all.trim_end());
-        }
-    }
-    all
 }
 
 /// Tells of the updater of RFD 0109, which gives way. Its channel is followed only where nothing else is known to ask.

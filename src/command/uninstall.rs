@@ -14,7 +14,14 @@ use crate::run::recovery;
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
-    if !durable::is_dir(&context.layout.versions)? {
+    // Links may be left where the versions were removed by hand.
+    let layout = &context.layout;
+    let is_left = |path: &Path| {
+        durable::link_at(path)
+            .is_ok_and(|target| target.is_some_and(|target| target.starts_with(layout.versions_inside())))
+    };
+    let is_left = is_left(&layout.unit_file) || is_left(&layout.link_dir.join("teleport"));
+    if !durable::is_dir(&layout.versions)? && !is_left {
         context.report.notice("nothing is installed");
         return Ok(0);
     }

@@ -104,6 +104,9 @@ fn notify(context: &Context, updates: &Updates) -> Result<Option<u8>> {
 /// One decision, and what comes of it; `None`: the settings it was made from have changed. A host waits for its turn once.
 fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &mut Fetched) -> Result<Option<u8>> {
     let updates = inspect::open(context)?;
+    if !updates.spec().enabled || updates.spec().pinned || updates.spec().notify_only {
+        recovery::tidy(context);
+    }
     if !updates.spec().enabled {
         context.report.info("updates are disabled; run `teleport-update enable` to enable them");
         return Ok(Some(0));
@@ -117,6 +120,12 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
     let updates = if updates.status().watch.is_some() { inspect::open(context)? } else { updates };
     if updates.spec().pinned {
         context.report.info("a version is pinned: the cluster is not followed");
+        let spec = updates.spec();
+        if let Some(pinned) = spec.pinned_version.as_ref().filter(|pinned| spec.active_version.as_ref() != Some(pinned))
+        {
+            let what = "and is not active: run `teleport-update enable` to install it, or `teleport-update pin`";
+            context.report.warn(&format!("{} has pinned_version: {pinned}, {what}", updates.file().display()));
+        }
         return Ok(Some(0));
     }
     if updates.spec().notify_only {

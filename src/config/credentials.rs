@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::host::http::is_open;
 use crate::host::layout::CREDENTIALS;
 use crate::host::machine;
 use crate::report::{Code, Result};
@@ -12,7 +13,7 @@ use crate::yaml::view::{View, read_document};
 /// Readable by root alone.
 pub(crate) const MODE: u32 = 0o600;
 
-/// The userinfo part (`user:password`, `token`) of each URL that has one. Its debug form shows none of it.
+/// The userinfo part (`user:password`, `token`) of each URL that has one, and behind a `?` the secrets of its query. Its debug form shows none of it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// Of the proxy for https URLs.
@@ -133,6 +134,19 @@ fn server(url: &Option<String>) -> Option<String> {
     Some(server.split_once('+').map_or(server.clone(), |(_, rest)| rest.to_owned()))
 }
 
+/// The URL of a source without userinfo and secrets in its query, and both, a `?` between them, if there are any.
+pub(crate) fn split_source(url: &str) -> (String, Option<String>) {
+    let (bare, userinfo) = split(url);
+    let Some((place, query)) = bare.split_once('?') else { return (bare, userinfo) };
+    let (open, secret): (Vec<&str>, Vec<&str>) = query.split('&').partition(|part| is_open(part));
+    if secret.is_empty() {
+        return (bare, userinfo);
+    }
+    let mark = if open.is_empty() { "" } else { "?" };
+    let bare = format!("{place}{mark}{}", open.join("&"));
+    (bare, Some(format!("{}?{}", userinfo.unwrap_or_default(), secret.join("&"))))
+}
+
 /// The URL without its userinfo, and the userinfo if there is one. A URL without scheme is understood.
 pub fn split(url: &str) -> (String, Option<String>) {
     let start = url.find("://").map_or(0, |index| index + 3);
@@ -172,6 +186,18 @@ mod tests {
             if let Some(userinfo) = userinfo {
                 assert_eq!(join(bare, userinfo), url);
             }
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_secret_in_a_sources_query_is_split_off() {
+        for (url, bare, secret) in [
+            ("cincinnati+https://h/g?channel=a&token=b", "cincinnati+https://h/g?channel=a", Some("?token=b")),
+            ("cincinnati+https://u:p@h/g?sig=b&c", "cincinnati+https://h/g", Some("u:p?sig=b&c")),
+            ("cincinnati+https://h/g?channel=a&arch=b", "cincinnati+https://h/g?channel=a&arch=b", None),
+            ("cincinnati+https://t@h/g", "cincinnati+https://h/g", Some("t")),
+        ] {
+            assert_eq!(split_source(url), (bare.to_owned(), secret.map(str::to_owned)));
         }
     }
 

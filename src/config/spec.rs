@@ -209,16 +209,16 @@ impl Spec {
 
     /// Takes user names, passwords and tokens out of the URLs, for `.credentials`.
     pub fn take_credentials(&mut self) -> Credentials {
-        let take = |url: &mut Option<String>| {
-            let (bare, userinfo) = credentials::split(url.as_deref()?);
+        let take = |url: &mut Option<String>, split: fn(&str) -> (String, Option<String>)| {
+            let (bare, secret) = split(url.as_deref()?);
             *url = Some(bare);
-            userinfo
+            secret
         };
         Credentials {
-            https_proxy: take(&mut self.https_proxy),
-            http_proxy: take(&mut self.http_proxy),
-            base_url: take(&mut self.base_url),
-            source: take(&mut self.source),
+            https_proxy: take(&mut self.https_proxy, credentials::split),
+            http_proxy: take(&mut self.http_proxy, credentials::split),
+            base_url: take(&mut self.base_url, credentials::split),
+            source: take(&mut self.source, credentials::split_source),
             ..Credentials::default()
         }
     }

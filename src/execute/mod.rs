@@ -303,7 +303,8 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
     let versions = &site.layout.versions;
     if plan.direction == Direction::Uninstall {
         let kept = [publish::NOT_READY, publish::SOURCE_ANSWERS].map(|name| versions.join(name));
-        let of_runs = [FleetHost::file(versions), FleetHost::token_file(versions)].into_iter().chain(kept);
+        // The key for a rollout server is as much the agent's as its host_uuid, and stays with it.
+        let of_runs = [FleetHost::token_file(versions)].into_iter().chain(kept);
         for file in [&site.layout.config_file(), &versions.join(CREDENTIALS)].into_iter().cloned().chain(of_runs) {
             durable::remove_file(&file)?;
         }

@@ -101,7 +101,7 @@ impl Download {
                     return Ok((!waited).then_some(begun));
                 }
                 Err(TryLockError::WouldBlock) => waited = true,
-                Err(TryLockError::Error(error)) => return Err(error).at("cannot lock", &path),
+                Err(TryLockError::Error(error)) => return Err(unlockable(error, &path)),
             }
             if cancelled() {
                 return Err(Error::new(Code::Interrupted, "interrupted while waiting for another run"));
@@ -248,7 +248,7 @@ fn try_take(path: &Path, command: &str) -> Result<Option<(Option<File>, File)>> 
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(error).at("cannot lock", &name),
+        Err(TryLockError::Error(error)) => return Err(unlockable(error, &name)),
     }
     // Somebody replaced it between opening and locking: that lock is worth nothing.
     if !is_still_at(&file, &name) || dir.as_ref().is_some_and(|dir| !is_still_at(dir, path)) {
@@ -322,6 +322,15 @@ fn is_absent(error: &io::Error) -> bool {
 fn is_still_at(file: &File, path: &Path) -> bool {
     let ours = file.metadata().ok().map(|found| FileId { dev: found.dev(), ino: found.ino() });
     ours.is_some() && ours == FileId::of(path)
+}
+
+fn unlockable(error: io::Error, path: &Path) -> Error {
+    let is_unsupported =
+        matches!(error.raw_os_error(), Some(libc::ENOLCK | libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL));
+    let told = Error::new(Code::Io, format!("cannot lock {}: {error}", path.display()));
+    let how =
+        "this file system does not support flock(2): put the directory on a local file system, or mount it with locks";
+    if is_unsupported { told.advise(how) } else { told }
 }
 
 fn held(path: &Path) -> Error {

@@ -108,6 +108,16 @@ pub(crate) fn check_way(layout: &Layout, inside: &Path) -> Result<()> {
     met.iter().try_for_each(|path| check_entry(path))
 }
 
+/// As [`check_way`], for a directory whose programs root runs: nobody else may add to it either, be it with the sticky bit.
+pub(crate) fn check_programs(layout: &Layout, inside: &Path) -> Result<()> {
+    check_way(layout, inside)?;
+    let dir = layout.followed(inside);
+    match std::fs::metadata(&dir) {
+        Ok(meta) if !ownership::is_closed(&dir, &meta) => Err(refused(&dir, &meta, 0)),
+        _ => Ok(()),
+    }
+}
+
 /// The real path of `named`, and the first directory, link or file on the way there that others than root (or whoever runs
 /// this) own or may write to: whoever can exchange a link names the file as much as whoever owns what it leads to. Who owns
 /// what is above an image is its builder's business.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Updates;
 use crate::context::{Context, data_dir_of};
 use crate::host::layout::DEFAULT_DATA_DIR;
-use crate::host::{Layout, durable};
+use crate::host::{Layout, durable, trust};
 use crate::report::{Code, Error, Result};
 
 /// Another installation below this root.
@@ -32,6 +32,7 @@ pub(crate) fn unusable(context: &Context) -> Result<Option<Error>> {
     let neighbours = neighbours(layout)?;
     Ok(reserved_link_dir(layout, &data_dir, &neighbours)
         .or_else(|| no_link_dir(context))
+        .or_else(|| open_link_dir(context))
         .or_else(|| reserved_data_dir(layout, &data_dir, &neighbours))
         .or_else(|| no_data_dir(&data_dir))
         .or_else(|| taken_link(layout, &neighbours)))
@@ -87,6 +88,14 @@ fn no_link_dir(context: &Context) -> Option<Error> {
         Error::new(Code::PathTaken, format!("no link can be made in {}: {why}", shown.display()))
             .advise("move away what is in its place, or choose another directory: `teleport-update enable --path DIR`"),
     )
+}
+
+/// Others can change what is in the link directory that was chosen, from where root starts the agent.
+fn open_link_dir(context: &Context) -> Option<Error> {
+    let error = trust::check_programs(&context.layout, context.path.as_deref()?).err()?;
+    let how = "make root the owner and remove write permission for group and others, or choose another directory: \
+               `teleport-update enable --path DIR`";
+    Some(error.advise(how))
 }
 
 /// The data directory is one whose files are others'.

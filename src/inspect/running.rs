@@ -12,15 +12,17 @@ pub(crate) fn running(context: &Context, updates: &Updates) -> Option<(bool, Opt
         return None;
     }
     let state = context.service(updates).ok()?.state(&context.stop_proof().ok()?).ok()?;
+    // Outside of its service it runs all the same.
     let exe = state
         .main_pid
+        .or(state.unmanaged.first().copied())
         .and_then(|pid| Process::by_pid(pid).ok()??.behind_emulator().ok())
         .and_then(|process| process.exe);
     let version = exe.and_then(|exe| {
         let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;
         version_in(context, &VersionDir::named(dir.as_os_str().to_str()?))
     });
-    Some((state.running, version))
+    Some((state.running || !state.unmanaged.is_empty(), version))
 }
 
 /// The version that the `teleport` link leads to.

@@ -31,10 +31,15 @@ pub(crate) fn silent_timer(context: &Context) -> Option<String> {
         return None;
     }
     let timer = foreign(context);
-    let state = Systemctl::host().show(&timer).ok()?.unit_file_state;
-    let unmask = match state.as_str() {
-        "masked" | "masked-runtime" => format!("systemctl unmask {timer}; "),
-        "disabled" => String::new(),
+    let shown = Systemctl::host().show(&timer).ok()?;
+    let (state, unmask) = match shown.unit_file_state.as_str() {
+        masked @ ("masked" | "masked-runtime") => (masked, format!("systemctl unmask {timer}; ")),
+        _ if shown.load_state == "not-found" => {
+            let how = "install the package teleport-update, or run `teleport-update update` from a timer of your own";
+            return Some(format!("there is no {timer}, so there are no automatic updates: {how}"));
+        }
+        "disabled" => ("disabled", String::new()),
+        _ if !shown.is_active() => ("stopped", String::new()),
         _ => return None,
     };
     Some(format!("{timer} is {state}, so there are no automatic updates: run `{unmask}systemctl enable --now {timer}`"))

@@ -134,7 +134,7 @@ impl FromStr for BaseUrl {
                 }
                 let parsed: Option<Uri> = format!("{scheme}://{rest}").parse().ok();
                 if !parsed.is_some_and(|url| has_host(&url)) {
-                    return Err(refused(text, "it contains no host name"));
+                    return Err(refused(text, "it contains no host name, or no valid port"));
                 }
             }
             _ => return Err(refused(text, "its scheme must be https, file or http")),

@@ -35,11 +35,7 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     settings.retry = spec.network.retry.clone();
     let report = Mutex::new(context.report.beside());
     settings.trace = Trace::to(move |line| drop(report.lock().map(|report| report.debug(line))));
-    let kept = match &context.credentials {
-        Some(given) => given.clone(),
-        None => Credentials::known(&context.layout.versions)?,
-    }
-    .fitting(spec.urls());
+    let kept = credentials(context, spec)?;
     let full = spec.clone().with_credentials(&kept);
     let proxies = &mut settings.proxies;
     if proxies.https.is_none() && proxies.http.is_none() && proxies.all.is_none() {
@@ -53,11 +49,27 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     settings.credentials = known
         .into_iter()
         .filter_map(|(userinfo, place)| {
-            let (header, base_url) = (authorization(userinfo.as_deref()?), place.clone()?);
+            let userinfo = userinfo.as_deref()?.split('?').next().filter(|userinfo| !userinfo.is_empty())?;
+            let (header, base_url) = (authorization(userinfo), place.clone()?);
             Some(http::Credentials { base_url, header })
         })
         .collect();
     Client::new(&settings)
+}
+
+/// The URL of a source with what is kept apart of its query.
+pub(crate) fn whole_url(context: &Context, spec: &Spec, url: &str) -> Result<String> {
+    let kept = credentials(context, spec)?.source;
+    let Some((_, secret)) = kept.as_deref().and_then(|kept| kept.split_once('?')) else { return Ok(url.to_owned()) };
+    Ok(format!("{url}{}{secret}", if url.contains('?') { '&' } else { '?' }))
+}
+
+fn credentials(context: &Context, spec: &Spec) -> Result<Credentials> {
+    let known = match &context.credentials {
+        Some(given) => given.clone(),
+        None => Credentials::known(&context.layout.versions)?,
+    };
+    Ok(known.fitting(spec.urls()))
 }
 
 /// Whether certificates are not checked: as this command is told, or as the settings say.
@@ -101,11 +113,9 @@ fn image_arch(context: &Context) -> Option<Arch> {
     })
 }
 
-/// A file of certificate authorities, by content. Errors: as [`pem`]; `config_invalid` for one without a certificate.
+/// The certificates in a file of authorities. Errors: as [`pem`]; `config_invalid` for one without a certificate.
 pub(crate) fn authorities(path: &std::path::Path) -> Result<String> {
-    let text = pem(path)?;
-    trust::certificates(&text).map_err(|error| error.during(path.display()))?;
-    Ok(text)
+    trust::only_certificates(&pem(path)?).map_err(|error| error.during(path.display()))
 }
 
 /// A file of certificates or a key, by content.

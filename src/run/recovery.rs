@@ -52,6 +52,18 @@ pub(crate) fn sweep(context: &Context) {
     tell(context.data_dir().and_then(|dir| restore::discard(&context.layout.database(&dir))));
 }
 
+/// Removes what a download that died has left, where no later run installs anything; what a run is at work with stays.
+pub(crate) fn tidy(context: &Context) {
+    let is_staging =
+        |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(publish::STAGING_PREFIX);
+    let entries = durable::entries(&context.layout.versions).unwrap_or_default();
+    if entries.iter().any(is_staging)
+        && let Ok(_lock) = context.lock("update")
+    {
+        sweep(context);
+    }
+}
+
 /// Read-only commands only tell of it.
 pub(crate) fn warn_if_pending(context: &Context) {
     if context.is_interrupted() {

@@ -145,7 +145,8 @@ fn word(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
             };
             let host_uuid = context.host_uuid()?;
             let id = identity::shown(context, spec, host_uuid.as_deref());
-            cluster::ask_graph(url, &choice, network::arch(context), id.as_deref(), &way)?
+            let url = network::whole_url(context, spec, url)?;
+            cluster::ask_graph(&url, &choice, network::arch(context), id.as_deref(), &way)?
         }
         Source::File(path) => {
             let (word, stale_after) = cluster::read_file(path, layout)?;

@@ -20,6 +20,8 @@ const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 const STALE: SignedDuration = SignedDuration::from_hours(24);
 /// After its last window a schedule counts no more: upstream, too, takes its agent for one that lost its cluster.
 const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// What to do about a schedule that cannot be read: without it the host would update at any time.
+const MEND: &str = "remove it; the agent writes it again";
 /// Longest file that is read, bytes: the agent's is a line.
 const MAX_FILE: u64 = 64 << 10;
 
@@ -37,11 +39,15 @@ pub(crate) fn of_settings(context: &Context, spec: &Spec) -> Result<Option<Windo
 /// The window that the agent exports; `None` where there is none. Errors: `config_invalid`, `permission`, `io`.
 pub(crate) fn exported(context: &Context) -> Result<Option<Window>> {
     for inside in EXPORTED {
-        let file = context.layout.followed(Path::new(inside));
-        // A pipe in its place would be waited for.
-        let Some(bytes) = (if file.is_file() { durable::read_limited(&file, MAX_FILE)? } else { None }) else {
+        let (name, file) = (context.layout.real_path(Path::new(inside)), context.layout.followed(Path::new(inside)));
+        // A drop-in that is a link to /dev/null is masked (systemd.unit(5)).
+        if !durable::exists(&name)? || file.ends_with("dev/null") {
             continue;
-        };
+        }
+        let odd = |why| Error::new(Code::ConfigInvalid, format!("{inside} cannot be read as a schedule: {why}"));
+        // A pipe in its place would be waited for.
+        let bytes = if file.is_file() { durable::read_limited(&file, MAX_FILE)? } else { None };
+        let bytes = bytes.ok_or_else(|| odd("it is not a file, or a link to nothing").advise(MEND))?;
         let text = String::from_utf8_lossy(&bytes);
         let starts = starts(&text);
         if !starts.is_empty() {

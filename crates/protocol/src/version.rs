@@ -23,8 +23,8 @@ impl Version {
     }
 }
 
-/// Longest accepted version string, bytes: it becomes part of a file name (NAME_MAX is 255).
-const MAX_VERSION_LEN: usize = 64;
+/// Longest accepted version string, bytes: with edition, architecture and ending it becomes a file name (NAME_MAX is 255).
+const MAX_VERSION_LEN: usize = 128;
 
 impl FromStr for Version {
     type Err = ParseError;

@@ -23,7 +23,7 @@ pub(crate) mod trust;
 pub(crate) use client::Client;
 pub(crate) use host::has_host;
 pub(crate) use pause::{interrupted, pause};
-pub(crate) use redact::{redact, shown};
+pub(crate) use redact::{is_open, redact, shown};
 pub(crate) use request::{Receipt, Request, Stream};
 pub(crate) use resolve::Trace;
 pub(crate) use retry::Retry;

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use ureq::http::Uri;
 
-use super::redact;
+use super::{has_host, redact};
 use crate::host::Host;
 use crate::report::{Code, Error, Result};
 
@@ -74,6 +74,9 @@ fn parse(proxy: &str) -> Result<ureq::Proxy> {
             .advise("give one like http://proxy.example.com:3128")
     };
     let parsed = ureq::Proxy::new(proxy).map_err(|_| invalid("not a proxy address"))?;
+    if !has_host(parsed.uri()) {
+        return Err(invalid("it names no host, or a port that cannot be one"));
+    }
     match parsed.protocol() {
         ureq::ProxyProtocol::Http | ureq::ProxyProtocol::Https => Ok(parsed),
         _ => Err(invalid("only HTTP and HTTPS proxies are supported")),

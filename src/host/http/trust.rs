@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use p256::pkcs8::der::pem::{LineEnding, encode_string};
 use rustls::crypto::{self, CryptoProvider, KeyProvider};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::SigningKey;
@@ -62,6 +63,20 @@ pub(crate) fn certificates(pem: &str) -> Result<Vec<Certificate<'static>>> {
         }
     }
     if found.is_empty() { Err(invalid()) } else { Ok(found) }
+}
+
+/// The certificates in `pem`, each once, as PEM. Of what else is in such a file nothing is kept: mostly it is a private key.
+///
+/// Errors: as [`certificates`].
+pub(crate) fn only_certificates(pem: &str) -> Result<String> {
+    let mut all = String::new();
+    for certificate in certificates(pem)? {
+        let block = encode_string("CERTIFICATE", LineEnding::LF, certificate.der()).unwrap_or_default();
+        if !all.contains(&block) {
+            all += &block;
+        }
+    }
+    Ok(all)
 }
 
 /// Whether it is the server's certificate that `error` is about.

@@ -11,7 +11,7 @@ use super::answer::{Verdict, judge};
 use super::commands;
 use super::content;
 use super::key::{self, HostKey};
-use super::talked::Talked;
+use super::talked::{self, Talked};
 use crate::config::Updates;
 use crate::config::fleet_host::{FleetHost, Server};
 use crate::context::Context;
@@ -80,8 +80,7 @@ pub(super) fn deliver(context: &Context, updates: &Updates, mut talked: Talked, 
         if left < TOO_SHORT {
             return keep(context, &talked, occasion.locking);
         }
-        number(context, &mut talked.kept, least)?;
-        keep(context, &talked, occasion.locking)?;
+        number(context, &mut talked, least, occasion.locking)?;
         report.sequence = talked.kept.sequence;
         let verdict = send(context, &client, &talked, &report, occasion.end)?;
         let Some(verdict) = verdict else { return Ok(()) };
@@ -118,13 +117,15 @@ fn is_due(server: &Server, kept: &FleetHost, always: bool, now: Timestamp) -> bo
     always || server.said != kept.last || !server.next.is_some_and(|next| lies_ahead(next, interval))
 }
 
-/// Gives the next report its number, and this host its key.
-fn number(context: &Context, kept: &mut FleetHost, least: Option<u64>) -> Result<()> {
-    if kept.seed.is_none() {
-        kept.seed = Some(key::new_seed()?);
+/// Gives the next report its number, and this host its key, and keeps both: what was signed by a key that is not kept would lock
+/// this host out.
+fn number(context: &Context, talked: &mut Talked, least: Option<u64>, locking: Locking) -> Result<()> {
+    let _lock = locking.lock(context)?;
+    if talked.kept.seed.is_none() {
+        talked.kept.seed = Some(talked::seed(context)?.map_or_else(key::new_seed, Ok)?);
     }
-    kept.sequence = next(context, kept.sequence).max(least.unwrap_or_default()).min(MAX_NUMBER);
-    Ok(())
+    talked.kept.sequence = next(context, talked.kept.sequence).max(least.unwrap_or_default()).min(MAX_NUMBER);
+    talked.kept.write(&context.layout.versions)
 }
 
 /// The number after `kept` and after those that this run has signed: at least the time, milliseconds since 1970.
@@ -135,16 +136,11 @@ pub(super) fn next(context: &Context, kept: u64) -> u64 {
 
 /// Writes down what differs from what was there.
 fn keep(context: &Context, talked: &Talked, locking: Locking) -> Result<()> {
-    let versions = &context.layout.versions;
-    if talked.kept == talked.before && FleetHost::read(versions).is_ok_and(|kept| kept.is_some()) {
+    if talked.kept == talked.before {
         return Ok(());
     }
     let _lock = locking.lock(context)?;
-    // An uninstalled host keeps nothing.
-    if !durable::exists(&context.layout.config_file())? {
-        return Ok(());
-    }
-    talked.kept.write(versions)
+    talked.kept.write(&context.layout.versions)
 }
 
 fn client(context: &Context, updates: &Updates) -> Result<Client> {

@@ -15,7 +15,7 @@ use protocol::report::{Change, Outcome, SignedQuestion, question_message};
 
 use crate::cli::Command;
 use crate::config::Updates;
-use crate::config::fleet_host::FleetHost;
+use crate::config::fleet_host::{FleetHost, Server};
 use crate::context::Context;
 use crate::host::durable;
 use crate::host::fingerprint::HostFingerprint;
@@ -150,13 +150,16 @@ pub(crate) fn is_new_attempt(context: &Context) -> bool {
 /// What `status` says of the last report; `None` where this user may not know.
 pub(crate) fn shown(context: &Context) -> Option<String> {
     let server = FleetHost::read(&context.layout.versions).ok()?.and_then(|kept| kept.server);
-    let server = server.filter(|server| server.wanted.is_some() && !context.layout.is_image());
-    Some(match server {
+    let asks = |server: &Server| server.wanted.is_some() && !context.layout.is_image();
+    let is_enabled = durable::exists(&context.layout.config_file()).ok()?;
+    Some(match server.filter(|server| is_enabled && asks(server)) {
         None => "not asked for".to_owned(),
-        Some(server) => match (server.refusal, server.taken) {
-            (Some(refusal), _) => refusal,
-            (None, Some(taken)) => format!("taken {taken}"),
-            (None, None) => "not sent yet".to_owned(),
+        Some(Server { refusal: Some(refusal), .. }) => refusal,
+        Some(Server { taken: Some(taken), .. }) => format!("taken {taken}"),
+        Some(_) => match context.host_uuid() {
+            Ok(Some(_)) => "not sent yet".to_owned(),
+            Ok(None) => "not sent yet: this host has no host_uuid; the agent makes it when it first starts".to_owned(),
+            Err(error) => format!("not sent yet: {error}"),
         },
     })
 }

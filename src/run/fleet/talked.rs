@@ -7,12 +7,12 @@ use protocol::report::{Change, Outcome, Rollout, Wanted};
 use super::change;
 use crate::cluster::{self, Source};
 use crate::config::Updates;
-use crate::config::fleet_host::{FleetHost, Highest, Server, Told};
+use crate::config::fleet_host::{FleetHost, Highest, Seed, Server, Told};
 use crate::context::Context;
 use crate::context::heard::Heard;
 use crate::host::fingerprint::HostFingerprint;
 use crate::plan::decide;
-use crate::report::Result;
+use crate::report::{Code, Result};
 use crate::run::source;
 
 /// What is kept, and what this run was told.
@@ -35,11 +35,7 @@ impl Talked {
         if context.layout.is_image() || context.talk.is_elsewhere.get() {
             return Ok(None);
         }
-        let before = match FleetHost::read(&context.layout.versions) {
-            // A key that cannot be read signs nothing: a new one is made, and an operator of the server decides.
-            Err(error) if error.code == crate::report::Code::ConfigInvalid => None,
-            read => read?,
-        };
+        let before = read(context)?;
         let heard = context.talk.heard.borrow().clone();
         if before.is_none() && heard.as_ref().is_none_or(|heard| heard.fleet.is_none()) {
             return Ok(None);
@@ -84,6 +80,19 @@ impl Talked {
             time_phases(context, last);
         }
     }
+}
+
+/// What is kept now. A key that cannot be read signs nothing: a new one is made, and an operator of the server decides.
+fn read(context: &Context) -> Result<Option<FleetHost>> {
+    match FleetHost::read(&context.layout.versions) {
+        Err(error) if error.code == Code::ConfigInvalid => Ok(None),
+        read => read,
+    }
+}
+
+/// The key that this host has by now: another run may have made it.
+pub(super) fn seed(context: &Context) -> Result<Option<Seed>> {
+    Ok(of_this_host(context, read(context)?.unwrap_or_default())?.seed)
 }
 
 /// How long the parts of this run's change took.

@@ -524,3 +524,115 @@ fn bad_usage_ends_with_2_and_changes_nothing() {
     assert!(image.cluster.requests().is_empty());
     assert_eq!(image.tree(), ["etc/ 755"]);
 }
+
+#[test]
+fn of_a_file_of_authorities_only_the_certificates_are_kept() {
+    let image = Image::new("1.0.0");
+    let file = image.path("/ca.pem");
+    let key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
+    let ca = std::fs::read_to_string(image.cluster.ca_file()).unwrap();
+    std::fs::create_dir_all(image.root()).unwrap();
+    let named = file.display().to_string();
+    for text in [
+        format!("{key}{ca}"),
+        format!("# ours\n{ca}{key}{ca}"),
+        format!("{ca}{}", key.replace("PRIVATE", "EC PRIVATE")),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        image.enable_from(&image.cluster.base_url(), &["--ca-file", &named]).ok();
+        let config = image.config();
+        assert!(!config.contains("c2VjcmV0") && config.matches("BEGIN CERTIFICATE").count() == 1, "{config}");
+        image.run(&["update"]).ok();
+        // What the environment names goes beside it, and only once.
+        let args = image.enable_args();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        image.run_with(&args[..args.len() - 2], &[("SSL_CERT_FILE", &named)]).ok();
+        let config = image.config();
+        assert!(!config.contains("c2VjcmV0") && config.matches("BEGIN CERTIFICATE").count() == 1, "{config}");
+    }
+}
+
+#[test]
+fn a_port_that_cannot_be_one_is_refused_and_is_not_the_default_one() {
+    let image = Image::new("1.0.0");
+    for (args, env) in [
+        (["--base-url", "https://localhost:99999/x"], None),
+        (["--base-url", "https://localhost:0/x"], None),
+        (["--source", "channel+https://localhost:65536/x"], None),
+        (["--source", "cincinnati+https://localhost:4x/x"], None),
+        (["--source", "https://localhost:99999"], None),
+        (["--proxy", "localhost:99999"], None),
+        (["--group", "a"], Some(("HTTPS_PROXY", "http://127.0.0.1:99999"))),
+        (["--group", "a"], Some(("HTTPS_PROXY", "127.0.0.1:65536"))),
+        (["--group", "a"], Some(("ALL_PROXY", "http://me:pw@[::1]:70000"))),
+    ] {
+        let mut all = image.enable_args();
+        all.extend(args.map(str::to_owned));
+        // The last of a flag counts.
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let all: Vec<&str> = match all.iter().position(|arg| *arg == args[0]) {
+            Some(at) if at + 2 < all.len() => [&all[..at], &all[at + 2..]].concat(),
+            _ => all,
+        };
+        let ran = image.run_with(&all, &env.into_iter().collect::<Vec<_>>());
+        assert!(
+            matches!(ran.status, 1 | 2) && ran.stderr.contains("port") | ran.stderr.contains("proxy"),
+            "{args:?}: {ran:#?}"
+        );
+        assert!(!ran.stderr.contains("cannot reach"), "{args:?}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_pinned_version_that_a_hand_wrote_is_not_passed_over_in_silence() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    image.run(&["pin"]).ok();
+    assert!(!image.run(&["update"]).ok().stderr.contains("pinned_version"));
+    let text = image.config();
+    assert!(text.contains("pinned_version: 1.0.0"), "{text}");
+    write_config(&image, text.replace("pinned_version: 1.0.0", "pinned_version: 1.1.0"));
+    let ran = image.run(&["update"]).ok();
+    assert!(ran.stderr.contains("has pinned_version: 1.1.0, and is not active"), "{ran:#?}");
+}
+
+#[test]
+fn long_versions_that_semver_allows_are_versions() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    for pre in ["a".repeat(100), "7".repeat(60)] {
+        let version = format!("1.0.1-{pre}");
+        image.release(&version);
+        image.run(&["update"]).ok();
+        assert!(agent_link(&image).contains(&version));
+        image.run(&["verify"]).ok();
+        image.cluster.set_directive(Find::version("1.0.0"));
+        image.run(&["rollback"]).ok();
+    }
+}
+
+#[test]
+fn what_a_killed_download_left_goes_also_from_a_host_that_installs_nothing_more() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    let left = image.versions().join(".staging-9.9.9");
+    for command in [&["disable"][..], &["pin"]] {
+        image.run(command).ok();
+        std::fs::create_dir_all(left.join("bin")).unwrap();
+        image.run(&["update"]).ok();
+        assert!(!left.exists(), "{command:?}");
+    }
+}
+
+#[test]
+fn uninstall_finds_the_links_that_are_left_where_the_versions_were_removed() {
+    let image = Image::new("1.0.0");
+    image.enable(&[]).ok();
+    std::fs::remove_dir_all(image.versions()).unwrap();
+    image.run(&["uninstall"]).ok();
+    for link in ["/usr/local/bin/teleport", "/usr/local/lib/systemd/system/teleport.service"] {
+        assert!(std::fs::symlink_metadata(image.path(link)).is_err(), "{link}");
+    }
+    let ran = image.run(&["uninstall"]).ok();
+    assert!(format!("{ran:?}").contains("nothing is installed"), "{ran:#?}");
+}

@@ -1,6 +1,6 @@
 //! The places that an operator names, by a flag or by hand: those that cannot be, and those of another installation.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -266,6 +266,39 @@ fn a_link_directory_that_cannot_be_made_is_refused_before_the_first_step() {
         image.run(&["verify"]).ok();
         image.run(&["uninstall"]).ok();
     }
+}
+
+/// By the flag and by a hand, whoever can write there: root starts the agent from it.
+#[test]
+fn a_link_directory_of_others_is_refused() {
+    let image = with_a_release();
+    let chmod = |path: &str, mode| {
+        std::fs::create_dir_all(image.path(path)).unwrap();
+        std::fs::set_permissions(image.path(path), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (dir, open, mode) in [
+        ("/opt/bin", "/opt/bin", 0o777),
+        ("/opt/bin", "/opt/bin", 0o1777),
+        ("/opt/a/bin", "/opt/a", 0o757),
+        ("/opt/a/not/there/yet", "/opt/a", 0o777),
+        ("/opt/link", "/opt/bin", 0o777),
+    ] {
+        chmod("/opt/a/bin", 0o755);
+        chmod(open, mode);
+        let _ = symlink("bin", image.path("/opt/link"));
+        let ran = image.enable(&["--path", dir]).fails(2, "can be changed by users other than root");
+        assert!(ran.stderr.contains("--path DIR"), "{ran:#?}");
+        let text = image.config();
+        edit(&image, "  enabled: true\n", &format!("  enabled: true\n  path: {dir}\n"));
+        image.run(&["update"]).fails(1, "can be changed by users other than root");
+        assert_eq!(image.last_result()["error_code"], "permission");
+        std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
+        chmod(open, 0o755);
+    }
+    image.enable(&["--path", "/opt/bin"]).ok();
+    // Of the usual one the distribution decides: Debian's is its group `staff`'s.
+    chmod("/usr/local/bin", 0o777);
+    image.enable(&["--path", "/usr/local/bin"]).ok();
 }
 
 #[test]

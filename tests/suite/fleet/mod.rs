@@ -4,6 +4,7 @@
 mod attempts;
 mod crowd;
 mod front;
+mod identity;
 mod migration;
 mod packaged;
 mod release;

@@ -295,7 +295,7 @@ fn a_clone_makes_a_key_of_its_own() {
 }
 
 #[test]
-fn an_image_has_no_key_and_an_uninstalled_host_none_any_more() {
+fn an_image_has_no_key_and_an_uninstalled_host_keeps_its_own_and_is_silent() {
     let image = Image::new("1.0.0");
     let body = json!({"agent_version": "1.0.0", "server_edition": "oss", "agent_auto_update": true,
         "fleet": {"rollout": 1, "attempt": 1, "report": {"epoch": EPOCH, "interval_seconds": 1}}});
@@ -313,9 +313,12 @@ fn an_image_has_no_key_and_an_uninstalled_host_none_any_more() {
     let enable = host.scene.enable();
     host.run(&enable, 0);
     assert_eq!(host.reports().len(), 1);
+    let key = host.key()["seed"].clone();
     host.run("uninstall --force", 0);
-    assert!(!host.cell.path(KEY).exists());
+    assert_eq!(host.status()["report"], "not asked for");
     assert_eq!(host.posts().len(), 0);
+    // It is as much the agent's as its host_uuid, which stays as well.
+    assert_eq!(host.key()["seed"], key);
 }
 
 #[test]
@@ -445,6 +448,7 @@ fn a_host_that_never_joined_reports_with_the_first_run_after_it_has() {
     std::fs::remove_file(host.cell.path("/var/lib/teleport/host_uuid")).unwrap();
     host.run("update", 0);
     assert_eq!(host.posts().len(), 0);
+    assert!(host.status()["report"].as_str().unwrap().starts_with("not sent yet: this host has no host_uuid"));
     std::fs::write(host.cell.path("/var/lib/teleport/host_uuid"), HOST).unwrap();
     host.run("update", 0);
     assert_eq!(signed(&host.posts()[0]).host, HOST);

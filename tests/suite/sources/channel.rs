@@ -171,6 +171,15 @@ fn updaters_obey_the_schedule_that_the_agent_emits() {
     std::fs::write(&schedule, "every Tuesday\n").unwrap();
     image.changes_nothing(&["update"], 1, "/etc/teleport-upgrade.d/schedule");
     std::fs::remove_file(&schedule).unwrap();
+    // What cannot be read is not "no window".
+    for odd in ["absent", "/etc", "/dev/zero", "schedule"] {
+        std::os::unix::fs::symlink(odd, &schedule).unwrap();
+        image.changes_nothing(&["update"], 1, "/etc/teleport-upgrade.d/schedule cannot be read");
+        std::fs::remove_file(&schedule).unwrap();
+    }
+    std::fs::create_dir(&schedule).unwrap();
+    image.changes_nothing(&["update"], 1, "/etc/teleport-upgrade.d/schedule cannot be read");
+    std::fs::remove_dir(&schedule).unwrap();
     // As a drop-in of the timer: the rate is blanked, and OnCalendar set.
     let drop_in = image.path("/etc/systemd/system/teleport-upgrade.timer.d/override.conf");
     std::fs::create_dir_all(drop_in.parent().unwrap()).unwrap();

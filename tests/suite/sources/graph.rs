@@ -158,6 +158,41 @@ fn the_parameters_are_those_of_the_urls_dialect() {
     );
 }
 
+#[test]
+fn a_secret_in_the_query_goes_to_the_server_and_stands_in_no_file_that_others_can_read() {
+    let image = Image::with(&["1.0.0"]);
+    image.draw(&["1.0.0"], &[]);
+    let bare = image.graph();
+    for (source, secret) in [
+        (format!("{bare}&token=s3cret"), ("token", "s3cret")),
+        (bare.replace('?', "?sig=s3cret%2B1&"), ("sig", "s3cret+1")),
+    ] {
+        image.follow(&source, &["--force-version", "1.0.0"]).ok();
+        for command in [&["update"][..], &["status"], &["plan"], &["status", "--format", "json"]] {
+            let ran = image.run(command).ok();
+            assert!(!format!("{ran:?}").contains("s3cret"), "{ran:#?}");
+            assert!(command.len() > 1 || command[0] == "update" || ran.stdout.contains("channel=stable"), "{ran:#?}");
+            let asked = image.cluster.requests_to(GRAPH).pop().unwrap();
+            let pairs: Vec<(&str, &str)> =
+                asked.query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            assert!(pairs.contains(&secret) && pairs.contains(&("channel", "stable")), "{pairs:?}");
+            assert_eq!(asked.header("authorization"), None);
+        }
+        assert!(!image.config().contains("s3cret") && image.config().contains("channel=stable"), "{}", image.config());
+        let kept = std::fs::read_to_string(image.versions().join(".credentials")).unwrap();
+        assert!(kept.contains("s3cret"), "{kept}");
+        image.cluster.misbehave(GRAPH, Misbehaviour::Status(500, None));
+        let ran = image.run(&["update"]).fails(1, "500");
+        assert!(!format!("{ran:?}{}", image.config()).contains("s3cret"), "{ran:#?}");
+        image.cluster.behave();
+    }
+    // What stands there by hand is not shown, and used as it is.
+    let text = image.config().replace("channel=stable", "channel=stable&token=s3cret-by-hand");
+    std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
+    let ran = image.run(&["status"]).ok();
+    assert!(!format!("{ran:?}").contains("s3cret"), "{ran:#?}");
+}
+
 /// Seed 004's test plan: "the full loop for a short-lived test".
 #[test]
 fn a_host_goes_from_a_to_b_and_back_to_a_with_its_database() {
