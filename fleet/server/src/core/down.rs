@@ -307,7 +307,7 @@ fn live_through(seed: u64) -> Became {
         }
     }
     let last: Vec<_> = (1..=HOSTS).map(|host| bed.would_be_told(host).map(|(version, ..)| version)).collect();
-    bed.board.grow_stale();
+    bed.board.doubt();
     for _ in 0..10 {
         bed.does_something();
         for (host, version) in (1..=HOSTS).zip(&last) {

@@ -41,7 +41,7 @@ impl FromRequestParts<App> for Admin {
     }
 }
 
-/// Who asks, if he has at least this role. That he has not is on record; strangers are counted.
+/// Who asks, if he has at least this role. That he has not is on record, a few times; strangers are counted.
 async fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
     let unknown = |message: &str| {
         app.core.board().refuse_stranger();
@@ -70,8 +70,7 @@ async fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
         let message = format!("token {} has the role {}; this needs the role {needed}", known.name, known.role);
         let wrong = Wrong::new(Code::Forbidden, message);
         let (subject, refused) = (format!("{} {}", parts.method, parts.uri.path()), wrong.clone());
-        // It is refused also where the store cannot be written, which its own failure says.
-        let _ = app.core.run(move |keeper| Ok(keeper.refuse(&actor, "request", &subject, refused, false))).await;
+        let _ = app.core.run(move |keeper| Ok(keeper.note(&actor, "request", &subject, Some(&refused)))).await;
         return Err(Failure::from(wrong));
     }
     Ok(actor)

@@ -53,6 +53,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/audit/verify", get(verify))
         .route("/v1/fleet/events", get(events))
         .route("/v1/fleet/backup", get(backup))
+        .route("/v1/fleet/doctor", get(doctor))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
 }
 
@@ -252,6 +253,13 @@ fn line(entry: &Entry) -> Bytes {
     let mut line = serde_json::to_vec(entry).unwrap_or_default();
     line.push(b'\n');
     line.into()
+}
+
+/// What is found in the data, which nobody else can read.
+async fn doctor(_: Admin, State(app): State<App>) -> Answer<Vec<fleet_store::Finding>> {
+    let look = move || fleet_store::doctor(&app.data, || None);
+    let found = tokio::task::spawn_blocking(look).await;
+    Ok(Json(found.map_err(|error| Wrong::new(Code::Internal, error.to_string()))?))
 }
 
 /// A copy of the data, as it is at this time. It is made beside the data, and removed once it was read.
