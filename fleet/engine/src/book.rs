@@ -140,15 +140,14 @@ impl Holds {
         }
     }
 
-    /// Holds a group, and whom it takes in.
-    pub(crate) fn hold(&mut self, name: &str, reach: Reach) {
+    /// Holds a group.
+    pub fn hold(&mut self, name: &str) {
         self.groups.insert(name.to_owned());
-        self.reach.insert(name.to_owned(), reach);
         self.released.remove(name);
     }
 
     /// Lets a group go again.
-    pub(crate) fn release(&mut self, name: &str) {
+    pub fn release(&mut self, name: &str) {
         self.groups.remove(name);
         self.reach.remove(name);
         if self.all {

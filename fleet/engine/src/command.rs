@@ -241,8 +241,8 @@ impl Book {
             Ok(())
         })?;
         for name in groups {
-            let reach = self.rollout.as_ref().map(|rollout| rollout.reach_of(name));
-            self.holds.hold(name, reach.unwrap_or_default());
+            self.holds.hold(name);
+            self.holds.reach.extend(self.rollout.as_ref().map(|rollout| (name.clone(), rollout.reach_of(name))));
         }
         Ok(())
     }

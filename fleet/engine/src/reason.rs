@@ -197,7 +197,7 @@ pub enum HaltRule {
 
 impl HaltRule {
     /// Whether it lasts as long as a hold does (`Holds`); else as its group's halt.
-    pub(crate) fn is_of_hold(self) -> bool {
+    pub fn is_of_hold(self) -> bool {
         matches!(self, Self::ManualHalt | Self::Restored | Self::StoreLost)
     }
 

@@ -1,5 +1,6 @@
 //! `doctor`: a look at the data and at the server that runs on it.
 
+use fleet_engine::plain::is_unsafe;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -121,5 +122,5 @@ fn said(answer: &str) -> String {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let message = serde_json::from_str(body).ok().map(|fleet_api::Refused { error }| error.message);
     let line = message.as_deref().or(answer.lines().next()).unwrap_or_default();
-    line.replace(char::is_control, "\u{fffd}")
+    line.replace(is_unsafe, "\u{fffd}")
 }

@@ -203,7 +203,8 @@ async fn verify(_: Viewer, State(app): State<App>, Asked(known): Asked<Known>) -
 }
 
 /// Records, a line each; with `follow` also those to come.
-async fn events(_: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> Result<Response, Failure> {
+async fn events(viewer: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> Result<Response, Failure> {
+    let place = app.load.stream(&viewer.actor.who)?;
     // First the ear, then the past: nothing falls between them.
     let mut to_come = app.core.events();
     let limit = part.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
@@ -211,6 +212,7 @@ async fn events(_: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> 
     let mut ending = app.ending.clone();
     let (lines, body) = mpsc::channel::<Result<Bytes, std::convert::Infallible>>(BEHIND);
     tokio::spawn(async move {
+        let _place = place;
         let (mut last, mut page) = (part.after, first);
         // A long past comes in pages; a question that does not follow gets the first.
         while !page.is_empty() {
