@@ -119,6 +119,11 @@ fn channels_are_found_by_their_names() {
     let expected = Channel { source: Source::Static(Some(version_of("17.2.1"))), critical: true };
     assert_eq!(defined(&shelf, "stable/cloud"), Some(&expected));
     assert_eq!(defined(&shelf, "stable"), None);
+    let frozen = serde_json::json!({ "kind": "fleet_channel", "version": "v1", "metadata": { "name": "frozen" },
+        "spec": { "static_version": "none" } });
+    shelf.put_json(&frozen, 2, &mut book).unwrap();
+    assert_eq!(origin("frozen", |name| defined(&shelf, name), true), (Origin::Static(None), false));
+    assert_eq!(text(&version(Style::V1, None, None)), "none\n");
 }
 
 #[test]

@@ -166,7 +166,7 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
             channel::critical(false)
         }
         (Origin::Static(version), Verb::Version) => channel::version(style, version, servers),
-        (Origin::Static(_), Verb::Critical) => channel::critical(is_critical),
+        (Origin::Static(version), Verb::Critical) => channel::critical(is_critical && version.is_some()),
         (Origin::Forward(url), Verb::Version) => match app.forwards.version(url, &app.load).await? {
             Some(version) => channel::version(style, version.as_ref(), servers),
             None => channel::unreachable(&name),

@@ -94,7 +94,7 @@ fn holds_that_are_left_are_named() {
         change(&mut held.holds);
         write_book(&mut bed.open(), &held);
     };
-    hold(&|holds| drop(holds.groups.insert("prod".to_owned())));
+    hold(&|holds| holds.hold("prod"));
     assert_eq!(level(&bed, "held by an operator: prod"), Level::Warning);
     hold(&|holds| holds.all = true);
     assert_eq!(level(&bed, "every group is held"), Level::Warning);

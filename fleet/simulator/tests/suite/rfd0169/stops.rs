@@ -193,7 +193,7 @@ fn a_group_that_is_renamed_or_widened_in_the_policy_stays_stopped_in_the_next_ro
     play.say("Mon 12:03", put_groups(json!([renamed, labelled("prod")]))).target("Mon 12:04", "2.0.1");
     play.heard("Tue 11:59", &["h01", "h02", "p1"]);
     assert_eq!(play.told("Tue 12:01", &["h01", "h02"]), [""; 0], "the hold is of these hosts, whatever their group is called");
-    let advice = play.explain("Tue 12:02", "h02")["advice"].clone();
+    let advice = play.explain("Tue 12:02", "h02")["why"]["advice"].clone();
     assert_eq!(advice["command"]["run"]["groups"], json!(["staging"]), "{advice}");
     play.say("Tue 12:03", json!({ "run": { "groups": ["staging"] } }));
     assert_eq!(play.told("Tue 12:04", &["h01", "h02"]), ["h01", "h02"]);
