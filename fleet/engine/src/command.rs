@@ -10,7 +10,7 @@ use crate::book::{Book, Cause};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::HaltRule;
-use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
+use crate::rollout::{GateAnswer, GroupStatus, Reach, Rollout, State};
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,7 +242,9 @@ impl Book {
         })?;
         for name in groups {
             self.holds.hold(name);
-            self.holds.reach.extend(self.rollout.as_ref().map(|rollout| (name.clone(), rollout.reach_of(name))));
+            let reach =
+                self.rollout.as_ref().map(|rollout| rollout.reach_of(name)).filter(|reach| *reach != Reach::default());
+            self.holds.reach.extend(reach.map(|reach| (name.clone(), reach)));
         }
         Ok(())
     }
@@ -325,7 +327,9 @@ impl Book {
         let holds = &self.holds;
         let groups = self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups);
         let mut others = Vec::new();
-        for (group, rule) in groups.filter_map(|group| group.halt.as_ref().map(|halt| halt.rule).map(|rule| (group, rule))) {
+        for (group, rule) in
+            groups.filter_map(|group| group.halt.as_ref().map(|halt| halt.rule).map(|rule| (group, rule)))
+        {
             let is_named = holds.groups.contains(&group.policy.name);
             match rule {
                 _ if !was_held && !has_names => {
@@ -336,13 +340,15 @@ impl Book {
                 _ => others.push(group.policy.name.as_str()),
             }
         }
-        others.extend(holds.groups.iter().map(String::as_str).filter(|name| !others.contains(name)).collect::<Vec<_>>());
+        others
+            .extend(holds.groups.iter().map(String::as_str).filter(|name| !others.contains(name)).collect::<Vec<_>>());
         match others.as_slice() {
             _ if was_held => Ok(()),
             [] => refuse(RefusalCode::AlreadyExists, "nothing is halted"),
             others => {
                 let others = others.join(" ");
-                let message = format!("everything is not held; to end a halt, name its group: `autoupdate agents run {others}`");
+                let message =
+                    format!("everything is not held; to end a halt, name its group: `autoupdate agents run {others}`");
                 refuse(RefusalCode::AlreadyExists, message)
             }
         }

@@ -25,9 +25,8 @@ pub(super) fn config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, Failur
             Failure::local(format!("cannot read certificates in {}", file.display()), error)
         };
         let text = fleet_listener::read_file(file, MAX_FILE).map_err(|error| failed(&error))?;
-        let certificates = CertificateDer::pem_slice_iter(&text)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| failed(&error))?;
+        let certificates =
+            CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?;
         if certificates.is_empty() {
             return Err(failed(&"there are none"));
         }

@@ -21,7 +21,8 @@ const LONGEST_NAME: usize = 255;
 const LONGEST_SUBJECT: usize = 1024;
 
 /// What a stop that the store does not take leaves (FLEET §3).
-const UNDECIDED: &str = "the stop is not decided yet: the server tries until it is, and tells nobody new to update meanwhile";
+const UNDECIDED: &str =
+    "the stop is not decided yet: the server tries until it is, and tells nobody new to update meanwhile";
 
 /// A stop that the store has not taken.
 #[derive(Debug, Clone)]
@@ -162,22 +163,16 @@ impl Keeper {
         let subject = format!("host {}", fleet_answers::ids::text(host));
         let done = self.once(&decided.id, &(host, &decided.decision), |keeper, request| {
             let now = keeper.now();
-            if let Decision::Assign(Some(group)) = &decided.decision
-                && let Err(wrong) = keeper.is_group(group)
-            {
+            let may = match &decided.decision {
+                Decision::Assign(Some(group)) => keeper.is_group(group),
+                Decision::Accept(key) => keeper.accept(actor, host, key.as_deref()),
+                Decision::Forget => keeper.may_forget(actor, host, now),
+                Decision::Assign(None) | Decision::Hold | Decision::Release => Ok(()),
+            };
+            if let Err(wrong) = may {
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
             let rollout = keeper.book.rollout.clone();
-            if let Decision::Accept(key) = &decided.decision
-                && let Err(wrong) = keeper.accept(actor, host, key.as_deref())
-            {
-                return Err(keeper.refuse(actor, action, &subject, wrong, false));
-            }
-            if decided.decision == Decision::Forget
-                && let Err(wrong) = keeper.may_forget(actor, host, now)
-            {
-                return Err(keeper.refuse(actor, action, &subject, wrong, false));
-            }
             let may_be_new = matches!(decided.decision, Decision::Hold | Decision::Assign(Some(_)));
             if may_be_new && !keeper.fleet.expect(host, rollout.as_ref()) {
                 let message = "too many hosts were decided on that never came: release some of them first";
@@ -312,15 +307,24 @@ impl Keeper {
 
     /// Puts on record what anybody with a token can do as often as he likes, and nothing comes of: a login, or (`refused`) what his
     /// role does not allow. More of it is counted.
-    pub(crate) fn note(&mut self, actor: &Actor, action: &str, subject: &str, refused: Option<&Wrong>) {
+    ///
+    /// # Errors
+    /// The store does not answer; he is let in or refused all the same.
+    pub(crate) fn note(
+        &mut self,
+        actor: &Actor,
+        action: &str,
+        subject: &str,
+        refused: Option<&Wrong>,
+    ) -> Result<(), Wrong> {
         let detail = refused.map_or(json!({}), |wrong| json!({ "code": wrong.code, "message": shown(&wrong.message) }));
         let record = entry(actor, action, &shown(subject), refused.is_none(), detail, self.now());
-        if self.repeats.takes(&record) {
-            let mut draft = Draft::new(self.book.clone());
-            draft.records.push(record);
-            // It is let in or refused all the same where the store cannot be written, which its own failure says.
-            let _ = self.commit(draft);
+        if !self.repeats.takes(&record) {
+            return Ok(());
         }
+        let mut draft = Draft::new(self.book.clone());
+        draft.records.push(record);
+        self.commit(draft)
     }
 
     /// Puts a refusal on record, and gives it back.

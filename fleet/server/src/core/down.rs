@@ -352,13 +352,17 @@ fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_
     for host in 1..=HOSTS {
         bed.ask(host);
     }
-    let goes = |bed: &Bed| (1..=HOSTS).filter(|host| bed.would_be_told(*host).is_some_and(|(_, update, _)| update)).count();
+    let goes =
+        |bed: &Bed| (1..=HOSTS).filter(|host| bed.would_be_told(*host).is_some_and(|(_, update, _)| update)).count();
     assert!(goes(&bed) > 0 && bed.board.is_good());
     let database = bed.data.join("fleet.db");
     refuse_writes(&database);
     let (refused, halt) = act(&mut bed, &Command::Halt { groups: vec!["a".to_owned()], all: false });
     let refused = refused.unwrap_err();
-    assert!(refused.code == fleet_api::Code::StoreUnavailable && refused.message.contains("not decided yet"), "{refused:?}");
+    assert!(
+        refused.code == fleet_api::Code::StoreUnavailable && refused.message.contains("not decided yet"),
+        "{refused:?}"
+    );
     assert_eq!(goes(&bed), 0, "from now on, and not in 30 seconds");
     let hold = Decided { id: bed.random.id(), decision: Decision::Hold };
     assert!(bed.keeper.decide(&Bed::actor(), 1, &hold).is_err());

@@ -84,10 +84,14 @@ impl Keeper {
     /// Where the server asks others, it acts in its own name in its own network: an admin says whom.
     fn may_ask_elsewhere(&self, actor: &Actor, resources: &[Resource]) -> Result<(), Wrong> {
         for resource in resources {
-            let known = self.shelf.get(resource.kind(), &resource.metadata().name).map(Resource::asks).unwrap_or_default();
-            if let Some(url) = resource.asks().into_iter().find(|url| actor.role < Role::Admin && !known.contains(url)) {
+            let known =
+                self.shelf.get(resource.kind(), &resource.metadata().name).map(Resource::asks).unwrap_or_default();
+            if let Some(url) = resource.asks().into_iter().find(|url| actor.role < Role::Admin && !known.contains(url))
+            {
                 let (kind, role) = (resource.kind(), actor.role);
-                let message = format!("{kind}: {url} is a new address that the server would ask: that needs the role admin; this is {role}");
+                let message = format!(
+                    "{kind}: {url} is a new address that the server would ask: that needs the role admin; this is {role}"
+                );
                 return Err(Wrong::new(Code::Forbidden, message));
             }
         }

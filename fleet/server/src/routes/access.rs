@@ -77,7 +77,7 @@ async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Sh
         let message = format!("token {} has the role {}; this needs the role {needed}", known.name, known.role);
         let wrong = Wrong::new(Code::Forbidden, message);
         let (subject, refused) = (format!("{} {}", parts.method, parts.uri.path()), wrong.clone());
-        let _ = app.core.run(move |keeper| Ok(keeper.note(&actor, "request", &subject, Some(&refused)))).await;
+        let _ = app.core.run(move |keeper| keeper.note(&actor, "request", &subject, Some(&refused))).await;
         return Err(Failure::from(wrong));
     }
     Ok((actor, share))

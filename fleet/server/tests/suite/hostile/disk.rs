@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     ID, admin, assert_audit_is_whole, command, find, halt_all, has, host, places, records, started, states, until_in,
 };
-use crate::support::{SOON, Server, dir, refused, request, signal, version};
+use crate::support::{SOON, Server, dir, refused, signal, version};
 
 /// System calls of a running server that fail. Kills are the injector's (`crash.rs`).
 struct Fault(Child);

@@ -143,8 +143,11 @@ fn each_stop_ends_by_its_name_and_by_nothing_else() {
             (policy(json!([wide(), labelled("prod")])), false),
             (policy(json!([labelled("prod")])), false),
             (policy(json!([renamed(), labelled("prod")])), false),
-            (json!({ "put": { "kind": "fleet_release", "version": "v1", "metadata": { "name": "r" }, "spec": {
-                "version": "2.0.0", "channels": [] } } }), false),
+            (
+                json!({ "put": { "kind": "fleet_release", "version": "v1", "metadata": { "name": "r" }, "spec": {
+                "version": "2.0.0", "channels": [] } } }),
+                false,
+            ),
         ];
         for (action, ends) in table {
             let mut play = stopped(stop);
@@ -165,10 +168,17 @@ fn put_groups(groups: Value) -> Value {
 #[test]
 fn the_end_of_the_hold_of_everything_ends_no_other_stop_and_is_no_new_attempt() {
     let mut play = Play::default();
-    let groups = ["staging", "prod", "third"].map(|name| with(labelled(name), json!({ "max_failed_before_halt": "50%" })));
+    let groups =
+        ["staging", "prod", "third"].map(|name| with(labelled(name), json!({ "max_failed_before_halt": "50%" })));
     play.groups("Mon 08:00", json!(groups)).target("Mon 08:00", "2.0.0");
-    play.hosts("Mon 11:50", names(4), "staging").hosts("Mon 11:50", &["p1"], "prod").hosts("Mon 11:50", &["t1", "t2", "t3"], "third");
-    play.fails("Mon 12:01", "p1").fails("Mon 12:01", "t1").say("Mon 12:02", json!({ "halt": { "groups": ["staging"] } }));
+    play.hosts("Mon 11:50", names(4), "staging").hosts("Mon 11:50", &["p1"], "prod").hosts(
+        "Mon 11:50",
+        &["t1", "t2", "t3"],
+        "third",
+    );
+    play.fails("Mon 12:01", "p1")
+        .fails("Mon 12:01", "t1")
+        .say("Mon 12:02", json!({ "halt": { "groups": ["staging"] } }));
     play.say("Mon 12:03", json!({ "halt": { "all": true } }));
     play.say("Mon 12:04", json!({ "run": { "all": true } }));
     let because = |play: &mut Play, name: &str| play.group("Mon 12:05", name)["last_update_reason"].clone();
@@ -192,7 +202,11 @@ fn a_group_that_is_renamed_or_widened_in_the_policy_stays_stopped_in_the_next_ro
     let mut play = stopped(Stop::Named);
     play.say("Mon 12:03", put_groups(json!([renamed, labelled("prod")]))).target("Mon 12:04", "2.0.1");
     play.heard("Tue 11:59", &["h01", "h02", "p1"]);
-    assert_eq!(play.told("Tue 12:01", &["h01", "h02"]), [""; 0], "the hold is of these hosts, whatever their group is called");
+    assert_eq!(
+        play.told("Tue 12:01", &["h01", "h02"]),
+        [""; 0],
+        "the hold is of these hosts, whatever their group is called"
+    );
     let advice = play.explain("Tue 12:02", "h02")["why"]["advice"].clone();
     assert_eq!(advice["command"]["run"]["groups"], json!(["staging"]), "{advice}");
     play.say("Tue 12:03", json!({ "run": { "groups": ["staging"] } }));

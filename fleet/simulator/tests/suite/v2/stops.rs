@@ -20,7 +20,8 @@ fn who_failed_stays_counted_whatever_is_done_to_him() {
         line["report"][key] = json!(true);
         vec![line]
     };
-    let ways: [(&str, &dyn Fn(u32) -> Vec<Value>); 4] = [
+    type Way<'a> = &'a dyn Fn(u32) -> Vec<Value>;
+    let ways: [(&str, Way<'_>); 4] = [
         ("pinned", &|number| with(number, "pinned")),
         ("disabled", &|number| with(number, "disabled")),
         ("held", &|number| vec![json!({ "hold": { "host": host(number) } })]),
@@ -62,7 +63,10 @@ fn names_that_stand_for_something_else_are_refused() {
     }
     for name in ["a-x", "...", ".a", "prod.", "a b"] {
         let groups = json!([{ "name": name, "days": ["*"], "start_hour": 12 }]);
-        assert_eq!(Script::default().on("Mon 11:00", halting(&groups)).on("Mon 11:00", version()).state("Mon 11:01", name), "unstarted");
+        assert_eq!(
+            Script::default().on("Mon 11:00", halting(&groups)).on("Mon 11:00", version()).state("Mon 11:01", name),
+            "unstarted"
+        );
     }
 }
 
