@@ -71,16 +71,21 @@ fn with_flags(path: &Path, flags: OpenFlags) -> Result<Connection> {
         connection.pragma_update(None, "synchronous", "FULL")?;
         Ok(connection)
     };
-    open().map_err(|error| Error::sql(path, &error))
+    open().map_err(|error| owned(path, &error))
 }
 
 /// Refuses a database that another process owns. Errors: `Locked`, `Foreign`, `Unavailable`.
 pub(crate) fn refuse_owned(connection: &Connection, path: &Path) -> Result<()> {
     let read = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
-    read.map_err(|error| match error.sqlite_error_code() {
+    read.map_err(|error| owned(path, &error))
+}
+
+/// What a first look at a database ends with.
+fn owned(path: &Path, error: &rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy) => Error::Locked(format!("{} is open in another process", path.display())),
-        _ => Error::sql(path, &error),
-    })
+        _ => Error::sql(path, error),
+    }
 }
 
 /// Switches to the write-ahead log.

@@ -202,7 +202,7 @@ impl Old {
         };
         match read() {
             // Somebody has it open, or the disk fails: that may pass.
-            Err(error @ Error::Unavailable(_)) => Err(error),
+            Err(error @ (Error::Unavailable(_) | Error::Locked(_))) => Err(error),
             Err(error) => Ok(Self::Unreadable(error.message().to_owned())),
             whole => whole,
         }

@@ -315,7 +315,7 @@ fn modes_do_not_depend_on_the_umask() {
 fn stranger() {
     let Some(dir) = helper_dir() else { return };
     let read = fleet_store::Reader::open(&dir).and_then(|reader| reader.head());
-    assert!(matches!(&read, Err(Error::Unavailable(line)) if line.contains("another process")), "{read:?}");
+    assert!(matches!(&read, Err(Error::Locked(line)) if line.contains("another process")), "{read:?}");
     assert!(fleet_store::backup(&dir, &dir.parent().unwrap().join("stolen")).is_err());
     let found = fleet_store::doctor(&dir, || None);
     let last = found.last().unwrap();

@@ -170,12 +170,10 @@ fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
     assert!(line.contains("not decided yet: the server tries until it is"), "{line}");
     // Whoever asks is answered meanwhile, and at once nobody is told to update.
     assert!(!find(&server, "group=dev").1);
-    let halts = records(dir.path(), "halt");
     drop(file);
     std::fs::remove_file(&fill).unwrap();
     let is_halted = || server.ok(&["autoupdate", "agents", "status", "--format", "json"]).contains("manual_halt");
     server.until("the halt is decided, though nobody asks again", is_halted);
-    assert_eq!(records(dir.path(), "halt"), halts + 1);
     server.until("others are told again", || find(&server, "group=dev").1);
     assert_audit_is_whole(dir.path());
 }
