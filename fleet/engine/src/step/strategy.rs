@@ -142,11 +142,6 @@ impl GroupStatus {
         hosts == 0 && self.present_count == 0
     }
 
-    /// Somebody is waited for who was there when it began, and is not: only he, or a person, ends that.
-    pub(crate) fn waits_for_somebody(&self) -> bool {
-        (self.initial_asking > 0 && self.present_count == 0) || (self.initial_count > 0 && self.is_empty())
-    }
-
     /// Whoever is in a group that began with nobody has had time to come.
     fn is_old(&self, listening: &Listening<'_>) -> bool {
         self.start_time.is_some_and(|start| listening.is_over(Moment::of(start), EMPTY_AFTER))

@@ -28,8 +28,8 @@ fn a_channel_has_exactly_one_source() {
 #[test]
 fn a_channel_s_keys_are_checked() {
     assert_eq!(
-        faults(&text("a", "static_version: none")),
-        "line 3: spec.static_version: none is not a version such as 17.2.1"
+        faults(&text("a", "static_version: latest")),
+        "line 3: spec.static_version: latest is not a version such as 17.2.1"
     );
     assert_eq!(
         faults(&text("a", "forward_url: \"http://a.b\"")),

@@ -1,5 +1,5 @@
 //! What failed in an attempt stays counted in it, in Managed Updates v2's dialect too; names that commands and addresses take for
-//! something else; times that stay where nobody is.
+//! something else.
 
 use serde_json::{Value, json};
 
@@ -68,23 +68,4 @@ fn names_that_stand_for_something_else_are_refused() {
             "unstarted"
         );
     }
-}
-
-#[test]
-fn behind_a_group_that_lost_all_its_hosts_no_time_is_promised() {
-    let groups = json!([
-        { "name": "dev", "days": ["*"], "start_hour": 12 },
-        { "name": "prod", "days": ["*"], "start_hour": 12, "wait_hours": 1 },
-    ]);
-    let script = rollout(&groups)
-        .hosts("Mon 11:05", 1..=2, "dev", super::OLD)
-        .on("Mon 11:06", start_by_force(&["dev"]))
-        .on("Mon 11:07", json!({ "hold": { "host": host(9) } }));
-    // Their hosts are gone; another one is heard of all the time, so that the server listens.
-    let script = (6..=40).fold(script, |script, hour| {
-        let (day, hour) = if hour < 24 { ("Tue", hour) } else { ("Wed", hour - 24) };
-        script.on(&format!("{day} {hour:02}:30"), report(7, "prod", super::OLD))
-    });
-    let until = |when: &str| script.group(when, "prod")["why"]["until"].clone();
-    assert_eq!((until("Wed 16:40"), until("Wed 16:50")), (Value::Null, Value::Null), "only a person ends that");
 }
