@@ -113,7 +113,7 @@ fn group(group: &GroupStatus, is_catch_all: bool) -> Value {
         "why": why(group),
     });
     if let Some(role) = &gate.approval {
-        (shown["approval"], shown["approved"]) = (role.clone().into(), group.approved.into());
+        (shown["approval"], shown["approved"]) = (role.clone().into(), group.is_approved().into());
     }
     if group.policy.pace.canaries > 0 {
         shown["canary_count"] = group.policy.pace.canaries.into();

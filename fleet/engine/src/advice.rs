@@ -154,11 +154,7 @@ impl Desk<'_> {
         };
         match &answer.reason.why {
             Why::Held if host.is_some_and(|host| host.flags.held) => Some(Advice::Host(OnHost::Release)),
-            Why::Held => {
-                let declared = host.map_or("", |host| crate::answer::group_of(host, fleet));
-                let named = Some(declared).filter(|name| self.book.holds.groups.contains(*name));
-                Some(Advice::Command(self.book.end_of_hold(named)))
-            }
+            Why::Held => Some(Advice::Command(self.book.end_of_hold(host.and_then(|host| fleet.held_by(host))))),
             Why::Pinned => Some(Advice::Agent(OnAgent::Unpin)),
             Why::HostDisabled => Some(Advice::Agent(OnAgent::Enable)),
             // Who is told to update is kept by its own refusal alone.

@@ -173,11 +173,6 @@ impl<'a> View<'a> {
     }
 }
 
-/// The group that a host belongs to by name: an operator's word, else its own.
-pub(crate) fn group_of<'a>(host: &Host, fleet: &'a Fleet) -> &'a str {
-    fleet.names.text(host.group())
-}
-
 impl Rollout {
     /// What somebody unknown is answered whose group is held, and is none of this rollout: as a host that an operator holds.
     fn answer_held(&self, fleet: &Fleet, place: Place, now: Timestamp) -> Answer {

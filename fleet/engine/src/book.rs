@@ -10,7 +10,7 @@ use crate::calendar::{Days, Opening, Zone};
 use crate::listening::{self, Gap, Listening};
 use crate::policy::{Group, Mode, Policy, Schedule, Strategy, Target, Unassigned};
 use crate::reason::{HaltRule, Why};
-use crate::rollout::{Rollout, StartBlock};
+use crate::rollout::{Reach, Rollout, StartBlock};
 
 /// What is wanted, what is stopped, and the rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ impl Cause {
     }
 }
 
-/// What is stopped. It survives a new target and a restart; `run` ends it.
+/// What is stopped, each by its name. It survives a new target and a restart; `run` of that name ends it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Holds {
     /// Every group.
@@ -88,8 +88,14 @@ pub struct Holds {
     /// What stopped every group.
     #[serde(default, skip_serializing_if = "Cause::is_operator")]
     pub cause: Cause,
+    /// Beneath a hold that is no operator's an operator's lasts: it has an end of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_operator: bool,
     /// These groups.
     pub groups: BTreeSet<String>,
+    /// Whom those take in, as the policy may forget a group whose hold lasts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reach: BTreeMap<String, Reach>,
     /// Groups that were let go again, by name, while all others are held.
     pub released: BTreeSet<String>,
 }
@@ -107,8 +113,31 @@ impl Holds {
 
     /// Holds every group, of rollouts to come as well.
     pub fn hold_all(&mut self, cause: Cause) {
-        (self.all, self.cause) = (true, cause);
+        let is_operators = cause.is_operator() || self.by_operator || (self.all && self.cause.is_operator());
+        if !cause.is_operator() || !self.all {
+            self.cause = cause;
+        }
+        self.by_operator = is_operators && !self.cause.is_operator();
+        self.all = true;
         self.released.clear();
+    }
+
+    /// Ends what stopped every group last, and nothing else. False: nothing did.
+    pub(crate) fn release_all(&mut self) -> bool {
+        let was_held = self.all;
+        (self.all, self.cause, self.by_operator) = (self.by_operator, Cause::Operator, false);
+        self.released.clear();
+        was_held
+    }
+
+    /// Holds what another book held too.
+    pub fn join(&mut self, other: &Self) {
+        self.groups.extend(other.groups.iter().cloned());
+        self.reach.extend(other.reach.clone());
+        let by_operator = (other.all && other.cause.is_operator()) || other.by_operator;
+        for cause in (other.all.then_some(other.cause)).into_iter().chain(by_operator.then_some(Cause::Operator)) {
+            self.hold_all(cause);
+        }
     }
 
     /// Holds a group.
@@ -120,6 +149,7 @@ impl Holds {
     /// Lets a group go again.
     pub fn release(&mut self, name: &str) {
         self.groups.remove(name);
+        self.reach.remove(name);
         if self.all {
             self.released.insert(name.to_owned());
         }

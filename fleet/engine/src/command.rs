@@ -10,7 +10,7 @@ use crate::book::{Book, Cause};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::HaltRule;
-use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
+use crate::rollout::{GateAnswer, GroupStatus, Reach, Rollout, State};
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,11 +44,12 @@ pub enum Command {
         /// Every group, also of rollouts to come.
         all: bool,
     },
-    /// Ends a halt with another attempt; starts a group that has not begun and is not held (RFD 0169).
+    /// Of named groups: ends their halts with another attempt; starts one that has not begun and is not held (RFD 0169). Of all: ends
+    /// the hold of everything, and no halt that has a name or a reason of its own.
     Run {
         /// Names of groups; none with `all`.
         groups: Vec<String>,
-        /// Everything that is halted.
+        /// What stopped everything.
         all: bool,
     },
     /// Approves groups of this rollout.
@@ -241,6 +242,9 @@ impl Book {
         })?;
         for name in groups {
             self.holds.hold(name);
+            let reach =
+                self.rollout.as_ref().map(|rollout| rollout.reach_of(name)).filter(|reach| *reach != Reach::default());
+            self.holds.reach.extend(reach.map(|reach| (name.clone(), reach)));
         }
         Ok(())
     }
@@ -313,15 +317,41 @@ impl Book {
             }
             return Ok(());
         }
-        let halted =
-            self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups).filter(|group| group.halt.is_some());
-        let mut found = self.holds.all || !self.holds.groups.is_empty();
-        for group in halted {
-            group.resume(now);
-            found = true;
+        self.run_all(now)
+    }
+
+    /// Ends what stopped everything. What else stops a group has a name of its own, but in a rollout without groups to name.
+    fn run_all(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        let was_held = self.holds.release_all();
+        let has_names = self.rollout.as_ref().is_none_or(|rollout| rollout.schedule != Schedule::Immediate);
+        let holds = &self.holds;
+        let groups = self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups);
+        let mut others = Vec::new();
+        for (group, rule) in
+            groups.filter_map(|group| group.halt.as_ref().map(|halt| halt.rule).map(|rule| (group, rule)))
+        {
+            let is_named = holds.groups.contains(&group.policy.name);
+            match rule {
+                _ if !was_held && !has_names => {
+                    group.resume(now);
+                    return Ok(());
+                }
+                rule if rule.is_of_hold() && !is_named => group.go_on(now),
+                _ => others.push(group.policy.name.as_str()),
+            }
         }
-        self.holds = crate::book::Holds::default();
-        if found { Ok(()) } else { refuse(RefusalCode::AlreadyExists, "nothing is halted") }
+        others
+            .extend(holds.groups.iter().map(String::as_str).filter(|name| !others.contains(name)).collect::<Vec<_>>());
+        match others.as_slice() {
+            _ if was_held => Ok(()),
+            [] => refuse(RefusalCode::AlreadyExists, "nothing is halted"),
+            others => {
+                let others = others.join(" ");
+                let message =
+                    format!("everything is not held; to end a halt, name its group: `autoupdate agents run {others}`");
+                refuse(RefusalCode::AlreadyExists, message)
+            }
+        }
     }
 }
 
@@ -380,10 +410,10 @@ impl GroupStatus {
             (State::Canary | State::Active, _) => return already(&name, "started"),
             (State::Done, _) => return already(&name, "done"),
             (State::RolledBack, _) => {
-                self.is_approved()?;
+                self.may_begin()?;
                 self.try_again(now);
             }
-            (State::Unstarted, _) => self.is_approved()?,
+            (State::Unstarted, _) => self.may_begin()?,
         }
         self.forced = force.then_some(now);
         self.at_once = false;
@@ -398,7 +428,7 @@ impl GroupStatus {
             (before, _) => {
                 // Late-comers of a group that is done are let go; those of one that was halted are not.
                 if before != State::Halted {
-                    self.is_approved()?;
+                    self.may_begin()?;
                 }
                 self.done_while_halted = before == State::Halted;
                 if before == State::RolledBack {
@@ -409,6 +439,13 @@ impl GroupStatus {
                 self.enter(State::Done, "manual_forced_done", now);
                 Ok(())
             }
+        }
+    }
+
+    /// A hold that it had no part in has ended: the state before it, in the same attempt, with what failed in that.
+    fn go_on(&mut self, now: Timestamp) {
+        if let Some(halt) = self.halt.take() {
+            self.note(halt.from, "manual_run", now);
         }
     }
 
@@ -425,7 +462,7 @@ impl GroupStatus {
     }
 
     /// An approval is a person's word in a role: no other command stands for it.
-    fn is_approved(&self) -> Result<(), Refusal> {
+    fn may_begin(&self) -> Result<(), Refusal> {
         let Some(role) = self.unapproved().filter(|_| !self.has_begun()) else { return Ok(()) };
         let name = &self.policy.name;
         let message =
@@ -438,7 +475,7 @@ impl GroupStatus {
             let message = format!("group {} needs no approval", self.policy.name);
             return refuse(RefusalCode::BadRequest, message);
         }
-        self.approved = true;
+        self.approved = Some(self.digest);
         Ok(())
     }
 

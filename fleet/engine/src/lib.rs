@@ -22,6 +22,7 @@ pub mod moment;
 pub mod names;
 pub mod order;
 pub mod percent;
+pub mod plain;
 pub mod policy;
 pub mod reason;
 pub mod record;

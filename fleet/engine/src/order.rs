@@ -1,8 +1,9 @@
-//! The order of hosts in a rollout.
+//! The order of hosts in a rollout, and digests.
 
 use sha2::{Digest, Sha256};
 
 use crate::host::HostId;
+use crate::policy::Group;
 
 /// A host's place: the first 64 bits of SHA-256 over its UUID and the rollout's id (FLEET §3). Ties are broken by UUID.
 pub fn key(host: HostId, rollout: u128) -> u64 {
@@ -22,6 +23,12 @@ pub(crate) fn rollout_id(seed: u64, number: u64, start: &str, target: &str) -> u
     hash.update(target.as_bytes());
     let digest = hash.finalize();
     (u128::from(first(&digest)) << 64) | u128::from(first(digest.get(8..).unwrap_or_default()))
+}
+
+/// Tells a group's policy from another.
+pub(crate) fn digest_of(policy: &Group) -> u64 {
+    let text = serde_json::to_vec(policy).unwrap_or_default();
+    first(&Sha256::digest(text))
 }
 
 fn first(bytes: &[u8]) -> u64 {

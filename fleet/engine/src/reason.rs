@@ -196,6 +196,11 @@ pub enum HaltRule {
 }
 
 impl HaltRule {
+    /// Whether it lasts as long as a hold does (`Holds`); else as its group's halt.
+    pub fn is_of_hold(self) -> bool {
+        matches!(self, Self::ManualHalt | Self::Restored | Self::StoreLost)
+    }
+
     /// Its stable name.
     pub fn name(self) -> &'static str {
         match self {

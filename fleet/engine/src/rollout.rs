@@ -1,5 +1,7 @@
 //! A rollout: one target, and how far each group is on its way there.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,7 @@ use crate::labels::Subject;
 use crate::listening::{Gap, Listening};
 use crate::moment::Moment;
 use crate::names::{Name, Names};
-use crate::policy::{Group, Mode, Schedule, Strategy, Unassigned, Ungrouped};
+use crate::policy::{Group, Members, Mode, Schedule, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, Reason, Why};
 
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
@@ -203,8 +205,12 @@ pub struct GroupStatus {
     pub forced: Option<Timestamp>,
     /// A rollback without the cap.
     pub at_once: bool,
-    /// Its gate's approval was given.
-    pub approved: bool,
+    /// What there is to see of it: a digest of its policy.
+    #[serde(default)]
+    pub digest: u64,
+    /// What was seen when its gate's approval was given: it is of that, and of nothing else.
+    #[serde(default, rename = "approved_digest")]
+    pub approved: Option<u64>,
     /// What its external check said last.
     pub gate: Option<GateAnswer>,
     /// Its rate.
@@ -345,6 +351,18 @@ impl Rollout {
         }
     }
 
+    /// Whom the group called `name` takes in.
+    pub(crate) fn reach_of(&self, name: &str) -> Reach {
+        let group = self.find(name).and_then(|index| self.groups.get(index));
+        let takes_rest = self.ungrouped.is_none()
+            && match &self.unassigned {
+                Unassigned::Hold => false,
+                Unassigned::Last => self.groups.last().is_some_and(|last| last.policy.name == name),
+                Unassigned::Group(rest) => rest == name,
+            };
+        Reach { members: group.and_then(|group| group.policy.members.clone()), takes_rest }
+    }
+
     /// The place of the group called `name`.
     pub(crate) fn place_named(&self, name: &str) -> Option<Place> {
         self.named(name)
@@ -352,6 +370,27 @@ impl Rollout {
 
     fn named(&self, name: &str) -> Option<Place> {
         self.find(name).map(index)
+    }
+}
+
+/// Whom a group takes in, beside those that declare its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Reach {
+    /// By label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<Members>,
+    /// Hosts of no group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_rest: bool,
+}
+
+impl Reach {
+    /// Whether it takes `host` in, where groups are called `known` now; with none by name, hosts of no group are not told from others.
+    pub(crate) fn has(&self, host: &Host, names: &Names, known: &BTreeSet<String>) -> bool {
+        let group = names.text(host.declared);
+        let fits = |members: &Members| Known { group, labels: Some(&host.labels), names }.fits(members);
+        let is_rest = self.takes_rest && !known.is_empty() && !known.contains(group);
+        host.assigned.is_none() && (is_rest || self.members.as_ref().is_some_and(fits))
     }
 }
 
@@ -367,7 +406,10 @@ impl Known<'_> {
     /// By labels where the group has expressions, else by name. Of whom no labels are known no expression holds that asks
     /// for them.
     fn is_member(&self, group: &Group) -> bool {
-        let Some(members) = &group.members else { return group.name == self.group };
+        group.members.as_ref().map_or_else(|| group.name == self.group, |members| self.fits(members))
+    }
+
+    fn fits(&self, members: &Members) -> bool {
         let mut expressions = [&members.node, &members.instance].into_iter().flatten().peekable();
         if self.labels.is_none() && expressions.peek().is_none() {
             return false;
@@ -419,7 +461,8 @@ impl GroupStatus {
             done_while_halted: false,
             forced: None,
             at_once: false,
-            approved: false,
+            digest: 0,
+            approved: None,
             gate: None,
             rate: None,
             let_go_count: 0,
@@ -440,9 +483,19 @@ impl GroupStatus {
         !self.at_once && (self.policy.pace.max_in_flight.get() < 100 || self.policy.pace.rate.is_some())
     }
 
-    /// The role whose approval it needs, and has not got.
+    /// Whether what there is to see of it was approved.
+    pub fn is_approved(&self) -> bool {
+        self.approved == Some(self.digest)
+    }
+
+    /// The role whose approval it needs, and has not got. Nobody is asked whether hosts may go back.
     pub(crate) fn unapproved(&self) -> Option<&str> {
-        self.policy.gate.approval.as_deref().filter(|_| !self.approved)
+        self.policy.gate.approval.as_deref().filter(|_| !self.is_approved())
+    }
+
+    /// The same of one whose hosts are told already: its policy was changed after the approval.
+    pub(crate) fn is_changed(&self) -> Option<&str> {
+        self.unapproved().filter(|_| self.state.has_started())
     }
 
     /// Whether hosts of it may be told to update, or were until it was stopped.

@@ -74,7 +74,7 @@ pub struct Look<'a> {
     pub interval: u32,
     /// When the server listened.
     pub listening: Listening<'a>,
-    /// A freeze keeps those that were not told.
+    /// A freeze, or a change that nobody approved, keeps those that were not told.
     pub is_frozen: bool,
 }
 
@@ -100,9 +100,19 @@ impl Look<'_> {
 
     /// The host's state.
     pub fn state(&self, host: &Host) -> HostState {
-        if host.flags.excludes() {
-            HostState::Excluded
-        } else if self.any_mark(host).is_none() && host.failure.is_none() {
+        let state = self.state_of_member(host);
+        match state {
+            _ if !host.flags.excludes() => state,
+            // What came of an attempt stays in its counts, and who is on the way arrives, whatever is decided of the host since.
+            HostState::Failed | HostState::TimedOut => state,
+            HostState::Told if host.flags.is_held() || self.is_under_way(host) => state,
+            _ => HostState::Excluded,
+        }
+    }
+
+    /// The same, were the host not excluded.
+    fn state_of_member(&self, host: &Host) -> HostState {
+        if self.any_mark(host).is_none() && host.failure.is_none() {
             self.state_of_untold(host)
         } else if self.goes_the_other_way(host) {
             HostState::Told
@@ -151,7 +161,13 @@ impl Look<'_> {
 
     /// A silent host that is no member any more.
     pub(crate) fn has_departed(&self, host: &Host) -> bool {
-        self.listening.is_over(host.heard, DEPARTED_AFTER) && self.mark(host).is_none()
+        let is_gone = self.listening.is_over(host.heard, DEPARTED_AFTER) && self.mark(host).is_none();
+        is_gone && !self.has_failed(host)
+    }
+
+    /// It failed or timed out in this attempt.
+    pub(crate) fn has_failed(&self, host: &Host) -> bool {
+        matches!(self.state(host), HostState::Failed | HostState::TimedOut)
     }
 
     /// It has reported within three intervals.
@@ -161,8 +177,12 @@ impl Look<'_> {
 
     /// It reports that it runs the wanted version, and no change goes on.
     fn is_updated(&self, host: &Host) -> bool {
-        let is_under_way = host.last.is_some_and(|last| last.outcome.is_under_way() && last.to == self.wanted);
-        !host.version.is_none() && host.version == self.wanted && !is_under_way
+        !host.version.is_none() && host.version == self.wanted && !self.is_under_way(host)
+    }
+
+    /// It reports that a change to the wanted version goes on.
+    fn is_under_way(&self, host: &Host) -> bool {
+        host.last.is_some_and(|last| last.outcome.is_under_way() && last.to == self.wanted)
     }
 
     /// It reported in this attempt that it came to the wanted version.
@@ -245,7 +265,8 @@ impl Look<'_> {
     /// has a cap, was done.
     pub(crate) fn is_retried(&self, host: &Host) -> bool {
         let group = self.group;
-        if host.arrival.get() > group.retry_to || (host.failure.is_none() && self.mark(host).is_none()) {
+        let has_part = host.arrival.get() <= group.retry_to && !host.flags.excludes();
+        if !has_part || (host.failure.is_none() && self.mark(host).is_none()) {
             return false;
         }
         let is_late = || {

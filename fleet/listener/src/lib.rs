@@ -9,6 +9,7 @@
 mod body;
 mod caller;
 mod connection;
+mod file;
 mod limits;
 mod local;
 mod phase;
@@ -21,6 +22,7 @@ mod tls;
 
 pub use body::{Body, BodyError, read_body};
 pub use caller::{Caller, Peer};
+pub use file::{read_file, read_open, read_text};
 pub use limits::Limits;
 pub use local::Local;
 pub use serve::{Listener, serve};

@@ -1,7 +1,6 @@
 //! What pages work with besides what the admin API does.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 
@@ -10,9 +9,6 @@ use crate::oidc::{Login, Oidc};
 #[cfg(feature = "oidc")]
 use crate::outbound::Outbound;
 use crate::sessions::{Failures, Sessions};
-
-/// Browsers that are told what changes, at a time.
-const STREAMS: usize = 256;
 
 /// See the head of this file.
 #[derive(Clone)]
@@ -31,13 +27,9 @@ pub(crate) struct Dashboard {
     /// Logs in people whom a provider names; `None`: tokens alone do.
     #[cfg(feature = "oidc")]
     pub(crate) login: Option<Login>,
-    streams: Arc<AtomicUsize>,
     /// One at a time.
     pub(crate) simulations: Arc<Semaphore>,
 }
-
-/// A place of a stream; dropping it gives it back.
-pub(crate) struct Stream(Arc<AtomicUsize>);
 
 impl Dashboard {
     /// Nobody is logged in.
@@ -51,7 +43,6 @@ impl Dashboard {
             public_addr,
             #[cfg(feature = "oidc")]
             login: None,
-            streams: Arc::default(),
             simulations: Arc::new(Semaphore::new(1)),
         }
     }
@@ -69,30 +60,5 @@ impl Dashboard {
             return login.host();
         }
         ""
-    }
-
-    pub(crate) fn stream(&self) -> Option<Stream> {
-        let place = Stream(Arc::clone(&self.streams));
-        (self.streams.fetch_add(1, Ordering::Relaxed) < STREAMS).then_some(place)
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn so_many_pages_follow_the_server_and_one_that_ends_makes_place() {
-        let dashboard = Dashboard::new(false, None);
-        let mut streams: Vec<_> = (0..STREAMS).map(|_| dashboard.stream().unwrap()).collect();
-        assert!((0..100).all(|_| dashboard.stream().is_none()));
-        streams.pop();
-        assert!(dashboard.stream().is_some());
     }
 }

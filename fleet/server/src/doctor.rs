@@ -1,5 +1,6 @@
 //! `doctor`: a look at the data and at the server that runs on it.
 
+use fleet_engine::plain::is_unsafe;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -19,16 +20,16 @@ use crate::terminal;
 
 /// What a problem ends with.
 const REFUSED: u8 = 1;
-/// For the server's answer, which needs no disk.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Most bytes of it.
-const MAX_ANSWER: u64 = 4096;
+/// For the server's answer: it reads the whole of a large database.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Most bytes of it: some twenty findings.
+const MAX_ANSWER: u64 = 64 * 1024;
 
 /// Looks at the data, also beside a running server, and asks that server whether it decides (`/readyz`).
 pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, String> {
     let dir = Settings::data(options.data.as_ref(), &options.config)?;
     let socket = Settings::admin_socket(global.admin_socket.as_deref(), &options.config)?;
-    let mut findings = fleet_store::doctor(&dir);
+    let mut findings = fleet_store::doctor(&dir, || of_owner(&socket));
     findings.push(enrolment(Settings::enrolment(&options.config)?));
     let user = user(&dir);
     findings.extend(notify::doctor(&Settings::receivers(&options.config)?, user));
@@ -77,7 +78,7 @@ fn enrolment(how: Enrolment) -> Finding {
 fn server(socket: &Path) -> Finding {
     let shown = socket.display();
     let finding = |level, what: String, advice: &str| Finding { level, what, advice: advice.to_owned() };
-    match ask(socket) {
+    match ask(socket, "/readyz") {
         Ok(answer) if status(&answer) == Some(200) => finding(Level::Ok, "the server is ready".to_owned(), ""),
         Ok(answer) => {
             let what = format!("the server at {shown} is not ready: {}", said(&answer));
@@ -96,11 +97,17 @@ fn server(socket: &Path) -> Finding {
     }
 }
 
-fn ask(socket: &Path) -> io::Result<String> {
+/// What the server behind `socket` found in its data.
+fn of_owner(socket: &Path) -> Option<Vec<Finding>> {
+    let answer = ask(socket, "/v1/fleet/doctor").ok()?;
+    serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+}
+
+fn ask(socket: &Path, path: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
@@ -115,5 +122,5 @@ fn said(answer: &str) -> String {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let message = serde_json::from_str(body).ok().map(|fleet_api::Refused { error }| error.message);
     let line = message.as_deref().or(answer.lines().next()).unwrap_or_default();
-    line.replace(char::is_control, "\u{fffd}")
+    line.replace(is_unsafe, "\u{fffd}")
 }

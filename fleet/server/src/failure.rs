@@ -6,26 +6,39 @@ use axum::response::{IntoResponse, Response};
 use fleet_api::{Code, Refused, Wrong};
 
 /// An error as the API gives it.
-pub(crate) struct Failure(Wrong);
+pub(crate) struct Failure {
+    wrong: Wrong,
+    /// Come again after so many seconds.
+    after: Option<u32>,
+}
 
 impl Failure {
     /// What went wrong.
     pub(crate) fn wrong(self) -> Wrong {
-        self.0
+        self.wrong
+    }
+
+    /// There is no place: come again after so many seconds.
+    pub(crate) fn overloaded(after: u32) -> Self {
+        let message = format!("too many requests are in work: come again in {after} s");
+        Self { wrong: Wrong::new(Code::Overloaded, message), after: Some(after) }
     }
 }
 
 impl From<Wrong> for Failure {
     fn from(wrong: Wrong) -> Self {
-        Self(wrong)
+        Self { wrong, after: None }
     }
 }
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let status = status(self.0.code);
-        let is_stranger = self.0.code == Code::Unauthenticated;
-        let mut response = (status, Json(Refused { error: self.0 })).into_response();
+        let status = status(self.wrong.code);
+        let is_stranger = self.wrong.code == Code::Unauthenticated;
+        let mut response = (status, Json(Refused { error: self.wrong })).into_response();
+        if let Some(after) = self.after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after));
+        }
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if is_stranger {
             // RFC 9110 §11.6.1.

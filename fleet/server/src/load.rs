@@ -3,13 +3,13 @@
 //! A request is in work until its answer is made, not until its client has read it: a client that does not read takes no place
 //! from others, and is closed by the listener.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use fleet_api::{Code, Wrong};
 
 use crate::failure::Failure;
 
@@ -21,8 +21,16 @@ const WAITING: usize = 256;
 const REPORTS: usize = 4096;
 /// The admin API, over one listener. Its answers wait for the core and the disk.
 const ADMIN: usize = 256;
+/// Of those, who only looks: whoever commands finds a place.
+const LOOKS: usize = ADMIN / 4 * 3;
+/// Of those, of one token.
+const LOOKS_OF_ONE: usize = ADMIN / 4;
 /// Pages, over one listener; those wait for the core and the disk too.
 const PAGES: usize = 256;
+/// Streams of what is decided, at a time: each takes a connection for as long as it likes.
+const STREAMS: usize = 1024;
+/// Of those, of one token, person or user: as many as he may have sessions.
+const STREAMS_OF_ONE: usize = 32;
 /// Seconds after which who was refused may come again: from the first, less than the sum (FLEET §5).
 const AFTER: (u32, u32) = (5, 26);
 /// Steps through all of [`AFTER`], neighbours far apart: it has no divisor in common with their number.
@@ -37,7 +45,10 @@ struct Places {
     waiting: Bounded,
     reports: Bounded,
     admin: Bounded,
+    looks: Bounded,
     pages: Bounded,
+    streams: Bounded,
+    shares: Mutex<HashMap<(&'static str, String), usize>>,
     refused: AtomicU32,
 }
 
@@ -65,6 +76,12 @@ pub(crate) enum Kind {
 pub(crate) struct Place {
     load: Load,
     kind: fn(&Places) -> &Bounded,
+}
+
+/// A place of somebody who is known: of all of its kind, and of his own. Dropping it gives both back.
+pub(crate) struct Share {
+    place: Place,
+    of: (&'static str, String),
 }
 
 /// There is no place.
@@ -112,7 +129,10 @@ impl Load {
             waiting: bounded(waiting),
             reports: bounded(REPORTS),
             admin: bounded(admin),
+            looks: bounded(LOOKS),
             pages: bounded(pages),
+            streams: bounded(STREAMS),
+            shares: Mutex::default(),
             refused,
         }))
     }
@@ -133,6 +153,33 @@ impl Load {
         self.take(|places| &places.waiting)
     }
 
+    /// A place for a request of the admin API by which `who` looks.
+    pub(crate) fn look(&self, who: &str) -> Result<Share, Overloaded> {
+        self.share(|places| &places.looks, ("look", who), LOOKS_OF_ONE)
+    }
+
+    /// A place for a stream of what is decided, for `who`.
+    pub(crate) fn stream(&self, who: &str) -> Result<Share, Overloaded> {
+        self.share(|places| &places.streams, ("stream", who), STREAMS_OF_ONE)
+    }
+
+    fn share(
+        &self,
+        kind: fn(&Places) -> &Bounded,
+        (what, who): (&'static str, &str),
+        most: usize,
+    ) -> Result<Share, Overloaded> {
+        let place = self.take(kind)?;
+        let of = (what, who.to_owned());
+        let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = shares.entry(of.clone()).or_default();
+        if *taken >= most {
+            return Err(self.overloaded());
+        }
+        *taken += 1;
+        Ok(Share { place, of })
+    }
+
     fn take(&self, kind: fn(&Places) -> &Bounded) -> Result<Place, Overloaded> {
         let bounded = kind(&self.0);
         // Whoever finds no place gives back what it took of the count.
@@ -140,9 +187,25 @@ impl Load {
         if bounded.taken.fetch_add(1, Ordering::Relaxed) < bounded.most {
             return Ok(place);
         }
+        Err(self.overloaded())
+    }
+
+    fn overloaded(&self) -> Overloaded {
         let (first, number) = AFTER;
         let turn = self.0.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Overloaded { after: first + turn.wrapping_mul(STRIDE) % number })
+        Overloaded { after: first + turn.wrapping_mul(STRIDE) % number }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut shares = self.place.load.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut taken) = shares.entry(std::mem::take(&mut self.of)) {
+            *taken.get_mut() -= 1;
+            if *taken.get() == 0 {
+                taken.remove();
+            }
+        }
     }
 }
 
@@ -154,10 +217,13 @@ impl Drop for Place {
 
 impl IntoResponse for Overloaded {
     fn into_response(self) -> Response {
-        let message = format!("too many requests are in work: come again in {} s", self.after);
-        let mut response = Failure::from(Wrong::new(Code::Overloaded, message)).into_response();
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(self.after));
-        response
+        Failure::from(self).into_response()
+    }
+}
+
+impl From<Overloaded> for Failure {
+    fn from(Overloaded { after }: Overloaded) -> Self {
+        Self::overloaded(after)
     }
 }
 
@@ -186,6 +252,23 @@ mod tests {
         assert!(load.enter(Kind::Public).is_err());
         drop((second, third, waiting, admin, page));
         assert!(load.wait().is_ok() && load.enter(Kind::Admin).is_ok() && load.enter(Kind::Public).is_ok());
+    }
+
+    #[test]
+    fn one_who_looks_or_follows_takes_no_more_than_his_share_and_leaves_places_for_commands() {
+        let load = Load::new();
+        let mut looks: Vec<_> = (0..LOOKS_OF_ONE).map(|_| load.look("token a").unwrap()).collect();
+        assert!(load.look("token a").is_err());
+        let streams: Vec<_> = (0..STREAMS_OF_ONE).map(|_| load.stream("token a").unwrap()).collect();
+        assert!(load.stream("token a").is_err() && load.stream("token b").is_ok());
+        for who in ["token b", "token c"] {
+            looks.extend((0..LOOKS_OF_ONE).map(|_| load.look(who).unwrap()));
+        }
+        assert!(load.look("token d").is_err(), "all that look together");
+        let commands: Vec<_> = (0..ADMIN - LOOKS).map(|_| load.enter(Kind::Admin).unwrap()).collect();
+        drop((looks, streams, commands));
+        assert!(load.look("token a").is_ok() && load.stream("token a").is_ok());
+        assert!(load.0.shares.lock().unwrap().is_empty());
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! What needs no running server: checks of files, restoring a backup, a look at the data.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use fleet_engine::plain::is_unsafe;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use fleet_cli::args::{Format, Global, Lint, Restore};
 use fleet_engine::lint::{self, Known};
 use fleet_engine::resource;
+use fleet_listener::{read_open, read_text};
 use serde_json::json;
 use yaml::Node;
 
@@ -76,7 +77,7 @@ pub(crate) fn lint(options: &Lint, global: &Global) -> io::Result<ExitCode> {
 
 /// Names of groups come from a file: nothing in them moves a terminal.
 fn one_line(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
+    text.replace(is_unsafe, "\u{fffd}")
 }
 
 /// `restore`: the server is stopped. Everything comes up held.
@@ -117,12 +118,6 @@ fn shown(path: &Path) -> std::path::Display<'_> {
 /// The text of a file; `-` is standard input.
 pub(crate) fn read(file: &Path) -> io::Result<String> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {error}", file.display()));
-    let mut text = String::new();
-    let source: Box<dyn Read> =
-        if file.as_os_str() == "-" { Box::new(io::stdin()) } else { Box::new(File::open(file).map_err(named)?) };
-    let length = source.take(MAX_FILE + 1).read_to_string(&mut text).map_err(named)?;
-    if u64::try_from(length).unwrap_or(u64::MAX) > MAX_FILE {
-        return Err(named(io::Error::other(format!("it is larger than {MAX_FILE} bytes"))));
-    }
-    Ok(text)
+    let is_input = file.as_os_str() == "-";
+    if is_input { read_open(io::stdin(), MAX_FILE) } else { read_text(file, MAX_FILE) }.map_err(named)
 }

@@ -4,6 +4,7 @@ use fleet_answers::ids;
 use fleet_api::{Code, Wrong};
 use fleet_engine::fleet::{Change, Report as Heard};
 use fleet_engine::host::HostId;
+use fleet_engine::plain::is_unsafe;
 use protocol::Version;
 use protocol::report::{
     JOIN_HEADER, Key, MAX_BODY, MAX_LABEL, MAX_LABELS, MAX_NUMBER, Report, SIGNATURE_HEADER, SignedQuestion,
@@ -178,14 +179,14 @@ fn bound(name: &str, text: &mut String, most: usize) -> Result<(), String> {
     if text.len() > most {
         return Err(format!("{name} has more than {most} bytes"));
     }
-    if text.contains(char::is_control) {
+    if text.contains(is_unsafe) {
         *text = visible(text);
     }
     Ok(())
 }
 
 fn visible(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
+    text.replace(is_unsafe, "\u{fffd}")
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Secrets that operators keep in files.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use fleet_listener::read_open;
 use rustix::fs::OFlags;
 
 /// Most bytes of a secret's file.
@@ -43,7 +43,5 @@ pub(crate) fn read_for(file: &Path, user: u32) -> Result<String, String> {
     if ![0, user].contains(&found.uid()) {
         return Err(format!("the secret {shown} belongs to user {}, not to the server's", found.uid()));
     }
-    let mut text = String::new();
-    file.take(MAX_FILE).read_to_string(&mut text).map_err(cannot)?;
-    Ok(text.trim().to_owned())
+    Ok(read_open(file, MAX_FILE).map_err(cannot)?.trim().to_owned())
 }

@@ -1,5 +1,6 @@
 //! `simulate --script`: JSON Lines in, one JSON line out for each line that asks or fails (FLEET §6).
 
+use fleet_engine::plain::is_unsafe;
 use std::collections::HashMap;
 
 use fleet_answers::graph::{self, Catalogue};
@@ -70,7 +71,7 @@ impl Played {
 fn shown(said: &Value) -> String {
     let mut line = String::new();
     for char in said.to_string().chars() {
-        if char.is_control() {
+        if is_unsafe(char) {
             // All of them have four digits at most.
             line.push_str(&format!("\\u{:04x}", u32::from(char)));
         } else {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fleet_engine::book::Book;
+use fleet_engine::book::{Book, Cause};
 use fleet_engine::host::HostId;
 use fleet_engine::record::HostRecord;
 use jiff::Timestamp;
@@ -93,7 +93,7 @@ pub(crate) fn put_book(transaction: &Transaction<'_>, path: &Path, book: &Book) 
         )
         .map_err(sql)?;
     transaction.execute("UPDATE book SET json = ?1", [json]).map_err(sql)?;
-    if !book.holds.all {
+    if !book.holds.all || book.holds.cause == Cause::Operator {
         transaction.execute("UPDATE store SET restored_held = 0 WHERE restored_held <> 0", []).map_err(sql)?;
     }
     Ok(())

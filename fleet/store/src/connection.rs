@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::{Error, Result};
 
@@ -18,6 +18,10 @@ const CHECKPOINT_PAGES: i64 = 4096;
 pub(crate) const LOG_LIMIT: u64 = 64 * 1024 * 1024;
 /// Tables that are small and that nothing works without; damage of hosts is seen when they are loaded.
 const CHECKED: [&str; 4] = ["schema_version", "store", "book", "resource"];
+
+/// How SQLite uses files: one process owns the database, and its connections share the index of the log in its memory. In a file that
+/// is mapped, as elsewhere, a page without room on the disk ends the process (SIGBUS): file systems that copy on write reserve none.
+const OWNED: &str = "unix-excl";
 
 /// Opens a database that is there, for writing. No link is followed.
 pub(crate) fn open(path: &Path) -> Result<Connection> {
@@ -55,7 +59,7 @@ pub(crate) fn open_still(path: &Path) -> Result<Connection> {
 fn with_flags(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let open = || {
-        let connection = Connection::open_with_flags(path, flags)?;
+        let connection = Connection::open_with_flags_and_vfs(path, flags, OWNED)?;
         // Of a log that it could not read SQLite believes at the end that nothing is in it, and removes it.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.busy_timeout(LOCK_WAIT)?;
@@ -67,7 +71,21 @@ fn with_flags(path: &Path, flags: OpenFlags) -> Result<Connection> {
         connection.pragma_update(None, "synchronous", "FULL")?;
         Ok(connection)
     };
-    open().map_err(|error| Error::sql(path, &error))
+    open().map_err(|error| owned(path, &error))
+}
+
+/// Refuses a database that another process owns. Errors: `Locked`, `Foreign`, `Unavailable`.
+pub(crate) fn refuse_owned(connection: &Connection, path: &Path) -> Result<()> {
+    let read = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+    read.map_err(|error| owned(path, &error))
+}
+
+/// What a first look at a database ends with.
+fn owned(path: &Path, error: &rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy) => Error::Locked(format!("{} is open in another process", path.display())),
+        _ => Error::sql(path, error),
+    }
 }
 
 /// Switches to the write-ahead log.

@@ -6,6 +6,7 @@ use std::path::Path;
 use fleet_engine::book::{Book, Cause};
 use jiff::{SignedDuration, Timestamp, Unit};
 use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
 
 use crate::column::parse;
 use crate::error::Error;
@@ -23,7 +24,8 @@ const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
 const OLD_BACKUP: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// As it should be.
     Ok,
@@ -34,7 +36,7 @@ pub enum Level {
 }
 
 /// Something that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// How bad it is.
     pub level: Level,
@@ -64,11 +66,17 @@ impl Finding {
     }
 }
 
-/// Looks at the data in `dir`, also beside a running server. The first finding that makes others pointless is the last.
-pub fn doctor(dir: &Path) -> Vec<Finding> {
+/// Looks at the data in `dir`. The first finding that makes others pointless is the last. Where another process owns the database, no
+/// other can read it: `owner` asks that one for the whole.
+pub fn doctor(dir: &Path, owner: impl FnOnce() -> Option<Vec<Finding>>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Err(error) = look(dir, &mut findings) {
-        findings.push(Finding::of(&error));
+    match look(dir, &mut findings) {
+        Ok(()) => {}
+        Err(Error::Locked(what)) => match owner() {
+            Some(found) => return found,
+            None => findings.push(Finding::warning(what, "ask the server that has it open: it did not answer")),
+        },
+        Err(error) => findings.push(Finding::of(&error)),
     }
     findings
 }
@@ -94,6 +102,7 @@ fn look(dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
     findings.push(space(place.dir(), found.len()));
     findings.push(log(&database)?);
     let connection = open(&database)?;
+    connection::refuse_owned(&connection, &database)?;
     let version = schema::refuse_newer(&connection, &database)?;
     findings.push(schema_of(&connection, &database, version)?);
     connection::check_all(&connection, &database)?;
@@ -219,6 +228,7 @@ fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     let book: Book = json.map(|json| parse(path, "the book", &json)).transpose()?.unwrap_or_default();
     let groups: Vec<&str> = book.holds.groups.iter().map(String::as_str).collect();
     let advice = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run --all`";
+    let names = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run GROUP`";
     let look = "look at `status`, then `autoupdate agents run --all`";
     Ok(if book.holds.all && book.holds.cause == Cause::StoreLost {
         Finding::warning("everything is held: the store lost decisions, perhaps a stop", look)
@@ -229,7 +239,7 @@ fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     } else if groups.is_empty() {
         Finding::ok("no group is held")
     } else {
-        Finding::warning(format!("held by an operator: {}", groups.join(", ")), advice)
+        Finding::warning(format!("held by an operator: {}", groups.join(", ")), names)
     })
 }
 

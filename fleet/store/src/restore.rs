@@ -3,12 +3,11 @@
 //! The new database is made whole beside the old one, which is brought into one file and gets a second name; then one rename
 //! puts the new one in its place. Killed at any point, one of the two is there, whole.
 
-use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fleet_api::Head;
-use fleet_engine::book::{Book, Cause};
+use fleet_engine::book::{Book, Cause, Holds};
 use fleet_engine::record::HostRecord;
 use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
@@ -173,8 +172,8 @@ pub(crate) enum Old {
         head: Head,
         /// The newest record of a decision that a person made.
         decided: u64,
-        /// Groups that are held.
-        holds: BTreeSet<String>,
+        /// What is held.
+        holds: Holds,
         /// Hosts that are held.
         held: Vec<HostRecord>,
         arrivals: u64,
@@ -198,12 +197,12 @@ impl Old {
             let (state, held): (_, Vec<HostRecord>) = load::load(&old, &path, of)?;
             let head = audit::head(&old, &path)?;
             let decided = last_decision(&old, &path)?;
-            let (number, holds) = state.book.map_or_else(Default::default, |book| (book.number, book.holds.groups));
+            let (number, holds) = state.book.map_or_else(Default::default, |book| (book.number, book.holds));
             Ok(Self::Whole { number, revision: state.revision, head, decided, holds, held, arrivals: state.arrivals })
         };
         match read() {
             // Somebody has it open, or the disk fails: that may pass.
-            Err(error @ Error::Unavailable(_)) => Err(error),
+            Err(error @ (Error::Unavailable(_) | Error::Locked(_))) => Err(error),
             Err(error) => Ok(Self::Unreadable(error.message().to_owned())),
             whole => whole,
         }
@@ -278,11 +277,11 @@ pub(crate) fn hold(
 ) -> Result<u64> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let mut book = book.unwrap_or_default();
-    book.holds.hold_all(cause);
     // A stop is never forgotten: what was held when the data was left is held.
     if let Old::Whole { holds, .. } = old {
-        book.holds.groups.extend(holds.iter().cloned());
+        book.holds.join(holds);
     }
+    book.holds.hold_all(cause);
     let transaction = new.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
     let revision = load::revision(&transaction, path)?.max(old.revision()) + 1;
     put_book(&transaction, path, &book)?;

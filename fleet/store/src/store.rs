@@ -113,8 +113,7 @@ impl Store {
             _ => {}
         }
         let mut files = Vec::new();
-        for path in [place.lock(), database.clone(), files::beside(&database, "-wal"), files::beside(&database, "-shm")]
-        {
+        for path in [place.lock(), database.clone(), files::beside(&database, "-wal")] {
             let found = files::metadata(&path)?.ok_or_else(|| gone(&path))?;
             files.push((path, files::id(&found)));
         }

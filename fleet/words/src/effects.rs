@@ -38,7 +38,7 @@ pub fn done(command: &Command, acted: &Acted) -> String {
         Command::Rollback { .. } => format!("Successfully rolled back the following agent groups: {groups}."),
         Command::Halt { all: true, .. } => "Successfully halted all agent groups.".to_owned(),
         Command::Halt { .. } => format!("Successfully halted agent groups: {groups}."),
-        Command::Run { all: true, .. } => "Successfully resumed all agent groups.".to_owned(),
+        Command::Run { all: true, .. } => "Successfully ended the hold of all agent groups.".to_owned(),
         Command::Run { .. } => format!("Successfully resumed agent groups: {groups}."),
         Command::Approve { .. } => format!("Successfully approved agent groups: {groups}."),
         Command::Gate { .. } => format!("Successfully answered for agent groups: {groups}."),

@@ -16,6 +16,7 @@ pub fn lines(holds: &Holds, is_shown: impl Fn(&str) -> bool) -> Vec<String> {
             Cause::Restore => "a restore",
             Cause::StoreLost => "the server, as its store lost decisions",
         };
+        let by = if holds.by_operator { format!("{by}, and beneath that by an operator") } else { by.to_owned() };
         let released: Vec<_> = holds.released.iter().map(|name| clean(name)).collect();
         let but = if released.is_empty() {
             String::new()

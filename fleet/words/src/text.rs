@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use fleet_engine::plain::{is_unsafe, is_unsafe_in_document};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use unicode_width::UnicodeWidthStr;
@@ -17,15 +18,9 @@ pub fn clean_lines(text: &str) -> Cow<'_, str> {
     escape(text, |char| char != '\n' && is_unsafe(char))
 }
 
-/// The same for a document, in which tabs and marks of direction may be meant.
+/// The same for a document, in which tabs and marks without a width may be meant.
 pub fn clean_document(text: &str) -> Cow<'_, str> {
-    escape(text, |char| !matches!(char, '\n' | '\t') && char.is_control())
-}
-
-fn is_unsafe(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-        || matches!(char, '\u{61c}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+    escape(text, |char| !matches!(char, '\n' | '\t') && is_unsafe_in_document(char))
 }
 
 fn escape(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -106,6 +101,7 @@ mod tests {
         assert_eq!(clean("a\u{1b}[2Jb\u{9b}c\rd\u{202e}e\ttä"), "a\\u001b[2Jb\\u009bc\\u000dd\\u202ee\\u0009tä");
         assert_eq!(clean_lines("a\nb\u{7}"), "a\nb\\u0007");
         assert_eq!(clean_document("a:\t1\nb: \u{7f}"), "a:\t1\nb: \\u007f");
+        assert_eq!(clean_document("reason: \u{202e}gnp"), "reason: \\u202egnp");
     }
 
     #[test]

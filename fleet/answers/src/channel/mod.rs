@@ -76,8 +76,8 @@ pub fn address(url: &str, verb: Verb) -> String {
 /// Where the answer of a channel comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin<'a> {
-    /// Its own version.
-    Static(&'a Version),
+    /// Its own version; `None`: it is frozen.
+    Static(Option<&'a Version>),
     /// The channel at this address ([`address`]).
     Forward(&'a str),
     /// The answer of `find` to an unknown host of this group.
@@ -107,7 +107,7 @@ pub fn origin<'a>(
 
 fn of(channel: &Channel) -> Origin<'_> {
     match &channel.source {
-        Source::Static(version) => Origin::Static(version),
+        Source::Static(version) => Origin::Static(version.as_ref()),
         Source::Forward(url) => Origin::Forward(url),
         Source::Group(name) => Origin::Group(name),
     }

@@ -116,9 +116,14 @@ fn channels_are_found_by_their_names() {
     let spec = serde_json::json!({ "kind": "fleet_channel", "version": "v1", "metadata": { "name": "stable/cloud" },
         "spec": { "static_version": "17.2.1", "critical": true } });
     shelf.put_json(&spec, 1, &mut book).unwrap();
-    let expected = Channel { source: Source::Static(version_of("17.2.1")), critical: true };
+    let expected = Channel { source: Source::Static(Some(version_of("17.2.1"))), critical: true };
     assert_eq!(defined(&shelf, "stable/cloud"), Some(&expected));
     assert_eq!(defined(&shelf, "stable"), None);
+    let frozen = serde_json::json!({ "kind": "fleet_channel", "version": "v1", "metadata": { "name": "frozen" },
+        "spec": { "static_version": "none" } });
+    shelf.put_json(&frozen, 2, &mut book).unwrap();
+    assert_eq!(origin("frozen", |name| defined(&shelf, name), true), (Origin::Static(None), false));
+    assert_eq!(text(&version(Style::V1, None, None)), "none\n");
 }
 
 #[test]
@@ -130,7 +135,7 @@ fn without_a_rollout_a_group_s_channel_has_no_version() {
 fn channels() -> BTreeMap<&'static str, Channel> {
     let channel = |source, critical| Channel { source, critical };
     BTreeMap::from([
-        ("old", channel(Source::Static(version_of("16.0.0")), true)),
+        ("old", channel(Source::Static(Some(version_of("16.0.0"))), true)),
         ("stable/cloud", channel(Source::Forward("https://example.com/v1/stable/cloud".to_owned()), false)),
         ("first", channel(Source::Group("canaries".to_owned()), false)),
     ])
@@ -141,7 +146,7 @@ fn a_defined_channel_has_its_source_and_another_is_the_group_of_its_name() {
     let channels = channels();
     let defined = |name: &str| channels.get(name);
     for is_answering in [true, false] {
-        assert_eq!(origin("old", defined, is_answering), (Origin::Static(&version_of("16.0.0")), true));
+        assert_eq!(origin("old", defined, is_answering), (Origin::Static(Some(&version_of("16.0.0"))), true));
         let forward = Origin::Forward("https://example.com/v1/stable/cloud");
         assert_eq!(origin("stable/cloud", defined, is_answering), (forward, false));
         assert_eq!(origin("first", defined, is_answering), (Origin::Group("canaries"), false));
@@ -153,9 +158,9 @@ fn a_defined_channel_has_its_source_and_another_is_the_group_of_its_name() {
 #[test]
 fn without_a_rollout_an_unknown_channel_is_the_default_one_if_that_is_defined() {
     let mut channels = channels();
-    channels.insert("default", Channel { source: Source::Static(version_of("15.0.0")), critical: false });
+    channels.insert("default", Channel { source: Source::Static(Some(version_of("15.0.0"))), critical: false });
     let defined = |name: &str| channels.get(name);
-    assert_eq!(origin("prod", defined, false), (Origin::Static(&version_of("15.0.0")), false));
+    assert_eq!(origin("prod", defined, false), (Origin::Static(Some(&version_of("15.0.0"))), false));
     assert_eq!(origin("prod", defined, true), (Origin::Group("prod"), false));
 }
 

@@ -20,7 +20,8 @@ const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
 pub struct Graph {
     /// From the oldest version to the newest.
     pub nodes: Vec<Node>,
-    /// From and to, as indexes of `nodes`: always upwards, so there is no cycle.
+    /// From and to, as indexes of `nodes`: upwards, but where a release names a later one in `requires_from`. No cycle comes of that: from
+    /// there nothing leads upwards.
     pub edges: Vec<(usize, usize)>,
 }
 
@@ -64,8 +65,25 @@ impl Graph {
                 since_barrier.push((index, release));
             }
         }
+        graph.edges.extend(graph.downward(releases, &is_wanted, asked, now));
         graph.edges.sort_unstable();
         graph
+    }
+
+    /// The edges that an operator leads downward: a release that is reached from later ones says so (`requires_from`).
+    fn downward(
+        &self,
+        releases: &[Release],
+        is_wanted: impl Fn(&Release) -> bool,
+        asked: &Asked,
+        now: Timestamp,
+    ) -> Vec<(usize, usize)> {
+        let wanted = || releases.iter().filter(|release| is_wanted(release)).enumerate();
+        let back = |(to, release): (usize, &Release)| {
+            let from = wanted().filter(move |(at, from)| *at > to && goes_back(from, release));
+            from.map(move |(at, _)| (at, to)).collect::<Vec<_>>()
+        };
+        wanted().filter(|(_, release)| is_offered(release, asked, now)).flat_map(back).collect()
     }
 
     /// The index of a version.
@@ -89,7 +107,13 @@ fn is_offered(release: &Release, asked: &Asked, now: Timestamp) -> bool {
 /// Whether hosts may go from one release to a later one, as far as these two decide.
 fn leads(from: &Release, to: &Release) -> bool {
     let is_required = to.requires_from.is_empty() || to.requires_from.contains(&from.version);
-    !from.deadend && is_required && from.version.precedes(&to.version)
+    let is_way_back = from.requires_from.iter().any(|later| from.version.precedes(later));
+    !from.deadend && is_required && !is_way_back && from.version.precedes(&to.version)
+}
+
+/// Whether hosts may go from one release back to an earlier one.
+fn goes_back(from: &Release, to: &Release) -> bool {
+    !from.deadend && to.requires_from.contains(&from.version)
 }
 
 impl Node {

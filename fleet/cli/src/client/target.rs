@@ -1,8 +1,7 @@
 //! Where the server is: the admin socket, or an address with a token.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -115,8 +114,7 @@ fn is_loopback(host: &str) -> bool {
 /// The token in a file: one word.
 fn token(file: &Path) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::local(format!("cannot read the token in {}", file.display()), error);
-    let mut text = String::new();
-    File::open(file).map_err(failed)?.take(LONGEST_TOKEN).read_to_string(&mut text).map_err(failed)?;
+    let text = fleet_listener::read_text(file, LONGEST_TOKEN).map_err(failed)?;
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(failed(io::Error::other("expected one word of printable ASCII")));

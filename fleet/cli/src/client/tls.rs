@@ -9,6 +9,9 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::failure::Failure;
 
+/// Most bytes of a file of certificates: those of all authorities of the world have some 250,000.
+const MAX_FILE: u64 = 4 << 20;
+
 /// Trusts the system's certificate authorities, and those in `ca_file`.
 ///
 /// # Errors
@@ -21,9 +24,9 @@ pub(super) fn config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, Failur
         let failed = |error: &dyn std::fmt::Display| {
             Failure::local(format!("cannot read certificates in {}", file.display()), error)
         };
-        let certificates = CertificateDer::pem_file_iter(file)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| failed(&error))?;
+        let text = fleet_listener::read_file(file, MAX_FILE).map_err(|error| failed(&error))?;
+        let certificates =
+            CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?;
         if certificates.is_empty() {
             return Err(failed(&"there are none"));
         }

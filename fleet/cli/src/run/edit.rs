@@ -1,6 +1,6 @@
 //! `edit`: a resource in an editor, written back with the revision that was read. What is refused is not lost.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -92,13 +92,9 @@ impl Draft {
     }
 
     fn read(&self) -> Result<String, Failure> {
-        use std::io::Read as _;
         let failed = |error| Failure::local(format!("cannot read {}", self.path.display()), error);
-        let mut text = String::new();
         // The editor may have put another file in its place.
-        let file = File::open(&self.path).map_err(failed)?;
-        file.take(yaml::MAX_BYTES as u64 + 1).read_to_string(&mut text).map_err(failed)?;
-        Ok(text)
+        fleet_listener::read_text(&self.path, yaml::MAX_BYTES as u64).map_err(failed)
     }
 
     fn keep(mut self) -> PathBuf {

@@ -1,11 +1,11 @@
 //! `get`, `create`, `update`, `rm` (FLEET §2).
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use fleet_api::{Code, How, Kept, Written};
 use fleet_engine::resource::{self, Kind};
+use fleet_listener::{read_open, read_text};
 use serde_json::Value;
 
 use super::swap::{self, RESOURCES};
@@ -204,14 +204,7 @@ impl Joined {
 /// The text of a file; `-` is standard input.
 fn read(file: &Path, screen: &mut Screen<'_, '_>) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::local(format!("cannot read {}", file.display()), error);
-    let mut text = String::new();
-    let length = if file.as_os_str() == "-" {
-        screen.console.input.take(MAX_FILE + 1).read_to_string(&mut text)
-    } else {
-        File::open(file).map_err(failed)?.take(MAX_FILE + 1).read_to_string(&mut text)
-    };
-    if length.map_err(failed)? as u64 > MAX_FILE {
-        return Err(failed(io::Error::other(format!("it is larger than {MAX_FILE} bytes"))));
-    }
-    Ok(text)
+    let is_input = file.as_os_str() == "-";
+    let text = if is_input { read_open(&mut *screen.console.input, MAX_FILE) } else { read_text(file, MAX_FILE) };
+    text.map_err(failed)
 }

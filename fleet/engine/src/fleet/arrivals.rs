@@ -80,10 +80,13 @@ impl Fleet {
         }
     }
 
-    /// Another machine is the host from now on (a new image, a copy): what the one before did counts no more, and it arrives anew.
-    /// What an operator decided of it stays.
-    pub fn renew(&mut self, id: HostId) {
+    /// Another machine is the host from now on (a new image, a copy): what the one before did counts no more, unless it failed in
+    /// this attempt, and it arrives anew. What an operator decided of it stays.
+    pub fn renew(&mut self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) {
         let Some(at) = self.at(id) else { return };
+        if self.has_failed(id, rollout, now) {
+            return;
+        }
         self.arrivals += 1;
         let arrivals = Arrival::of(self.arrivals);
         if let Some(host) = self.hosts.get_mut(at) {
@@ -93,6 +96,12 @@ impl Fleet {
         }
         self.stays.remove(&id);
         self.note_change(at);
+    }
+
+    /// Whether the host failed or timed out in the present attempt of its group.
+    pub fn has_failed(&self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) -> bool {
+        let look = |at: usize| self.look(at, rollout, now).zip(self.hosts.get(at));
+        self.at(id).and_then(look).is_some_and(|(look, host)| look.has_failed(host))
     }
 
     /// Puts back a host that a store kept.
@@ -184,13 +193,13 @@ mod tests {
         fleet.report(&report, None, now);
         fleet.assign(1, Some("dev"), None, now);
         let before = fleet.host(1).unwrap().clone();
-        fleet.renew(1);
+        fleet.renew(1, None, now);
         let after = fleet.host(1).unwrap();
         assert!(after.last.is_none() && after.failure.is_none() && after.mark.is_none() && after.version.is_none());
         assert!(after.enrolled > before.enrolled && after.arrival > before.arrival && after.joined > before.joined);
         assert_eq!(after.assigned, before.assigned);
         assert_eq!(fleet.take_changed(), [1]);
-        fleet.renew(2);
+        fleet.renew(2, None, now);
         assert!(fleet.host(2).is_none());
     }
 }

@@ -69,7 +69,7 @@ impl<'a> Look<'a> {
     pub fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
         let (start, target) = fleet.versions(rollout);
         let wanted = if group.state == State::RolledBack { start } else { target };
-        let is_frozen = group.blackout(now).is_some();
+        let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
         let listening = rollout.listening(fleet.interval, now);
         let (rollout, now, interval) = (rollout.number, Moment::of(now), fleet.interval);
         Self { rollout, group, wanted, start, target, now, interval, listening, is_frozen }

@@ -206,6 +206,12 @@ impl Fleet {
         self.move_on(at, rollout, before);
         let is_under_way = |state| matches!(state, Some(HostState::Pending | HostState::LetGo | HostState::Told));
         let after = self.state(at, rollout, now);
+        // Pinned or disabled before it began: it is not on the way, and times out no more.
+        if (before, after) == (Some(HostState::Told), Some(HostState::Excluded))
+            && let Some(host) = self.hosts.get_mut(at)
+        {
+            host.mark = None;
+        }
         if is_under_way(after) && before.is_some() && !is_under_way(before) {
             self.arrivals += 1;
             let arrivals = Arrival::of(self.arrivals);

@@ -53,9 +53,10 @@ impl Fleet {
         }
     }
 
-    /// After a change of name, labels or assignment: the host moves if it was not let go yet.
+    /// After a change of name, labels or assignment: the host moves if it was not let go yet, and did not fail.
     pub(super) fn move_on(&mut self, at: usize, rollout: Option<&Rollout>, before: Option<HostState>) {
         let (Some(rollout), Some(host)) = (rollout, self.hosts.get(at)) else { return };
+        let has_failed = matches!(before, Some(HostState::Failed | HostState::TimedOut));
         let is_marked = host.mark.is_some_and(|mark| u64::from(mark.rollout) == rollout.number);
         let is_let_go =
             before == Some(HostState::LetGo) && rollout.group(host.place).is_some_and(GroupStatus::is_capped);
@@ -63,7 +64,7 @@ impl Fleet {
         if place == host.place {
             return;
         }
-        if is_marked || is_let_go {
+        if is_marked || is_let_go || has_failed {
             if let Some(group) = rollout.group(host.place) {
                 let (id, name) = (host.id, self.names.keep(&group.policy.name));
                 self.stays.insert(id, (rollout.number, name));

@@ -9,7 +9,9 @@ use super::Fleet;
 use super::places::is_below;
 use crate::host::{Arrival, Failure, Host, HostId, Last, Outcome, Unfit};
 use crate::moment::Moment;
+use crate::names::Name;
 use crate::rollout::Rollout;
+use crate::tally::HostState;
 
 /// What a host reports; what is absent stays as it is known.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +62,8 @@ impl Fleet {
             is_of_the_way: code::is_of_the_way(&change.code),
         });
         self.take_update_id(at, report.update_id);
+        let wanted = self.look(at, rollout, now).map(|look| look.wanted);
+        let has_part = self.state(at, rollout, now) != Some(HostState::Excluded);
         self.change(at, rollout, now, |host| {
             host.reports = true;
             host.enrolled.get_or_insert(enrolled);
@@ -71,7 +75,7 @@ impl Fleet {
             host.declared = group.unwrap_or(host.declared);
             host.labels = labels.unwrap_or_else(|| std::mem::take(&mut host.labels));
             if let Some(last) = last {
-                host.take(last);
+                host.take(last, wanted, has_part || !host.flags.is_held());
             }
         });
         if let Some(rollout) = rollout {
@@ -105,10 +109,12 @@ impl Fleet {
 }
 
 impl Host {
-    /// Keeps its last change, and a failure that is new.
-    fn take(&mut self, last: Last) {
+    /// Keeps its last change, and a failure that is new: not in place of that of the version that is `wanted` of it now, and none of
+    /// a host that an operator holds and that was not told to update (`counts`).
+    fn take(&mut self, last: Last, wanted: Option<Name>, counts: bool) {
         self.last = Some(last);
-        if !last.outcome.is_failure() || last.is_of_the_way {
+        let has_failed = |wanted: Name| self.failure.is_some_and(|before| before.to == wanted && last.to != wanted);
+        if !counts || !last.outcome.is_failure() || last.is_of_the_way || wanted.is_some_and(has_failed) {
             return;
         }
         let is_told_since = |before: &Failure| self.mark.is_some_and(|mark| mark.told > before.at);

@@ -5,6 +5,8 @@ use protocol::Version;
 use super::reader::Reader;
 use super::url;
 
+/// What a frozen channel says in place of a version.
+const NONE: &str = "none";
 /// Longest name of a channel, bytes.
 const LONGEST_NAME: usize = 128;
 
@@ -20,8 +22,8 @@ pub struct Channel {
 /// Where a channel's version comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// It is this one.
-    Static(Version),
+    /// It is this one; `None`: the channel is frozen, as `none` says in RFD 0109.
+    Static(Option<Version>),
     /// The channel at this address says.
     Forward(String),
     /// What a host of this group would be told.
@@ -38,7 +40,8 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<Channel> {
     fields.end();
     let is_there = [&version, &forward, &group].map(|field| field.is_there());
     let source = match is_there {
-        [true, false, false] => version.version().map(Source::Static),
+        [true, false, false] if version.text() == Some(NONE) => Some(Source::Static(None)),
+        [true, false, false] => version.version().map(|version| Source::Static(Some(version))),
         [false, true, false] => {
             forward.parsed("an https address", |text| url::check(text).map(|()| Source::Forward(text.to_owned())))
         }

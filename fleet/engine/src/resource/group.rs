@@ -32,7 +32,7 @@ pub(super) const LONGEST_WINDOW: SignedDuration = SignedDuration::from_hours(168
 pub(super) fn read(reader: &Reader<'_>, dialect: Dialect) -> Option<Group> {
     let reader = reader.clone().needed("a group");
     let mut fields = reader.fields()?;
-    let name = fields.get("name").needed("the group's name").name().unwrap_or_default().to_owned();
+    let name = own_name(&fields.get("name").needed("the group's name"));
     let group = Group {
         name,
         members: members(&fields.get("agents"), dialect),
@@ -42,6 +42,15 @@ pub(super) fn read(reader: &Reader<'_>, dialect: Dialect) -> Option<Group> {
     };
     fields.end();
     Some(group)
+}
+
+/// A name that stands for nothing else on a command line or in an address.
+fn own_name(reader: &Reader<'_>) -> String {
+    let name = reader.name().unwrap_or_default();
+    if name.starts_with('-') || matches!(name, "." | "..") {
+        reader.wrong("a name that does not begin with `-`, and is neither `.` nor `..`");
+    }
+    name.to_owned()
 }
 
 impl Group {

@@ -124,6 +124,21 @@ fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
 }
 
 impl Resource {
+    /// The addresses that the server asks because of it: external checks, and channels elsewhere.
+    pub fn asks(&self) -> Vec<&str> {
+        let policy = match self {
+            Self::Channel(object) => match &object.model.source {
+                Source::Forward(url) => return vec![url],
+                Source::Static(_) | Source::Group(_) => return Vec::new(),
+            },
+            Self::Config(object) => object.model.policy.as_ref(),
+            Self::Maintenance(object) => object.model.policy.as_ref(),
+            Self::Version(_) | Self::Release(_) | Self::Report(_) => None,
+        };
+        let groups = policy.into_iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
+        groups.filter_map(|group| Some(group.gate.external.as_ref()?.url.as_str())).collect()
+    }
+
     /// Its kind.
     pub fn kind(&self) -> Kind {
         match self {

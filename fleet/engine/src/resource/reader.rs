@@ -2,6 +2,7 @@
 //! `None` and a [`Fault`] that says where it stands, what was found and what is allowed. Who reads goes on after a fault, so
 //! that one look tells of all.
 
+use crate::plain::{is_unsafe, is_unsafe_in_document};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -130,7 +131,7 @@ impl<'a> Reader<'a> {
             self.wrong("a text: it needs quotes");
             return None;
         }
-        if text.chars().any(char::is_control) {
+        if text.chars().any(is_unsafe_in_document) {
             self.wrong("a text in one line without control characters");
             return None;
         }
@@ -144,7 +145,7 @@ impl<'a> Reader<'a> {
     /// A text that names something: as [`Reader::text`], not empty, without blanks around it, at most 255 bytes.
     pub(super) fn name(&self) -> Option<&'a str> {
         let text = self.text()?;
-        if text.is_empty() || text.trim() != text || text.len() > LONGEST_NAME {
+        if text.is_empty() || text.trim() != text || text.len() > LONGEST_NAME || text.contains(is_unsafe) {
             self.wrong(&format!("a name: 1 to {LONGEST_NAME} bytes without blanks around them"));
             return None;
         }

@@ -1,5 +1,6 @@
 //! `autoupdate_agent_report`: which versions another server's agents run, counted by group.
 
+use crate::plain::is_unsafe;
 use jiff::Timestamp;
 use protocol::Version;
 
@@ -67,7 +68,7 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<AgentReport> {
 }
 
 fn group(name: &str, place: &Reader<'_>, counts: &mut Vec<Count>) {
-    if name.trim().is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
+    if name.trim().is_empty() || name.len() > 255 || name.chars().any(is_unsafe) {
         place.refuse("is not the name of a group: 1 to 255 bytes without control characters");
     }
     let Some(mut fields) = place.fields() else { return };

@@ -55,7 +55,7 @@ impl Shelf {
     pub(super) fn good_channels(&self, news: &[(Kind, String)]) -> Result<(), Refused> {
         for (kind, name) in news {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
-            if let Source::Static(version) = &channel.model.source
+            if let Source::Static(Some(version)) = &channel.model.source
                 && let Some(reason) = self.block_of(version)
             {
                 return Err(Refused::Conflict(format!(

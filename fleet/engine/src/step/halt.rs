@@ -120,7 +120,7 @@ impl GroupStatus {
     }
 
     /// Nobody is told to update any more.
-    fn stop(&mut self, halt: Halt) {
+    pub(crate) fn stop(&mut self, halt: Halt) {
         self.note(State::Halted, halt.rule.name(), halt.at);
         self.halt = Some(halt);
     }

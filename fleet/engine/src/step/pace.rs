@@ -45,7 +45,8 @@ pub(crate) fn is_moving(rollout: &Rollout, index: usize, now: Timestamp) -> bool
     let is_on = matches!(group.state, State::Canary | State::Active | State::RolledBack)
         || (group.state == State::Done && rollout.strategy != Strategy::TimeBased);
     let is_kept = group.state == State::RolledBack && rollout.start_block.is_some();
-    is_on && !is_kept && !group.done_while_halted && group.blackout(now).is_none() && is_in_hours(rollout, group, now)
+    let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
+    is_on && !is_kept && !is_frozen && !group.done_while_halted && is_in_hours(rollout, group, now)
 }
 
 /// Whether the clock lets hosts go: within `window_duration`, which lasts over midnight; without one, RFD 0169's groups on their

@@ -66,11 +66,14 @@ fn start_blocked(rollout: &Rollout) -> Why {
     Why::VersionBlocked { reason }
 }
 
-/// What keeps the hosts of a started group that were not told yet: a freeze, or the clock.
+/// What keeps the hosts of a started group that were not told yet: a freeze, a change that nobody approved, or the clock.
 pub(crate) fn paused(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
     if let Some(blackout) = group.blackout(now) {
         let end = end_of_blackout(&group.policy.gate.blackout, now);
         return Some((Why::Blackout { reason: blackout.reason.clone() }, Some(end)));
+    }
+    if let Some(role) = group.is_changed() {
+        return Some((Why::Approval { role: role.to_owned() }, None));
     }
     (!pace::is_in_hours(rollout, group, now)).then(|| (Why::OutsideWindow, next_hours(rollout, group, now)))
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::book::Book;
 use crate::order;
 use crate::policy::{Mode, Policy, Schedule, Strategy, Target};
-use crate::rollout::{GroupStatus, Rollout, State};
+use crate::rollout::{GroupStatus, Halt, Rollout, State};
 
 impl Book {
     /// Start, target, schedule or strategy changed: another rollout, whatever the present one was doing. Otherwise mode, pace,
@@ -21,7 +21,11 @@ impl Book {
         if !is_same {
             self.number += 1;
             let id = order::rollout_id(self.seed, self.number, &target.start.to_string(), &target.target.to_string());
-            self.rollout = Some(Rollout::new(id, self.number, target, policy, now));
+            let mut rollout = Rollout::new(id, self.number, target, policy, now);
+            if let Some(before) = self.rollout.take().filter(|before| before.is_of(target, before.strategy)) {
+                rollout.stay_halted(&before);
+            }
+            self.rollout = Some(rollout);
             self.holds.released.clear();
         }
         if let Some(rollout) = &mut self.rollout {
@@ -66,6 +70,21 @@ impl Rollout {
         }
     }
 
+    /// A change of the policy alone ends no halt: of a group that is not there any more it stops all of them. Holds stop by
+    /// themselves.
+    fn stay_halted(&mut self, before: &Self) {
+        for (name, halt) in before.groups.iter().filter_map(|group| Some((&group.policy.name, group.halt.as_ref()?))) {
+            if halt.rule.is_of_hold() {
+                continue;
+            }
+            let is_there = self.groups.iter().any(|group| group.policy.name == *name);
+            for group in self.groups.iter_mut().filter(|group| !is_there || group.policy.name == *name) {
+                let from = group.halt.as_ref().map_or(group.state, |halt| halt.from);
+                group.stop(Halt { from, ..halt.clone() });
+            }
+        }
+    }
+
     /// What acts with the next step.
     fn follow(&mut self, target: &Target, policy: &Policy) {
         self.mode = policy.mode.min(target.mode);
@@ -78,6 +97,9 @@ impl Rollout {
             group.policy.pace.canaries = canaries;
             group.policy.proof = wanted.proof;
             group.policy.gate.blackout = wanted.gate.blackout;
+        }
+        for group in self.groups.iter_mut().filter(|group| group.policy.gate.approval.is_some()) {
+            group.digest = order::digest_of(&group.policy);
         }
     }
 }

@@ -11,9 +11,13 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Error;
+use crate::file::read_file;
 
 /// The only protocol spoken; a client that offers others alone is refused in the handshake.
 const ALPN: &[u8] = b"http/1.1";
+
+/// Most bytes of a file: a long chain has some ten thousand.
+const MAX_FILE: u64 = 1 << 20;
 
 /// By what a replaced or rewritten file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,5 +96,5 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|source| Error::Read { file: path.to_owned(), source })
+    read_file(path, MAX_FILE).map_err(|source| Error::Read { file: path.to_owned(), source })
 }

@@ -72,10 +72,12 @@ fn versions(rollout: &Rollout) -> Value {
     json!({ "start": rollout.start, "target": rollout.target, "schedule": rollout.schedule })
 }
 
-/// It is everything that is held, or the rollout has no groups to name: only `run --all` ends that.
+/// The hold of everything stops it, or the rollout has no groups to name: only `run --all` ends that.
 fn is_everything(book: &Book, group: &GroupStatus) -> bool {
-    let is_named = book.rollout.as_ref().is_some_and(|rollout| rollout.find(&group.policy.name).is_some());
-    book.holds.all || !is_named
+    let name = &group.policy.name;
+    let is_named = book.rollout.as_ref().is_some_and(|rollout| rollout.find(name).is_some());
+    let is_of_hold = group.halt.as_ref().is_some_and(|halt| halt.rule.is_of_hold());
+    (book.holds.all && is_of_hold && !book.holds.groups.contains(name)) || !is_named
 }
 
 fn of_group(group: &GroupStatus, all: bool) -> Value {

@@ -1,5 +1,6 @@
 //! How many hosts of each group run which version, as Managed Updates v2 counts (FLEET §5).
 
+use fleet_engine::plain::is_unsafe;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_api::{CountOf, Counts, Kept, Omission};
@@ -37,8 +38,7 @@ impl Census {
 
     /// Within the limits of a report: the largest groups and versions stay, and the others are omitted.
     fn bounded(mut self) -> Self {
-        let is_name =
-            |group: &str| group.len() <= MAX_GROUP && !group.trim().is_empty() && !group.contains(char::is_control);
+        let is_name = |group: &str| group.len() <= MAX_GROUP && !group.trim().is_empty() && !group.contains(is_unsafe);
         self.drop("a report cannot name its group", |(group, _), _| is_name(group));
         let mut groups: BTreeMap<&str, u64> = BTreeMap::new();
         for ((group, _), count) in &self.counted {

@@ -20,9 +20,29 @@ const LONGEST_NAME: usize = 255;
 /// Longest subject of a refusal, characters: four names of resources.
 const LONGEST_SUBJECT: usize = 1024;
 
-/// What a halt that the store does not take leaves, and what stops hosts all the same (FLEET §4: answers are good for 30 s).
-const NOT_HALTED: &str = "hosts may be told to update for up to 30 s more: to stop that at once, stop the server (`systemctl stop \
-                          teleport-fleet`)";
+/// What a stop that the store does not take leaves (FLEET §3).
+const UNDECIDED: &str =
+    "the stop is not decided yet: the server tries until it is, and tells nobody new to update meanwhile";
+
+/// A stop that the store has not taken.
+#[derive(Debug, Clone)]
+pub(super) enum Stop {
+    /// Of groups.
+    Halt(Act),
+    /// Of a host.
+    Hold(HostId, Decided),
+}
+
+impl Stop {
+    /// Whether it stops the same.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Halt(act), Self::Halt(other)) => act.command == other.command,
+            (Self::Hold(host, _), Self::Hold(other, _)) => host == other,
+            _ => false,
+        }
+    }
+}
 
 /// A request that changes something.
 pub(super) struct Request {
@@ -68,12 +88,38 @@ impl Keeper {
             keeper.finish(draft, request, &acted)?;
             Ok(acted)
         });
-        acted.map_err(|wrong| {
-            if !is_halt || wrong.code != Code::StoreUnavailable || !self.board.is_good() {
-                return wrong;
+        acted.map_err(|wrong| if is_halt { self.stop_later(wrong, actor, Stop::Halt(act.clone())) } else { wrong })
+    }
+
+    /// A stop that the store did not take is tried until it is decided.
+    fn stop_later(&mut self, wrong: Wrong, actor: &Actor, stop: Stop) -> Wrong {
+        if wrong.code != Code::StoreUnavailable {
+            return wrong;
+        }
+        tracing::error!(?stop, "a stop is not decided: nobody new is let go until it is");
+        self.board.doubt();
+        if !self.undecided.iter().any(|(_, known)| known.is(&stop)) {
+            self.undecided.push_back((actor.clone(), stop));
+        }
+        Wrong::new(wrong.code, format!("{}; {UNDECIDED}", wrong.message))
+    }
+
+    /// Tries the stops that the store did not take, before anything else.
+    pub(super) fn decide_stops(&mut self) {
+        let mut stops = std::mem::take(&mut self.undecided);
+        while let Some((actor, stop)) = stops.pop_front() {
+            let done = match &stop {
+                Stop::Halt(act) => self.act(&actor, act).map(drop),
+                Stop::Hold(host, decided) => self.decide(&actor, *host, decided).map(drop),
+            };
+            if done.is_err_and(|wrong| wrong.code == Code::StoreUnavailable) {
+                break;
             }
-            Wrong::new(wrong.code, format!("{}; {NOT_HALTED}", wrong.message))
-        })
+        }
+        self.undecided.extend(stops);
+        if !self.undecided.is_empty() {
+            self.board.doubt();
+        }
     }
 
     /// An approval is of the role that the group names, and not of whoever wrote the version. Of a group that there is not, or that
@@ -115,24 +161,18 @@ impl Keeper {
             Decision::Forget => "forget",
         };
         let subject = format!("host {}", fleet_answers::ids::text(host));
-        self.once(&decided.id, &(host, &decided.decision), |keeper, request| {
+        let done = self.once(&decided.id, &(host, &decided.decision), |keeper, request| {
             let now = keeper.now();
-            if let Decision::Assign(Some(group)) = &decided.decision
-                && let Err(wrong) = keeper.is_group(group)
-            {
+            let may = match &decided.decision {
+                Decision::Assign(Some(group)) => keeper.is_group(group),
+                Decision::Accept(key) => keeper.accept(actor, host, key.as_deref()),
+                Decision::Forget => keeper.may_forget(actor, host, now),
+                Decision::Assign(None) | Decision::Hold | Decision::Release => Ok(()),
+            };
+            if let Err(wrong) = may {
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
             let rollout = keeper.book.rollout.clone();
-            if let Decision::Accept(key) = &decided.decision
-                && let Err(wrong) = keeper.accept(actor, host, key.as_deref())
-            {
-                return Err(keeper.refuse(actor, action, &subject, wrong, false));
-            }
-            if decided.decision == Decision::Forget
-                && let Err(wrong) = keeper.may_forget(actor, host, now)
-            {
-                return Err(keeper.refuse(actor, action, &subject, wrong, false));
-            }
             let may_be_new = matches!(decided.decision, Decision::Hold | Decision::Assign(Some(_)));
             if may_be_new && !keeper.fleet.expect(host, rollout.as_ref()) {
                 let message = "too many hosts were decided on that never came: release some of them first";
@@ -160,7 +200,11 @@ impl Keeper {
             }
             keeper.finish(draft, request, &())?;
             Ok(())
-        })?;
+        });
+        if let (Err(wrong), Decision::Hold) = (&done, &decided.decision) {
+            return Err(self.stop_later(wrong.clone(), actor, Stop::Hold(host, decided.clone())));
+        }
+        done?;
         match self.explain(host) {
             Err(wrong) if wrong.code == Code::NoRollout => Ok(self.untold(host)),
             explained => explained,
@@ -179,6 +223,12 @@ impl Keeper {
         if self.state(known, now) == HostState::Told.name() {
             return refused(
                 "it was told to update and has come to no end: it takes a slot until it has, or has timed out"
+                    .to_owned(),
+            );
+        }
+        if self.fleet.has_failed(host, self.book.rollout.as_ref(), now) {
+            return refused(
+                "it failed in this attempt of its group, and counts in it: it can be forgotten after another attempt or target"
                     .to_owned(),
             );
         }
@@ -225,6 +275,7 @@ impl Keeper {
                 "id is not a UUID: each request that changes something has its own",
             ));
         };
+        self.decide_stops();
         let request = Request { id: id.to_string(), digest: tokens::digest(&format!("{request:?}")) };
         let unread = |error: String| Wrong::new(Code::StoreUnavailable, error);
         let before = self.store()?.outcome(&request.id).map_err(|error| unread(error.to_string()))?;
@@ -254,13 +305,25 @@ impl Keeper {
         self.commit(draft)
     }
 
-    /// Puts on record what `actor` did to nothing that the engine knows of.
+    /// Puts on record what anybody with a token can do as often as he likes, and nothing comes of: a login, or (`refused`) what his
+    /// role does not allow. More of it is counted.
     ///
     /// # Errors
-    /// The store does not answer.
-    pub(crate) fn note(&mut self, actor: &Actor, action: &str, subject: &str) -> Result<(), Wrong> {
+    /// The store does not answer; he is let in or refused all the same.
+    pub(crate) fn note(
+        &mut self,
+        actor: &Actor,
+        action: &str,
+        subject: &str,
+        refused: Option<&Wrong>,
+    ) -> Result<(), Wrong> {
+        let detail = refused.map_or(json!({}), |wrong| json!({ "code": wrong.code, "message": shown(&wrong.message) }));
+        let record = entry(actor, action, &shown(subject), refused.is_none(), detail, self.now());
+        if !self.repeats.takes(&record) {
+            return Ok(());
+        }
         let mut draft = Draft::new(self.book.clone());
-        draft.records.push(entry(actor, action, subject, true, json!({}), self.now()));
+        draft.records.push(record);
         self.commit(draft)
     }
 

@@ -251,15 +251,25 @@ impl Bed {
 
 /// Each write of a table of `database` fails from now on.
 fn refuse_writes(database: &Path) {
+    each_write(database, |other, name, when| {
+        let sql = format!("CREATE TRIGGER {name} BEFORE {when} BEGIN SELECT RAISE(ABORT, 'no space'); END");
+        other.execute_batch(&sql).unwrap();
+    });
+}
+
+/// There is room again.
+fn allow_writes(database: &Path) {
+    each_write(database, |other, name, _| other.execute_batch(&format!("DROP TRIGGER {name}")).unwrap());
+}
+
+/// `each` with the name of a trigger, and when it acts: for each kind of write of each table.
+fn each_write(database: &Path, each: impl Fn(&rusqlite::Connection, &str, &str)) {
     let other = rusqlite::Connection::open(database).unwrap();
     let mut tables = other.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").unwrap();
     let tables: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     assert!(tables.len() > 4, "{tables:?}");
     for (table, what) in tables.iter().flat_map(|table| ["INSERT", "UPDATE", "DELETE"].map(|what| (table, what))) {
-        let sql = format!(
-            "CREATE TRIGGER full_{table}_{what} BEFORE {what} ON {table} BEGIN SELECT RAISE(ABORT, 'no space'); END"
-        );
-        other.execute_batch(&sql).unwrap();
+        each(&other, &format!("full_{table}_{what}"), &format!("{what} ON {table}"));
     }
 }
 
@@ -307,7 +317,7 @@ fn live_through(seed: u64) -> Became {
         }
     }
     let last: Vec<_> = (1..=HOSTS).map(|host| bed.would_be_told(host).map(|(version, ..)| version)).collect();
-    bed.board.grow_stale();
+    bed.board.doubt();
     for _ in 0..10 {
         bed.does_something();
         for (host, version) in (1..=HOSTS).zip(&last) {
@@ -328,4 +338,61 @@ fn while_the_store_is_down_nobody_new_goes_whatever_is_done() {
     }
     // Else it would say nothing.
     assert!(all.may_go > 100 && all.may_not > 100, "{} might go, {} might not", all.may_go, all.may_not);
+}
+
+#[test]
+fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_goes_before() {
+    let mut bed = Bed::new(3);
+    let start = Command::Start { groups: vec!["a".to_owned()], force: true };
+    let act = |bed: &mut Bed, command: &Command| {
+        let act = Act { id: bed.random.id(), command: command.clone(), dry_run: false };
+        (bed.keeper.act(&Bed::actor(), &act), act)
+    };
+    act(&mut bed, &start).0.unwrap();
+    for host in 1..=HOSTS {
+        bed.ask(host);
+    }
+    let goes =
+        |bed: &Bed| (1..=HOSTS).filter(|host| bed.would_be_told(*host).is_some_and(|(_, update, _)| update)).count();
+    assert!(goes(&bed) > 0 && bed.board.is_good());
+    let database = bed.data.join("fleet.db");
+    refuse_writes(&database);
+    let (refused, halt) = act(&mut bed, &Command::Halt { groups: vec!["a".to_owned()], all: false });
+    let refused = refused.unwrap_err();
+    assert!(
+        refused.code == fleet_api::Code::StoreUnavailable && refused.message.contains("not decided yet"),
+        "{refused:?}"
+    );
+    assert_eq!(goes(&bed), 0, "from now on, and not in 30 seconds");
+    let hold = Decided { id: bed.random.id(), decision: Decision::Hold };
+    assert!(bed.keeper.decide(&Bed::actor(), 1, &hold).is_err());
+    // Whatever else is done meanwhile.
+    for _ in 0..20 {
+        bed.does_something();
+        bed.keeper.do_what_is_due();
+        assert_eq!(goes(&bed), 0);
+    }
+    allow_writes(&database);
+    bed.keeper.do_what_is_due();
+    assert!(bed.keeper.book.holds.groups.contains("a") && bed.keeper.fleet.host(1).unwrap().flags.held);
+    assert!(bed.keeper.undecided.is_empty() && bed.board.is_good());
+    // The same request that is sent again was decided once.
+    bed.keeper.act(&Bed::actor(), &halt).unwrap();
+    let halts = bed.keeper.store().unwrap().audit(0, 1000).unwrap();
+    let halts = halts.iter().filter(|entry| entry.action == "halt" && entry.subject == "group a" && entry.done);
+    assert!(halts.count() >= 1);
+}
+
+#[test]
+fn a_store_that_lost_decisions_holds_everything() {
+    let mut bed = Bed::new(1);
+    // SQLite lets nobody but this process.
+    let other = rusqlite::Connection::open(bed.data.join("fleet.db")).unwrap();
+    other.execute_batch("CREATE TABLE before AS SELECT * FROM book").unwrap();
+    bed.keeper.step().unwrap();
+    // As a disk that lost its last writes, under a server that goes on.
+    other.execute_batch("UPDATE book SET (revision, json) = (SELECT revision, json FROM before)").unwrap();
+    assert!(bed.keeper.step().is_err());
+    let holds = &bed.keeper.book.holds;
+    assert!(holds.all && holds.cause == fleet_engine::book::Cause::StoreLost, "{holds:?}");
 }

@@ -1,5 +1,6 @@
 //! Hosts of other updaters, as Teleport's inventory lists them.
 
+use fleet_engine::plain::is_unsafe;
 use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine as _;
@@ -148,7 +149,7 @@ fn agent(instance: &Instance) -> Result<Agent, &'static str> {
     let version = spec.version.parse::<Version>().map_err(|_| "its version cannot be read")?;
     let seen = spec.last_seen.ok_or("does not say when Teleport heard of it")?;
     let updater = spec.updater_info.as_ref().map(|info| {
-        let is_group = info.update_group.len() <= MAX_GROUP && !info.update_group.contains(char::is_control);
+        let is_group = info.update_group.len() <= MAX_GROUP && !info.update_group.contains(is_unsafe);
         let group = is_group.then(|| info.update_group.clone()).ok_or("its group is no name of one")?;
         Ok::<_, &str>(Updater { group, id: id(&info.update_uuid), status: status(&info.updater_status) })
     });

@@ -18,8 +18,8 @@ mod join_tokens;
 mod keeper;
 mod look;
 mod publish;
+mod repeats;
 mod reports;
-mod strangers;
 mod tokens;
 mod write;
 

@@ -118,7 +118,7 @@ impl Keeper {
         let had_key = self.members.has(host);
         self.members.accept(host, key, &actor.who, now)?;
         if had_key {
-            self.fleet.renew(host);
+            self.fleet.renew(host, self.book.rollout.as_ref(), now);
             self.board.tell_again_of(host);
         }
         self.is_unkeyed = true;

@@ -1,6 +1,6 @@
 //! Writing and removing resources.
 
-use fleet_api::{Changed, Code, How, Kept, Takes, Unwise, Write, Written, Wrong};
+use fleet_api::{Changed, Code, How, Kept, Role, Takes, Unwise, Write, Written, Wrong};
 use fleet_engine::book::Book;
 use fleet_engine::lint::{self, Known};
 use fleet_engine::policy::Policy;
@@ -53,6 +53,7 @@ impl Keeper {
         self.once(&write.id, write, |keeper, request| {
             let (subject, resources) = read(&write.text);
             let done = resources.and_then(|resources| {
+                keeper.may_ask_elsewhere(actor, &resources)?;
                 let written = keeper.may_all(resources, write.how)?;
                 Ok((keeper.with(written.clone())?, written))
             });
@@ -78,6 +79,23 @@ impl Keeper {
             let done = keeper.without(kind, name);
             keeper.settle(actor, "delete", &subject, request, dry_run, done)
         })
+    }
+
+    /// Where the server asks others, it acts in its own name in its own network: an admin says whom.
+    fn may_ask_elsewhere(&self, actor: &Actor, resources: &[Resource]) -> Result<(), Wrong> {
+        for resource in resources {
+            let known =
+                self.shelf.get(resource.kind(), &resource.metadata().name).map(Resource::asks).unwrap_or_default();
+            if let Some(url) = resource.asks().into_iter().find(|url| actor.role < Role::Admin && !known.contains(url))
+            {
+                let (kind, role) = (resource.kind(), actor.role);
+                let message = format!(
+                    "{kind}: {url} is a new address that the server would ask: that needs the role admin; this is {role}"
+                );
+                return Err(Wrong::new(Code::Forbidden, message));
+            }
+        }
+        Ok(())
     }
 
     /// These resources, each with a new revision, as far as they may be written.

@@ -3,6 +3,7 @@
 use fleet_api::{Entry, Head};
 use fleet_engine::advice::Advice;
 use fleet_engine::command::Command;
+use fleet_engine::plain::is_unsafe;
 use fleet_engine::reason::{HaltRule, Why};
 use fleet_engine::rollout::Halt;
 use fleet_words::advice;
@@ -171,7 +172,7 @@ pub(super) fn shown(group: &str) -> String {
 /// A text from elsewhere as part of a line, of at most `most` characters.
 pub(super) fn line(text: &str, most: usize) -> String {
     let mut line: String =
-        text.chars().take(most).map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
+        text.chars().take(most).map(|char| if is_unsafe(char) { '\u{fffd}' } else { char }).collect();
     if text.chars().nth(most).is_some() {
         line.push('…');
     }

@@ -25,8 +25,7 @@ impl Session {
         let message = format!("{} has the role {}; this needs the role {needed}", self.actor.who, self.actor.role);
         let wrong = Wrong::new(Code::Forbidden, message);
         let (actor, subject, refused) = (self.actor.clone(), what.to_owned(), wrong.clone());
-        // It is refused also where the store cannot be written, which its own failure says.
-        let _ = app.core.run(move |keeper| Ok(keeper.refuse(&actor, "request", &subject, refused, false))).await;
+        let _ = app.core.run(move |keeper| keeper.note(&actor, "request", &subject, Some(&refused))).await;
         Err(refuse(app, Some(self), wrong, "/"))
     }
 }

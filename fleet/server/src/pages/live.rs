@@ -26,7 +26,7 @@ const ENDED: &[u8] = b"event: ended\ndata: 1\n\n";
 
 /// A stream of events; it ends with the session.
 pub(super) async fn events(session: Session, State(app): State<App>) -> Response {
-    let Some(place) = app.dashboard.stream() else {
+    let Ok(place) = app.load.stream(&session.actor.who) else {
         return refuse(&app, Some(&session), Wrong::new(Code::Overloaded, "too many pages follow the server"), "/");
     };
     let mut to_come = app.core.events();

@@ -9,9 +9,14 @@ use fleet_listener::{Caller, Peer};
 use crate::app::App;
 use crate::core::Actor;
 use crate::failure::Failure;
+use crate::load::Share;
 
-/// Somebody who may look.
-pub(super) struct Viewer;
+/// Somebody who may look, and his place among those who do.
+pub(super) struct Viewer {
+    /// Who.
+    pub(super) actor: Actor,
+    _share: Option<Share>,
+}
 /// Somebody who may change what the fleet does.
 pub(super) struct Operator(pub(super) Actor);
 /// Somebody who may change what others may do.
@@ -21,7 +26,7 @@ impl FromRequestParts<App> for Viewer {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        who(parts, app, Role::Viewer).await.map(|_| Self)
+        who(parts, app, Role::Viewer).await.map(|(actor, _share)| Self { actor, _share })
     }
 }
 
@@ -29,7 +34,7 @@ impl FromRequestParts<App> for Operator {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        who(parts, app, Role::Operator).await.map(Self)
+        who(parts, app, Role::Operator).await.map(|(actor, _)| Self(actor))
     }
 }
 
@@ -37,12 +42,12 @@ impl FromRequestParts<App> for Admin {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        who(parts, app, Role::Admin).await.map(Self)
+        who(parts, app, Role::Admin).await.map(|(actor, _)| Self(actor))
     }
 }
 
-/// Who asks, if he has at least this role. That he has not is on record; strangers are counted.
-async fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
+/// Who asks, if he has at least this role. That he has not is on record, a few times; strangers are counted.
+async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Share>), Failure> {
     let unknown = |message: &str| {
         app.core.board().refuse_stranger();
         Failure::from(Wrong::new(Code::Unauthenticated, message))
@@ -54,7 +59,7 @@ async fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
         // The socket's mode lets root and the server's group in, and nobody else.
         Peer::Local { uid, .. } => {
             let who = crate::users::name(*uid);
-            return Ok(Actor { who, from: "admin socket".to_owned(), role: Role::Admin });
+            return Ok((Actor { who, from: "admin socket".to_owned(), role: Role::Admin }, None));
         }
         Peer::Tcp(address) => address,
     };
@@ -66,15 +71,16 @@ async fn who(parts: &Parts, app: &App, needed: Role) -> Result<Actor, Failure> {
         return Err(unknown("the token is not known, or has expired"));
     };
     let actor = Actor { who: format!("token {}", known.name), from: address.ip().to_string(), role: known.role };
+    let only_looks = needed == Role::Viewer || known.role == Role::Viewer;
+    let share = if only_looks { Some(app.load.look(&actor.who).map_err(Failure::from)?) } else { None };
     if known.role < needed {
         let message = format!("token {} has the role {}; this needs the role {needed}", known.name, known.role);
         let wrong = Wrong::new(Code::Forbidden, message);
         let (subject, refused) = (format!("{} {}", parts.method, parts.uri.path()), wrong.clone());
-        // It is refused also where the store cannot be written, which its own failure says.
-        let _ = app.core.run(move |keeper| Ok(keeper.refuse(&actor, "request", &subject, refused, false))).await;
+        let _ = app.core.run(move |keeper| keeper.note(&actor, "request", &subject, Some(&refused))).await;
         return Err(Failure::from(wrong));
     }
-    Ok(actor)
+    Ok((actor, share))
 }
 
 /// The token of an `Authorization`; the scheme is written in any case (RFC 9110 §11.1).

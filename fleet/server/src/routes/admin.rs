@@ -53,6 +53,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/audit/verify", get(verify))
         .route("/v1/fleet/events", get(events))
         .route("/v1/fleet/backup", get(backup))
+        .route("/v1/fleet/doctor", get(doctor))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
 }
 
@@ -202,7 +203,8 @@ async fn verify(_: Viewer, State(app): State<App>, Asked(known): Asked<Known>) -
 }
 
 /// Records, a line each; with `follow` also those to come.
-async fn events(_: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> Result<Response, Failure> {
+async fn events(viewer: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> Result<Response, Failure> {
+    let place = app.load.stream(&viewer.actor.who)?;
     // First the ear, then the past: nothing falls between them.
     let mut to_come = app.core.events();
     let limit = part.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
@@ -210,6 +212,7 @@ async fn events(_: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> 
     let mut ending = app.ending.clone();
     let (lines, body) = mpsc::channel::<Result<Bytes, std::convert::Infallible>>(BEHIND);
     tokio::spawn(async move {
+        let _place = place;
         let (mut last, mut page) = (part.after, first);
         // A long past comes in pages; a question that does not follow gets the first.
         while !page.is_empty() {
@@ -252,6 +255,13 @@ fn line(entry: &Entry) -> Bytes {
     let mut line = serde_json::to_vec(entry).unwrap_or_default();
     line.push(b'\n');
     line.into()
+}
+
+/// What is found in the data, which nobody else can read.
+async fn doctor(_: Admin, State(app): State<App>) -> Answer<Vec<fleet_store::Finding>> {
+    let look = move || fleet_store::doctor(&app.data, || None);
+    let found = tokio::task::spawn_blocking(look).await;
+    Ok(Json(found.map_err(|error| Wrong::new(Code::Internal, error.to_string()))?))
 }
 
 /// A copy of the data, as it is at this time. It is made beside the data, and removed once it was read.

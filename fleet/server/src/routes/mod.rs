@@ -13,7 +13,7 @@ mod tokens;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Request, header};
+use axum::http::{HeaderMap, Request, Version, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -42,6 +42,7 @@ pub(crate) fn all(app: App) -> Router {
         .fallback(nothing)
         .method_not_allowed_fallback(other_methods)
         .layer(axum::middleware::from_fn_with_state(app.clone(), note))
+        .layer(axum::middleware::from_fn(hosted))
         .with_state(app)
 }
 
@@ -53,7 +54,20 @@ pub(crate) fn metrics(app: App) -> Router {
         .route("/readyz", get(health::ready))
         .fallback(async || Sent(not_found()))
         .method_not_allowed_fallback(other_methods)
+        .layer(axum::middleware::from_fn(hosted))
         .with_state(app)
+}
+
+/// Refuses a request that names no host, or two: a proxy may have read another one than this server (RFC 9112 §3.2). Before HTTP/1.1
+/// none was needed.
+async fn hosted(request: Request<Body>, next: axum::middleware::Next) -> Response {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    let is_old = request.version() < Version::HTTP_11;
+    if hosts == 1 || (hosts == 0 && is_old) {
+        return next.run(request).await;
+    }
+    let what = format!("the request has {hosts} headers `Host`: send one");
+    Failure::from(Wrong::new(Code::BadRequest, what)).into_response()
 }
 
 /// A page for browsers, JSON for others.

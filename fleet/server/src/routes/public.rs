@@ -159,14 +159,14 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
     }
     Ok(Sent(match (origin, verb) {
         // Nobody new gets it.
-        (Origin::Static(version), Verb::Version) if public.shelf.block_of(version).is_some() => {
+        (Origin::Static(Some(version)), Verb::Version) if public.shelf.block_of(version).is_some() => {
             channel::version(style, None, servers)
         }
-        (Origin::Static(version), Verb::Critical) if public.shelf.block_of(version).is_some() => {
+        (Origin::Static(Some(version)), Verb::Critical) if public.shelf.block_of(version).is_some() => {
             channel::critical(false)
         }
-        (Origin::Static(version), Verb::Version) => channel::version(style, Some(version), servers),
-        (Origin::Static(_), Verb::Critical) => channel::critical(is_critical),
+        (Origin::Static(version), Verb::Version) => channel::version(style, version, servers),
+        (Origin::Static(version), Verb::Critical) => channel::critical(is_critical && version.is_some()),
         (Origin::Forward(url), Verb::Version) => match app.forwards.version(url, &app.load).await? {
             Some(version) => channel::version(style, version.as_ref(), servers),
             None => channel::unreachable(&name),

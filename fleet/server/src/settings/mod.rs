@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fleet_answers::install_script::InstallScript;
 use fleet_cli::args::{ADMIN_SOCKET, Serve};
+use fleet_engine::resource;
 use protocol::{Edition, Version};
 
 use crate::fault::Fault;
@@ -59,6 +60,13 @@ pub(crate) struct Settings {
     pub(crate) oidc: Option<Oidc>,
 }
 
+/// What is wrong with a host, and a port where it has one; some write `https://` before it.
+fn fault_of_address(address: &str) -> Option<String> {
+    let bare = address.split_once("://").map_or(address, |(_, bare)| bare);
+    let what = resource::check_url(&format!("https://{bare}")).err()?;
+    Some(format!("public_addr {address:?}: {what}: give HOST or HOST:PORT"))
+}
+
 impl Settings {
     /// Of the flags, and the configuration that they name.
     ///
@@ -70,6 +78,9 @@ impl Settings {
         let is_behind_proxy = serve.behind_proxy || file.behind_proxy == Some(true);
         let tls = tls(serve, &file, listen, is_behind_proxy).map_err(Fault::Usage)?;
         let public_addr = serve.public_addr.clone().or(file.public_addr.clone());
+        if let Some(what) = public_addr.as_deref().and_then(fault_of_address) {
+            return Err(if serve.public_addr.is_some() { Fault::Usage(what) } else { Fault::Failed(what) });
+        }
         let server_version = flag("--server-version", serve.server_version.as_ref())?;
         let edition = flag("--edition", serve.edition.as_ref())?;
         Ok(Self {

@@ -1,7 +1,6 @@
 //! The configuration file, as it is written (FLEET §1): YAML with a key for each flag.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -72,14 +71,13 @@ const KEYS: [&str; 25] = [
 impl Written {
     /// The default file may be absent.
     pub(super) fn read(file: &Path) -> Result<Self, String> {
-        let mut text = String::new();
-        match File::open(file).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text)) {
-            Ok(_) => {}
+        let text = match fleet_listener::read_text(file, MAX_FILE) {
+            Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound && file == Path::new(CONFIG) => {
                 return Ok(Self::default());
             }
             Err(error) => return Err(format!("cannot read {}: {error}", file.display())),
-        }
+        };
         Self::parse(&text).map_err(|(line, what)| format!("{} line {line}: {what}", file.display()))
     }
 

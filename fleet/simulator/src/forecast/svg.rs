@@ -3,6 +3,7 @@
 //! Times in which nothing changes are cut out of the axis, and marked with their length: a rollout of days has minutes of
 //! curves.
 
+use fleet_engine::plain::is_unsafe;
 use std::fmt::Write;
 
 use fleet_engine::rollout::State;
@@ -379,7 +380,7 @@ fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            char if char.is_control() => escaped.push('\u{fffd}'),
+            char if is_unsafe(char) => escaped.push('\u{fffd}'),
             char => escaped.push(char),
         }
     }

@@ -371,11 +371,10 @@ impl Life {
         }
     }
 
-    /// What a killed process leaves: without what SQLite keeps in shared memory.
+    /// What a killed process leaves.
     fn of_kernel(&self) -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         copy(&self.bed.data(), dir.path());
-        std::fs::remove_file(dir.path().join("fleet.db-shm")).unwrap();
         dir
     }
 }

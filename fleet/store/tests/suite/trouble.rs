@@ -309,3 +309,37 @@ fn modes_do_not_depend_on_the_umask() {
         assert!(output.status.success() && said.contains("done"), "umask {umask}: {said}");
     }
 }
+
+#[test]
+#[ignore = "looks at a store that another process has open"]
+fn stranger() {
+    let Some(dir) = helper_dir() else { return };
+    let read = fleet_store::Reader::open(&dir).and_then(|reader| reader.head());
+    assert!(matches!(&read, Err(Error::Locked(line)) if line.contains("another process")), "{read:?}");
+    assert!(fleet_store::backup(&dir, &dir.parent().unwrap().join("stolen")).is_err());
+    let found = fleet_store::doctor(&dir, || None);
+    let last = found.last().unwrap();
+    assert!(last.what.contains("is open in another process") && !last.advice.is_empty(), "{found:#?}");
+    let theirs = vec![last.clone()];
+    assert_eq!(fleet_store::doctor(&dir, || Some(theirs.clone())), theirs, "the owner's word counts");
+    eprintln!("done");
+}
+
+/// A page of a mapped file without room on the disk ends the process, where the file system reserves none: nothing is mapped.
+#[test]
+fn the_process_that_owns_the_database_maps_no_file_of_it_and_reads_beside_its_writer() {
+    let bed = Bed::new();
+    let mut store = bed.open();
+    write_records(&mut store, &["x"]);
+    let reader = store.reader().unwrap();
+    assert_eq!(reader.head().unwrap().seq, 1);
+    write_records(&mut store, &["y"]);
+    assert_eq!(reader.head().unwrap().seq, 2);
+    store.backup(&bed.dir.path().join("backup")).unwrap();
+    assert!(!names(&bed.data()).iter().any(|name| name.contains("shm")), "{:?}", names(&bed.data()));
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    assert!(!maps.contains(bed.data().to_str().unwrap()), "{maps}");
+    let output = helper(&[], "trouble::stranger", &bed.data()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    write_records(&mut store, &["z"]);
+}

@@ -30,7 +30,7 @@ fn an_older_database_that_is_put_back_is_held() {
     let epoch = bed.open().load().unwrap().epoch;
     let lost = write_records(&mut bed.open(), &["halt"]).pop().unwrap();
     std::fs::copy(&copy, bed.database()).unwrap();
-    let found = doctor(&bed.data());
+    let found = doctor(&bed.data(), || None);
     let problem = found.iter().find(|finding| finding.level == Level::Problem).unwrap();
     assert!(problem.what.contains("record 2") && problem.what.contains("ends with 1"), "{problem:?}");
     let (line, holds) = taken(&bed);

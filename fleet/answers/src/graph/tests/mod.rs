@@ -140,6 +140,17 @@ fn a_release_with_requirements_is_reached_from_those_alone() {
     assert_eq!(to, ["1.1.0"]);
 }
 
+/// Its edge from A to B is replaced by one from B to A, and hosts come back (OpenShift's test of a candidate).
+#[test]
+fn a_release_that_names_a_later_one_is_reached_from_that_and_leads_nowhere_upward() {
+    let (a, b) = (rolled("1.0.0"), rolled("1.1.0"));
+    assert_eq!(edges(&graph(&[a.clone(), b.clone()], &stable())), [("1.0.0", "1.1.0")]);
+    let back = Release { requires_from: vec![version("1.1.0")], ..a };
+    assert_eq!(edges(&graph(&[back.clone(), b.clone()], &stable())), [("1.1.0", "1.0.0")]);
+    let dead = Release { deadend: true, ..b };
+    assert!(edges(&graph(&[back, dead], &stable())).is_empty());
+}
+
 #[test]
 fn pre_releases_come_before_their_release_and_build_metadata_leads_nowhere() {
     let releases = [rolled("1.0.0"), rolled("1.0.0-rc.1"), rolled("1.0.0+a"), rolled("1.0.0-rc.2")];
@@ -487,6 +498,21 @@ fn leads_to(graph: &Graph, from: usize, to: usize, allowed: &impl Fn(usize) -> b
 }
 
 proptest! {
+    #[test]
+    fn no_way_leads_back_to_where_it_began(releases in releases(), ways in proptest::collection::vec((0usize..12, 0u64..12), 0..6)) {
+        let mut releases = releases;
+        for (at, from) in ways {
+            if let Some(release) = releases.get_mut(at).filter(|release| release.version != version(&format!("1.{from}.0"))) {
+                release.requires_from.push(version(&format!("1.{from}.0")));
+            }
+        }
+        let graph = Catalogue::new(releases).graph(&Asked { wariness: Some(0.0), ..stable() }, at(1)).unwrap();
+        for index in 0..graph.nodes.len() {
+            let seen = std::cell::RefCell::new(BTreeSet::new());
+            prop_assert!(!leads_to(&graph, index, index, &|by| seen.borrow_mut().insert(by)), "{graph:?}");
+        }
+    }
+
     #[test]
     fn every_path_across_a_barrier_goes_through_it(releases in releases()) {
         let asked = Asked { wariness: Some(0.0), ..stable() };

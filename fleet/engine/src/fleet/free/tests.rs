@@ -176,7 +176,7 @@ impl Life {
                 self.said.entry(*host).and_modify(|said| said.stays = Some(group));
             }
             Op::Renew(host) => {
-                self.fleet.renew(*host);
+                self.fleet.renew(*host, None, Timestamp::UNIX_EPOCH);
                 let renew = |said: &mut Said| {
                     (said.last, said.failure, said.stays) = (None, None, None);
                     (said.version, said.reports, said.is_enrolled) = (String::new(), false, true);

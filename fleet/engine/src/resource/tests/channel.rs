@@ -14,7 +14,7 @@ fn channel(name: &str, spec: &str) -> (String, Channel) {
 
 #[test]
 fn a_channel_has_exactly_one_source() {
-    let version = Channel { source: Source::Static("17.2.1".parse().unwrap()), critical: false };
+    let version = Channel { source: Source::Static(Some("17.2.1".parse().unwrap())), critical: false };
     assert_eq!(channel("stable/cloud", "static_version: v17.2.1"), ("stable/cloud".to_owned(), version));
     let forward = Channel { source: Source::Forward("https://a.b/v1/stable".to_owned()), critical: true };
     assert_eq!(channel("a", "forward_url: \"https://a.b/v1/stable\", critical: yes").1, forward);
@@ -28,8 +28,8 @@ fn a_channel_has_exactly_one_source() {
 #[test]
 fn a_channel_s_keys_are_checked() {
     assert_eq!(
-        faults(&text("a", "static_version: none")),
-        "line 3: spec.static_version: none is not a version such as 17.2.1"
+        faults(&text("a", "static_version: latest")),
+        "line 3: spec.static_version: latest is not a version such as 17.2.1"
     );
     assert_eq!(
         faults(&text("a", "forward_url: \"http://a.b\"")),

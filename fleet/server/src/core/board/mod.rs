@@ -227,9 +227,8 @@ impl Board {
         Timestamp::from_second(self.ahead.load(Ordering::Relaxed)).ok().filter(|last| *last > Timestamp::UNIX_EPOCH)
     }
 
-    /// As if the store had confirmed nothing for long.
-    #[cfg(test)]
-    pub(crate) fn grow_stale(&self) {
+    /// What is answered is not good any more, until the store confirms it again.
+    pub(crate) fn doubt(&self) {
         self.confirmed_after.store(0, Ordering::Relaxed);
     }
 

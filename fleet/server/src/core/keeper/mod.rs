@@ -2,7 +2,7 @@
 
 mod forget;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,10 +19,11 @@ use protocol::report::{Key, MAX_NUMBER, Wanted};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{Board, Heard};
+use super::decide::Stop;
 use super::draft::Draft;
 use super::enrolments::Members;
-use super::strangers::Strangers;
-use super::{changes, publish};
+use super::repeats::Repeats;
+use super::{Actor, changes, publish};
 use crate::reporting::Reporting;
 use crate::tokens::Tokens;
 
@@ -70,7 +71,11 @@ pub(crate) struct Keeper {
     pub(super) board: Arc<Board>,
     generation: u32,
     events: broadcast::Sender<Entry>,
-    strangers: Strangers,
+    pub(super) repeats: Repeats,
+    /// Requests of strangers that were counted.
+    strangers: u64,
+    /// Stops that the store did not take, and who commanded them: until they are decided nobody new is let go.
+    pub(super) undecided: VecDeque<(Actor, Stop)>,
     times: Times,
 }
 
@@ -135,7 +140,9 @@ impl Keeper {
             board,
             generation: 0,
             events,
-            strangers: Strangers::new(),
+            repeats: Repeats::default(),
+            strangers: 0,
+            undecided: VecDeque::new(),
             times,
         };
         keeper.take(loaded)?;
@@ -324,9 +331,9 @@ impl Keeper {
     }
 
     /// The store has what is answered. Where the clock is behind the newest decision, windows and waits mean nothing: the answers
-    /// grow stale.
+    /// grow stale, and where a stop waits for the store.
     fn confirm(&self) {
-        if !self.is_behind() {
+        if !self.is_behind() && self.undecided.is_empty() {
             self.board.confirm(crate::clock::now());
         }
     }
@@ -384,17 +391,23 @@ impl Keeper {
         let mut draft = Draft::new(self.book.clone());
         draft.book.step(&mut self.fleet, now);
         draft.records = changes::of(&self.book, &draft.book, now);
-        let refused = self.board.strangers();
-        let strangers = self.strangers.record(refused, now, false);
-        let is_noted = strangers.is_some();
-        draft.records.extend(strangers);
+        self.count_strangers();
+        draft.records.extend(self.repeats.due(false));
         let done = self.commit(draft);
-        if is_noted && done.is_ok() {
-            self.strangers.note(refused);
+        if done.is_ok() {
+            self.repeats.noted();
         }
         self.times.last_step_took = began.elapsed();
         self.times.step = Instant::now() + STEP_EVERY;
         done
+    }
+
+    fn count_strangers(&mut self) {
+        let refused = self.board.strangers();
+        let detail = serde_json::json!({ "code": Code::Unauthenticated });
+        let record = changes::record(self.now(), "request", "admin API".to_owned(), detail);
+        self.repeats.strangers(refused - self.strangers, fleet_store::Record { done: false, ..record });
+        self.strangers = refused;
     }
 
     /// A step is due soon, because hosts did something.
@@ -468,6 +481,10 @@ impl Keeper {
         if self.is_down {
             return;
         }
+        self.decide_stops();
+        if self.is_down {
+            return;
+        }
         // An error was logged, and what it means is on the board: it grows stale.
         if now >= self.times.step && self.is_behind() {
             let last = self.book.last_step;
@@ -516,11 +533,13 @@ impl Keeper {
 
     /// What hosts said last is kept, and how many strangers were refused.
     pub(super) fn end(&mut self) {
+        self.decide_stops();
         if self.is_down {
             return;
         }
         let mut draft = Draft::new(self.book.clone());
-        draft.records.extend(self.strangers.record(self.board.strangers(), self.now(), true));
+        self.count_strangers();
+        draft.records.extend(self.repeats.due(true));
         // An error was logged.
         let _ = if draft.records.is_empty() { self.flush() } else { self.commit(draft) };
     }

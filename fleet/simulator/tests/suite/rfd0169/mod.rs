@@ -11,6 +11,7 @@ mod pace;
 mod proof;
 mod rollback;
 mod schedules;
+mod stops;
 mod versions;
 
 use fleet_simulator::Played;

@@ -19,6 +19,7 @@ mod holds;
 mod lines;
 mod modes;
 mod releases;
+mod stops;
 mod thresholds;
 mod time_based;
 mod transitions;

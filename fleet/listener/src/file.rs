@@ -1,0 +1,56 @@
+//! Files that an operator names: each is read with a bound, whatever it is.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The bytes of `file`.
+///
+/// # Errors
+/// It cannot be read, or has more than `most` bytes.
+pub fn read_file(file: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_bounded(File::open(file)?, most)
+}
+
+/// The text of `file`.
+///
+/// # Errors
+/// As [`read_file`]; or it is not UTF-8.
+pub fn read_text(file: &Path, most: u64) -> io::Result<String> {
+    text(read_file(file, most)?)
+}
+
+/// The same of what is open already.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_open(source: impl Read, most: u64) -> io::Result<String> {
+    text(read_bounded(source, most)?)
+}
+
+fn read_bounded(source: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_an_end_is_refused_at_its_bound() {
+        let error = read_file(Path::new("/dev/zero"), 1000).unwrap_err();
+        assert_eq!(error.to_string(), "it is larger than 1000 bytes");
+        assert_eq!(read_file(Path::new("/dev/null"), 0).unwrap(), [0; 0]);
+        assert_eq!(read_open(&b"12"[..], 2).unwrap(), "12");
+        assert!(read_open(&b"123"[..], 2).is_err() && read_open(&b"\xff"[..], 2).is_err());
+    }
+}
