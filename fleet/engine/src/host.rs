@@ -97,7 +97,12 @@ pub enum Unfit {
 impl Flags {
     /// Whether the host has no part in any rollout.
     pub(crate) fn excludes(self) -> bool {
-        self.pinned || self.disabled || self.is_held() || self.unfit.is_some()
+        self.is_decided() || self.unfit.is_some()
+    }
+
+    /// Whether somebody decided that the host takes no part.
+    pub(crate) fn is_decided(self) -> bool {
+        self.pinned || self.disabled || self.is_held()
     }
 
     /// Whether an operator holds the host, or its group.
@@ -163,6 +168,8 @@ pub struct Host {
     pub(crate) is_below_start: bool,
     /// Its place among all arrivals when it was enrolled; `None`: it only asks, and is not counted.
     pub enrolled: Option<Arrival>,
+    /// Nobody but itself says who it is: it enrolled where anybody may. What it reports sends nobody back.
+    pub is_unproven: bool,
     /// It has reported since it arrived, so its version is known.
     pub reports: bool,
     /// Its last change.

@@ -166,6 +166,7 @@ impl Fleet {
             joined: Arrival::of(record.joined),
             is_below_start: false,
             enrolled: record.enrolled.map(Arrival::of),
+            is_unproven: false,
             reports: record.reports,
             last: record.last.map(|last| Last {
                 outcome: last.outcome,

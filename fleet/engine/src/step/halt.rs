@@ -12,6 +12,9 @@ use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
 use crate::tally::{HostState, Look};
 
+/// Hosts that report a failure before a group goes back by itself: one may lie, or be broken.
+const LEAST_REPORTED: u64 = 2;
+
 impl Rollout {
     /// Halts groups whose thresholds are exceeded, whose canaries failed, or whose external check said stop.
     pub(super) fn halt(&mut self, fleet: &Fleet, now: Timestamp) {
@@ -24,10 +27,12 @@ impl Rollout {
             let error = self.commonest_error(index, fleet, now);
             let sample = self.sample(index, rule, fleet, now);
             let Some(group) = self.groups.get_mut(index) else { continue };
-            // Silence sends nobody back.
+            // Neither silence nor another version sends anybody back, nor does one host all others.
+            let reported = group.tally.counted_reported;
             let by_reports = match rule {
-                HaltRule::FailedThreshold | HaltRule::SoakFailed => group.fails(group.tally.counted_reported).is_some(),
-                HaltRule::CanaryFailed => group.tally.counted_reported > 0,
+                _ if reported < LEAST_REPORTED => false,
+                HaltRule::FailedThreshold | HaltRule::SoakFailed => group.fails(reported).is_some(),
+                HaltRule::CanaryFailed => true,
                 HaltRule::TimeoutThreshold
                 | HaltRule::GateStopped
                 | HaltRule::ManualHalt
@@ -35,7 +40,7 @@ impl Rollout {
                 | HaltRule::Restored
                 | HaltRule::StoreLost => false,
             };
-            let goes_back = by_reports && fleet.is_proven && group.policy.proof.on_halt == OnHalt::Rollback;
+            let goes_back = by_reports && group.policy.proof.on_halt == OnHalt::Rollback;
             if goes_back && !no_way_back {
                 group.roll_back(rule.name(), false, now);
             } else {
@@ -155,6 +160,7 @@ impl GroupStatus {
         self.note(State::RolledBack, reason, now);
         // They go back as all others do, and are no proof any more.
         self.canaries.clear();
-        (self.at_once, self.forced, self.cursor, self.complete_to) = (at_once, None, None, 0);
+        self.restart_passes();
+        (self.at_once, self.forced) = (at_once, None);
     }
 }
