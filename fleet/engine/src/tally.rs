@@ -309,7 +309,7 @@ impl Look<'_> {
     /// Whether it counts in thresholds: it was enrolled when the group started.
     pub(crate) fn is_counted(&self, host: &Host) -> bool {
         let counted_to = self.group.counted_to;
-        host.joined.get() <= counted_to && host.enrolled.is_some_and(|enrolled| enrolled.get() <= counted_to)
+        host.joined.get() <= counted_to && host.enrolled.is_some_and(|enrolled| enrolled.at.get() <= counted_to)
     }
 }
 
@@ -347,8 +347,9 @@ impl Tally {
         let was_told = look.mark(host).is_some();
         if is_counted && state != HostState::Excluded {
             self.counted += 1;
+            let is_proven = host.enrolled.is_some_and(|enrolled| !enrolled.is_unproven);
             self.counted_failed += u64::from(state == HostState::Failed);
-            self.counted_reported += u64::from(state == HostState::Failed && look.failure(host).is_some() && !host.is_unproven);
+            self.counted_reported += u64::from(state == HostState::Failed && look.failure(host).is_some() && is_proven);
             self.counted_timed_out += u64::from(state == HostState::TimedOut);
             let has_ended = match state {
                 HostState::Updated => was_told || look.has_updated(host),
@@ -361,5 +362,6 @@ impl Tally {
         if look.is_present(host) && state != HostState::Excluded {
             self.present += 1;
             self.up_to_date += u64::from(!host.version.is_none() && host.version == look.target);
-        }    }
+        }
+    }
 }

@@ -135,9 +135,11 @@ pub fn sentence(why: &Why) -> String {
             format!("no host is on its way: {failed} of {} failed or timed out, too few updated", hosts(*of))
         }
         Why::NoReports { hosts: count } => no_reports(*count),
-        Why::FleetSilent => "most of the fleet stopped asking at once: look at this server, its network and its certificate; silence \
+        Why::FleetSilent => {
+            "most of the fleet stopped asking at once: look at this server, its network and its certificate; silence \
                              counts against no host and no group meanwhile"
-            .to_owned(),
+                .to_owned()
+        }
         Why::Empty => "the group has no hosts: it is done without any".to_owned(),
         Why::Shrunk { present, initial, excluded } => shrunk(*present, *initial, *excluded),
         Why::Halted { rule, count, of, error, sample, no_way_back } => {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::Fleet;
-use crate::host::{Arrival, Flags, Host, HostId, Place};
+use crate::host::{Arrival, Enrolled, Flags, Host, HostId, Place};
 use crate::index::Index;
 use crate::label_set::Labels;
 use crate::moment::Moment;
@@ -84,15 +84,15 @@ impl Fleet {
             self.arrivals += 1;
             host.arrival = Arrival::of(self.arrivals);
         }
-        host.enrolled = Some(Arrival::of(self.arrivals));
+        host.enrolled = Some(Enrolled::at(self.arrivals));
         self.note_change(at);
     }
 
     /// Keeps that nobody but the host itself says who it is, or that somebody vouches for it.
     pub fn set_unproven(&mut self, id: HostId, is_unproven: bool) {
         let Some(at) = self.at(id) else { return };
-        if let Some(host) = self.hosts.get_mut(at) {
-            host.is_unproven = is_unproven;
+        if let Some(enrolled) = self.hosts.get_mut(at).and_then(|host| host.enrolled.as_mut()) {
+            enrolled.is_unproven = is_unproven;
         }
     }
 
@@ -113,7 +113,7 @@ impl Fleet {
         self.arrivals += 1;
         let arrivals = Arrival::of(self.arrivals);
         if let Some(host) = self.hosts.get_mut(at) {
-            (host.arrival, host.joined, host.enrolled) = (arrivals, arrivals, Some(arrivals));
+            (host.arrival, host.joined, host.enrolled) = (arrivals, arrivals, Some(Enrolled::at(self.arrivals)));
             (host.last, host.failure, host.mark) = (None, None, None);
             (host.version, host.reports) = (Name::NONE, false);
         }
@@ -184,7 +184,6 @@ impl Host {
             joined: arrival,
             is_below_start: false,
             enrolled: None,
-            is_unproven: false,
             reports: false,
             last: None,
             failure: None,

@@ -128,7 +128,7 @@ impl Rollout {
                 }
                 None => (tally.present, tally.up_to_date),
             };
-            group.was_known |= tally.known > 0;
+            group.was_known |= tally.known > 0 || present > 0;
             (group.present_count, group.up_to_date_count) = (present, up_to_date);
             group.let_go_count = group.let_go_count.max(tally.ever_let_go);
             group.tally = tally;

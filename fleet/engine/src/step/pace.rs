@@ -92,9 +92,8 @@ fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> 
         .iter()
         .map(|free| Waiting { again: First::new(*free), enrolled: Line::new(*free), strangers: Line::new(*free) })
         .collect();
-    let may_wait = |group: &GroupStatus| {
-        !fleet.is_proven || group.tally.pending + group.tally.failed + group.tally.timed_out > 0
-    };
+    let may_wait =
+        |group: &GroupStatus| !fleet.is_proven || group.tally.pending + group.tally.failed + group.tally.timed_out > 0;
     let looks: Vec<Option<Look<'_>>> = rollout
         .groups
         .iter()

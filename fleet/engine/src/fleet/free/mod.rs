@@ -76,7 +76,6 @@ impl Host {
             joined: _,
             is_below_start: _,
             enrolled: _,
-            is_unproven: _,
             reports: _,
             last,
             failure,

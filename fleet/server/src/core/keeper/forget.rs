@@ -65,12 +65,15 @@ impl Keeper {
         let keys = self.members.drop_waiting(|since| now.is_none_or(|now| now.duration_since(since) >= WAITS_FOR));
         let waiting: HashSet<HostId> = self.members.waiting_hosts().collect();
         let (is_proven, fleet) = (self.fleet.is_proven, &self.fleet);
-        let is_old = |host: &Host| {
-            is_proven || now.is_none_or(|now| Moment::of(now).since(host.heard) >= DEPARTED_AFTER)
-        };
+        let is_old =
+            |host: &Host| is_proven || now.is_none_or(|now| Moment::of(now).since(host.heard) >= DEPARTED_AFTER);
         let may_go = |host: &Host| is_stranger(host) && is_old(host) && !waiting.contains(&host.id);
-        let gone: HashSet<HostId> =
-            fleet.hosts().iter().filter(|host| may_go(host) && fleet.listed(host.id).is_none()).map(|host| host.id).collect();
+        let gone: HashSet<HostId> = fleet
+            .hosts()
+            .iter()
+            .filter(|host| may_go(host) && fleet.listed(host.id).is_none())
+            .map(|host| host.id)
+            .collect();
         if !gone.is_empty() {
             self.strike_off(|host| gone.contains(&host.id));
         }

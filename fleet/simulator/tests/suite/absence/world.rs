@@ -114,20 +114,16 @@ impl World {
         Self::with_cap(dialect, groups, 1, more, trouble)
     }
 
-    pub(crate) fn with_cap(
-        dialect: Dialect,
-        groups: &[(&str, u32)],
-        cap: u8,
-        more: &Value,
-        trouble: Trouble,
-    ) -> Self {
+    pub(crate) fn with_cap(dialect: Dialect, groups: &[(&str, u32)], cap: u8, more: &Value, trouble: Trouble) -> Self {
         let (mut book, mut shelf) = (Book { seed: 7, ..Book::default() }, Shelf::default());
         shelf.put_json(&policy(dialect, groups, cap, more), 1, &mut book).unwrap();
         let spec = match dialect {
             Dialect::V2 => {
                 json!({ "agents": { "start_version": OLD, "target_version": NEW, "schedule": "regular", "mode": "enabled" } })
             }
-            Dialect::Rfd0169 => json!({ "agent_version": NEW, "agent_start_version": OLD, "agent_version_schedule": "regular" }),
+            Dialect::Rfd0169 => {
+                json!({ "agent_version": NEW, "agent_start_version": OLD, "agent_version_schedule": "regular" })
+            }
         };
         let version = json!({ "kind": "autoupdate_version", "version": "v1", "spec": spec });
         let mut world = Self {
@@ -302,8 +298,7 @@ impl World {
         if answer.version.to_string() == NEW && member.version == OLD {
             self.told.push(member.id);
             let end = if member.breaks { Outcome::RolledBack } else { Outcome::Updated };
-            self.members[index].plan =
-                vec![(at + 10, Outcome::Started), (at + 40, Outcome::Switched), (at + 150, end)];
+            self.members[index].plan = vec![(at + 10, Outcome::Started), (at + 40, Outcome::Switched), (at + 150, end)];
         }
     }
 
