@@ -316,7 +316,7 @@ impl Look<'_> {
 impl Tally {
     /// Counts `host`.
     pub fn add(&mut self, look: &Look<'_>, host: &Host) {
-        let is_of_somebody = host.enrolled.is_some() || host.flags.is_decided();
+        let is_of_somebody = (host.enrolled.is_some() && host.reports) || host.flags.is_decided();
         self.known += u64::from(is_of_somebody && !host.is_expected());
         if look.has_departed(host) {
             self.gone += u64::from(look.was_there_at_start(host));

@@ -41,7 +41,7 @@ impl Book {
         if self.blocked.is_some() {
             rollout.block(now);
         }
-        rollout.halt(fleet, now);
+        rollout.halt(&self.holds, fleet, now);
         if rollout.mode == Mode::Enabled {
             strategy::pass(&mut rollout, fleet, now);
             rollout.begin_retries(fleet);

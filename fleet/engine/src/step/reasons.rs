@@ -134,9 +134,7 @@ fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Time
     let ends = if rollout.strategy == Strategy::TimeBased {
         // It is done when its window closes.
         window_end(rollout, group, begins)?
-    } else if group.state != State::Unstarted
-        && (group.initial_asking > 0 && group.present_count == 0 || group.has_nobody() && group.was_known)
-    {
+    } else if group.state != State::Unstarted && group.initial_asking > 0 && group.present_count == 0 {
         return None;
     } else if group.is_empty() {
         end_if_empty(rollout, starts, now)

@@ -3,7 +3,6 @@
 mod strangers;
 mod world;
 
-use fleet_engine::host::HostId;
 use fleet_engine::rollout::State;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -79,7 +78,7 @@ fn members_that_are_all_excluded_are_nobodys_success() {
 #[test]
 fn who_is_gone_leaves_the_denominators() {
     for dialect in DIALECTS {
-        let off = vec![(1, (NOON + 15, 90 * DAY)), (2, (NOON + 15, 90 * DAY))];
+        let off = vec![(1, (NOON - 15, 90 * DAY)), (2, (NOON - 15, 90 * DAY))];
         let mut world = World::new(dialect, &GROUPS, &none(), Trouble { off, ..Trouble::default() });
         world.until(4 * DAY);
         let first = world.group("first");
@@ -154,7 +153,7 @@ fn absences() -> impl Strategy<Value = Trouble> {
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
@@ -193,9 +192,4 @@ proptest! {
         let trouble = Trouble { down, cut, strangers: if is_lonely { 0 } else { 5 }, ..Trouble::default() };
         prop_assert_eq!(told(trouble.clone()), told(Trouble::default()), "{:?} {:?}", dialect, trouble);
     }
-}
-
-/// Hosts that a group has.
-fn hosts(from: HostId, to: HostId) -> impl Iterator<Item = HostId> {
-    from..=to
 }

@@ -43,7 +43,7 @@ pub(crate) struct Trouble {
     pub(crate) cut: Vec<Span>,
     /// A host is switched off.
     pub(crate) off: Vec<(HostId, Span)>,
-    /// So many strangers ask each minute, for the group that is named last; each comes back in an hour.
+    /// So many strangers ask each minute, for the group that is named last; each comes back in half an hour.
     pub(crate) strangers: u128,
 }
 
@@ -305,9 +305,9 @@ impl World {
     /// As the server takes them where anybody may enrol.
     fn strangers_ask(&mut self, minute: i64) {
         let group = self.members.last().unwrap().group.clone();
-        let hour = HostId::try_from(minute % 60).unwrap();
+        let turn = HostId::try_from(minute % 30).unwrap();
         for number in 0..self.trouble.strangers {
-            let id = STRANGER + hour * self.trouble.strangers + number;
+            let id = STRANGER + turn * self.trouble.strangers + number;
             let now = time(minute * 60 + 59);
             self.fleet.question(id, Some(&group), id, self.book.rollout.as_ref(), now);
             let question = Question { host: Some(id), group: group.clone(), update_id: id };
