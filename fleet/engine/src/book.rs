@@ -47,7 +47,7 @@ pub struct Book {
     /// No step is before another.
     pub last_step: Option<Timestamp>,
     /// Which time counts.
-    #[serde(flatten)]
+    #[serde(default)]
     pub clock: Clock,
 }
 

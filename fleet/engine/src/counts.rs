@@ -38,10 +38,13 @@ pub struct Tally {
     /// They asked before the group started, and do not report.
     pub asking: u64,
     /// Enrolled, or excluded by somebody; those that have left too.
+    #[serde(default)]
     pub(crate) known: u64,
     /// They were there when the group started, and have left since.
+    #[serde(default)]
     pub(crate) gone: u64,
     /// Hosts that only ask, and take a slot.
+    #[serde(default)]
     pub(crate) strangers: u64,
     /// Let go or told once in this rollout, whatever became of them.
     pub(crate) ever_let_go: u64,

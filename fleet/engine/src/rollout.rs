@@ -197,8 +197,11 @@ pub struct GroupStatus {
     /// Its canaries.
     pub canaries: Vec<Canary>,
     /// How far the pass of its enrolled hosts is.
-    #[serde(flatten)]
-    pub pass: Pass,
+    pub cursor: Option<Cursor>,
+    /// See [`Pass`].
+    pub(crate) complete_to: u64,
+    /// See [`Pass`].
+    pub(crate) pass_to: u64,
     /// That of hosts that only ask: they stand behind all others.
     #[serde(default)]
     pub(crate) strangers: Pass,
@@ -273,7 +276,7 @@ pub struct Rollout {
     /// When it was last stepped; no step is before another.
     pub last_step: Timestamp,
     /// [`crate::book::Book::clock`], as of the last step.
-    #[serde(flatten)]
+    #[serde(default)]
     pub clock: Clock,
 }
 
@@ -423,7 +426,9 @@ impl GroupStatus {
             present_count: 0,
             up_to_date_count: 0,
             canaries: Vec::new(),
-            pass: Pass::default(),
+            cursor: None,
+            complete_to: 0,
+            pass_to: 0,
             strangers: Pass::default(),
             retry_cursor: None,
             retry_to: 0,
@@ -496,13 +501,18 @@ impl GroupStatus {
 
     /// Begins to let hosts go anew.
     pub(crate) fn restart_passes(&mut self) {
-        self.pass.restart();
+        (self.cursor, self.complete_to) = (None, 0);
         self.strangers.restart();
     }
 
     /// The pass that `host` is let go by.
-    pub(crate) fn pass_of(&self, host: &Host) -> &Pass {
-        if host.enrolled.is_some() { &self.pass } else { &self.strangers }
+    pub(crate) fn pass_of(&self, host: &Host) -> Pass {
+        if host.enrolled.is_some() { self.pass() } else { self.strangers }
+    }
+
+    /// That of its enrolled hosts.
+    pub(crate) fn pass(&self) -> Pass {
+        Pass { cursor: self.cursor, complete_to: self.complete_to, pass_to: self.pass_to }
     }
 
     /// Whether the cursor has let `host` go, of those that did not fail before this attempt.

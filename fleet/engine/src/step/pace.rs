@@ -131,7 +131,7 @@ impl Waiting {
             (true, true) => {}
             (true, false) => self.again.add(Cursor::of(host)),
             (false, true) => self.strangers.add(&group.strangers, host),
-            (false, false) => self.enrolled.add(&group.pass, host),
+            (false, false) => self.enrolled.add(&group.pass(), host),
         }
     }
 }
@@ -213,7 +213,9 @@ impl GroupStatus {
         let (last, taken) = waiting.again.last(free);
         self.retry_cursor = last.or(self.retry_cursor);
         free -= taken;
-        free -= self.pass.advance(waiting.enrolled, free, arrivals);
+        let mut pass = self.pass();
+        free -= pass.advance(waiting.enrolled, free, arrivals);
+        (self.cursor, self.complete_to, self.pass_to) = (pass.cursor, pass.complete_to, pass.pass_to);
         free -= self.strangers.advance(waiting.strangers, free, arrivals);
         let granted = u64::try_from(before - free).unwrap_or(u64::MAX);
         if let Some(rate) = &mut self.rate {

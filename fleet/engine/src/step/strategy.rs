@@ -134,7 +134,7 @@ impl GroupStatus {
     /// Who is enrolled now counts.
     fn take_members(&mut self, fleet: &Fleet) {
         self.counted_to = fleet.arrivals();
-        self.pass.pass_to = fleet.arrivals();
+        self.pass_to = fleet.arrivals();
     }
 
     /// Nobody was ever in it, and nobody had asked for it when it began.

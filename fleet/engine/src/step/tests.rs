@@ -120,20 +120,20 @@ fn plain_cursors(rollout: &mut Rollout, index: usize, free: usize, fleet: &Fleet
     loop {
         let is_member = |host: &&&Host| {
             let arrival = host.arrival.get();
-            arrival > group.pass.complete_to
-                && arrival <= group.pass.pass_to
-                && group.pass.cursor.is_none_or(|passed| Cursor::of(host) > passed)
+            arrival > group.complete_to
+                && arrival <= group.pass_to
+                && group.cursor.is_none_or(|passed| Cursor::of(host) > passed)
         };
         let members: Vec<&&Host> = first.iter().filter(is_member).collect();
         let taken = members.len().min(free);
         free -= taken;
         if taken > 0 {
-            group.pass.cursor = Some(Cursor::of(members[taken - 1]));
+            group.cursor = Some(Cursor::of(members[taken - 1]));
         }
-        if taken < members.len() || group.pass.pass_to >= fleet.arrivals() {
+        if taken < members.len() || group.pass_to >= fleet.arrivals() {
             return;
         }
-        (group.pass.complete_to, group.pass.pass_to, group.pass.cursor) = (group.pass.pass_to, fleet.arrivals(), None);
+        (group.complete_to, group.pass_to, group.cursor) = (group.pass_to, fleet.arrivals(), None);
     }
 }
 
@@ -212,7 +212,7 @@ proptest! {
                     }
                     let cursors = |rollout: &Rollout| {
                         let group = &rollout.groups[index];
-                        (group.pass.cursor, group.retry_cursor, group.pass.complete_to, group.pass.pass_to)
+                        (group.cursor, group.retry_cursor, group.complete_to, group.pass_to)
                     };
                     prop_assert_eq!(cursors(&quick), cursors(&plain));
                 }

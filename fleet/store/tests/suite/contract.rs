@@ -76,7 +76,7 @@ fn numbers_of_128_bits_survive_in_hosts_and_book() {
     let rollout = state.book.unwrap().rollout.unwrap();
     assert_eq!(rollout.id, u128::MAX);
     assert_eq!(rollout.groups[0].canaries[0].updater_id, u128::MAX);
-    assert_eq!(rollout.groups[0].pass.cursor.unwrap().id, u128::MAX);
+    assert_eq!(rollout.groups[0].cursor.unwrap().id, u128::MAX);
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn the_book_of_schema_1_is_read() {
     assert_eq!((halt.rule, halt.count, halt.error.as_deref()), (HaltRule::FailedThreshold, 3, Some("unhealthy")));
     assert_eq!((group.gate, group.rate.unwrap().granted), (Some(GateAnswer::Stop), 3));
     assert_eq!(group.canaries[0].host_id, u128::MAX - 1);
-    assert_eq!(group.pass.cursor.unwrap().id, u128::MAX);
+    assert_eq!(group.cursor.unwrap().id, u128::MAX);
 }
 
 #[test]

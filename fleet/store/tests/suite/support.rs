@@ -70,7 +70,7 @@ pub fn book(number: u64) -> Book {
     rollout.id = u128::MAX;
     let group = &mut rollout.groups[0];
     group.canaries = vec![Canary { updater_id: u128::MAX, host_id: u128::MAX - 1, success: true, let_go: true }];
-    group.pass.cursor = Some(Cursor { key: u64::MAX, id: u128::MAX });
+    group.cursor = Some(Cursor { key: u64::MAX, id: u128::MAX });
     book
 }
 

@@ -168,20 +168,14 @@ impl Members {
         self.members.get(&host).is_some_and(|member| member.is_unproven)
     }
 
-    /// Hosts whose keys wait for an operator.
-    pub(super) fn waiting_hosts(&self) -> impl Iterator<Item = HostId> + '_ {
-        self.waiting.keys().copied()
-    }
-
-    /// Drops the keys that wait since a time for which `goes` is true; gives how many.
-    pub(super) fn drop_waiting(&mut self, goes: impl Fn(Timestamp) -> bool) -> usize {
+    /// Drops the keys that wait since a time for which `goes` is true.
+    pub(super) fn drop_waiting(&mut self, goes: impl Fn(Timestamp) -> bool) {
         let old = self.waiting.values().filter(|candidate| goes(candidate.since)).map(|candidate| candidate.host);
         let old: Vec<HostId> = old.collect();
         for host in &old {
             self.waiting.remove(host);
         }
         self.changed.waiting.extend(&old);
-        old.len()
     }
 
     /// How many hosts wait for an operator.

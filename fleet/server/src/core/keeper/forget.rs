@@ -55,29 +55,22 @@ impl Keeper {
     pub(super) fn forget_old(&mut self, now: Timestamp) {
         if now.duration_since(self.cleared) >= CLEAR_EVERY {
             self.cleared = now;
-            self.forget_strangers(Some(now));
+            self.forget_strangers(now);
         }
     }
 
-    /// Forgets hosts that only ask and keys that wait: all of them, or at `now` those that came long ago. Where hosts enrol by token
-    /// or approval nobody only asks. Of whom somebody decided something stays. Gives how many hosts, and how many keys.
-    pub(in crate::core) fn forget_strangers(&mut self, now: Option<Timestamp>) -> (usize, usize) {
-        let keys = self.members.drop_waiting(|since| now.is_none_or(|now| now.duration_since(since) >= WAITS_FOR));
-        let waiting: HashSet<HostId> = self.members.waiting_hosts().collect();
-        let (is_proven, fleet) = (self.fleet.is_proven, &self.fleet);
-        let is_old =
-            |host: &Host| is_proven || now.is_none_or(|now| Moment::of(now).since(host.heard) >= DEPARTED_AFTER);
-        let may_go = |host: &Host| is_stranger(host) && is_old(host) && !waiting.contains(&host.id);
-        let gone: HashSet<HostId> = fleet
-            .hosts()
-            .iter()
-            .filter(|host| may_go(host) && fleet.listed(host.id).is_none())
-            .map(|host| host.id)
-            .collect();
+    /// Forgets hosts that asked long before `now`, and keys that wait since long. Where hosts enrol by token or approval nobody only
+    /// asks. Of whom somebody decided something stays.
+    pub(in crate::core) fn forget_strangers(&mut self, now: Timestamp) {
+        self.members.drop_waiting(|since| now.duration_since(since) >= WAITS_FOR);
+        let (fleet, members) = (&self.fleet, &self.members);
+        let is_old = |host: &Host| fleet.is_proven || Moment::of(now).since(host.heard) >= DEPARTED_AFTER;
+        let is_kept = |host: &Host| members.waits(host.id).is_some() || fleet.listed(host.id).is_some();
+        let goes = |host: &&Host| is_stranger(host) && is_old(host) && !is_kept(host);
+        let gone: HashSet<HostId> = fleet.hosts().iter().filter(goes).map(|host| host.id).collect();
         if !gone.is_empty() {
             self.strike_off(|host| gone.contains(&host.id));
         }
-        (gone.len(), keys)
     }
 
     /// Forgets a host that never came, and on which nothing is decided any more.
