@@ -320,7 +320,7 @@ impl View<'_> {
             // Who is not known yet arrives with this question.
             _ if group.is_capped()
                 && group.state == State::Active
-                && host.is_none_or(|host| host.arrival.get() > group.pass_to) =>
+                && host.is_none_or(|host| host.arrival.get() > group.pass_of(host).pass_to) =>
             {
                 Cause::NextPass
             }

@@ -7,7 +7,8 @@ use protocol::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Days, Opening, Zone};
-use crate::listening::{self, Gap, Listening};
+use crate::fleet::Fleet;
+use crate::listening::{Clock, Listening};
 use crate::policy::{Group, Mode, Policy, Schedule, Strategy, Target, Unassigned};
 use crate::reason::{HaltRule, Why};
 use crate::rollout::{Reach, Rollout, StartBlock};
@@ -45,9 +46,9 @@ pub struct Book {
     pub seed: u64,
     /// No step is before another.
     pub last_step: Option<Timestamp>,
-    /// When nobody listened to hosts, in order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gaps: Vec<Gap>,
+    /// Which time counts.
+    #[serde(default)]
+    pub clock: Clock,
 }
 
 /// What stopped everything.
@@ -210,23 +211,36 @@ impl Book {
 }
 
 impl Book {
-    /// When the server listened, as it is known at `now`; hosts report each `interval` seconds.
-    pub fn listening(&self, interval: u32, now: Timestamp) -> Listening<'_> {
-        Listening::new(&self.gaps, self.last_step.unwrap_or(now), interval, now)
+    /// Since when most of the fleet is not heard of, all at once, as of the last step; `None`: it is.
+    pub fn silent_since(&self) -> Option<Timestamp> {
+        self.clock.silent_since(self.last_step?)
     }
 
-    /// Hosts were listened to until `now`, though no step was due.
+    /// The heard clock at `now`.
+    pub fn listening(&self, now: Timestamp) -> Listening<'_> {
+        self.clock.at(now)
+    }
+
+    /// All hosts were heard until `now`, though no step was due.
     pub fn listens(&mut self, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
         self.last_step = Some(now);
+        self.clock.set(now);
         if let Some(rollout) = &mut self.rollout {
             rollout.last_step = now;
         }
     }
 
-    /// Notes that a step comes at `now`, and whether nobody listened before it.
-    pub(crate) fn note_step(&mut self, interval: u32, now: Timestamp) {
-        listening::note_step(&mut self.gaps, self.last_step, interval, now);
+    /// The server starts at `now`: what hosts said since the last step was not heard, however short ago that was.
+    pub fn starts(&mut self, now: Timestamp) {
+        if let Some(last) = self.last_step {
+            self.clock.start(last, now);
+        }
+    }
+
+    /// Notes that a step comes at `now`, and who was heard before it.
+    pub(crate) fn note_step(&mut self, fleet: &Fleet, now: Timestamp) {
+        self.clock.step(fleet.heard(), self.last_step, fleet.interval, now);
         self.last_step = Some(now);
     }
 }

@@ -433,7 +433,8 @@ impl GroupStatus {
                 self.done_while_halted = before == State::Halted;
                 if before == State::RolledBack {
                     // How far hosts went back says nothing of the way up.
-                    (self.cursor, self.complete_to, self.at_once) = (None, 0, false);
+                    self.restart_passes();
+                    self.at_once = false;
                 }
                 self.halt = None;
                 self.enter(State::Done, "manual_forced_done", now);

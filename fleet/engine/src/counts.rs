@@ -37,13 +37,27 @@ pub struct Tally {
     pub up_to_date: u64,
     /// They asked before the group started, and do not report.
     pub asking: u64,
+    /// Enrolled, or excluded by somebody; those that have left too.
+    #[serde(default)]
+    pub(crate) known: u64,
+    /// They were there when the group started, and have left since.
+    #[serde(default)]
+    pub(crate) gone: u64,
+    /// Hosts that only ask, and take a slot.
+    #[serde(default)]
+    pub(crate) strangers: u64,
     /// Let go or told once in this rollout, whatever became of them.
     pub(crate) ever_let_go: u64,
 }
 
 impl Tally {
-    /// Hosts that take a slot of the cap.
+    /// Enrolled hosts that take a slot of the cap.
     pub fn in_flight(&self) -> u64 {
         self.let_go + self.told
+    }
+
+    /// All hosts that take one.
+    pub(crate) fn slots(&self) -> u64 {
+        self.in_flight() + self.strangers
     }
 }

@@ -28,6 +28,22 @@ impl Arrival {
     }
 }
 
+/// That a host is enrolled: it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Enrolled {
+    /// Its place among all arrivals then.
+    pub at: Arrival,
+    /// Nobody but itself says who it is: it enrolled where anybody may. What it reports sends nobody back.
+    pub is_unproven: bool,
+}
+
+impl Enrolled {
+    /// Somebody vouches for it.
+    pub(crate) fn at(number: u64) -> Self {
+        Self { at: Arrival::of(number), is_unproven: false }
+    }
+}
+
 /// A UUID as it is written.
 pub fn uuid(id: HostId) -> String {
     let hex = format!("{id:032x}");
@@ -97,7 +113,12 @@ pub enum Unfit {
 impl Flags {
     /// Whether the host has no part in any rollout.
     pub(crate) fn excludes(self) -> bool {
-        self.pinned || self.disabled || self.is_held() || self.unfit.is_some()
+        self.is_decided() || self.unfit.is_some()
+    }
+
+    /// Whether somebody decided that the host takes no part.
+    pub(crate) fn is_decided(self) -> bool {
+        self.pinned || self.disabled || self.is_held()
     }
 
     /// Whether an operator holds the host, or its group.
@@ -162,7 +183,7 @@ pub struct Host {
     /// It runs a version below the start version of the present rollout.
     pub(crate) is_below_start: bool,
     /// Its place among all arrivals when it was enrolled; `None`: it only asks, and is not counted.
-    pub enrolled: Option<Arrival>,
+    pub enrolled: Option<Enrolled>,
     /// It has reported since it arrived, so its version is known.
     pub reports: bool,
     /// Its last change.

@@ -4,10 +4,10 @@
 use jiff::Timestamp;
 
 use crate::fleet::{Fleet, is_below};
-use crate::host::{Arrival, HostId, Unfit};
+use crate::host::{HostId, Unfit};
 use crate::moment::Moment;
 use crate::rollout::Rollout;
-use crate::tally::SILENT_AFTER;
+use crate::tally::silent_after;
 
 /// Services of the control plane: who runs one is no agent.
 const CONTROL_PLANE: [&str; 2] = ["auth", "proxy"];
@@ -121,7 +121,7 @@ impl Agent {
             return Err(Passed::ControlPlane);
         }
         let seen = Moment::of(self.seen);
-        if Moment::of(now).since(seen) > SILENT_AFTER * fleet.interval {
+        if Moment::of(now).since(seen) > silent_after(fleet.interval) {
             return Err(Passed::Away);
         }
         if fleet.listed(self.host).is_some_and(|listed| listed > seen) {
@@ -152,7 +152,9 @@ impl Fleet {
         let known = self.at(agent.host);
         let at = known.unwrap_or_else(|| self.arrive(agent.host, rollout, seen));
         self.take_update_id(at, agent.updater.as_ref().map_or(0, |updater| updater.id));
-        let enrolled = Arrival::of(self.arrivals());
+        if standing == Standing::Counted {
+            self.enrol_at(at);
+        }
         let version = self.names.keep(&agent.version);
         let group = agent.updater.as_ref().map(|updater| self.names.keep(&updater.group));
         let is_below_start = rollout.is_some_and(|rollout| is_below(Some(&agent.version), rollout));
@@ -172,9 +174,6 @@ impl Fleet {
             host.reports = !is_silent;
             if let (Some(group), true) = (group, host.reports) {
                 host.declared = group;
-            }
-            if standing == Standing::Counted {
-                host.enrolled.get_or_insert(enrolled);
             }
         });
         if let Some(rollout) = rollout {

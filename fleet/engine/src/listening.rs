@@ -1,47 +1,155 @@
-//! When the server listened: a host's silence means nothing while nobody could hear it (FLEET §3).
+//! The heard clock: the time that counts, by which everything is measured that hosts can be late with (FLEET §3). It stands
+//! while the server does not step, or does not hear most of those that it heard before: a host's silence means nothing then.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::moment::Moment;
 
-/// Seconds without a step in which the server listened all the same, whatever the report interval is: a step a minute is due.
-const SHORTEST: u32 = 120;
+/// Seconds between two questions of a host: the updater's timer. No report interval that is shorter makes it ask more often.
+pub const ASKS_EVERY: u32 = 600;
+/// Seconds without a step that are no gap: a step a minute is due.
+const LATE: u32 = 120;
 /// Gaps that are kept; beyond that the oldest two become one, with the time between them.
 const MOST: usize = 16;
 /// Seconds after which a gap is forgotten, thirty days: whoever was silent before it has departed.
 const FORGOTTEN_AFTER: u32 = 30 * 86_400;
 
-/// A time in which the server did not listen: it was down, an older store was put back, or its clock jumped.
+/// A time that counts against nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// The last step before it.
+    /// The last time before it that counts.
     pub from: Moment,
-    /// The first step after it.
+    /// When each host has had its next occasion to be heard.
     pub to: Moment,
 }
 
-/// The times in which the server listened, as they are known at one time.
+/// What is known of the times in which hosts were heard.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Clock {
+    /// The times that do not count, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gaps: Vec<Gap>,
+    /// Where the clock stands: since then most of those were heard of that were before.
+    #[serde(default, rename = "most_heard", skip_serializing_if = "Option::is_none")]
+    most: Option<Moment>,
+    /// The newest word of anybody.
+    #[serde(default, rename = "last_heard", skip_serializing_if = "Option::is_none")]
+    newest: Option<Moment>,
+    /// How often hosts report, seconds.
+    #[serde(default, rename = "report_interval")]
+    interval: u32,
+}
+
+/// How often hosts are heard, seconds, where they report each `interval` seconds.
+pub fn heard_every(interval: u32) -> u32 {
+    interval.max(ASKS_EVERY)
+}
+
+impl Clock {
+    /// Takes notice at `now` of when each host was `heard` of last, those left out that nobody waits for; the last step was at
+    /// `last_step`, and hosts report each `interval` seconds.
+    pub(crate) fn step(
+        &mut self,
+        heard: impl Iterator<Item = Moment> + Clone,
+        last_step: Option<Timestamp>,
+        interval: u32,
+        now: Timestamp,
+    ) {
+        let now = Moment::of(now);
+        self.interval = interval;
+        self.gaps.retain(|gap| now.since(gap.to) <= FORGOTTEN_AFTER);
+        if let Some(last) = last_step.map(Moment::of).filter(|last| now.since(*last) > LATE) {
+            self.leave_out(last, now);
+        }
+        let Some(newest) = heard.clone().max() else {
+            (self.most, self.newest) = (Some(now), None);
+            return;
+        };
+        let most = self.most.unwrap_or(newest).min(now);
+        // Who was silent when the others were heard is missed by nobody.
+        let quiet = self.quiet();
+        let mut recent: Vec<Moment> = heard.filter(|heard| most.since(*heard) <= quiet).collect();
+        if let Some(before) = self.newest.filter(|before| newest.since(*before) > self.heard_every()) {
+            self.leave_out(before, newest);
+        }
+        self.newest = Some(newest);
+        let half = recent.len() / 2;
+        let most_now = if recent.is_empty() { most } else { most.max(*recent.select_nth_unstable(half).1) };
+        if most_now.since(most) > self.quiet() {
+            self.leave_out(most, most_now);
+        }
+        self.most = Some(most_now);
+    }
+
+    /// The server starts at `now`, or its network is back: nobody was heard since `last_step`, or longer, however short that is.
+    pub(crate) fn start(&mut self, last_step: Timestamp, now: Timestamp) {
+        let last = Moment::of(last_step);
+        self.leave_out(self.most.map_or(last, |most| most.min(last)), Moment::of(now));
+    }
+
+    /// All hosts were heard until `now`.
+    pub(crate) fn set(&mut self, now: Timestamp) {
+        (self.most, self.newest) = (Some(Moment::of(now)), Some(Moment::of(now)));
+    }
+
+    /// Leaves a time out, and the one in which each host asks for the first time after it.
+    fn leave_out(&mut self, from: Moment, to: Moment) {
+        let mut gap = Gap { from, to: to.after(self.heard_every()) };
+        let touches = |other: &Gap, gap: &Gap| other.from <= gap.to && gap.from <= other.to;
+        for other in self.gaps.iter().filter(|other| touches(other, &gap)).copied().collect::<Vec<_>>() {
+            gap = Gap { from: gap.from.min(other.from), to: gap.to.max(other.to) };
+        }
+        self.gaps.retain(|other| !touches(other, &gap));
+        self.gaps.push(gap);
+        self.gaps.sort_unstable_by_key(|gap| gap.from);
+        if self.gaps.len() > MOST {
+            let oldest = self.gaps.remove(0);
+            self.gaps.iter_mut().take(1).for_each(|next| next.from = oldest.from);
+        }
+    }
+
+    fn heard_every(&self) -> u32 {
+        heard_every(self.interval)
+    }
+
+    /// Seconds without a word of most hosts that are no gap: each has missed two questions then.
+    fn quiet(&self) -> u32 {
+        2 * self.heard_every()
+    }
+
+    /// Since when most of the fleet is not heard of, all at once; `None`: it is.
+    pub fn silent_since(&self, now: Timestamp) -> Option<Timestamp> {
+        let most = self.most.filter(|most| Moment::of(now).since(*most) > self.quiet())?;
+        Some(most.time())
+    }
+
+    /// The clock as it is read at `now`.
+    pub(crate) fn at(&self, now: Timestamp) -> Listening<'_> {
+        let now = Moment::of(now);
+        let most = self.most.unwrap_or(now);
+        let of_groups = if now.since(most) > self.quiet() { most } else { now };
+        Listening { gaps: &self.gaps, most, of_groups, now, heard_every: self.heard_every() }
+    }
+}
+
+/// The heard clock at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Listening<'a> {
     gaps: &'a [Gap],
-    last_step: Moment,
+    most: Moment,
+    /// A moment too early is nothing to a group, and all the difference to a host that cannot be heard any more.
+    of_groups: Moment,
     now: Moment,
-    is_open: bool,
+    /// How often hosts are heard, seconds.
+    pub(crate) heard_every: u32,
 }
 
-impl<'a> Listening<'a> {
-    /// At `now`, where the last step was at `last_step` and hosts report each `interval` seconds.
-    pub(crate) fn new(gaps: &'a [Gap], last_step: Timestamp, interval: u32, now: Timestamp) -> Self {
-        let (last_step, now) = (Moment::of(last_step), Moment::of(now));
-        Self { gaps, last_step, now, is_open: is_gap(last_step, interval, now) }
-    }
-
-    /// When the server had listened for so many seconds since `moment`, gaps left out; none of them moves what was over before it.
+impl Listening<'_> {
+    /// When so many seconds that count have passed since `moment`; no gap moves what was over before it.
     pub fn after(&self, moment: Moment, seconds: u32) -> Moment {
         let mut end = moment.after(seconds);
-        let open = Gap { from: self.last_step, to: self.now };
-        for gap in self.gaps.iter().chain(self.is_open.then_some(&open)) {
+        for gap in self.gaps {
             if gap.from >= end {
                 break;
             }
@@ -50,28 +158,21 @@ impl<'a> Listening<'a> {
         end
     }
 
-    /// Whether the server has listened for more than so many seconds since `moment`.
+    /// Whether `end` is over for a host.
+    pub(crate) fn has_passed(&self, end: Moment) -> bool {
+        self.most > end
+    }
+
+    /// Whether more than so many seconds that count have passed since a host did something at `moment`.
     pub fn is_over(&self, moment: Moment, seconds: u32) -> bool {
         // Gaps only make it later: most hosts need no look at them.
-        self.now > moment.after(seconds) && self.now > self.after(moment, seconds)
+        self.has_passed(moment.after(seconds)) && self.has_passed(self.after(moment, seconds))
     }
-}
 
-/// Later than a report interval after the last step: whatever hosts said meanwhile was not heard.
-fn is_gap(last_step: Moment, interval: u32, now: Moment) -> bool {
-    now.since(last_step) > interval.max(SHORTEST)
-}
-
-/// Notes in `gaps` that a step comes at `now`, where the last one was at `last_step` and hosts report each `interval` seconds.
-pub(crate) fn note_step(gaps: &mut Vec<Gap>, last_step: Option<Timestamp>, interval: u32, now: Timestamp) {
-    let at = Moment::of(now);
-    gaps.retain(|gap| at.since(gap.to) <= FORGOTTEN_AFTER);
-    if let Some(from) = last_step.map(Moment::of).filter(|last| is_gap(*last, interval, at)) {
-        gaps.push(Gap { from, to: at });
-    }
-    if gaps.len() > MOST {
-        let oldest = gaps.remove(0);
-        gaps.iter_mut().take(1).for_each(|next| next.from = oldest.from);
+    /// When a group has waited for so many hours since `from`: at the earliest, where the clock stands.
+    pub(crate) fn end_of_wait(&self, from: Timestamp, hours: u32) -> Timestamp {
+        let end = self.after(Moment::of(from), hours.saturating_mul(3_600));
+        end.after(self.now.since(self.of_groups)).time()
     }
 }
 
@@ -80,7 +181,7 @@ mod tests {
     use super::*;
 
     fn at(second: i64) -> Moment {
-        Moment::of(Timestamp::from_second(second).unwrap())
+        Moment::of(time(second))
     }
 
     fn time(second: i64) -> Timestamp {
@@ -91,10 +192,24 @@ mod tests {
         Gap { from: at(from), to: at(to) }
     }
 
+    /// A step each minute from `from` on, in which hosts were heard of as `heard` says.
+    fn steps(clock: &mut Clock, from: i64, to: i64, heard: impl Fn(i64) -> Vec<i64>) {
+        for now in (from..=to).step_by(60) {
+            let last = (now > from).then(|| time(now - 60));
+            clock.step(heard(now).into_iter().map(at), last, 600, time(now));
+        }
+    }
+
+    /// When each of ten hosts was heard of last that ask each ten minutes, a minute apart.
+    fn ten(now: i64) -> Vec<i64> {
+        (0..10).map(|host| now - (now - host * 60).rem_euclid(600)).collect()
+    }
+
     #[test]
-    fn time_passes_only_while_somebody_listens() {
-        let gaps = [gap(1_000, 5_000), gap(6_000, 7_000)];
-        let listening = Listening::new(&gaps, time(9_000), 900, time(9_060));
+    fn time_passes_only_while_hosts_are_heard() {
+        let clock =
+            Clock { gaps: vec![gap(1_000, 5_000), gap(6_000, 7_000)], most: Some(at(9_060)), ..Clock::default() };
+        let listening = clock.at(time(9_060));
         for (from, seconds, end) in [
             (100, 900, 1_000),   // Over when the gap began.
             (100, 901, 5_001),   // Not quite.
@@ -109,35 +224,75 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_that_no_step_ended_yet_counts_as_well() {
-        let silent = |now: i64| Listening::new(&[], time(1_000), 900, time(now)).is_over(at(900), 200);
-        assert!(silent(1_101) && silent(1_900), "a step is late, and no more");
-        assert!(!silent(1_901) && !silent(500_000));
-        let over = Listening::new(&[], time(1_000), 900, time(500_000)).is_over(at(500), 200);
-        assert!(over, "what was over before stays over");
+    fn the_clock_stands_while_most_of_those_are_silent_that_were_heard() {
+        let begin = 60_000;
+        for (silent, stands) in [(10, true), (6, true), (5, false), (1, false), (0, false)] {
+            let mut clock = Clock::default();
+            let cut = begin + 3_600;
+            let heard = |now: i64| {
+                let of = |(host, at): (usize, i64)| if host < silent { ten(now.min(cut))[host] } else { at };
+                ten(now).into_iter().enumerate().map(of).collect::<Vec<_>>()
+            };
+            steps(&mut clock, begin, cut + 7_200, heard);
+            let now = time(cut + 7_200);
+            assert_eq!(clock.silent_since(now).is_some(), stands, "{silent} of ten are silent");
+            let listening = clock.at(now);
+            assert_eq!(listening.is_over(at(cut), 60), !stands, "{silent} of ten are silent: {clock:?}");
+        }
     }
 
     #[test]
-    fn gaps_are_noted_and_bounded() {
-        let (mut gaps, mut last) = (Vec::new(), None);
-        let mut step = |second: i64, gaps: &mut Vec<Gap>| {
-            note_step(gaps, last, 60, time(second));
-            last = Some(time(second));
+    fn a_night_in_which_hosts_go_one_after_the_other_is_no_outage() {
+        let mut clock = Clock::default();
+        // One of ten goes each half hour.
+        let heard = |now: i64| {
+            let of = |(host, at): (usize, i64)| at.min(60_000 + i64::try_from(host).unwrap() * 1_800);
+            ten(now).into_iter().enumerate().skip(1).map(of).collect::<Vec<_>>()
         };
-        for number in 0..100 {
-            step(1_000 + number * 120, &mut gaps);
+        steps(&mut clock, 60_000, 60_000 + 8 * 1_800, heard);
+        assert!(clock.gaps.is_empty() && clock.silent_since(time(60_000 + 8 * 1_800)).is_none(), "{clock:?}");
+    }
+
+    #[test]
+    fn what_comes_after_a_silence_has_its_occasion_first() {
+        let mut clock = Clock::default();
+        let (cut, back) = (63_600, 63_600 + 7_200);
+        let heard = |now: i64| if (cut..back).contains(&now) { ten(cut) } else { ten(now) };
+        steps(&mut clock, 60_000, back + 1_800, heard);
+        let [only] = clock.gaps[..] else { panic!("{clock:?}") };
+        assert!(only.from <= at(cut) && only.to >= at(back + 600), "{only:?}");
+    }
+
+    #[test]
+    fn a_server_that_starts_or_steps_late_has_heard_nobody_meanwhile() {
+        let mut clock = Clock::default();
+        clock.start(time(1_000), time(1_010));
+        assert_eq!(clock.gaps, [gap(1_000, 1_610)], "however short");
+        let mut clock = Clock::default();
+        for (last, now) in [(1_000, 1_120), (1_120, 1_241)] {
+            clock.step([at(now)].into_iter(), Some(time(last)), 600, time(now));
         }
-        assert!(gaps.is_empty(), "{gaps:?}");
-        let mut now = 1_000 + 99 * 120;
-        for _ in 0..40 {
-            step(now + 121, &mut gaps);
-            step(now + 130, &mut gaps);
-            now += 130;
+        assert_eq!(clock.gaps, [gap(1_120, 1_841)]);
+    }
+
+    #[test]
+    fn where_nobody_is_waited_for_the_clock_goes_on() {
+        let mut clock = Clock::default();
+        steps(&mut clock, 1_000, 100_000, |_| Vec::new());
+        assert!(clock.gaps.is_empty() && clock.silent_since(time(100_000)).is_none());
+        assert!(clock.at(time(99_940)).is_over(at(1_000), 90_000));
+    }
+
+    #[test]
+    fn gaps_are_bounded() {
+        let mut clock = Clock::default();
+        for number in 0..40 {
+            clock.start(time(1_000 + number * 2_000), time(1_010 + number * 2_000));
         }
-        assert_eq!(gaps.len(), MOST);
-        assert_eq!(gaps.first(), Some(&gap(1_000 + 99 * 120, now - 15 * 130 - 9)));
-        assert_eq!(gaps.last(), Some(&gap(now - 130, now - 9)));
-        step(now + 31 * 86_400, &mut gaps);
-        assert_eq!(gaps, [gap(now, now + 31 * 86_400)]);
+        assert_eq!(clock.gaps.len(), MOST);
+        assert_eq!(clock.gaps.first().map(|gap| gap.from), Some(at(1_000)));
+        assert_eq!(clock.gaps.last(), Some(&gap(79_000, 79_610)));
+        clock.step([].into_iter(), None, 600, time(79_000 + 31 * 86_400));
+        assert!(clock.gaps.is_empty());
     }
 }

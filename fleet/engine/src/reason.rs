@@ -102,6 +102,8 @@ pub enum Why {
         /// Those that ask.
         hosts: u64,
     },
+    /// Most of the fleet is not heard of, all at once: nothing is decided by that.
+    FleetSilent,
     /// Nobody is in the group.
     Empty,
     /// More hosts are missing than a done group may miss.
@@ -238,6 +240,7 @@ impl Why {
             Self::UpdateInProgress { .. } => "update_in_progress",
             Self::NobodyOnTheWay { .. } => "nobody_on_the_way",
             Self::NoReports { .. } => "no_reports",
+            Self::FleetSilent => "fleet_silent",
             Self::Empty => "empty",
             Self::Shrunk { .. } => "shrunk",
             Self::Halted { .. } => "halted",
@@ -293,6 +296,7 @@ impl Why {
             | Self::MaxInFlight { .. }
             | Self::UpdateInProgress { .. }
             | Self::NoReports { .. }
+            | Self::FleetSilent
             | Self::LetGo
             | Self::NotYet
             | Self::NextPass

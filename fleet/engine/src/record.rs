@@ -6,7 +6,7 @@ use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{Arrival, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::host::{Arrival, Enrolled, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
 use crate::moment::Moment;
 
 /// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
@@ -112,7 +112,7 @@ impl Fleet {
             listed: self.listed(id),
             arrival: host.arrival.get(),
             joined: host.joined.get(),
-            enrolled: host.enrolled.map(Arrival::get),
+            enrolled: host.enrolled.map(|enrolled| enrolled.at.get()),
             reports: host.reports,
             last: host.last.map(|last| LastRecord {
                 outcome: last.outcome,
@@ -165,7 +165,7 @@ impl Fleet {
             arrival: Arrival::of(record.arrival),
             joined: Arrival::of(record.joined),
             is_below_start: false,
-            enrolled: record.enrolled.map(Arrival::of),
+            enrolled: record.enrolled.map(Enrolled::at),
             reports: record.reports,
             last: record.last.map(|last| Last {
                 outcome: last.outcome,
@@ -233,8 +233,9 @@ mod tests {
             fleet.question(id, Some("a"), id + 100, None, now);
         }
         let before: Vec<_> = fleet.hosts().iter().filter(|host| host.id % 3 != 0).cloned().collect();
-        let (arrivals, _) = (fleet.arrivals(), fleet.take_changed());
+        let _ = fleet.take_changed();
         fleet.enrol(8);
+        let arrivals = fleet.arrivals();
         let gone = fleet.forget(|host| host.id % 3 == 0);
         assert_eq!(gone, [9, 12, 15, 18]);
         assert_eq!(fleet.hosts().len(), before.len());

@@ -10,7 +10,7 @@ use crate::calendar::{Blackout, blackout_at};
 use crate::counts::Tally;
 use crate::host::{Host, HostId, Place};
 use crate::labels::Subject;
-use crate::listening::{Gap, Listening};
+use crate::listening::{Clock, Listening};
 use crate::moment::Moment;
 use crate::names::{Name, Names};
 use crate::policy::{Group, Members, Mode, Schedule, Strategy, Unassigned, Ungrouped};
@@ -66,6 +66,24 @@ impl Cursor {
     /// Of a host in the present rollout.
     pub fn of(host: &Host) -> Self {
         Self { key: host.key, id: host.id }
+    }
+}
+
+/// How far hosts of a group are let go one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pass {
+    /// How far the pass is.
+    pub cursor: Option<Cursor>,
+    /// Hosts that arrived up to this were all let go in earlier passes.
+    pub(crate) complete_to: u64,
+    /// Hosts that arrived up to this are members of the pass.
+    pub(crate) pass_to: u64,
+}
+
+impl Pass {
+    /// Begins anew with the same members.
+    pub(crate) fn restart(&mut self) {
+        (self.cursor, self.complete_to) = (None, 0);
     }
 }
 
@@ -171,14 +189,24 @@ pub struct GroupStatus {
     /// Hosts that had asked for it then, and did not report.
     #[serde(default)]
     pub initial_asking: u64,
+    /// Somebody was enrolled in it once since the rollout was made: then it is never done because nobody is there.
+    #[serde(default)]
+    pub was_known: bool,
     /// Present hosts.
     pub present_count: u64,
     /// Those on the target.
     pub up_to_date_count: u64,
     /// Its canaries.
     pub canaries: Vec<Canary>,
-    /// How far the pass is.
+    /// How far the pass of its enrolled hosts is.
     pub cursor: Option<Cursor>,
+    /// See [`Pass`].
+    pub(crate) complete_to: u64,
+    /// See [`Pass`].
+    pub(crate) pass_to: u64,
+    /// That of hosts that only ask: they stand behind all others.
+    #[serde(default)]
+    pub(crate) strangers: Pass,
     /// How far those are let go again that failed or timed out before this attempt.
     #[serde(rename = "retry")]
     pub retry_cursor: Option<Cursor>,
@@ -186,10 +214,6 @@ pub struct GroupStatus {
     pub(crate) retry_to: u64,
     /// For which attempt, and whether after the end of the group.
     pub(crate) retry_for: (u32, bool),
-    /// Hosts that arrived up to this were all let go in earlier passes.
-    pub(crate) complete_to: u64,
-    /// Hosts that arrived up to this are members of the pass.
-    pub(crate) pass_to: u64,
     /// Hosts that were enrolled up to this count in thresholds.
     pub(crate) counted_to: u64,
     /// Counted from 1; `run` and `rollback` begin another one.
@@ -257,20 +281,15 @@ pub struct Rollout {
     pub start_time: Timestamp,
     /// When it was last stepped; no step is before another.
     pub last_step: Timestamp,
-    /// [`crate::book::Book::gaps`], as of the last step.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gaps: Vec<Gap>,
+    /// [`crate::book::Book::clock`], as of the last step.
+    #[serde(default)]
+    pub clock: Clock,
 }
 
 impl Rollout {
-    /// When the server listened, as it is known at `now`; hosts report each `interval` seconds.
-    pub fn listening(&self, interval: u32, now: Timestamp) -> Listening<'_> {
-        Listening::new(&self.gaps, self.last_step, interval, now)
-    }
-
-    /// The same at the last step.
-    pub(crate) fn listening_at_step(&self) -> Listening<'_> {
-        self.listening(u32::MAX, self.last_step)
+    /// The heard clock at `now`.
+    pub fn listening(&self, now: Timestamp) -> Listening<'_> {
+        self.clock.at(now)
     }
 
     /// The state of the whole; `None` where there are no groups, and for an immediate one that is not halted.
@@ -445,15 +464,17 @@ impl GroupStatus {
             last_update_reason: "created".to_owned(),
             initial_count: 0,
             initial_asking: 0,
+            was_known: false,
             present_count: 0,
             up_to_date_count: 0,
             canaries: Vec::new(),
             cursor: None,
+            complete_to: 0,
+            pass_to: 0,
+            strangers: Pass::default(),
             retry_cursor: None,
             retry_to: 0,
             retry_for: (1, false),
-            complete_to: 0,
-            pass_to: 0,
             counted_to: 0,
             attempt: 1,
             attempt_began: Moment::of(now),
@@ -531,11 +552,27 @@ impl GroupStatus {
         self.state = state;
     }
 
+    /// Begins to let hosts go anew.
+    pub(crate) fn restart_passes(&mut self) {
+        (self.cursor, self.complete_to) = (None, 0);
+        self.strangers.restart();
+    }
+
+    /// The pass that `host` is let go by.
+    pub(crate) fn pass_of(&self, host: &Host) -> Pass {
+        if host.enrolled.is_some() { self.pass() } else { self.strangers }
+    }
+
+    /// That of its enrolled hosts.
+    pub(crate) fn pass(&self) -> Pass {
+        Pass { cursor: self.cursor, complete_to: self.complete_to, pass_to: self.pass_to }
+    }
+
     /// Whether the cursor has let `host` go, of those that did not fail before this attempt.
     pub(crate) fn has_passed(&self, host: &Host) -> bool {
-        let arrival = host.arrival.get();
-        arrival <= self.complete_to
-            || (arrival <= self.pass_to && self.cursor.is_some_and(|cursor| Cursor::of(host) <= cursor))
+        let (arrival, pass) = (host.arrival.get(), self.pass_of(host));
+        arrival <= pass.complete_to
+            || (arrival <= pass.pass_to && pass.cursor.is_some_and(|cursor| Cursor::of(host) <= cursor))
     }
 
     /// Whether `host` is a canary that was let go.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Tally;
 use crate::host::{Failure, Host, Last, Mark, Outcome};
-use crate::listening::Listening;
+use crate::listening::{Listening, heard_every};
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::rollout::{Cursor, GroupStatus, State};
@@ -47,8 +47,12 @@ impl HostState {
     }
 }
 
-/// Report intervals without a word after which a host is silent.
-pub const SILENT_AFTER: u32 = 3;
+/// Seconds without a word after which a host is silent, where hosts report each `interval` seconds: three times as long as one
+/// that is well says nothing.
+pub fn silent_after(interval: u32) -> u32 {
+    3 * heard_every(interval)
+}
+
 /// Seconds after which a silent host leaves members and denominators: a day.
 pub const DEPARTED_AFTER: u32 = 86_400;
 /// Seconds after its jitter in which a host that was told must come to an outcome: an hour covers question, download and
@@ -70,12 +74,12 @@ pub struct Look<'a> {
     pub target: Name,
     /// When.
     pub now: Moment,
-    /// How often hosts report, seconds.
-    pub interval: u32,
-    /// When the server listened.
+    /// The heard clock.
     pub listening: Listening<'a>,
     /// A freeze, or a change that nobody approved, keeps those that were not told.
     pub is_frozen: bool,
+    /// Hosts that only ask may be let go one after the other.
+    pub(crate) admits_strangers: bool,
 }
 
 impl Look<'_> {
@@ -156,7 +160,7 @@ impl Look<'_> {
 
     /// Not heard of for three report intervals.
     pub(crate) fn is_unheard(&self, host: &Host) -> bool {
-        self.listening.is_over(host.heard, SILENT_AFTER * self.interval)
+        self.listening.is_over(host.heard, silent_after(self.listening.heard_every))
     }
 
     /// A silent host that is no member any more.
@@ -173,6 +177,12 @@ impl Look<'_> {
     /// It has reported within three intervals.
     pub(crate) fn is_present(&self, host: &Host) -> bool {
         host.reports && !self.is_unheard(host)
+    }
+
+    /// Whether a host that has left was among those that were present when the group started.
+    fn was_there_at_start(&self, host: &Host) -> bool {
+        let was_heard = |start| host.heard.after(silent_after(self.listening.heard_every)) >= Moment::of(start);
+        host.reports && self.is_counted(host) && self.group.start_time.is_some_and(was_heard)
     }
 
     /// It reports that it runs the wanted version, and no change goes on.
@@ -235,8 +245,8 @@ impl Look<'_> {
         let mark = self.mark(host)?;
         let seconds = self.group.policy.proof.failure_seconds;
         let begun = mark.started.filter(|_| seconds > 0 && mark.arrived.is_none())?;
-        let silent = self.listening.after(host.heard.max(begun), self.interval.saturating_add(seconds));
-        (self.now > silent).then_some(silent)
+        let silent = self.listening.after(host.heard.max(begun), self.listening.heard_every.saturating_add(seconds));
+        self.listening.has_passed(silent).then_some(silent)
     }
 
     /// When its time was over.
@@ -251,7 +261,7 @@ impl Look<'_> {
         let by_clock = self.group.policy.proof.timeout_seconds.and_then(end).filter(is_missed);
         let stalled = self.listening.after(mark.told, self.group.policy.pace.jitter.saturating_add(STALLED_AFTER));
         let over = by_clock.map_or(stalled, |by_clock| by_clock.min(stalled));
-        (self.now > over).then_some(over)
+        self.listening.has_passed(over).then_some(over)
     }
 
     /// When it failed or timed out, if that was before this attempt.
@@ -303,6 +313,7 @@ impl Look<'_> {
             {
                 true
             }
+            _ if self.is_retried(host) && host.enrolled.is_none() => false,
             _ if self.is_retried(host) => group.retry_cursor.is_some_and(|retry| Cursor::of(host) <= retry),
             State::Active | State::Done | State::RolledBack => group.has_passed(host),
         }
@@ -319,17 +330,30 @@ impl Look<'_> {
     /// Whether it counts in thresholds: it was enrolled when the group started.
     pub(crate) fn is_counted(&self, host: &Host) -> bool {
         let counted_to = self.group.counted_to;
-        host.joined.get() <= counted_to && host.enrolled.is_some_and(|enrolled| enrolled.get() <= counted_to)
+        host.joined.get() <= counted_to && host.enrolled.is_some_and(|enrolled| enrolled.at.get() <= counted_to)
     }
 }
 
 impl Tally {
     /// Counts `host`.
     pub fn add(&mut self, look: &Look<'_>, host: &Host) {
+        let is_of_somebody = (host.enrolled.is_some() && host.reports) || host.flags.is_decided();
+        self.known += u64::from(is_of_somebody && !host.is_expected());
         if look.has_departed(host) {
+            self.gone += u64::from(look.was_there_at_start(host));
             return;
         }
         let state = look.state(host);
+        let may_start = matches!(look.group.state, State::Unstarted | State::RolledBack);
+        let asked_before = may_start || host.arrival.get() <= look.group.counted_to;
+        let asks = !host.reports && host.flags.unfit.is_none() && (host.enrolled.is_some() || look.admits_strangers);
+        self.asking += u64::from(asks && asked_before);
+        self.ever_let_go += u64::from(look.any_mark(host).is_some() || state == HostState::LetGo);
+        // Nobody waits for who only asks.
+        if host.enrolled.is_none() && state != HostState::Excluded {
+            self.strangers += u64::from(matches!(state, HostState::LetGo | HostState::Told));
+            return;
+        }
         let is_counted = look.is_counted(host);
         match state {
             HostState::Excluded => self.excluded += 1,
@@ -344,8 +368,9 @@ impl Tally {
         let was_told = look.mark(host).is_some();
         if is_counted && state != HostState::Excluded {
             self.counted += 1;
+            let is_proven = host.enrolled.is_some_and(|enrolled| !enrolled.is_unproven);
             self.counted_failed += u64::from(state == HostState::Failed);
-            self.counted_reported += u64::from(state == HostState::Failed && look.reported_failure(host).is_some());
+            self.counted_reported += u64::from(state == HostState::Failed && look.failure(host).is_some() && is_proven);
             self.counted_timed_out += u64::from(state == HostState::TimedOut);
             let has_ended = match state {
                 HostState::Updated => was_told || look.has_updated(host),
@@ -359,9 +384,5 @@ impl Tally {
             self.present += 1;
             self.up_to_date += u64::from(!host.version.is_none() && host.version == look.target);
         }
-        let may_start = matches!(look.group.state, State::Unstarted | State::RolledBack);
-        let asked_before = may_start || host.arrival.get() <= look.group.counted_to;
-        self.asking += u64::from(!host.reports && host.flags.unfit.is_none() && asked_before);
-        self.ever_let_go += u64::from(look.any_mark(host).is_some() || state == HostState::LetGo);
     }
 }

@@ -132,7 +132,7 @@ impl World {
         self.advance(at);
         let answer = self.act(action, at, number);
         answer.unwrap_or_else(|refused| {
-            self.book.step(&mut self.fleet, at);
+            self.step(at);
             Some(refused.show(Some(at)))
         })
     }
@@ -149,9 +149,15 @@ impl World {
                 debug_assert!(due <= to);
             }
             let Some(next) = next else { return };
-            self.book.step(&mut self.fleet, next);
+            self.step(next);
             minute += MINUTE;
         }
+    }
+
+    /// The engine steps. A script's server hears all the time: a host that has no line is silent by itself.
+    fn step(&mut self, now: Timestamp) {
+        self.book.listens(now);
+        self.book.step(&mut self.fleet, now);
     }
 
     /// The line acts, the engine steps, the question is answered.
@@ -173,14 +179,14 @@ impl World {
             Action::Host { host, decision } => self.decide(&host, &decision, now, number)?,
             Action::Find(find) => return self.find(&find, now).map(Some),
             Action::Status => {
-                self.book.step(&mut self.fleet, now);
+                self.step(now);
                 let rollout = show::rollout(&self.book, &self.shelf, &self.fleet, now).ok_or_else(no_rollout)?;
                 return Ok(Some(json!({ "at": show::second(now), "status": rollout })));
             }
             Action::Explain(explain) => return self.explain(&explain.host, now).map(Some),
             Action::Graph(question) => return self.graph(&question, now).map(Some),
         }
-        self.book.step(&mut self.fleet, now);
+        self.step(now);
         Ok(None)
     }
 
@@ -316,20 +322,20 @@ impl World {
         let question = self.question(find);
         // Who asks is known before the step, so that its turn can come with it.
         self.book.meet(&mut self.fleet, &question, now);
-        self.book.step(&mut self.fleet, now);
+        self.step(now);
         let answer = self.book.ask(&mut self.fleet, &question, now).ok_or_else(no_rollout)?;
         Ok(json!({ "at": show::second(now), "find": show::find(&answer) }))
     }
 
     fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, Refused> {
-        self.book.step(&mut self.fleet, now);
+        self.step(now);
         let refused = |fault: graph::Fault| Refused { code: fault.kind(), message: fault.to_string() };
         let graph = graph::script(&Catalogue::of(&self.shelf), question, now).map_err(refused)?;
         Ok(json!({ "at": show::second(now), "graph": graph }))
     }
 
     fn explain(&mut self, host: &str, now: Timestamp) -> Result<Value, Refused> {
-        self.book.step(&mut self.fleet, now);
+        self.step(now);
         let id = ids::parse(host);
         let question = Question { host: Some(id), ..Question::default() };
         let answer = self.book.answer(&self.fleet, &question, now).ok_or_else(no_rollout)?;

@@ -106,6 +106,10 @@ impl Reason {
     }
 }
 
+/// The hosts cannot all be to blame.
+const FLEET_SILENT: &str = "most of the fleet stopped asking at once: look at this server, its network and its certificate; silence \
+                            counts against no host and no group meanwhile";
+
 /// A reason as a sentence. Every one has its arm: without it this does not compile.
 pub fn sentence(why: &Why) -> String {
     match why {
@@ -135,6 +139,7 @@ pub fn sentence(why: &Why) -> String {
             format!("no host is on its way: {failed} of {} failed or timed out, too few updated", hosts(*of))
         }
         Why::NoReports { hosts: count } => no_reports(*count),
+        Why::FleetSilent => FLEET_SILENT.to_owned(),
         Why::Empty => "the group has no hosts: it is done without any".to_owned(),
         Why::Shrunk { present, initial, excluded } => shrunk(*present, *initial, *excluded),
         Why::Halted { rule, count, of, error, sample, no_way_back } => {
@@ -273,6 +278,7 @@ mod tests {
             Why::UpdateInProgress { updated: 12, of: 14 },
             Why::NobodyOnTheWay { failed: 20, of: 20 },
             Why::NoReports { hosts: 7 },
+            Why::FleetSilent,
             Why::Empty,
             Why::Shrunk { present: 3, initial: 10, excluded: 0 },
             Why::Shrunk { present: 2, initial: 3, excluded: 1 },

@@ -67,6 +67,7 @@ fn reasons() -> Vec<Why> {
         Why::Rate { granted: 1, allowed: 1 },
         Why::UpdateInProgress { updated: 1, of: 2 },
         Why::NoReports { hosts: 5 },
+        Why::FleetSilent,
         Why::Empty,
         Why::NobodyOnTheWay { failed: 1, of: 9 },
         Why::Shrunk { present: 1, initial: 9, excluded: 1 },

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::Fleet;
-use crate::host::{Arrival, Flags, Host, HostId, Place};
+use crate::host::{Arrival, Enrolled, Flags, Host, HostId, Place};
 use crate::index::Index;
 use crate::label_set::Labels;
 use crate::moment::Moment;
@@ -74,10 +74,36 @@ impl Fleet {
     /// Counts a host that only asks as enrolled, from now on.
     pub fn enrol(&mut self, id: HostId) {
         let Some(at) = self.at(id) else { return };
-        if let Some(host) = self.hosts.get_mut(at).filter(|host| host.enrolled.is_none()) {
-            host.enrolled = Some(Arrival::of(self.arrivals));
-            self.note_change(at);
+        self.enrol_at(at);
+    }
+
+    /// The same of the host at `at`. The place that it had when anybody could have made it up is worth nothing.
+    pub(crate) fn enrol_at(&mut self, at: usize) {
+        let Some(host) = self.hosts.get_mut(at).filter(|host| host.enrolled.is_none()) else { return };
+        if host.mark.is_none() && host.arrival.get() < self.arrivals {
+            self.arrivals += 1;
+            host.arrival = Arrival::of(self.arrivals);
         }
+        host.enrolled = Some(Enrolled::at(self.arrivals));
+        self.note_change(at);
+    }
+
+    /// Keeps that nobody but the host itself says who it is, or that somebody vouches for it.
+    pub fn set_unproven(&mut self, id: HostId, is_unproven: bool) {
+        let Some(at) = self.at(id) else { return };
+        if let Some(enrolled) = self.hosts.get_mut(at).and_then(|host| host.enrolled.as_mut()) {
+            enrolled.is_unproven = is_unproven;
+        }
+    }
+
+    /// When each host was heard of last that is waited for: those that are enrolled; where nobody is, those that ask and may be
+    /// let go. What an import says is no word of theirs.
+    pub(crate) fn heard(&self) -> impl Iterator<Item = Moment> + Clone + '_ {
+        let is_any = self.hosts.iter().any(|host| host.enrolled.is_some());
+        let is_waited_for = move |host: &&Host| host.enrolled.is_some() || (!is_any && !self.is_proven);
+        let is_listed = |host: &Host| !self.listed.is_empty() && self.listed(host.id) >= Some(host.heard);
+        let speaks = move |host: &&Host| !host.is_expected() && !is_listed(host);
+        self.hosts.iter().filter(is_waited_for).filter(speaks).map(|host| host.heard)
     }
 
     /// Another machine is the host from now on (a new image, a copy): what the one before did counts no more, unless it failed in
@@ -90,7 +116,7 @@ impl Fleet {
         self.arrivals += 1;
         let arrivals = Arrival::of(self.arrivals);
         if let Some(host) = self.hosts.get_mut(at) {
-            (host.arrival, host.joined, host.enrolled) = (arrivals, arrivals, Some(arrivals));
+            (host.arrival, host.joined, host.enrolled) = (arrivals, arrivals, Some(Enrolled::at(self.arrivals)));
             (host.last, host.failure, host.mark) = (None, None, None);
             (host.version, host.reports) = (Name::NONE, false);
         }

@@ -12,7 +12,8 @@ impl Fleet {
     /// Marks a host as told at `now` to update; `back`: to the start version. Its turn had come when it was answered: what was decided
     /// since, a halt or a hold, takes nothing of that back.
     pub fn tell(&mut self, id: HostId, rollout: &Rollout, back: bool, now: Timestamp) {
-        let Some(at) = self.at(id) else { return };
+        let may_be_told = |host: &Host| host.enrolled.is_some() || !self.is_proven;
+        let Some(at) = self.at(id).filter(|at| self.hosts.get(*at).is_some_and(may_be_told)) else { return };
         let told = Moment::of(now);
         let takes = self.look(at, Some(rollout), now).zip(self.hosts.get(at)).is_some_and(|(look, host)| {
             let is_as_it_goes = back == (look.group.state == State::RolledBack);
@@ -70,9 +71,9 @@ impl<'a> Look<'a> {
         let (start, target) = fleet.versions(rollout);
         let wanted = if group.state == State::RolledBack { start } else { target };
         let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
-        let listening = rollout.listening(fleet.interval, now);
-        let (rollout, now, interval) = (rollout.number, Moment::of(now), fleet.interval);
-        Self { rollout, group, wanted, start, target, now, interval, listening, is_frozen }
+        let listening = rollout.listening(now);
+        let (rollout, now) = (rollout.number, Moment::of(now));
+        Self { rollout, group, wanted, start, target, now, listening, is_frozen, admits_strangers: !fleet.is_proven }
     }
 }
 

@@ -7,7 +7,7 @@ use protocol::report::code;
 
 use super::Fleet;
 use super::places::is_below;
-use crate::host::{Arrival, Failure, Host, HostId, Last, Outcome, Unfit};
+use crate::host::{Failure, Host, HostId, Last, Outcome, Unfit};
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::rollout::Rollout;
@@ -49,7 +49,7 @@ impl Fleet {
     /// Takes a report of an enrolled host.
     pub fn report(&mut self, report: &Report, rollout: Option<&Rollout>, now: Timestamp) {
         let at = self.arrive(report.host, rollout, now);
-        let enrolled = Arrival::of(self.arrivals);
+        self.enrol_at(at);
         let group = report.group.as_ref().map(|group| self.names.keep(group));
         let labels = report.labels.as_ref().map(|labels| self.keep_labels(labels));
         let version = report.version.as_ref().map(|version| self.names.keep(version));
@@ -66,7 +66,6 @@ impl Fleet {
         let has_part = self.state(at, rollout, now) != Some(HostState::Excluded);
         self.change(at, rollout, now, |host| {
             host.reports = true;
-            host.enrolled.get_or_insert(enrolled);
             host.version = version.unwrap_or(host.version);
             host.is_below_start = version.map_or(host.is_below_start, |_| is_below_start);
             host.flags.pinned = report.pinned.unwrap_or(host.flags.pinned);

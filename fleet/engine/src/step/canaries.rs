@@ -80,7 +80,7 @@ fn top_up(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
         host.place == place
             && host.update_id != 0
             && look.is_counted(host)
-            && look.now.since(host.heard) <= fleet.interval
+            && look.now.since(host.heard) <= look.listening.heard_every
             && matches!(look.state(host), HostState::Pending | HostState::Updated)
             && !group.canaries.iter().any(|canary| canary.host_id == host.id)
     };

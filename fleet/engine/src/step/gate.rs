@@ -3,7 +3,6 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::calendar::Opening;
-use crate::moment::hours;
 use crate::policy::Strategy;
 use crate::reason::Why;
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
@@ -75,10 +74,10 @@ pub(crate) fn closed(rollout: &Rollout, index: usize, now: Timestamp) -> Option<
     if let Some(blackout) = group.blackout(now) {
         return Some(Closed::Blackout(blackout.reason.clone()));
     }
-    if let Some((name, end)) = wait_end(rollout, index).filter(|(_, end)| *end > now) {
+    if let Some((name, end)) = wait_end(rollout, index, now).filter(|(_, end)| *end > now) {
         return Some(Closed::Wait(name, end));
     }
-    if let Some((name, end)) = soak_end(rollout, index).filter(|(_, end)| *end > now) {
+    if let Some((name, end)) = soak_end(rollout, index, now).filter(|(_, end)| *end > now) {
         return Some(Closed::Soak(name, end));
     }
     if !rollout.without_windows {
@@ -107,13 +106,13 @@ fn unasked(group: &GroupStatus) -> Option<Closed> {
 /// The same for a time-based group whose window is open.
 pub(crate) fn closed_in_window(rollout: &Rollout, index: usize, now: Timestamp) -> Option<Closed> {
     let group = rollout.groups.get(index)?;
-    if let Some(waited_for) = before(rollout, index).iter().find(|group| group.done_time.is_none()) {
+    if let Some(waited_for) = before(rollout, index).iter().find(|group| !group.was_run()) {
         return Some(Closed::Previous(waited_for.policy.name.clone()));
     }
     if let Some(blackout) = group.blackout(now) {
         return Some(Closed::Blackout(blackout.reason.clone()));
     }
-    if let Some((name, end)) = soak_end(rollout, index).filter(|(_, end)| *end > now) {
+    if let Some((name, end)) = soak_end(rollout, index, now).filter(|(_, end)| *end > now) {
         return Some(Closed::Soak(name, end));
     }
     if !rollout.without_windows && began_in_window(&group.policy.gate.opening, rollout.start_time, now, rollout.window)
@@ -136,15 +135,15 @@ pub(crate) fn before(rollout: &Rollout, index: usize) -> Vec<&GroupStatus> {
 
 /// When the hours since the start of the group before it are over. One that was marked as done without a start counts from
 /// there.
-pub(crate) fn wait_end(rollout: &Rollout, index: usize) -> Option<(String, Timestamp)> {
+pub(crate) fn wait_end(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(String, Timestamp)> {
     let wait = rollout.groups.get(index)?.policy.gate.wait_hours;
     let previous = rollout.groups.get(index.checked_sub(1)?)?;
     let from = previous.start_time.or(previous.done_time).filter(|_| wait > 0)?;
-    Some((previous.policy.name.clone(), from.saturating_add(hours(wait)).unwrap_or(Timestamp::MAX)))
+    Some((previous.policy.name.clone(), rollout.listening(now).end_of_wait(from, wait)))
 }
 
 /// When the hours since the groups before it were done are over.
-pub(crate) fn soak_end(rollout: &Rollout, index: usize) -> Option<(String, Timestamp)> {
+pub(crate) fn soak_end(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(String, Timestamp)> {
     let soak = rollout.groups.get(index)?.policy.gate.soak_hours;
     let before = match rollout.strategy {
         Strategy::HaltOnError => rollout.groups.get(index.checked_sub(1)?).into_iter().collect(),
@@ -152,7 +151,7 @@ pub(crate) fn soak_end(rollout: &Rollout, index: usize) -> Option<(String, Times
     };
     let last = before.into_iter().filter(|group| group.done_time.is_some()).max_by_key(|group| group.done_time)?;
     let from = last.done_time.filter(|_| soak > 0)?;
-    Some((last.policy.name.clone(), from.saturating_add(hours(soak)).unwrap_or(Timestamp::MAX)))
+    Some((last.policy.name.clone(), rollout.listening(now).end_of_wait(from, soak)))
 }
 
 /// Whether the rollout began while the window that is open now was open: then the group waits for the next one.

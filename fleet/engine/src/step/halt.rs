@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::book::Holds;
 use crate::fleet::Fleet;
 use crate::host::{Host, Place, uuid};
 use crate::moment::Moment;
@@ -12,22 +13,26 @@ use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
 use crate::tally::{HostState, Look};
 
+/// Hosts that report a failure before a group goes back by itself: one may lie, or be broken.
+const LEAST_REPORTED: u64 = 2;
+
 impl Rollout {
     /// Halts groups whose thresholds are exceeded, whose canaries failed, or whose external check said stop.
-    pub(super) fn halt(&mut self, fleet: &Fleet, now: Timestamp) {
+    pub(super) fn halt(&mut self, holds: &Holds, fleet: &Fleet, now: Timestamp) {
         let no_way_back = self.start_block.is_some();
         for index in 0..self.groups.len() {
             let Some(group) = self.groups.get(index) else { continue };
-            let Some((rule, count, of)) = self.canary_failed(index, fleet, now).or_else(|| group.exceeds()) else {
-                continue;
-            };
+            let stops = || self.canary_failed(index, fleet, now).or_else(|| group.exceeds());
+            let Some((rule, count, of)) = stops().or_else(|| group.halted_by_failures(holds)) else { continue };
             let error = self.commonest_error(index, fleet, now);
             let sample = self.sample(index, rule, fleet, now);
             let Some(group) = self.groups.get_mut(index) else { continue };
-            // Silence sends nobody back.
+            // Neither silence nor another version sends anybody back, nor does one host all others.
+            let reported = group.tally.counted_reported;
             let by_reports = match rule {
-                HaltRule::FailedThreshold | HaltRule::SoakFailed => group.fails(group.tally.counted_reported).is_some(),
-                HaltRule::CanaryFailed => group.tally.counted_reported > 0,
+                _ if reported < LEAST_REPORTED => false,
+                HaltRule::FailedThreshold | HaltRule::SoakFailed => group.fails(reported).is_some(),
+                HaltRule::CanaryFailed => true,
                 HaltRule::TimeoutThreshold
                 | HaltRule::GateStopped
                 | HaltRule::ManualHalt
@@ -35,9 +40,11 @@ impl Rollout {
                 | HaltRule::Restored
                 | HaltRule::StoreLost => false,
             };
-            let goes_back = by_reports && fleet.is_proven && group.policy.proof.on_halt == OnHalt::Rollback;
+            let goes_back = by_reports && group.policy.proof.on_halt == OnHalt::Rollback;
             if goes_back && !no_way_back {
                 group.roll_back(rule.name(), false, now);
+            } else if let Some(halt) = group.halt.as_mut().filter(|_| group.state == State::Halted) {
+                halt.no_way_back |= goes_back;
             } else {
                 let no_way_back = goes_back && no_way_back;
                 group.stop(Halt { rule, count, of, error, sample, no_way_back, at: now, from: group.state });
@@ -104,6 +111,14 @@ impl GroupStatus {
         self.fails(tally.counted_failed).or_else(by_time)
     }
 
+    /// By which rule of failures it is halted that goes back once a second host has reported one, where no operator holds it.
+    fn halted_by_failures(&self, holds: &Holds) -> Option<(HaltRule, u64, u64)> {
+        let halt = self.halt.as_ref().filter(|_| self.state == State::Halted && !holds.has(&self.policy.name))?;
+        let is_by_failures =
+            matches!(halt.rule, HaltRule::FailedThreshold | HaltRule::SoakFailed | HaltRule::CanaryFailed);
+        is_by_failures.then_some((halt.rule, halt.count, halt.of))
+    }
+
     /// The same, were so many hosts failed.
     fn fails(&self, failed: u64) -> Option<(HaltRule, u64, u64)> {
         let (tally, proof) = (&self.tally, &self.policy.proof);
@@ -155,6 +170,7 @@ impl GroupStatus {
         self.note(State::RolledBack, reason, now);
         // They go back as all others do, and are no proof any more.
         self.canaries.clear();
-        (self.at_once, self.forced, self.cursor, self.complete_to) = (at_once, None, None, 0);
+        self.restart_passes();
+        (self.at_once, self.forced) = (at_once, None);
     }
 }

@@ -27,12 +27,12 @@ impl Book {
     /// One step at `now`, which is never before the last one. The same book, fleet and time give the same book.
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
-        self.note_step(fleet.interval, now);
+        self.note_step(fleet, now);
         self.adopt(now);
         let Some(mut rollout) = self.rollout.take() else { return };
         self.arrange_for(&rollout, fleet, now);
         rollout.last_step = now;
-        rollout.gaps.clone_from(&self.gaps);
+        rollout.clock.clone_from(&self.clock);
         rollout.start_block = self.block_of_start(&rollout);
         rollout.begin_retries(fleet);
         rollout.count(fleet, now);
@@ -41,7 +41,7 @@ impl Book {
         if self.blocked.is_some() {
             rollout.block(now);
         }
-        rollout.halt(fleet, now);
+        rollout.halt(&self.holds, fleet, now);
         if rollout.mode == Mode::Enabled {
             strategy::pass(&mut rollout, fleet, now);
             rollout.begin_retries(fleet);
@@ -119,10 +119,16 @@ impl Rollout {
         let elsewhere = self.counted_elsewhere(fleet.counts(now));
         for (index, tally) in tallies.into_iter().enumerate() {
             let (Some(group), Some(tally)) = (self.groups.get_mut(index), tally) else { continue };
+            let mut tally = tally;
             let (present, up_to_date) = match elsewhere.get(index).copied().flatten() {
-                Some(counts) => counts,
+                Some(counts) => {
+                    // Who of those has left is not known.
+                    tally.gone = 0;
+                    counts
+                }
                 None => (tally.present, tally.up_to_date),
             };
+            group.was_known |= tally.known > 0 || present > 0;
             (group.present_count, group.up_to_date_count) = (present, up_to_date);
             group.let_go_count = group.let_go_count.max(tally.ever_let_go);
             group.tally = tally;

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::fleet::Fleet;
 use crate::host::{Host, Place};
 use crate::policy::{Rate, Schedule, Strategy};
-use crate::rollout::{Cursor, GroupStatus, RateAccount, Rollout, State};
+use crate::rollout::{Cursor, GroupStatus, Pass, RateAccount, Rollout, State};
 use crate::tally::{HostState, Look};
 
 /// What a rate is about.
@@ -65,7 +65,7 @@ pub(crate) fn is_in_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp
 /// Slots that are free under the cap.
 pub(crate) fn free_slots(group: &GroupStatus) -> u64 {
     let most = if group.at_once { u64::MAX } else { group.policy.pace.max_in_flight.cap(group.tally.counted) };
-    let free = most.saturating_sub(group.tally.in_flight());
+    let free = most.saturating_sub(group.tally.slots());
     group.rate.map_or(free, |rate| free.min(rate.allowed.saturating_sub(rate.granted)))
 }
 
@@ -73,7 +73,15 @@ pub(crate) fn free_slots(group: &GroupStatus) -> u64 {
 struct Waiting {
     /// They failed or timed out in the attempt before.
     again: First,
-    /// Members of the present pass.
+    /// Enrolled hosts.
+    enrolled: Line,
+    /// Hosts that only ask, behind them.
+    strangers: Line,
+}
+
+/// Who waits for a pass.
+struct Line {
+    /// Its members.
     members: First,
     /// Those that came after it began.
     late: First,
@@ -83,9 +91,10 @@ struct Waiting {
 fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> Vec<Waiting> {
     let mut waiting: Vec<Waiting> = free
         .iter()
-        .map(|free| Waiting { again: First::new(*free), members: First::new(*free), late: First::new(*free) })
+        .map(|free| Waiting { again: First::new(*free), enrolled: Line::new(*free), strangers: Line::new(*free) })
         .collect();
-    let may_wait = |group: &GroupStatus| group.tally.pending + group.tally.failed + group.tally.timed_out > 0;
+    let may_wait =
+        |group: &GroupStatus| !fleet.is_proven || group.tally.pending + group.tally.failed + group.tally.timed_out > 0;
     let looks: Vec<Option<Look<'_>>> = rollout
         .groups
         .iter()
@@ -108,11 +117,7 @@ fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> 
 impl Waiting {
     fn add(&mut self, look: &Look<'_>, host: &Host) {
         let group = look.group;
-        let (cursor, arrival) = (Cursor::of(host), host.arrival.get());
-        let is_member = arrival > group.complete_to
-            && arrival <= group.pass_to
-            && group.cursor.is_none_or(|passed| cursor > passed);
-        let is_late = arrival > group.pass_to;
+        let is_stranger = host.enrolled.is_none();
         let state = look.state(host);
         let waits = match state {
             HostState::Pending => true,
@@ -120,15 +125,29 @@ impl Waiting {
             _ => false,
         };
         let goes = group.state != State::RolledBack || look.goes_back(host);
-        if !waits || !goes || look.has_departed(host) {
+        if !waits || !goes || look.has_departed(host) || (is_stranger && !look.admits_strangers) {
             return;
         }
-        if look.is_retried(host) {
-            self.again.add(cursor);
-        } else if is_member {
-            self.members.add(cursor);
-        } else if is_late {
+        match (look.is_retried(host), is_stranger) {
+            (true, true) => {}
+            (true, false) => self.again.add(Cursor::of(host)),
+            (false, true) => self.strangers.add(&group.strangers, host),
+            (false, false) => self.enrolled.add(&group.pass(), host),
+        }
+    }
+}
+
+impl Line {
+    fn new(most: usize) -> Self {
+        Self { members: First::new(most), late: First::new(most) }
+    }
+
+    fn add(&mut self, pass: &Pass, host: &Host) {
+        let (cursor, arrival) = (Cursor::of(host), host.arrival.get());
+        if arrival > pass.pass_to {
             self.late.add(cursor);
+        } else if arrival > pass.complete_to && pass.cursor.is_none_or(|passed| cursor > passed) {
+            self.members.add(cursor);
         }
     }
 }
@@ -170,24 +189,35 @@ impl First {
     }
 }
 
+impl Pass {
+    /// Moves the cursor over those that wait, at most `free`. Where it comes to its end, another pass begins with those that
+    /// arrived since. Gives how many were let go.
+    fn advance(&mut self, waiting: Line, free: usize, arrivals: u64) -> usize {
+        let members = waiting.members.count;
+        let (last, taken) = waiting.members.last(free);
+        self.cursor = last.or(self.cursor);
+        if taken < members || self.pass_to >= arrivals {
+            return taken;
+        }
+        (self.complete_to, self.pass_to) = (self.pass_to, arrivals);
+        let (last, late) = waiting.late.last(free - taken);
+        self.cursor = last;
+        taken + late
+    }
+}
+
 impl GroupStatus {
-    /// Moves the cursors over those that wait, for each of the `free` slots: those of the attempt before come first. Where the
-    /// first cursor comes to its end, another pass begins with those that arrived since.
+    /// Moves the cursors over those that wait, for each of the `free` slots: those of the attempt before come first, and those
+    /// that only ask last.
     fn move_cursor(&mut self, waiting: Waiting, mut free: usize, arrivals: u64) {
         let before = free;
         let (last, taken) = waiting.again.last(free);
         self.retry_cursor = last.or(self.retry_cursor);
         free -= taken;
-        let members = waiting.members.count;
-        let (last, taken) = waiting.members.last(free);
-        self.cursor = last.or(self.cursor);
-        free -= taken;
-        if taken == members && self.pass_to < arrivals {
-            (self.complete_to, self.pass_to) = (self.pass_to, arrivals);
-            let (last, taken) = waiting.late.last(free);
-            self.cursor = last;
-            free -= taken;
-        }
+        let mut pass = self.pass();
+        free -= pass.advance(waiting.enrolled, free, arrivals);
+        (self.cursor, self.complete_to, self.pass_to) = (pass.cursor, pass.complete_to, pass.pass_to);
+        free -= self.strangers.advance(waiting.strangers, free, arrivals);
         let granted = u64::try_from(before - free).unwrap_or(u64::MAX);
         if let Some(rate) = &mut self.rate {
             rate.granted += granted;

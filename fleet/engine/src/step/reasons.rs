@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::strategy::EMPTY_AFTER;
+use super::strategy::end_if_empty;
 use super::{gate, pace};
 use crate::calendar::{blackout_at, end_of_blackout};
-use crate::moment::{Moment, hours};
+use crate::moment::hours;
 use crate::percent::Percent;
 use crate::policy::{Mode, Rate, Schedule, Strategy};
 use crate::reason::{Reason, Why};
@@ -40,13 +40,13 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         State::Canary | State::Active | State::Done if paused(rollout, group, now).is_some() => {
             paused(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
         }
-        State::Canary if group.is_empty() && group.initial_count == 0 => nobody(rollout, group),
-        State::Canary => (canary(group), None),
+        State::Canary | State::Active if rollout.clock.silent_since(now).is_some() => (Why::FleetSilent, None),
+        State::Canary => nobody(rollout, group, Strategy::Requires, now).unwrap_or_else(|| (canary(group), None)),
         State::Active if rollout.strategy == Strategy::TimeBased => {
-            let (why, until) = active(rollout, group);
+            let (why, until) = active(rollout, group, now);
             (why.clone(), within_window(rollout, group, &why, until, now))
         }
-        State::Active => active(rollout, group),
+        State::Active => active(rollout, group, now),
         State::Done => (Why::Done, None),
         State::RolledBack if rollout.start_block.is_some() => (start_blocked(rollout), None),
         State::RolledBack => (at_nobody(group).unwrap_or(Why::RolledBack), None),
@@ -108,7 +108,7 @@ pub(crate) fn earliest_start(rollout: &Rollout, index: usize, now: Timestamp) ->
     for (before_index, before) in rollout.groups.iter().enumerate() {
         let is_before = gate::before(rollout, index).iter().any(|one| one.policy.name == before.policy.name);
         let is_done =
-            before.state == State::Done || (rollout.strategy == Strategy::TimeBased && before.done_time.is_some());
+            if rollout.strategy == Strategy::TimeBased { before.was_run() } else { before.state == State::Done };
         if !is_before || is_done {
             continue;
         }
@@ -117,7 +117,7 @@ pub(crate) fn earliest_start(rollout: &Rollout, index: usize, now: Timestamp) ->
         from =
             from.max(starts.saturating_add(hours(waits)).ok()?).max(ends.saturating_add(hours(gate.soak_hours)).ok()?);
     }
-    for end in [gate::wait_end(rollout, index), gate::soak_end(rollout, index)].into_iter().flatten() {
+    for end in [gate::wait_end(rollout, index, now), gate::soak_end(rollout, index, now)].into_iter().flatten() {
         from = from.max(end.1);
     }
     opens(rollout, group, from, now)
@@ -140,7 +140,7 @@ fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Time
     } else if group.state != State::Unstarted && group.initial_asking > 0 && group.present_count == 0 {
         return None;
     } else if group.is_empty() {
-        end_if_empty(rollout, starts)
+        end_if_empty(rollout, starts, now)
     } else {
         earliest_end(rollout, group, begins)?
     };
@@ -238,18 +238,22 @@ fn canary(group: &GroupStatus) -> Why {
     Why::WaitingForCanaries { done, chosen, wanted }
 }
 
-/// Nobody is in the group, or is any more.
-fn nobody(rollout: &Rollout, group: &GroupStatus) -> (Why, Option<Timestamp>) {
-    // Who asked before it started is waited for, also when he was silent for a day.
-    if group.initial_asking > 0 {
-        return (Why::NoReports { hosts: group.initial_asking }, None);
+/// Nobody is in the group, or by the rule of `strategy` too few are left.
+fn nobody(
+    rollout: &Rollout,
+    group: &GroupStatus,
+    strategy: Strategy,
+    now: Timestamp,
+) -> Option<(Why, Option<Timestamp>)> {
+    if group.is_empty() {
+        return Some((Why::Empty, group.start_time.map(|start| end_if_empty(rollout, start, now))));
     }
-    (Why::Empty, group.start_time.map(|start| end_if_empty(rollout, start)))
-}
-
-/// When a group that starts at `start` is done if nobody comes.
-fn end_if_empty(rollout: &Rollout, start: Timestamp) -> Timestamp {
-    rollout.listening_at_step().after(Moment::of(start), EMPTY_AFTER).time()
+    // Who asked before it started is waited for, also when he was silent for a day.
+    if group.initial_asking > 0 && group.initial_count == 0 && group.has_nobody() {
+        return Some((Why::NoReports { hosts: group.initial_asking }, None));
+    }
+    let (present, initial, excluded) = (group.present_count, group.staying(), group.tally.excluded);
+    group.is_shrunk(strategy).then_some((Why::Shrunk { present, initial, excluded }, None))
 }
 
 /// A group at 0 % lets nobody go, whatever else holds.
@@ -258,23 +262,16 @@ fn at_nobody(group: &GroupStatus) -> Option<Why> {
     is_nobody.then(|| Why::MaxInFlight { in_flight: group.tally.in_flight(), cap: 0 })
 }
 
-fn active(rollout: &Rollout, group: &GroupStatus) -> (Why, Option<Timestamp>) {
+fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Option<Timestamp>) {
     if let Some(nobody) = at_nobody(group) {
         return (nobody, None);
     }
     let tally = &group.tally;
-    if group.is_empty() && group.initial_count == 0 {
-        return nobody(rollout, group);
-    }
     if tally.asking > 0 && group.present_count == 0 {
         return (Why::NoReports { hosts: tally.asking }, None);
     }
-    let is_shrunk = group.initial_count > 0
-        && u128::from(group.present_count) * 10 < u128::from(group.initial_count) * 9
-        && (rollout.strategy == Strategy::HaltOnError || group.is_empty());
-    if is_shrunk {
-        let (present, initial) = (group.present_count, group.initial_count);
-        return (Why::Shrunk { present, initial, excluded: tally.excluded }, None);
+    if let Some(nobody) = nobody(rollout, group, rollout.strategy, now) {
+        return nobody;
     }
     if group.is_capped() && tally.pending > 0 {
         if let Some(rate) = group.rate.filter(|rate| rate.granted >= rate.allowed) {

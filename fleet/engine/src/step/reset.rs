@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::book::Book;
+use crate::listening::Clock;
 use crate::order;
 use crate::policy::{Mode, Policy, Schedule, Strategy, Target};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
@@ -66,7 +67,7 @@ impl Rollout {
             groups,
             start_time: now,
             last_step: now,
-            gaps: Vec::new(),
+            clock: Clock::default(),
         }
     }
 

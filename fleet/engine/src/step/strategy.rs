@@ -4,13 +4,11 @@ use jiff::Timestamp;
 
 use super::{canaries, gate};
 use crate::fleet::Fleet;
-use crate::listening::Listening;
-use crate::moment::Moment;
 use crate::policy::{Schedule, Strategy};
 use crate::rollout::{GroupStatus, Rollout, State};
 
-/// Seconds after which an empty group is done: an hour.
-pub(crate) const EMPTY_AFTER: u32 = 3_600;
+/// Hours after which an empty group is done.
+const EMPTY_AFTER: u32 = 1;
 
 /// Every group once, in the order of the list: one that is done lets the next one start in the same pass.
 pub(super) fn pass(rollout: &mut Rollout, fleet: &Fleet, now: Timestamp) {
@@ -52,7 +50,7 @@ fn open(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
 /// A group that waits for its canaries. Where nobody was there when it began, those count who come until they are done; it is done
 /// if nobody does.
 fn prove(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
-    let is_over = is_empty_for_long(rollout, index);
+    let is_over = is_empty_for_long(rollout, index, now);
     let Some(group) = rollout.groups.get_mut(index) else { return };
     if is_over {
         group.enter(State::Done, "update_complete", now);
@@ -64,19 +62,29 @@ fn prove(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     canaries::check(rollout, index, fleet, now);
 }
 
-/// Nobody was in the group while the server listened for an hour.
-fn is_empty_for_long(rollout: &Rollout, index: usize) -> bool {
-    let listening = rollout.listening_at_step();
-    rollout.groups.get(index).is_some_and(|group| group.is_empty_for_long(&listening))
+/// Nobody was ever in the group, and an hour is over.
+fn is_empty_for_long(rollout: &Rollout, index: usize, now: Timestamp) -> bool {
+    let is_old = is_old(rollout, index, now);
+    rollout.groups.get(index).is_some_and(|group| is_old && group.is_empty())
+}
+
+/// Whoever is in a group that began with nobody has had time to come.
+fn is_old(rollout: &Rollout, index: usize, now: Timestamp) -> bool {
+    let start = rollout.groups.get(index).and_then(|group| group.start_time);
+    start.is_some_and(|start| end_if_empty(rollout, start, now) < now)
+}
+
+/// When a group that starts at `start` is done if nobody was ever in it.
+pub(crate) fn end_if_empty(rollout: &Rollout, start: Timestamp, now: Timestamp) -> Timestamp {
+    rollout.listening(now).end_of_wait(start, EMPTY_AFTER)
 }
 
 /// Calls an active group done, if it is; else notes that it goes on.
 fn finish_if_done(rollout: &mut Rollout, index: usize, now: Timestamp) {
     let strategy = rollout.strategy;
-    let is_empty_for_long = is_empty_for_long(rollout, index);
-    let is_old = rollout.groups.get(index).is_some_and(|group| group.is_old(&rollout.listening_at_step()));
+    let is_old = is_old(rollout, index, now);
     let Some(group) = rollout.groups.get_mut(index) else { return };
-    let is_done = is_empty_for_long
+    let is_done = (is_old && group.is_empty())
         || match strategy {
             Strategy::Requires => group.has_all_ended(),
             Strategy::HaltOnError | Strategy::TimeBased => group.has_nine_of_ten(is_old),
@@ -116,7 +124,8 @@ impl GroupStatus {
         self.initial_count = self.present_count;
         self.take_members(fleet);
         self.initial_asking = self.tally.asking;
-        (self.cursor, self.complete_to, self.done_while_halted) = (None, 0, false);
+        self.restart_passes();
+        self.done_while_halted = false;
         // Also where nobody is there: who comes back must find others to go before him.
         let has_canaries = self.policy.pace.canaries > 0 && !forced;
         self.enter(if has_canaries { State::Canary } else { State::Active }, reason, now);
@@ -128,28 +137,33 @@ impl GroupStatus {
         self.pass_to = fleet.arrivals();
     }
 
-    /// Nobody is counted in it, and nobody asks for it.
+    /// Nobody was ever in it, and nobody had asked for it when it began.
     pub(crate) fn is_empty(&self) -> bool {
+        let asked = if self.state == State::Unstarted { self.tally.asking } else { self.initial_asking };
+        !self.was_known && self.present_count == 0 && asked == 0
+    }
+
+    /// Of those that were there at its start, how many have not left since.
+    pub(crate) fn staying(&self) -> u64 {
+        self.initial_count.saturating_sub(self.tally.gone)
+    }
+
+    /// Nobody is in it that is not silent or excluded.
+    pub(crate) fn has_nobody(&self) -> bool {
         let tally = &self.tally;
-        let hosts = tally.excluded
-            + tally.updated
-            + tally.failed
-            + tally.timed_out
-            + tally.told
-            + tally.silent
-            + tally.let_go
-            + tally.pending;
-        hosts == 0 && self.present_count == 0
+        let here = tally.updated + tally.failed + tally.timed_out + tally.told + tally.let_go + tally.pending;
+        here == 0 && self.present_count == 0
     }
 
-    /// Whoever is in a group that began with nobody has had time to come.
-    fn is_old(&self, listening: &Listening<'_>) -> bool {
-        self.start_time.is_some_and(|start| listening.is_over(Moment::of(start), EMPTY_AFTER))
+    /// It waits for members that are missing: too many for Managed Updates' rule, or all. Absence is no success.
+    pub(crate) fn is_shrunk(&self, strategy: Strategy) -> bool {
+        let is_few = u128::from(self.present_count) * 10 < u128::from(self.staying()) * 9;
+        (self.was_known && self.has_nobody()) || (is_few && strategy == Strategy::HaltOnError)
     }
 
-    fn is_empty_for_long(&self, listening: &Listening<'_>) -> bool {
-        let is_empty = self.initial_count == 0 && self.present_count == 0 && self.tally.counted == 0;
-        is_empty && self.initial_asking == 0 && self.is_old(listening)
+    /// It was done because its hosts run the target, or nobody was ever in it.
+    pub(crate) fn was_run(&self) -> bool {
+        self.done_time.is_some() && (!self.was_known || self.tally.updated + self.up_to_date_count > 0)
     }
 
     /// Managed Updates v2: nine of ten that were present still are, and nine of ten of them are up to date. Where nobody was, the
@@ -157,8 +171,8 @@ impl GroupStatus {
     fn has_nine_of_ten(&self, is_old: bool) -> bool {
         let is_nine_of_ten = |part: u64, whole: u64| u128::from(part) * 10 >= u128::from(whole) * 9;
         self.present_count > 0
-            && (self.initial_count > 0 || is_old)
-            && is_nine_of_ten(self.present_count, self.initial_count)
+            && (self.staying() > 0 || is_old)
+            && is_nine_of_ten(self.present_count, self.staying())
             && is_nine_of_ten(self.up_to_date_count, self.present_count)
     }
 

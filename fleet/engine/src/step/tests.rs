@@ -303,22 +303,30 @@ fn a_time_in_which_nobody_listened_is_no_time_out() {
     report(told[0], "1.0.0", Some(Outcome::Started), &mut book, &mut fleet, now);
     book.step(&mut fleet, now);
     let counts = |book: &Book| (group_a(book).tally.told, group_a(book).tally.failed, group_a(book).tally.timed_out);
-    now += SignedDuration::from_mins(19);
-    book.step(&mut fleet, now - SignedDuration::from_mins(9));
-    book.step(&mut fleet, now);
+    // The sixteen others are heard of each quarter of an hour.
+    let live = |minutes: i64, book: &mut Book, fleet: &mut Fleet, now: &mut Timestamp| {
+        for minute in 0..minutes {
+            *now += SignedDuration::from_mins(1);
+            for host in
+                (1..=20).filter(|host| !told.contains(host) && i64::try_from(*host).unwrap() % 15 == minute % 15)
+            {
+                report(host, "1.0.0", None, book, fleet, *now);
+            }
+            book.step(fleet, *now);
+        }
+    };
+    live(19, &mut book, &mut fleet, &mut now);
     assert_eq!(counts(&book), (4, 0, 0));
     now += SignedDuration::from_hours(30);
     // Also where somebody is heard of before the next step.
     report(told[1], "1.0.0", None, &mut book, &mut fleet, now);
     book.step(&mut fleet, now);
     assert_eq!(counts(&book), (4, 0, 0));
-    now += SignedDuration::from_mins(2);
-    book.step(&mut fleet, now);
+    live(15, &mut book, &mut fleet, &mut now);
+    assert_eq!(counts(&book), (4, 0, 0), "each has its occasion first");
+    live(30, &mut book, &mut fleet, &mut now);
     assert_eq!(counts(&book), (3, 1, 0), "an interval and five minutes in which somebody listened");
-    for _ in 0..5 {
-        now += SignedDuration::from_mins(10);
-        book.step(&mut fleet, now);
-    }
+    live(60, &mut book, &mut fleet, &mut now);
     assert_eq!(counts(&book), (0, 1, 3), "an hour and its jitter");
     now += SignedDuration::from_hours(30);
     book.step(&mut fleet, now);

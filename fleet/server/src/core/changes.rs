@@ -34,6 +34,11 @@ pub(super) fn of(before: &Book, after: &Book, at: jiff::Timestamp) -> Vec<Record
         (_, Some(new)) if !is_same => records.push(record("rollout_started", subject(new), versions(new))),
         _ => {}
     }
+    match (before.silent_since(), after.silent_since()) {
+        (None, Some(since)) => records.push(record("fleet_silent", "fleet".to_owned(), json!({ "since": since }))),
+        (Some(since), None) => records.push(record("fleet_heard", "fleet".to_owned(), json!({ "since": since }))),
+        _ => {}
+    }
     for group in new.into_iter().flat_map(|rollout| &rollout.groups) {
         let old = old.filter(|_| is_same).and_then(|old| old.groups.iter().find(|was| is_of(was, group)));
         let was = old.map_or(State::Unstarted, |old| old.state);

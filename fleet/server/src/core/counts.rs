@@ -7,7 +7,7 @@ use fleet_api::{CountOf, Counts, Kept, Omission};
 use fleet_engine::host::{Host, Unfit};
 use fleet_engine::inventory::{DISABLED, PINNED};
 use fleet_engine::resource::{Kind, MOST_GROUPS, MOST_VERSIONS, Resource};
-use fleet_engine::tally::{DEPARTED_AFTER, SILENT_AFTER};
+use fleet_engine::tally::{DEPARTED_AFTER, silent_after};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ impl Keeper {
 
     /// Whether the host said nothing for more than so many seconds in which the server listened.
     fn is_unheard_for(&self, host: &Host, seconds: u32, now: Timestamp) -> bool {
-        self.book.listening(self.fleet.interval, now).is_over(host.heard, seconds)
+        self.book.listening(now).is_over(host.heard, seconds)
     }
 
     /// Why a host is not counted, in the words of Managed Updates v2 where it has some; nothing: it is.
@@ -128,7 +128,7 @@ impl Keeper {
             Some(DISABLED)
         } else if host.flags.pinned {
             Some(PINNED)
-        } else if self.is_unheard_for(host, SILENT_AFTER * self.fleet.interval, now) {
+        } else if self.is_unheard_for(host, silent_after(self.fleet.interval), now) {
             Some("was not heard of for three report intervals")
         } else if host.version.is_none() {
             Some("does not say which version it runs")

@@ -10,12 +10,16 @@ use fleet_engine::answer::Question;
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
 use fleet_engine::reason::Why;
+use jiff::SignedDuration;
+use protocol::report::{Key, Report};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::broadcast;
 
 use super::board::{Board, Heard};
+use super::reports::Came;
 use super::{Actor, Keeper};
+use crate::report::Signed;
 use crate::reporting::{Enrolment, Reporting};
 use crate::tokens::Tokens;
 
@@ -37,11 +41,15 @@ impl Bed {
 
     /// With this group, which is not started.
     fn with(group: &serde_json::Value) -> Self {
+        Self::enrolling(Enrolment::Open, group)
+    }
+
+    fn enrolling(enrolment: Enrolment, group: &serde_json::Value) -> Self {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
         let (tell, heard) = sync_channel(1024);
         let board = Arc::new(Board::new(tell, Cluster::default()));
-        let reporting = Reporting { enrolment: Enrolment::Open, interval: 900 };
+        let reporting = Reporting { enrolment, interval: 900 };
         let (events, _) = broadcast::channel(16);
         let data = dir.path().join("data");
         let keeper = Keeper::open(&data, Arc::clone(&board), Tokens::default(), events, reporting).unwrap();
@@ -98,6 +106,25 @@ impl Bed {
         self.keeper.hear(self.heard.try_iter());
     }
 
+    /// A report of `host` by a key of its own; gives what it signs with.
+    fn reports(&mut self, host: HostId, sequence: u64) -> (Key, u64) {
+        let key = Key([7; 32]);
+        let group = "dev".to_owned();
+        let mut signed = Signed { host, key, report: Report { sequence, group, ..Report::default() }, token: None };
+        if let Came::Refused(_, Some(go_on)) = self.keeper.report(&signed).unwrap() {
+            signed.report.epoch = go_on.epoch;
+            assert!(matches!(self.keeper.report(&signed).unwrap(), Came::Taken(_)));
+        }
+        (key, signed.report.epoch)
+    }
+
+    /// The core hears a question in the name of `host` a minute later.
+    fn hears_of(&mut self, host: HostId, signed: Option<(Key, u64, u64)>) {
+        let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
+        let at = crate::clock::now() + SignedDuration::from_mins(1);
+        self.keeper.hear([Heard { question, at, told: None, signed }].into_iter());
+    }
+
     fn state(&self, host: HostId) -> &'static str {
         self.keeper.state(self.keeper.fleet.host(host).unwrap(), self.keeper.now())
     }
@@ -115,6 +142,51 @@ fn who_comes_late_is_told_so_at_once() {
     assert_eq!((first, bed.why(4)), (Why::NextPass, (Why::NextPass, "next_pass".to_owned())));
     let (why, explained) = bed.why(1);
     assert_eq!(why.code(), explained);
+}
+
+/// Anybody may ask in the name of a host that is off, and of hosts that there are not.
+#[test]
+fn an_enrolled_host_is_heard_of_by_what_its_key_signed() {
+    let mut bed = Bed::new();
+    let (key, epoch) = bed.reports(9, 1);
+    let heard = |bed: &Bed| bed.keeper.fleet.host(9).unwrap().heard;
+    let before = heard(&bed);
+    bed.hears_of(9, None);
+    bed.hears_of(9, Some((Key([8; 32]), epoch, 2)));
+    bed.hears_of(9, Some((key, epoch, 1)));
+    assert_eq!(heard(&bed), before, "by nobody, by another key, and once more");
+    bed.hears_of(9, Some((key, epoch, 2)));
+    assert!(heard(&bed) > before);
+    assert!(bed.keeper.fleet.host(9).unwrap().enrolled.unwrap().is_unproven, "it enrolled by itself");
+}
+
+#[test]
+fn where_hosts_enrol_by_token_who_only_asks_is_answered_and_kept_nowhere() {
+    let group = json!({ "name": "dev", "days": ["*"], "start_hour": 12 });
+    for enrolment in [Enrolment::Token, Enrolment::Approve] {
+        let mut bed = Bed::enrolling(enrolment, &group);
+        bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
+        for host in 1..=3 {
+            assert_eq!(bed.asks(host), answer("1.1.0", true));
+        }
+        bed.hears();
+        assert!(bed.keeper.fleet.hosts().is_empty());
+    }
+}
+
+#[test]
+fn what_strangers_leave_is_forgotten_after_a_day() {
+    let mut bed = Bed::new();
+    (1..=3).for_each(|host| drop(bed.asks(host)));
+    bed.hears();
+    bed.reports(9, 1);
+    bed.decide(2, Decision::Hold);
+    let now = crate::clock::now();
+    bed.keeper.forget_strangers(now + SignedDuration::from_hours(23));
+    assert_eq!(bed.keeper.fleet.hosts().len(), 4);
+    bed.keeper.forget_strangers(now + SignedDuration::from_hours(25));
+    let left: Vec<HostId> = bed.keeper.fleet.hosts().iter().map(|host| host.id).collect();
+    assert_eq!(left, [2, 9], "of whom an operator decided something stays, and who is enrolled");
 }
 
 fn halt() -> Command {

@@ -69,6 +69,7 @@ impl Keeper {
             heard.labels.get_or_insert_default().extend(labels.clone());
         }
         self.fleet.report(&heard, self.book.rollout.as_ref(), now);
+        self.fleet.set_unproven(*host, self.members.is_unproven(*host));
         let kept = StoredReport {
             host: *host,
             at: now,

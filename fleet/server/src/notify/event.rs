@@ -65,6 +65,8 @@ impl Event {
             "restore" => restored(entry),
             "key_conflict" => conflict(entry),
             "enrolment_surge" => surge(entry),
+            "fleet_silent" => of_fleet(entry, "fleet_silent", FLEET_SILENT),
+            "fleet_heard" => of_fleet(entry, "fleet_heard", "Most of the fleet is heard of again."),
             "rollout_started" | "rollout_removed" => of_rollout(entry)?,
             _ => of_group(entry)?,
         };
@@ -95,6 +97,14 @@ fn surge(entry: &Entry) -> (&'static str, String, Value) {
     let hosts = entry.detail["an_hour"].as_u64().unwrap_or(0);
     let text = format!("More than {hosts} hosts enrolled within an hour: those that come now wait for an admin.");
     ("enrolment_surge", text, json!({ "hosts": hosts }))
+}
+
+/// Most likely the server is to blame: the hosts cannot all be.
+const FLEET_SILENT: &str = "Most of the fleet stopped asking at once: look at this server, its network and its certificate. \
+                            Until it asks again, silence counts against no host and no group.";
+
+fn of_fleet(entry: &Entry, kind: &'static str, text: &str) -> (&'static str, String, Value) {
+    (kind, text.to_owned(), json!({ "since": short(&entry.detail["since"]) }))
 }
 
 fn of_rollout(entry: &Entry) -> Option<(&'static str, String, Value)> {

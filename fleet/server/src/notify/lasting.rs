@@ -167,6 +167,8 @@ fn stuck(rollout: &Rollout, group: &GroupStatus, seen: &Seen<'_>) -> Option<Cond
     let (began, allowed) = match group.state {
         _ if is_explained || seen.book.holds.has(own) => return None,
         State::Unstarted => (reason.since, UNEXPLAINED),
+        // Nobody comes by himself, most likely.
+        State::Canary | State::Active if matches!(reason.why, Why::Shrunk { present: 0, .. }) => (reason.since, GRACE),
         State::Canary | State::Active => (group.start_time.unwrap_or(reason.since), usual(own, seen.past)),
         State::Done | State::RolledBack | State::Halted => return None,
     };

@@ -65,6 +65,8 @@ struct World<'a> {
     next: Option<Timestamp>,
     /// Until this minute nothing can change.
     quiet: Option<u64>,
+    /// Some hosts did not reach the server at the last step.
+    was_cut: bool,
     notes: Vec<String>,
 }
 
@@ -90,6 +92,7 @@ impl<'a> World<'a> {
             urgent: None,
             next: None,
             quiet: None,
+            was_cut: false,
             notes: setting.notes,
         }
     }
@@ -196,6 +199,16 @@ impl<'a> World<'a> {
 
     fn step(&mut self, at: Timestamp) {
         self.urgent = None;
+        let cuts = self.plan.down.iter().chain(self.plan.cuts.iter().map(|cut| &cut.span));
+        let since = at.duration_since(self.begin);
+        let is_cut = cuts.clone().any(|span| span.from <= since && since < span.to);
+        if std::mem::replace(&mut self.was_cut, is_cut) {
+            self.book.starts(at);
+        }
+        // Hosts that have nothing more to tell do not ask here.
+        if !is_cut {
+            self.book.listens(at);
+        }
         self.book.step(&mut self.fleet, at);
         self.look(at);
     }

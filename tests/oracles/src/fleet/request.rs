@@ -84,7 +84,7 @@ fn of_channel(world: &World, style: Style, path: &str) -> Reply {
     let Some((name, verb)) = channel::path(path) else { return Reply::error(404, "not_found", "nothing") };
     let (origin, is_critical) = channel::origin(&name, |name| channel::defined(&world.shelf, name), true);
     match (origin, verb) {
-        (Origin::Static(version), Verb::Version) => channel::version(style, Some(version), None),
+        (Origin::Static(version), Verb::Version) => channel::version(style, version, None),
         (Origin::Static(_) | Origin::Forward(_), Verb::Critical) => channel::critical(is_critical),
         (Origin::Forward(_), Verb::Version) => channel::unreachable(&name),
         (Origin::Group(group), verb) => {

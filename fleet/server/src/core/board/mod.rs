@@ -196,9 +196,13 @@ impl Board {
                 back: answer.goes_back(),
             });
             let key = known.map_or(0, |slot| slot.key.load(Ordering::Relaxed));
-            // Who asks in the name of a host that enrolled is answered the same, and marks nobody as told.
-            let signed = signed.filter(|signed| update.is_some() && key != 0 && is_by(question, signed, key));
-            let update = update.filter(|_| key == 0 || signed.is_some());
+            // Who asks in the name of a host that enrolled is answered the same, and nobody is heard of or told by it.
+            let is_due = |slot: &Arc<Slot>| !slot.was_heard(now);
+            let is_worth_a_look = key != 0 && (update.is_some() || known.is_some_and(is_due));
+            let signed = signed.filter(|signed| is_worth_a_look && is_by(question, signed, key));
+            if key != 0 && signed.is_none() {
+                return Some(told);
+            }
             let signed = signed.map(|signed| (signed.key, signed.epoch, signed.number));
             self.tell(known, Heard { question: question.clone(), at: now, told: update, signed });
         }
@@ -364,14 +368,12 @@ impl Board {
             return;
         }
         if let Some(slot) = slot {
-            let second = u32::try_from(now.as_second()).unwrap_or(0);
             let asked = fingerprint(question, *told);
             let is_same = slot.asked.swap(asked, Ordering::Relaxed) == asked;
-            let is_recent = second.saturating_sub(slot.heard.load(Ordering::Relaxed)) < TELL_EVERY;
-            if is_same && is_recent {
+            if is_same && slot.was_heard(*now) {
                 return;
             }
-            slot.heard.store(second, Ordering::Relaxed);
+            slot.heard.store(second(*now), Ordering::Relaxed);
         }
         if self.heard.try_send(heard).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -381,6 +383,17 @@ impl Board {
             }
         }
     }
+}
+
+impl Slot {
+    /// The core was told of it a short time before `now`.
+    fn was_heard(&self, now: Timestamp) -> bool {
+        second(now).saturating_sub(self.heard.load(Ordering::Relaxed)) < TELL_EVERY
+    }
+}
+
+fn second(now: Timestamp) -> u32 {
+    u32::try_from(now.as_second()).unwrap_or(0)
 }
 
 /// Whether a question is signed, by the key that begins so.

@@ -28,6 +28,8 @@ const MOST_WAITING: usize = 10_000;
 const SURGE_TIME: SignedDuration = SignedDuration::from_hours(1);
 /// See [`SURGE_TIME`].
 const SURGE: usize = 1000;
+/// How a host enrolled that nobody vouched for, as the store keeps it.
+const OPEN: &str = "open";
 
 /// What comes of a report's key and numbers.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,6 +63,8 @@ struct Member {
     change: u64,
     /// When its burst is full again, seconds since 1970.
     full: i64,
+    /// Nobody vouched for it when it enrolled.
+    is_unproven: bool,
     fixed: Option<Box<Fixed>>,
 }
 
@@ -113,8 +117,9 @@ impl Members {
     /// Those that the store has.
     pub(super) fn set(&mut self, kept: Enrolments, epoch: u64) {
         let member = |kept: Enrolled| {
+            let is_unproven = kept.how == OPEN;
             let Enrolled { host, key, sequence, fixed, change, .. } = kept;
-            (host, Member { key, sequence, change, full: 0, fixed: fixed.map(Box::new) })
+            (host, Member { key, sequence, change, full: 0, is_unproven, fixed: fixed.map(Box::new) })
         };
         self.epoch = epoch;
         self.members = kept.enrolled.into_iter().map(member).collect();
@@ -151,6 +156,26 @@ impl Members {
     /// The key of a host that waits for an operator.
     pub(super) fn waits(&self, host: HostId) -> Option<Key> {
         self.waiting.get(&host).map(|candidate| candidate.key)
+    }
+
+    /// Hosts that enrolled and for which nobody vouched, whatever is asked of new ones by now.
+    pub(super) fn unproven(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.members.iter().filter(|(_, member)| member.is_unproven).map(|(host, _)| *host)
+    }
+
+    /// Whether this one is one of them.
+    pub(super) fn is_unproven(&self, host: HostId) -> bool {
+        self.members.get(&host).is_some_and(|member| member.is_unproven)
+    }
+
+    /// Drops the keys that wait since a time for which `goes` is true.
+    pub(super) fn drop_waiting(&mut self, goes: impl Fn(Timestamp) -> bool) {
+        let old = self.waiting.values().filter(|candidate| goes(candidate.since)).map(|candidate| candidate.host);
+        let old: Vec<HostId> = old.collect();
+        for host in &old {
+            self.waiting.remove(host);
+        }
+        self.changed.waiting.extend(&old);
     }
 
     /// How many hosts wait for an operator.
@@ -253,7 +278,7 @@ impl Members {
                 Code::JoinTokenNeeded,
                 "a new host needs a join token here: `teleport-fleet tokens join create`",
             ),
-            (Enrolment::Open, None) if !self.is_surge(fleet, now) => self.enrol(shown, "open".to_owned(), None, now),
+            (Enrolment::Open, None) if !self.is_surge(fleet, now) => self.enrol(shown, OPEN.to_owned(), None, now),
             (Enrolment::Open | Enrolment::Approve, None) => {
                 let is_new = self.wait(shown, now);
                 if is_new || self.waits(shown.host) == Some(shown.key) {
@@ -300,7 +325,8 @@ impl Members {
     fn believe(&mut self, new: Enrolled) {
         let Enrolled { host, key, sequence, since, change, .. } = new;
         let (full, fixed) = (since.as_second() + EVERY, new.fixed.clone().map(Box::new));
-        self.members.insert(host, Member { key, sequence, change, full, fixed });
+        let is_unproven = new.how == OPEN;
+        self.members.insert(host, Member { key, sequence, change, full, is_unproven, fixed });
         self.changed.new.push(new);
         if self.waiting.remove(&host).is_some() {
             self.changed.waiting.push(host);

@@ -74,6 +74,8 @@ pub(crate) struct Keeper {
     pub(super) repeats: Repeats,
     /// Requests of strangers that were counted.
     strangers: u64,
+    /// When it was looked last for what strangers left here.
+    cleared: Timestamp,
     /// Stops that the store did not take, and who commanded them: until they are decided nobody new is let go.
     pub(super) undecided: VecDeque<(Actor, Stop)>,
     times: Times,
@@ -142,12 +144,15 @@ impl Keeper {
             events,
             repeats: Repeats::default(),
             strangers: 0,
+            cleared: Timestamp::UNIX_EPOCH,
             undecided: VecDeque::new(),
             times,
         };
         keeper.take(loaded)?;
+        // Nobody was heard meanwhile, however short it was.
+        let now = keeper.now();
+        keeper.book.starts(now);
         if keeper.is_behind() {
-            let now = keeper.now();
             keeper.book.arrange(&mut keeper.fleet, now);
             keeper.publish(now);
         } else {
@@ -186,6 +191,9 @@ impl Keeper {
         }
         self.fleet.is_proven = self.members.is_proven();
         self.members.set(state.enrolments, epoch);
+        for id in self.members.unproven() {
+            self.fleet.set_unproven(id, true);
+        }
         self.board.set_waiting(self.members.waiting());
         Ok(())
     }
@@ -369,6 +377,7 @@ impl Keeper {
                     self.book.holds.hold_all(Cause::StoreLost);
                 }
                 let now = self.now();
+                self.book.starts(now);
                 self.book.arrange(&mut self.fleet, now);
                 // What is answered is what the store has, before anything else happens. Good it is with the next write.
                 self.publish(now);
@@ -388,6 +397,7 @@ impl Keeper {
             // Some may be nobody's any more: then there is room again.
             self.fleet.free_names();
         }
+        self.forget_old(now);
         let mut draft = Draft::new(self.book.clone());
         draft.book.step(&mut self.fleet, now);
         draft.records = changes::of(&self.book, &draft.book, now);
@@ -436,10 +446,13 @@ impl Keeper {
             let by_update_id = || self.fleet.by_update_id(question.update_id).filter(is_so).map(|host| host.id);
             let id = question.host.or_else(by_update_id).unwrap_or(question.update_id);
             question.host = Some(id);
+            // Nobody speaks in another one's name, and who may not enrol by himself is nobody yet.
+            if !self.members.takes_question(id, signed) || !self.may_meet(id) {
+                continue;
+            }
             let group = Some(question.group.as_str()).filter(|group| !group.is_empty() && self.may_keep(group));
             self.fleet.question(id, group, question.update_id, self.book.rollout.as_ref(), at);
             // An answer of a rollout that is over is no mark in the next one.
-            let told = told.filter(|_| self.members.takes_question(id, signed));
             if let (Some(told), Some(rollout)) = (told, &self.book.rollout)
                 && told.rollout == rollout.number
             {
@@ -462,6 +475,11 @@ impl Keeper {
         if self.fleet.hosts().len() > known {
             self.step_soon();
         }
+    }
+
+    /// Whether who asks as this host is taken notice of: anybody, or where hosts enrol by token or approval, one that did.
+    fn may_meet(&self, id: HostId) -> bool {
+        !self.fleet.is_proven || self.fleet.host(id).is_some_and(|host| host.enrolled.is_some())
     }
 
     /// Whether the name of a group that a question has is kept. Of those that only questions made there are so many; a group of ours,

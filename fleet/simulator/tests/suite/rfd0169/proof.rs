@@ -343,13 +343,14 @@ fn a_group_for_which_somebody_asked_before_it_started_is_not_empty_though_he_is_
 }
 
 #[test]
-fn a_group_whose_hosts_are_all_pinned_counts_nobody() {
+fn a_group_whose_hosts_are_all_pinned_is_waited_for() {
     let mut play = Play::staging(json!({}));
     play.hosts("Mon 11:50", names(2), "staging");
     for host in names(2) {
         play.say("Mon 11:51", json!({ "report": { "host": host, "pinned": true } }));
     }
-    assert_eq!(play.state("Mon 13:02", "staging"), "done");
+    let group = play.group("Mon 13:02", "staging");
+    assert_eq!((&group["state"], &group["why"]["code"]), (&json!("active"), &json!("shrunk")));
 }
 
 #[test]

@@ -173,9 +173,10 @@ fn a_halt_that_would_roll_back_to_a_blocked_start_stops_and_says_why() {
         { "name": "dev", "days": ["*"], "start_hour": 12, "on_halt": "rollback" },
         { "name": "prod", "days": ["*"], "start_hour": 14 },
     ]);
-    let begun = super::rollout(&groups).hosts("Mon 11:58", 1..=2, "dev", OLD).on("Mon 12:01", report(1, "dev", NEW));
+    let begun = super::rollout(&groups).hosts("Mon 11:58", 1..=3, "dev", OLD).on("Mon 12:01", report(1, "dev", NEW));
     let fails = |script: Script| {
-        let script = script.on("Mon 12:05", failed(2, "dev")).on("Mon 12:05", outcome(1, "dev", NEW, "updated", ""));
+        let script = script.on("Mon 12:05", failed(2, "dev")).on("Mon 12:05", failed(3, "dev"));
+        let script = script.on("Mon 12:05", outcome(1, "dev", NEW, "updated", ""));
         group(&last(&script, "Mon 12:06", json!({ "status": {} })), "dev").clone()
     };
     assert_eq!(fails(begun.clone())["state"], "rolledback");
