@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::backup::DATABASE_FILE;
-use super::restore::prepared_path;
+use super::restore::tried_path;
 use super::snapshot::Owner;
 use super::sqlite;
 use crate::host::{durable, machine};
@@ -25,7 +25,7 @@ pub(crate) fn check_replaceable(db: &Path) -> Result<()> {
     if !durable::parent(&path).is_dir() {
         return Ok(());
     }
-    let tried = sqlite::beside(&prepared_path(&path), "-try");
+    let tried = tried_path(&path);
     let acting = sqlite::opened_up(&path)?;
     acting.remove(&tried)?;
     acting.create_new(&tried, 0o600)?;

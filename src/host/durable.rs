@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, RenameFlags, XattrFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::{machine, order, removal};
@@ -157,12 +157,19 @@ pub(crate) fn symlink(target: &Path, link: &Path) -> Result<()> {
     })
 }
 
-/// Whether [`symlink`] could make `link` now: the same error, and nothing is left.
+/// Whether [`symlink`] could make `link` now: the same error. A file without a name leaves nothing where this process is killed; a link
+/// is made and removed where the file system has none (NFS, older overlayfs).
 pub(crate) fn try_symlink(target: &Path, link: &Path) -> Result<()> {
-    let temp = temp_beside(link);
-    let made = remove_if_there(&temp)
-        .and_then(|()| std::os::unix::fs::symlink(target, &temp))
-        .and_then(|()| std::fs::remove_file(&temp));
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let made = match rustix::fs::open(parent(link), flags, Mode::from_raw_mode(0o600)) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            let temp = temp_beside(link);
+            remove_if_there(&temp)
+                .and_then(|()| std::os::unix::fs::symlink(target, &temp))
+                .and_then(|()| std::fs::remove_file(&temp))
+        }
+        made => made.map(drop).map_err(io::Error::from),
+    };
     made.at("cannot make link", link)
 }
 
