@@ -30,7 +30,11 @@ pub(crate) fn check_replaceable(db: &Path) -> Result<()> {
     acting.remove(&tried)?;
     acting.create_new(&tried, 0o600)?;
     // As one that is put back is given to the database's owner, and then opened.
-    let given = Owner::of(&path).and_then(|owner| owner.map_or(Ok(()), |owner| owner.give(&tried)));
+    let given = match Owner::of(&path) {
+        // What is no file has none.
+        Err(error) if error.code == Code::DatabaseInvalid => Ok(()),
+        owner => owner.and_then(|owner| owner.map_or(Ok(()), |owner| owner.give(&tried))),
+    };
     let opened = given.and_then(|()| sqlite::open(&tried).map(drop).at("cannot open", &tried));
     acting.remove(&tried).and(opened)
 }

@@ -68,7 +68,7 @@ fn everything_that_changes_something_is_asked_done_and_left_by_the_keyboard_alon
         (&host, "main", "assign", "prod", "done."),
         (&host, "main", "assign", "", "done."),
         ("/", "header", "halt", "", "Successfully halted all agent groups."),
-        ("/", "main > .row", "run", "", "Successfully resumed"),
+        ("/", "main > .row", "run", "", "Successfully ended the hold of all agent groups."),
         ("/", "main > .row", "rollback", "", "Successfully rolled back"),
     ] {
         browser.open(&format!("http://{}{page}", server.addr));

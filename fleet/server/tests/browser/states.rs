@@ -187,7 +187,7 @@ fn without_scripts_everything_is_stopped_and_goes_on_and_started_groups_go_back(
         assert!(browser.source().contains(done), "{form}: {}", browser.source());
     };
     act("/", "header form:has(input[value='halt'])", "Successfully halted all agent groups.");
-    act("/", "main > .row form:has(input[value='run'])", "Successfully resumed");
+    act("/", "main > .row form:has(input[value='run'])", "Successfully ended the hold of all agent groups.");
     act("/groups/prod", "main form:has(input[value='approve'])", "pproved");
     act("/", "main > .row form:has(input[value='rollback'])", "Successfully rolled back");
 }

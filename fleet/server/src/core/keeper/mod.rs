@@ -448,6 +448,8 @@ impl Keeper {
             question.host = Some(id);
             // Nobody speaks in another one's name, and who may not enrol by himself is nobody yet.
             if !self.members.takes_question(id, signed) || !self.may_meet(id) {
+                // What was sent once before keeps nobody from being heard.
+                self.board.tell_again_of(id);
                 continue;
             }
             let group = Some(question.group.as_str()).filter(|group| !group.is_empty() && self.may_keep(group));
