@@ -55,17 +55,21 @@ pub(super) fn other(
     }
 }
 
-/// The directory of the database that the running agent is seen to have open; `None` where that cannot be seen.
+/// The directory of the database that the running agent is seen to have open, where that is to be kept for when it does not run:
+/// it is another one than was seen last, and words would not tell it.
 ///
 /// Errors: as [`other`].
-pub(crate) fn seen(context: &Context, updates: &Updates, data_dir: &Path) -> Result<Option<PathBuf>> {
+pub(crate) fn to_remember(context: &Context, updates: &Updates, data_dir: &Path) -> Result<Option<PathBuf>> {
     let state = context.service(updates)?.state(&context.stop_proof()?)?;
+    let last = updates.status().agent_data_dir.as_deref();
     for agent in agents(context, updates, &state)? {
-        match opened(&agent, data_dir)? {
-            Opened::Ours => return Ok(Some(data_dir.to_owned())),
-            Opened::Other(dir) => return Ok(Some(dir)),
-            Opened::Nothing => {}
-        }
+        let seen = match opened(&agent, data_dir)? {
+            Opened::Ours => data_dir.to_owned(),
+            Opened::Other(dir) => dir,
+            Opened::Nothing => continue,
+        };
+        let is_told = seen == data_dir && last.is_none() && !Words::of_service(context, updates)?.start_other_program();
+        return Ok(Some(seen).filter(|seen| !is_told && last != Some(seen)));
     }
     Ok(None)
 }

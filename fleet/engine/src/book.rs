@@ -7,8 +7,8 @@ use protocol::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Days, Opening, Zone};
-use crate::fleet::Fleet;
 use crate::listening::{Clock, Listening};
+use crate::moment::Moment;
 use crate::policy::{Group, Mode, Policy, Schedule, Strategy, Target, Unassigned};
 use crate::reason::{HaltRule, Why};
 use crate::rollout::{Reach, Rollout, StartBlock};
@@ -238,9 +238,9 @@ impl Book {
         }
     }
 
-    /// Notes that a step comes at `now`, and who was heard before it.
-    pub(crate) fn note_step(&mut self, fleet: &Fleet, now: Timestamp) {
-        self.clock.step(fleet.heard(), self.last_step, fleet.interval, now);
+    /// Notes that a step comes at `now`, and when each host was `heard` before it, of hosts that report each `interval` seconds.
+    pub(crate) fn note_step(&mut self, heard: impl Iterator<Item = Moment> + Clone, interval: u32, now: Timestamp) {
+        self.clock.step(heard, self.last_step, interval, now);
         self.last_step = Some(now);
     }
 }

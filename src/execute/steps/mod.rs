@@ -77,7 +77,9 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
     match step {
         Step::RecordAgent { running } => service::bring_back(site, *running || journal.has_started()),
         Step::Place(place) => files::take_back(place),
-        Step::LinkAgent { place, .. } if service::goes_on(site, journal, place)? => {
+        Step::LinkAgent { place, .. }
+            if service::goes_on(site, journal, place, database::snapshot_dir(site, journal)?.as_deref())? =>
+        {
             files::take_back(place)?;
             // Nobody may have started the new version between the look and the link.
             if service::runs(site, place)?.1 { Err(service::new_version_runs(site)) } else { Ok(()) }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::Site;
 use super::super::journal::{Journal, Note, Record};
-use super::database;
+use crate::database;
 use crate::host::process::FileId;
 use crate::host::systemctl::Systemctl;
 use crate::plan::{Database, Node, Placement, Plan, Step};
@@ -23,7 +23,8 @@ pub(in crate::execute) fn stop(site: &Site<'_>) -> Result<()> {
     site.signals.ignore_hangup()?;
     site.stopped_at.set(Some(Instant::now()));
     site.service.stop(&proof, site.database_timeout)?;
-    site.service.wait_for_strangers(&proof, site.database_timeout, &cancelled)
+    // Also who was left in the unit's control group (KillMode=process).
+    Service::None.wait_for_strangers(&proof, site.database_timeout, &cancelled)
 }
 
 /// Before the database is put back no agent may have it open; who else has it open makes no undo fail. At boot nothing has been
@@ -47,13 +48,14 @@ pub(in crate::execute) fn no_agent_runs(site: &Site<'_>) -> Result<()> {
 /// Errors: [`Code::DatabaseBusy`] naming the processes; [`Code::Permission`]; [`Code::Io`].
 pub(in crate::execute) fn nobody_came(site: &Site<'_>) -> Result<()> {
     let proof = site.stop_proof();
-    let came = no_agent_runs(site).and_then(|()| site.service.wait_for_strangers(&proof, Duration::ZERO, &|| false));
+    let came = no_agent_runs(site).and_then(|()| Service::None.wait_for_strangers(&proof, Duration::ZERO, &|| false));
     came.map_err(|error| match error.code {
-        Code::AgentNotStopped | Code::DatabaseBusy => Error::new(
-            Code::DatabaseBusy,
-            format!("{} (it came while the agent was stopped for the update)", error.what),
-        )
-        .advise("find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again"),
+        Code::AgentNotStopped | Code::DatabaseBusy => {
+            let what = "something was started, or opened the database, while the agent was stopped for the update";
+            Error::new(Code::DatabaseBusy, format!("{what}: {}", error.what)).advise(
+                "find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again",
+            )
+        }
         _ => error,
     })
 }
@@ -151,7 +153,13 @@ pub(in crate::execute) fn health_verdict(site: &Site<'_>, binary: &Path, served:
 
 /// True where the old version's agent runs on and has the database to itself: nothing was put in its place, and the new version,
 /// which runs no more, has left its schema alone, or was never started. Then only names go back, and no agent is stopped.
-pub(in crate::execute) fn goes_on(site: &Site<'_>, journal: &Journal, place: &Placement) -> Result<bool> {
+/// `snapshot`: where the database is that this run has taken.
+pub(in crate::execute) fn goes_on(
+    site: &Site<'_>,
+    journal: &Journal,
+    place: &Placement,
+    snapshot: Option<&Path>,
+) -> Result<bool> {
     let plan = &journal.opening()?.plan;
     if plan.database == Database::Restore || site.boot {
         return Ok(false);
@@ -165,10 +173,7 @@ pub(in crate::execute) fn goes_on(site: &Site<'_>, journal: &Journal, place: &Pl
     if action.is_none_or(|step| !journal.has(&Record::Intent { step })) {
         return Ok(true);
     }
-    match database::snapshot_dir(site, journal)? {
-        Some(snapshot) => Ok(crate::database::has_schema_of(&snapshot, &site.database()).unwrap_or(false)),
-        None => Ok(false),
-    }
+    Ok(snapshot.is_some_and(|snapshot| database::has_schema_of(snapshot, &site.database()).unwrap_or(false)))
 }
 
 /// Whether an agent of another version, and whether one of the version that `place` leads to now, runs.

@@ -49,9 +49,9 @@ fn what_a_way_back_copies_to_another_file_system_takes_room_there() {
     let (here, there) = (tempfile::tempdir_in(&bed.layout.root).unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
     let code = |dir: &Path| {
         let kept = dir.join("teleport");
-        // As large as the disk, and all holes.
+        // Larger than the disk, whatever others write and remove meanwhile, and all holes.
         durable::write(&kept, b"", 0o644).unwrap();
-        std::fs::OpenOptions::new().write(true).open(&kept).unwrap().set_len(free).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&kept).unwrap().set_len(2 * free).unwrap();
         let mut back = bed.switch();
         let Step::LinkAgent { place, .. } = &mut back else { panic!() };
         (place.was, place.now) = (place.now.clone(), Node::Kept(kept));

@@ -185,12 +185,9 @@ fn remember_data_dir(context: &Context, updates: &mut Updates) -> Result<()> {
     if context.layout.is_image() || !durable::exists(&context.layout.config_file())? {
         return Ok(());
     }
-    let seen = data_dir::seen(context, updates, &context.data_dir()?)?;
-    if seen.is_none() || seen == updates.status().agent_data_dir {
-        return Ok(());
-    }
+    let Some(seen) = data_dir::to_remember(context, updates, &context.data_dir()?)? else { return Ok(()) };
     let mut status = updates.status().clone();
-    status.agent_data_dir = seen;
+    status.agent_data_dir = Some(seen);
     updates.set_status(&status);
     updates.write()
 }

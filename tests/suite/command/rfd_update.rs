@@ -454,10 +454,12 @@ fn update_steps_10_to_12_come_in_the_order_of_the_contract() {
         first("teleport.service"),
         last("backup"),
         first("teleport"),
-        first("systemctl-daemon-reload"),
+        // The first one is tried before anything has changed.
+        last("systemctl-daemon-reload"),
         first("systemctl-reload"),
         first("updates.yaml"),
     ];
+    assert!(first("systemctl-daemon-reload") < first(".journal"), "{events:?}");
     assert!(order.is_sorted(), "{order:?} {events:#?}");
     assert!(!events.iter().any(|event| event == "systemctl-stop" || event == "systemctl-restart"), "{events:?}");
 }

@@ -27,7 +27,7 @@ impl Book {
     /// One step at `now`, which is never before the last one. The same book, fleet and time give the same book.
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
-        self.note_step(fleet, now);
+        self.note_step(fleet.heard(), fleet.interval, now);
         self.adopt(now);
         let Some(mut rollout) = self.rollout.take() else { return };
         self.arrange_for(&rollout, fleet, now);

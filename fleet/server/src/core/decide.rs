@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::draft::Draft;
+use super::stop::Stop;
 use super::{Actor, Keeper, changes, effects};
 use crate::tokens;
 
@@ -23,26 +24,6 @@ const LONGEST_SUBJECT: usize = 1024;
 /// What a stop that the store does not take leaves (FLEET §3).
 const UNDECIDED: &str =
     "the stop is not decided yet: the server tries until it is, and tells nobody new to update meanwhile";
-
-/// A stop that the store has not taken.
-#[derive(Debug, Clone)]
-pub(super) enum Stop {
-    /// Of groups.
-    Halt(Act),
-    /// Of a host.
-    Hold(HostId, Decided),
-}
-
-impl Stop {
-    /// Whether it stops the same.
-    fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Halt(act), Self::Halt(other)) => act.command == other.command,
-            (Self::Hold(host, _), Self::Hold(other, _)) => host == other,
-            _ => false,
-        }
-    }
-}
 
 /// A request that changes something.
 pub(super) struct Request {

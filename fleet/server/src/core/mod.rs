@@ -20,6 +20,7 @@ mod look;
 mod publish;
 mod repeats;
 mod reports;
+mod stop;
 mod tokens;
 mod write;
 

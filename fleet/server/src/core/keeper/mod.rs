@@ -19,10 +19,10 @@ use protocol::report::{Key, MAX_NUMBER, Wanted};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::{Board, Heard};
-use super::decide::Stop;
 use super::draft::Draft;
 use super::enrolments::Members;
 use super::repeats::Repeats;
+use super::stop::Stop;
 use super::{Actor, changes, publish};
 use crate::reporting::Reporting;
 use crate::tokens::Tokens;
