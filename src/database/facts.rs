@@ -1,16 +1,15 @@
 //! What can be known of the agent's database without opening it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
 
 use super::backup::DATABASE_FILE;
-use super::restore::tried_path;
-use super::snapshot::Owner;
 use super::sqlite;
 use crate::host::{durable, machine};
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Code, Error, Result};
 
 /// For a transaction of the running agent: they are short.
 const SCHEMA_WAIT: Duration = Duration::from_secs(2);
@@ -25,18 +24,20 @@ pub(crate) fn check_replaceable(db: &Path) -> Result<()> {
     if !durable::parent(&path).is_dir() {
         return Ok(());
     }
-    let tried = tried_path(&path);
     let acting = sqlite::opened_up(&path)?;
-    acting.remove(&tried)?;
-    acting.create_new(&tried, 0o600)?;
-    // As one that is put back is given to the database's owner, and then opened.
-    let given = match Owner::of(&path) {
-        // What is no file has none.
-        Err(error) if error.code == Code::DatabaseInvalid => Ok(()),
-        owner => owner.and_then(|owner| owner.map_or(Ok(()), |owner| owner.give(&tried))),
-    };
-    let opened = given.and_then(|()| sqlite::open(&tried).map(drop).at("cannot open", &tried));
-    acting.remove(&tried).and(opened)
+    acting.try_new(&path)?;
+    match std::fs::symlink_metadata(&path) {
+        // One that is put back is given to the database's owner, and could not be opened with the rights of the directory's.
+        Ok(found) if found.is_file() && !acting.is_of(found.uid()) => {
+            let what = format!("{} and its directory belong to different users", path.display());
+            Err(Error::new(Code::Permission, what).advise(format!(
+                "run `chown --reference={} {}`",
+                durable::parent(&path).display(),
+                path.display()
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether the live database `db` has the schema of the snapshot in `snapshot_dir`: no version has migrated it since.

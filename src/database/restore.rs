@@ -240,7 +240,6 @@ pub(crate) fn discard(db: &Path) -> Result<()> {
         remove(&sqlite::beside(&undo, log))?;
     }
     remove(&undo)?;
-    remove(&tried_path(&db))?;
     remove(&prepared_path(&db))
 }
 
@@ -248,11 +247,6 @@ pub(crate) fn discard(db: &Path) -> Result<()> {
 pub(crate) fn prepared_path(db: &Path) -> PathBuf {
     let name = db.file_name().unwrap_or_default().to_string_lossy();
     durable::parent(db).join(format!(".{name}.teleport-update"))
-}
-
-/// What is made and removed to see whether a file can be put in the place of `db`.
-pub(super) fn tried_path(db: &Path) -> PathBuf {
-    sqlite::beside(&prepared_path(db), "-try")
 }
 
 /// Where this run's own snapshot lies ready for the undo.

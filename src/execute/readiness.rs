@@ -9,7 +9,7 @@ use crate::database;
 use crate::host::durable;
 use crate::host::machine;
 use crate::plan::{Direction, Plan, ServiceAction, Step};
-use crate::report::{Code, Error, Result};
+use crate::report::{Code, Error, IoContext, Result};
 use crate::service::Service;
 
 /// Asks for all that `plan` and its undo need.
@@ -62,7 +62,7 @@ fn ask_service(site: &Site<'_>, plan: &Plan) -> Result<()> {
 /// protected. A directory that is not there yet is made by the step.
 fn can_replace(path: &Path) -> Result<()> {
     if durable::parent(path).is_dir() {
-        durable::try_symlink(Path::new("/"), path)?;
+        durable::try_new(durable::parent(path)).at("cannot replace", path)?;
     }
     machine::check_replaceable(path)
 }

@@ -146,6 +146,18 @@ impl Acting {
         Ok(made)
     }
 
+    /// Whether a file of the user `uid` is one of theirs.
+    pub(crate) fn is_of(&self, uid: u32) -> bool {
+        self.0.as_ref().is_none_or(|theirs| theirs.uid == uid)
+    }
+
+    /// Whether a file can be made beside `file`; nothing is left. Errors: `permission`, `read_only`, `no_space`, `io`.
+    pub(crate) fn try_new(&self, file: &Path) -> Result<()> {
+        self.names(|| {
+            durable::try_new(durable::parent(&self.path(file))).map(drop).at("cannot make a file beside", file)
+        })
+    }
+
     /// Opens `file` for reading. A link that others can make is not followed, and a pipe in its place is not waited for.
     pub(crate) fn open(&self, file: &Path) -> io::Result<File> {
         let reading = |flags: OFlags, path: &Path| {

@@ -157,20 +157,14 @@ pub(crate) fn symlink(target: &Path, link: &Path) -> Result<()> {
     })
 }
 
-/// Whether [`symlink`] could make `link` now: the same error. A file without a name leaves nothing where this process is killed; a link
-/// is made and removed where the file system has none (NFS, older overlayfs).
-pub(crate) fn try_symlink(target: &Path, link: &Path) -> Result<()> {
+/// Whether a name can be made in `dir` now: a file without a name leaves nothing where this process is killed. False where the file
+/// system has no such files (NFS, older overlayfs): it is not asked then.
+pub(crate) fn try_new(dir: &Path) -> io::Result<bool> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let made = match rustix::fs::open(parent(link), flags, Mode::from_raw_mode(0o600)) {
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-            let temp = temp_beside(link);
-            remove_if_there(&temp)
-                .and_then(|()| std::os::unix::fs::symlink(target, &temp))
-                .and_then(|()| std::fs::remove_file(&temp))
-        }
-        made => made.map(drop).map_err(io::Error::from),
-    };
-    made.at("cannot make link", link)
+    match rustix::fs::open(dir, flags, Mode::from_raw_mode(0o600)) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(false),
+        made => made.map(|_| true).map_err(io::Error::from),
+    }
 }
 
 /// Whether something stands at `path`, a link to nothing included. What cannot be looked at is an error, and not gone.
