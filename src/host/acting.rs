@@ -151,11 +151,9 @@ impl Acting {
         self.0.as_ref().is_none_or(|theirs| theirs.uid == uid)
     }
 
-    /// Whether a file can be made beside `file`; nothing is left. Errors: `permission`, `read_only`, `no_space`, `io`.
+    /// Whether a file can be made beside `file`; nothing is made. Errors: `permission`, `read_only`, `io`.
     pub(crate) fn try_new(&self, file: &Path) -> Result<()> {
-        self.names(|| {
-            durable::try_new(durable::parent(&self.path(file))).map(drop).at("cannot make a file beside", file)
-        })
+        self.names(|| durable::try_new(durable::parent(&self.path(file))).at("cannot make a file beside", file))
     }
 
     /// Opens `file` for reading. A link that others can make is not followed, and a pipe in its place is not waited for.

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::fs::{Access, AtFlags, CWD, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::{machine, order, removal};
@@ -157,14 +157,19 @@ pub(crate) fn symlink(target: &Path, link: &Path) -> Result<()> {
     })
 }
 
-/// Whether a name can be made in `dir` now: a file without a name leaves nothing where this process is killed. False where the file
-/// system has no such files (NFS, older overlayfs): it is not asked then.
-pub(crate) fn try_new(dir: &Path) -> io::Result<bool> {
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    match rustix::fs::open(dir, flags, Mode::from_raw_mode(0o600)) {
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(false),
-        made => made.map(|_| true).map_err(io::Error::from),
-    }
+/// Whether [`symlink`] could make `link` now: the same error, and nothing is left.
+pub(crate) fn try_symlink(target: &Path, link: &Path) -> Result<()> {
+    let temp = temp_beside(link);
+    let made = remove_if_there(&temp)
+        .and_then(|()| std::os::unix::fs::symlink(target, &temp))
+        .and_then(|()| std::fs::remove_file(&temp));
+    made.at("cannot make link", link)
+}
+
+/// Whether a name can be made in `dir` now, as the kernel says (access(2)): mounts, protection and security modules are asked, and
+/// nothing is made.
+pub(crate) fn try_new(dir: &Path) -> io::Result<()> {
+    rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
 }
 
 /// Whether something stands at `path`, a link to nothing included. What cannot be looked at is an error, and not gone.

@@ -53,9 +53,7 @@ pub(in crate::execute) fn is_below_a_file(path: &Path) -> bool {
 /// Whether [`put`] could make a link for `node` now; nothing is changed.
 pub(in crate::execute) fn can_put(place: &Placement, node: &Node) -> Result<()> {
     match node {
-        Node::Link(_) if look(&place.path)? != *node => {
-            durable::try_new(durable::parent(&place.path)).map(drop).at("cannot make link", &place.path)
-        }
+        Node::Link(target) if look(&place.path)? != *node => durable::try_symlink(target, &place.path),
         _ => Ok(()),
     }
 }
