@@ -74,17 +74,19 @@ fn needs(site: &Site<'_>, plan: &Plan, version: Option<u64>, rows: u64) -> Vec<N
                 data.bytes = data.bytes.max(size(&directory::of(&site.version_dir(dir)).join(DATABASE_FILE)));
             }
             Step::Place(place) | Step::LinkAgent { place, .. } => {
+                // The name's own directory: a link that stands there can lead out of an image.
+                let dir = durable::parent(&place.path);
                 // Kept by a second name, or by a copy where that is another file system.
                 let is_kept = matches!(place.was, Node::Kept(_));
-                if is_kept && !machine::same_file_system(&place.path, &versions.path).unwrap_or(false) {
+                if is_kept && !machine::same_file_system(dir, &versions.path).unwrap_or(false) {
                     versions.bytes = versions.bytes.saturating_add(size(&place.path));
                 }
                 // A way back puts it where it was: by rename, or by a copy.
                 let returned = match &place.now {
-                    Node::Kept(kept) if !machine::same_file_system(kept, &place.path).unwrap_or(false) => size(kept),
+                    Node::Kept(kept) if !machine::same_file_system(kept, dir).unwrap_or(false) => size(kept),
                     _ => 0,
                 };
-                links.push(Need { path: durable::parent(&place.path).to_owned(), bytes: returned, inodes: 1 });
+                links.push(Need { path: dir.to_owned(), bytes: returned, inodes: 1 });
             }
             _ => {}
         }

@@ -416,7 +416,8 @@ fn update_steps_10_to_12_come_in_the_order_of_the_contract() {
     // Each call of systemctl leaves a file, in the order of everything else that is watched.
     rig.bed.sh("mkdir /var/calls");
     let wrapper = "#!/bin/sh\nfor word in \"$@\"; do case $word in\n\
-                   daemon-reload|reload|restart|start|stop) : >\"/var/calls/systemctl-$word\";;\n\
+                   daemon-reload|reload|restart|start|stop)\n\
+                   call=/var/calls/systemctl-$word; while test -e $call; do call=$call-again; done; : >$call;;\n\
                    esac; done\nexec /usr/bin/systemctl.real \"$@\"\n";
     rig.bed.sh("mv /usr/bin/systemctl /usr/bin/systemctl.real");
     rig.bed.write("/usr/bin/systemctl", wrapper, 0o755);
@@ -455,7 +456,7 @@ fn update_steps_10_to_12_come_in_the_order_of_the_contract() {
         last("backup"),
         first("teleport"),
         // The first one is tried before anything has changed.
-        last("systemctl-daemon-reload"),
+        first("systemctl-daemon-reload-again"),
         first("systemctl-reload"),
         first("updates.yaml"),
     ];
