@@ -109,17 +109,6 @@ impl Service {
         }
     }
 
-    /// Whether the service runs; of others nothing is asked.
-    ///
-    /// Errors: the service manager does not answer; [`Code::Io`].
-    pub fn is_running(&self) -> Result<bool> {
-        match self {
-            Self::Systemd(systemd) => systemd.is_running(),
-            Self::Commands(commands) => Ok(commands.main_pid()?.is_some()),
-            Self::None => Ok(false),
-        }
-    }
-
     /// The main process with its mark, for telling after a reload whether its successor died.
     ///
     /// Errors: as [`Service::main_pid`].

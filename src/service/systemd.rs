@@ -73,10 +73,6 @@ impl Systemd {
         hint(&self.show()?).pid()
     }
 
-    pub(super) fn is_running(&self) -> Result<bool> {
-        Ok(self.show()?.is_active())
-    }
-
     /// Asks systemd to stop the unit; one that it does not know or that is inactive needs no asking.
     pub(super) fn stop(&self) -> Result<()> {
         // For the start that follows, which then has nothing to wait for.
