@@ -20,7 +20,7 @@ $default/versions/2.0.0/bin/teleport start --data-dir /var/lib/second >/dev/null
 unshare -mpf --mount-proc --kill-child $default/versions/1.0.0/bin/teleport start --data-dir /var/lib/third >/dev/null 2>&1 &
 while :; do $default/versions/1.0.0/bin/teleport version; done >/dev/null &
 for data in $default /var/lib/second /var/lib/third; do
-    until test -S $data/debug.sock; do sleep 0.05; done
+    until test -S "$data/debug.sock"; do sleep 0.05; done
 done
 
 tests=$("$PROGRAM" --list | sed -n 's/: test$//p' | grep -E '^(execute|service|inspect|host::process)::')
