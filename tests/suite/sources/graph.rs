@@ -171,7 +171,7 @@ fn a_secret_in_the_query_goes_to_the_server_and_stands_in_no_file_that_others_ca
         for command in [&["update"][..], &["status"], &["plan"], &["status", "--format", "json"]] {
             let ran = image.run(command).ok();
             assert!(!format!("{ran:?}").contains("s3cret"), "{ran:#?}");
-            assert!(command.len() > 1 || command[0] == "update" || ran.stdout.contains("channel=stable"), "{ran:#?}");
+            assert!(*command != ["status"] || ran.stdout.contains("channel=stable"), "{ran:#?}");
             let asked = image.cluster.requests_to(GRAPH).pop().unwrap();
             let pairs: Vec<(&str, &str)> =
                 asked.query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
