@@ -43,9 +43,11 @@ fn read_log(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map(drop)
 }
 
-/// Opens a database that is there, for reading.
+/// Opens a database that is there, for reading. Of who opens it read-only, and first, SQLite takes no ownership: it would map a file.
 pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
-    with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+    let connection = with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "query_only", true).map_err(|error| Error::sql(path, &error))?;
+    Ok(connection)
 }
 
 /// Opens a database without locks and without its log: nobody may write it, nothing beside it is made.

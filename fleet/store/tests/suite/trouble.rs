@@ -342,4 +342,12 @@ fn the_process_that_owns_the_database_maps_no_file_of_it_and_reads_beside_its_wr
     let output = helper(&[], "trouble::stranger", &bed.data()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     write_records(&mut store, &["z"]);
+    // A store that opens again closes first: whoever reads meanwhile is alone for a moment.
+    drop((store, reader));
+    let reader = fleet_store::Reader::open(&bed.data()).unwrap();
+    assert_eq!(reader.head().unwrap().seq, 3);
+    let mut store = bed.open();
+    write_records(&mut store, &["a"]);
+    assert_eq!(reader.head().unwrap().seq, 4);
+    assert!(!names(&bed.data()).iter().any(|name| name.contains("shm")), "{:?}", names(&bed.data()));
 }
