@@ -51,6 +51,13 @@ struct Place {
     his: Vec<OwnedFd>,
 }
 
+impl Theirs {
+    /// Whether a file of the user `uid` is one of theirs; root works with everybody's.
+    fn is(&self, uid: u32) -> bool {
+        self.uid == 0 || self.uid == uid
+    }
+}
+
 impl Acting {
     /// With root's own rights, where nobody else can change anything.
     pub(crate) const SELF: Self = Self(None);
@@ -67,6 +74,9 @@ impl Acting {
         let strangers = ownership::strangers(dir)?;
         let Some((shared, _)) = strangers.first() else { return Ok(Self(None)) };
         let foreign = |meta: &Metadata| meta.uid() != 0;
+        if shared != dir && durable::is_dir(dir)? {
+            return Self::in_closed(dir, &strangers);
+        }
         let owner = strangers.iter().map(|(_, meta)| meta.clone()).find(foreign);
         // A directory of a group: the agent is who owns the file.
         match owner.or_else(|| std::fs::symlink_metadata(file).ok().filter(foreign)) {
@@ -84,7 +94,17 @@ impl Acting {
         }
     }
 
-    /// True if this is another user's directory.
+    /// With root's rights in `dir`, which others can only move: whatever they put under its name, it is the directory that is open.
+    fn in_closed(dir: &Path, strangers: &[(PathBuf, Metadata)]) -> Result<Self> {
+        let Some(place) = Place::open(dir, strangers, 0).map(Rc::new) else {
+            let what =
+                format!("users other than root can move {}, and it cannot be opened without a link", dir.display());
+            return Err(Error::new(Code::Permission, what).advise("give a directory that only root can move"));
+        };
+        Ok(Self(Some(Theirs { uid: 0, gid: 0, groups: Vec::new(), place: Some(place) })))
+    }
+
+    /// True if others can change what the directory's name means.
     pub(crate) fn is_foreign(&self) -> bool {
         self.0.is_some()
     }
@@ -148,7 +168,7 @@ impl Acting {
 
     /// Whether a file of the user `uid` is one of theirs.
     pub(crate) fn is_of(&self, uid: u32) -> bool {
-        self.0.as_ref().is_none_or(|theirs| theirs.uid == uid)
+        self.0.as_ref().is_none_or(|theirs| theirs.is(uid))
     }
 
     /// Whether a file can be made beside `file`; nothing is made. Errors: `permission`, `read_only`, `io`.
@@ -178,7 +198,7 @@ impl Acting {
     /// Gives the owner back what he has taken from himself: the permissions without which neither he nor his agent could work
     /// with `files` and in their directory. What cannot be given back fails where it is used.
     pub(crate) fn open_up(&self, files: &[PathBuf]) {
-        let Some(place) = self.place() else { return };
+        let Some(place) = self.place().filter(|_| !self.is_of(u32::MAX)) else { return };
         let own: Vec<OwnedFd> = files.iter().filter_map(|file| self.own(file).ok().flatten()).collect();
         let parts = place.his.iter().map(|dir| (dir, OWN_DIRECTORY)).chain(own.iter().map(|file| (file, OWN_FILE)));
         for (part, needed) in parts {
@@ -227,8 +247,7 @@ impl Acting {
     pub(crate) fn give(&self, file: &Path, uid: u32, gid: u32, mode: u32) -> Result<()> {
         let opened = self.open(file).at("cannot open", file)?;
         let meta = opened.metadata().at("cannot look at", file)?;
-        let theirs = self.0.as_ref().is_none_or(|theirs| meta.uid() == theirs.uid && uid == theirs.uid);
-        if !meta.is_file() || !theirs {
+        if !meta.is_file() || !self.is_of(meta.uid()) || !self.is_of(uid) {
             let what = format!("another file was put in the place of {} while this run was using it", file.display());
             return Err(Error::new(Code::Permission, what).advise("run the command again"));
         }
@@ -248,8 +267,8 @@ impl Acting {
         let open = || rustix::fs::open(self.path(from), flags, Mode::empty()).at("cannot open", from);
         let file = File::from(self.names(open)?);
         let meta = file.metadata().at("cannot look at", from)?;
-        let owner = self.0.as_ref().or(of_target.0.as_ref()).map(|theirs| theirs.uid);
-        if !meta.is_file() || owner.is_some_and(|owner| owner != meta.uid()) {
+        let owner = self.0.as_ref().or(of_target.0.as_ref());
+        if !meta.is_file() || owner.is_some_and(|owner| !owner.is(meta.uid())) {
             return Ok(Err(io::ErrorKind::PermissionDenied.into()));
         }
         let target = of_target.path(to);
@@ -438,9 +457,18 @@ mod tests {
     fn where_only_root_writes_root_acts_itself_and_a_shared_directory_has_the_files_owner() {
         let Some((dir, data)) = agents() else { return };
         assert!(!Acting::beside(&dir.path().join("x")).unwrap().is_foreign());
-        // Root's directory in the agent's: he exchanges it as a whole.
-        std::fs::create_dir(data.join("proc")).unwrap();
-        assert_eq!(whose(&data.join("proc/x")), (AGENT, AGENT));
+        // Root's directory in the agent's: he exchanges it as a whole, and the open one is worked in.
+        let (proc, moved, kept) = (data.join("proc"), data.join("moved"), dir.path().join("kept"));
+        [&proc, &kept].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+        let acting = Acting::beside(&proc.join("x")).unwrap();
+        assert!(acting.is_foreign() && acting.is_of(0) && acting.is_of(AGENT));
+        std::fs::rename(&proc, &moved).unwrap();
+        symlink(&kept, &proc).unwrap();
+        std::os::unix::fs::lchown(&proc, Some(AGENT), Some(AGENT)).unwrap();
+        drop(acting.create_new(&proc.join("x"), 0o600).unwrap());
+        assert_eq!(std::fs::metadata(moved.join("x")).unwrap().uid(), 0);
+        assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0, "nothing where his link leads");
+        assert_eq!(whose(&proc.join("x")), (AGENT, AGENT), "what he made is his");
         let shared = dir.path().join("shared");
         std::fs::create_dir(&shared).unwrap();
         std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();

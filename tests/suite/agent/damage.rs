@@ -257,3 +257,35 @@ fn a_database_that_is_locked_for_ever_is_an_error_for_some_hours_and_then_taken_
     image.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
     image.run(&["update", "--now"]).ok();
 }
+
+/// Whoever owns the directory above can move the data away, and make nothing of them his.
+#[test]
+fn data_of_root_below_an_ordinary_users_directory_are_backed_up_and_restored() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    for (above, data_owner) in [("/home/alice", 0), ("/home/alice/more", 0), ("/home/alice", 1000)] {
+        let image = Image::new("1.0.0");
+        image.enable(&[]).ok();
+        let (home, data) = (image.path("/home/alice"), image.path(above).join("tele"));
+        std::fs::create_dir_all(data.join("proc")).unwrap();
+        let config = format!("version: v3\nteleport:\n  data_dir: {above}/tele\n");
+        std::fs::write(image.path("/etc/teleport.yaml"), config).unwrap();
+        let database = data.join("proc/sqlite.db");
+        let change = |sql: &str| rusqlite::Connection::open(&database).unwrap().execute_batch(sql).unwrap();
+        change("PRAGMA user_version = 1; CREATE TABLE rows (note TEXT);");
+        for (path, owner) in
+            [(&home, 1000), (&data, data_owner), (&data.join("proc"), data_owner), (&database, data_owner)]
+        {
+            std::os::unix::fs::chown(path, Some(owner), Some(owner)).unwrap();
+        }
+        image.release("2.0.0");
+        image.run(&["update"]).ok();
+        change("PRAGMA user_version = 2");
+        image.release("1.0.0");
+        image.run(&["update"]).ok();
+        assert_eq!(support::sql_of(&database, "PRAGMA user_version"), ["1"]);
+        assert_eq!(database.metadata().unwrap().uid(), data_owner, "{above}");
+    }
+}
