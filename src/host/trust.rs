@@ -24,13 +24,8 @@ const SNAPSHOT: &str = "backup";
 ///
 /// Errors: `permission` with all that is another's and the commands that mend it; `path_taken` for a link; `io`.
 pub(crate) fn check_versions(layout: &Layout) -> Result<()> {
-    let mut way: Vec<PathBuf> = Vec::new();
-    path::walk(&layout.root, layout.versions_inside(), &mut |path| way.push(path.to_owned()));
     let records: Vec<PathBuf> = RECORDS.iter().map(|name| layout.versions.join(name)).collect();
-    let (way, records) = (others(&way)?, others(&records)?);
-    if let Some((path, meta)) = way.first().or(records.first()) {
-        return Err(refused(path, meta, way.len() + records.len() - 1).advise(mending(&way, &records)));
-    }
+    check(&met(&layout.root, layout.versions_inside()).1, &records)?;
     if !layout.is_image() {
         return Ok(());
     }
@@ -103,9 +98,7 @@ fn installed(layout: &Layout) -> Result<Vec<PathBuf>> {
 ///
 /// Errors: `permission` with the directory and its owner; `io`.
 pub(crate) fn check_way(layout: &Layout, inside: &Path) -> Result<()> {
-    let mut met: Vec<PathBuf> = Vec::new();
-    path::walk(&layout.root, inside, &mut |path| met.push(path.to_owned()));
-    met.iter().try_for_each(|path| check_entry(path))
+    check(&met(&layout.root, inside).1, &[])
 }
 
 /// As [`check_way`], for a directory whose programs root runs: nobody else may add to it either, be it with the sticky bit.
@@ -125,8 +118,7 @@ pub(crate) fn check_programs(layout: &Layout, inside: &Path) -> Result<()> {
 /// Errors: `permission`, `io`; also where nothing is there.
 pub(crate) fn traced(named: &Path) -> Result<(PathBuf, Option<(PathBuf, Metadata)>)> {
     let top = ownership::root();
-    let mut met: Vec<PathBuf> = Vec::new();
-    let real = path::walk(Path::new("/"), named, &mut |path| met.push(path.to_owned()));
+    let (real, met) = met(Path::new("/"), named);
     let is_above = |part: &Path| real.starts_with(top) && top.starts_with(part) && part != top;
     for part in met.into_iter().filter(|part| !is_above(part)) {
         let meta = std::fs::symlink_metadata(&part).at("cannot look at", &part)?;
@@ -160,12 +152,7 @@ pub(crate) fn check_naming(file: &Path, named: &Path) -> Result<()> {
     match others.into_iter().find(|(_, meta)| !is_theirs(meta)) {
         None => Ok(()),
         Some((path, meta)) => {
-            let (shown, mode) = (path.display(), meta.mode() & 0o7777);
-            let who = format!(
-                "{shown} can be changed by users other than root (owner {}, group {}, mode {mode:o})",
-                meta.uid(),
-                meta.gid()
-            );
+            let (shown, who) = (path.display(), changeable(&path, &meta));
             let what = format!("{who}: these users could set data_dir to any directory (now: {})", named.display());
             let how = format!(
                 "run `chown root:root {shown}; chmod go-w {shown}`, or `teleport-update enable --data-dir DIR`"
@@ -175,10 +162,19 @@ pub(crate) fn check_naming(file: &Path, named: &Path) -> Result<()> {
     }
 }
 
-fn check_entry(path: &Path) -> Result<()> {
-    match other(path)? {
+/// Where `inside` leads below `root`, and all that is on the way.
+fn met(root: &Path, inside: &Path) -> (PathBuf, Vec<PathBuf>) {
+    let mut met = Vec::new();
+    let real = path::walk(root, inside, &mut |path| met.push(path.to_owned()));
+    (real, met)
+}
+
+/// Makes sure that neither what is on the `way` nor `records` are others'.
+fn check(way: &[PathBuf], records: &[PathBuf]) -> Result<()> {
+    let (way, records) = (others(way)?, others(records)?);
+    match way.first().or(records.first()) {
         None => Ok(()),
-        Some(meta) => Err(refused(path, &meta, 0).advise(mending(&[(path.to_owned(), meta)], &[]))),
+        Some((path, meta)) => Err(refused(path, meta, way.len() + records.len() - 1).advise(mending(&way, &records))),
     }
 }
 
@@ -201,14 +197,14 @@ fn other(path: &Path) -> Result<Option<Metadata>> {
 
 /// `more`: how many others there are beside it.
 fn refused(path: &Path, meta: &Metadata, more: usize) -> Error {
-    let (shown, mode) = (path.display(), meta.mode() & 0o7777);
+    let who = changeable(path, meta);
     let more = if more == 0 { String::new() } else { format!(", and so can {more} more") };
-    let what = format!(
-        "{shown} can be changed by users other than root (owner {}, group {}, mode {mode:o}){more}",
-        meta.uid(),
-        meta.gid()
-    );
-    Error::new(Code::Permission, format!("{what}: these users could replace programs that root runs"))
+    Error::new(Code::Permission, format!("{who}{more}: these users could replace programs that root runs"))
+}
+
+fn changeable(path: &Path, meta: &Metadata) -> String {
+    let (shown, owner, group, mode) = (path.display(), meta.uid(), meta.gid(), meta.mode() & 0o7777);
+    format!("{shown} can be changed by users other than root (owner {owner}, group {group}, mode {mode:o})")
 }
 
 /// The commands that mend all of it. What is in the versions keeps its owners: they tell what must be downloaded again.

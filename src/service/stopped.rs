@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::database;
-use crate::host::process::{self, Open, Opener, Process};
+use crate::host::process::{self, Open, Process};
 use crate::host::session::{self, unit_of};
 use crate::host::{Layout, machine};
 use crate::report::{Code, Error, Result};
@@ -28,14 +28,12 @@ pub struct StopProof {
     /// The versions directory: a `teleport` below it is a binary of ours.
     pub versions_dir: PathBuf,
     /// Where the agent's link goes: before the first switch a plain binary can stand there.
-    pub plain_binary: Option<PathBuf>,
+    pub plain_binary: PathBuf,
     /// The agent's database.
     pub database: PathBuf,
     /// The look is the boot-time recovery's: of what cannot be seen the name counts, or nothing could be undone before the
     /// agent starts.
     pub at_boot: bool,
-    /// The agent's unit (with `.service`).
-    pub unit: String,
 }
 
 /// What one look has found.
@@ -44,9 +42,7 @@ pub(super) struct Seen {
     /// Processes that run a binary of ours.
     pub ours: Vec<Process>,
     /// Who has the database open.
-    pub openers: Vec<Opener>,
-    /// Root's, and the database's owners', of which it cannot be seen what they run or have open.
-    unknown: Vec<Process>,
+    open: Open,
 }
 
 impl Seen {
@@ -76,11 +72,11 @@ impl Seen {
     pub(super) fn strangers(&self) -> Vec<Process> {
         let ours: Vec<u32> = self.ours.iter().map(|process| process.pid).collect();
         let is_strange = |process: &&Process| !ours.contains(&process.pid) && !ours.contains(&process.ppid);
-        self.openers.iter().map(|opener| &opener.process).filter(is_strange).cloned().collect()
+        self.open.by.iter().map(|opener| &opener.process).filter(is_strange).cloned().collect()
     }
 
     fn writes(&self, process: &Process) -> bool {
-        self.openers.iter().any(|opener| opener.writes && opener.process.pid == process.pid)
+        self.open.by.iter().any(|opener| opener.writes && opener.process.pid == process.pid)
     }
 }
 
@@ -89,10 +85,9 @@ impl StopProof {
     pub fn of(layout: &Layout, data_dir: &Path) -> Self {
         Self {
             versions_dir: layout.versions.clone(),
-            plain_binary: Some(layout.link_dir.join(AGENT)),
+            plain_binary: layout.link_dir.join(AGENT),
             database: layout.database(data_dir),
             at_boot: false,
-            unit: layout.unit.clone(),
         }
     }
 
@@ -101,7 +96,7 @@ impl StopProof {
     /// Errors: [`Code::Permission`] where root may not see that; [`Code::Io`].
     pub(super) fn see(&self) -> Result<Seen> {
         let seen = self.see_some()?;
-        match seen.unknown.iter().find(|process| !self.is_believed(process)) {
+        match seen.open.unknown.iter().find(|process| !self.is_believed(process)) {
             Some(unseen) if machine::is_root() => Err(hidden(unseen)),
             _ => Ok(seen),
         }
@@ -113,7 +108,7 @@ impl StopProof {
     pub(super) fn see_some(&self) -> Result<Seen> {
         let all = process::all()?;
         let owners = process::owners(&self.database)?;
-        let Open { by: openers, unknown } = match process::with_open(&all, &owners, &database::files(&self.database)) {
+        let open = match process::with_open(&all, &owners, &database::files(&self.database)) {
             Err(error) if error.code == Code::Permission && !machine::is_root() => Open::default(),
             open => open?,
         };
@@ -121,12 +116,12 @@ impl StopProof {
         for process in all {
             if process.is_of(&owners) {
                 able.push(process.behind_emulator()?);
-            } else if openers.iter().any(|opener| opener.process.pid == process.pid) {
+            } else if open.by.iter().any(|opener| opener.process.pid == process.pid) {
                 able.push(process);
             }
         }
-        let ours = process::running(&able, &self.versions_dir, AGENT, self.plain_binary.as_deref())?;
-        Ok(Seen { ours, openers, unknown })
+        let ours = process::running(&able, &self.versions_dir, AGENT, &self.plain_binary)?;
+        Ok(Seen { ours, open })
     }
 
     /// Whether this process lives in a session of the agent, and may end with it: an ancestor of its own or of its

@@ -56,27 +56,24 @@ pub(crate) fn owners(path: &Path) -> Result<BTreeSet<u32>> {
 ///
 /// Errors: `io`, `permission`.
 pub(crate) fn with_open(all: &[Process], owners: &BTreeSet<u32>, database: &[PathBuf]) -> Result<Open> {
-    let absolute = |path: &PathBuf| std::path::absolute(path).at("cannot look at", path);
-    let names = database.iter().map(absolute).collect::<Result<Vec<_>>>()?;
     let mut files = BTreeSet::new();
-    for name in &names {
+    for name in database {
         files.extend(database_file(name)?.map(|found| FileId { dev: found.dev(), ino: found.ino() }));
     }
     let mut open = Open::default();
     let (mut left, mut left_of) = (OF_OTHERS, BTreeMap::new());
     for process in all {
-        let writes = if process.is_of(owners) {
-            let Some(opened) = has_open(process, &names, &files)? else {
-                open.unknown.push(process.clone());
-                continue;
-            };
-            opened
-        } else {
-            let left_of = left_of.entry(process.user).or_insert(OF_ONE_USER);
-            let links = descriptors(process.thread, left.min(*left_of))?.unwrap_or_default();
-            (left, *left_of) = (left - links.len(), *left_of - links.len());
-            has_for_writing(&links, &files)?.then_some(true)
+        let is_owners = process.is_of(owners);
+        let left_of = left_of.entry(process.user).or_insert(OF_ONE_USER);
+        let most = if is_owners { usize::MAX } else { left.min(*left_of) };
+        let Some(links) = descriptors(process.thread, most)?.filter(|_| !process.hidden) else {
+            open.unknown.extend(is_owners.then(|| process.clone()));
+            continue;
         };
+        if !is_owners {
+            (left, *left_of) = (left - links.len(), *left_of - links.len());
+        }
+        let writes = opened(&links, &files)?.filter(|writes| is_owners || *writes);
         open.by.extend(writes.map(|writes| Opener { process: process.clone(), writes }));
     }
     Ok(open)
@@ -115,8 +112,8 @@ pub(crate) fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, 
 /// `<dir>/*/bin/<file_name>` under another name; and those that run the file `plain`, or ran it before it was replaced there.
 ///
 /// Errors: `io`, `permission`.
-pub(crate) fn running(all: &[Process], dir: &Path, file_name: &str, plain: Option<&Path>) -> Result<Vec<Process>> {
-    let mut files: BTreeSet<FileId> = plain.map_or(Ok(None), FileId::find)?.into_iter().collect();
+pub(crate) fn running(all: &[Process], dir: &Path, file_name: &str, plain: &Path) -> Result<Vec<Process>> {
+    let mut files: BTreeSet<FileId> = FileId::find(plain)?.into_iter().collect();
     for entry in if_there(std::fs::read_dir(dir), dir)?.into_iter().flatten() {
         let entry = entry.at("cannot read", dir)?;
         match FileId::find(entry.path().join("bin").join(file_name)) {
@@ -127,7 +124,7 @@ pub(crate) fn running(all: &[Process], dir: &Path, file_name: &str, plain: Optio
     }
     let dir = if_there(dir.canonicalize(), dir)?.unwrap_or_else(|| dir.to_owned());
     let is_named =
-        |exe: &Path| Some(exe) == plain || (exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir));
+        |exe: &Path| exe == plain || (exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir));
     let mut found = Vec::new();
     for process in all {
         let runs = process.exe_id()?.is_some_and(|id| files.contains(&id))
@@ -159,36 +156,17 @@ fn target_of(link: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Whether it has one open for reading (`Some(false)`) or for writing (`Some(true)`); `None` where that may not be seen.
-fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<Option<bool>>> {
-    let links = match descriptors(process.thread, usize::MAX)? {
-        Some(links) if !process.hidden => links,
-        _ => return Ok(None),
-    };
-    let here = process.shares_our_files()?;
+/// Whether one of `files` is among the open files `links`, and then whether for writing: the link's own mode tells for what it was
+/// opened (proc_pid_fd(5)).
+fn opened(links: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<bool>> {
     let mut found = None;
-    for link in &links {
-        let is_ours = FileId::behind(link)?.is_some_and(|id| files.contains(&id))
-            || (here && target_of(link)?.is_some_and(|target| names.contains(&target)));
-        if is_ours {
-            found = Some(found == Some(true) || is_for_writing(link)?);
-        }
-    }
-    Ok(Some(found))
-}
-
-/// The link's own mode tells for what the file was opened (proc_pid_fd(5)).
-fn is_for_writing(link: &Path) -> Result<bool> {
-    Ok(if_there(std::fs::symlink_metadata(link), link)?.is_some_and(|found| found.mode() & 0o200 != 0))
-}
-
-fn has_for_writing(links: &[PathBuf], files: &BTreeSet<FileId>) -> Result<bool> {
     for link in links {
-        if is_for_writing(link)? && FileId::behind(link)?.is_some_and(|id| files.contains(&id)) {
-            return Ok(true);
+        if FileId::behind(link)?.is_some_and(|id| files.contains(&id)) {
+            let own = if_there(std::fs::symlink_metadata(link), link)?;
+            found = Some(found == Some(true) || own.is_some_and(|own| own.mode() & 0o200 != 0));
         }
     }
-    Ok(false)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -242,6 +220,40 @@ mod tests {
         assert_eq!(open_in(&moved), [child.0.id()]);
     }
 
+    #[test]
+    fn what_others_have_open_is_read_so_far_and_no_further_and_what_the_owners_have_wholly() {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, most).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("sqlite.db");
+        let file = File::create(&database).unwrap();
+        let null = File::open("/dev/null").unwrap();
+        let Ok(held) = (0..=OF_ONE_USER).map(|_| null.try_clone()).collect::<std::io::Result<Vec<_>>>() else {
+            eprintln!("skipped: too few descriptors");
+            return;
+        };
+        // The one with the highest number is read last.
+        let last = file.try_clone().unwrap();
+        drop(file);
+        let own = Process::by_pid(std::process::id()).unwrap().unwrap();
+        let of = |user| Process { user: Some(user), ..own.clone() };
+        let found = |all: &[Process]| {
+            let by = with_open(all, &BTreeSet::from([me()]), std::slice::from_ref(&database)).unwrap().by;
+            by.iter().map(|opener| opener.process.user).collect::<Vec<_>>()
+        };
+        assert_eq!(found(std::slice::from_ref(&own)), [own.user]);
+        assert!(found(&[of(me() + 1)]).is_empty());
+        drop((held, last));
+        // Neither do many users hold up a look.
+        let writer = Child::start(Path::new("/bin/sleep"), Some(File::options().write(true).open(&database).unwrap()));
+        let writer = Process { user: Some(me() + 9), ..Process::by_pid(writer.0.id()).unwrap().unwrap() };
+        assert_eq!(found(std::slice::from_ref(&writer)), [writer.user]);
+        let _held: Vec<File> = (0..OF_ONE_USER).map(|_| null.try_clone().unwrap()).collect();
+        let crowd = (1..=4).map(|user| of(me() + user)).chain([writer]);
+        assert!(found(&crowd.collect::<Vec<_>>()).is_empty());
+    }
+
     /// Opens the file of its first argument, and ends its first thread by the system call of its second; a second thread ends
     /// the process with its standard input.
     const FIRST_THREAD_ENDS: &str = "import ctypes, os, sys, threading
@@ -280,16 +292,6 @@ ctypes.CDLL(None).syscall(int(sys.argv[2]), 0)";
     }
 
     #[test]
-    fn a_deleted_database_that_is_still_open_is_found_by_its_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let database = dir.path().join("sqlite.db");
-        crate::host::durable::write(&database, b"", 0o600).unwrap();
-        let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&database).unwrap()));
-        std::fs::remove_file(&database).unwrap();
-        assert_eq!(open_in(&database), [child.0.id()]);
-    }
-
-    #[test]
     fn a_program_of_ours_is_found_by_name_after_its_removal_and_by_inode_under_another_name() {
         let dir = tempfile::tempdir().unwrap();
         let binary = dir.path().join("1.2.3/bin/teleport");
@@ -300,17 +302,17 @@ ctypes.CDLL(None).syscall(int(sys.argv[2]), 0)";
         std::fs::hard_link(&binary, &plain).unwrap();
 
         let by_inode = Child::start(&plain, None);
-        assert_eq!(pids(&running(&all().unwrap(), dir.path(), "teleport", None).unwrap()), [by_inode.0.id()]);
         assert_eq!(
-            pids(&running(&all().unwrap(), elsewhere.path(), "teleport", Some(&plain)).unwrap()),
+            pids(&running(&all().unwrap(), dir.path(), "teleport", Path::new("/none")).unwrap()),
             [by_inode.0.id()]
         );
-        assert!(running(&all().unwrap(), dir.path(), "tsh", None).unwrap().is_empty());
+        assert_eq!(pids(&running(&all().unwrap(), elsewhere.path(), "teleport", &plain).unwrap()), [by_inode.0.id()]);
+        assert!(running(&all().unwrap(), dir.path(), "tsh", Path::new("/none")).unwrap().is_empty());
         drop(by_inode);
 
         let by_name = Child::start(&binary, None);
         std::fs::remove_file(&binary).unwrap();
-        let found = running(&all().unwrap(), dir.path(), "teleport", None).unwrap();
+        let found = running(&all().unwrap(), dir.path(), "teleport", Path::new("/none")).unwrap();
         assert_eq!(pids(&found), [by_name.0.id()]);
         assert_eq!(found[0].exe.as_deref(), Some(binary.as_path()));
     }

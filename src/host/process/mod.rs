@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
-pub(crate) use files::{Open, Opener, open_files, owners, running, with_open};
+pub(crate) use files::{Open, open_files, owners, running, with_open};
 
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -50,8 +50,7 @@ pub struct FileId {
 impl FileId {
     /// The file that `path` leads to, links followed; `None` if there is none.
     pub fn of(path: impl AsRef<Path>) -> Option<Self> {
-        let found = std::fs::metadata(path).ok()?;
-        Some(Self { dev: found.dev(), ino: found.ino() })
+        Self::find(path).ok()?
     }
 
     /// The same, but what cannot be looked at is an error.
@@ -126,8 +125,6 @@ pub struct Process {
     pub exe: Option<PathBuf>,
     /// We may not see what it runs and has open.
     pub hidden: bool,
-    /// It has no program any more: the kernel is about to end it, and may yet hold its files and locks.
-    pub ending: bool,
     /// The kernel's short name for it, at most 15 bytes; empty where even that is hidden.
     pub comm: String,
     /// Its parent.
@@ -175,13 +172,12 @@ impl Process {
             return Ok(None);
         }
         let file = PathBuf::from(format!("/proc/{thread}/exe"));
-        let ending = has_none(&link);
         let exe = match link {
             Err(error) if is_denied(&error) || is_too_long(&error) => None,
             link => if_there(link, &file)?,
         };
         let Stat { comm, ppid, start_time, .. } = stat;
-        Ok(Some(Self { pid, start_time, exe, hidden, ending, comm, ppid, user: real_user(&status), file, thread }))
+        Ok(Some(Self { pid, start_time, exe, hidden, comm, ppid, user: real_user(&status), file, thread }))
     }
 
     /// The process with the program that it runs, if that is an emulator's guest. Not for other users' processes: they can
@@ -205,7 +201,6 @@ impl Process {
             start_time: 0,
             exe: None,
             hidden: true,
-            ending: false,
             comm: String::new(),
             ppid: 0,
             user: None,
@@ -222,11 +217,6 @@ impl Process {
     /// Whether one of `users` has started it; what is hidden counts as theirs.
     pub fn is_of(&self, users: &BTreeSet<u32>) -> bool {
         self.user.is_none_or(|user| users.contains(&user))
-    }
-
-    /// Whether the kernel has begun to end it, by now: its program is gone.
-    pub fn is_ending(&self) -> bool {
-        self.ending || (self.exe.is_some() && std::fs::read_link(&self.file).is_err_and(|error| is_gone(&error)))
     }
 
     /// Device and inode of its program, also if that was removed or is in another mount namespace.
