@@ -227,8 +227,7 @@ impl Acting {
     pub(crate) fn give(&self, file: &Path, uid: u32, gid: u32, mode: u32) -> Result<()> {
         let opened = self.open(file).at("cannot open", file)?;
         let meta = opened.metadata().at("cannot look at", file)?;
-        let theirs = self.0.as_ref().is_none_or(|theirs| meta.uid() == theirs.uid && uid == theirs.uid);
-        if !meta.is_file() || !theirs {
+        if !meta.is_file() || !self.is_of(meta.uid()) || !self.is_of(uid) {
             let what = format!("another file was put in the place of {} while this run was using it", file.display());
             return Err(Error::new(Code::Permission, what).advise("run the command again"));
         }

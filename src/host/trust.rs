@@ -209,26 +209,21 @@ fn changeable(path: &Path, meta: &Metadata) -> String {
 
 /// The commands that mend all of it. What is in the versions keeps its owners: they tell what must be downloaded again.
 fn mending(way: &[(PathBuf, Metadata)], records: &[(PathBuf, Metadata)]) -> String {
-    let (links, records): (Vec<_>, Vec<_>) = records.iter().partition(|(_, meta)| meta.is_symlink());
-    let names = |of: &[&(PathBuf, Metadata)]| {
-        of.iter().map(|(path, _)| path.display().to_string()).collect::<Vec<_>>().join(" ")
+    let names = |of: &mut dyn Iterator<Item = &(PathBuf, Metadata)>| {
+        of.map(|(path, _)| path.display().to_string()).collect::<Vec<_>>().join(" ")
     };
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let files: Vec<String> = records.iter().filter(|(_, meta)| meta.is_file()).map(|(path, _)| name(path)).collect();
-    let told = files.join(" and ");
-    let mut steps = Vec::new();
-    if !way.is_empty() {
-        let way = names(&way.iter().collect::<Vec<_>>());
-        steps.push(format!("chown -h root:root {way}; chmod go-w {way}"));
-    }
-    if !links.is_empty() {
-        steps.push(format!("rm {}", names(&links)));
-    }
-    if !records.is_empty() {
-        let records = names(&records);
-        steps.push(format!("chown -R root:root {records}; chmod -R go-w {records}"));
-    }
-    steps.push("teleport-update verify --repair".to_owned());
+    let (links, rest): (Vec<_>, Vec<_>) = records.iter().partition(|(_, meta)| meta.is_symlink());
+    let files = rest.iter().filter(|(_, meta)| meta.is_file());
+    let files = files.map(|(path, _)| path.file_name().unwrap_or_default().to_string_lossy());
+    let told = files.collect::<Vec<_>>().join(" and ");
+    let (way, links, rest) = (names(&mut way.iter()), names(&mut links.into_iter()), names(&mut rest.into_iter()));
+    let steps = [
+        (!way.is_empty()).then(|| format!("chown -h root:root {way}; chmod go-w {way}")),
+        (!links.is_empty()).then(|| format!("rm {links}")),
+        (!rest.is_empty()).then(|| format!("chown -R root:root {rest}; chmod -R go-w {rest}")),
+        Some("teleport-update verify --repair".to_owned()),
+    ];
+    let steps = steps.into_iter().flatten().collect::<Vec<_>>();
     let told = if told.is_empty() { told } else { format!("check that nobody changed {told}, then ") };
     format!("{told}run `{}`; if the agent has its own user, also give that user its own data_dir", steps.join("; "))
 }

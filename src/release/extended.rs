@@ -64,13 +64,13 @@ impl Extended {
 
     /// Each says the same, or nothing is known for sure.
     fn set(&mut self, key: &[u8], value: &[u8]) {
-        let is_same = self.said.get(key).is_none_or(|earlier| earlier == value);
         if ![NAME, TARGET, SIZE].contains(&key) {
             self.refused = self.refused.take().or_else(|| unknown(key));
-        } else if value.is_empty() || !is_same {
+            return;
+        }
+        let earlier = self.said.insert(key.to_owned(), value.to_owned());
+        if value.is_empty() || earlier.is_some_and(|earlier| earlier != value) {
             self.refused = Some("its extended headers contradict each other".to_owned());
-        } else {
-            self.said.insert(key.to_owned(), value.to_owned());
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct Opener {
 pub(crate) struct Open {
     /// These have it.
     pub by: Vec<Opener>,
-    /// Of these it cannot be seen, though their programs can.
+    /// Of these, root's and the owners', it cannot be seen.
     pub unknown: Vec<Process>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn with_open(all: &[Process], owners: &BTreeSet<u32>, database: &[Pat
 
 /// What stands at the name of a database, or of a log of it, if that is a file. Only root's links are followed: another one
 /// could lead to what every process has open.
-pub(super) fn database_file(path: &Path) -> Result<Option<Metadata>> {
+fn database_file(path: &Path) -> Result<Option<Metadata>> {
     let looked = match std::fs::symlink_metadata(path) {
         Ok(link) if link.is_symlink() && link.uid() == 0 => std::fs::metadata(path),
         found => found,
@@ -181,8 +181,8 @@ mod tests {
         found.iter().map(|process| process.pid).collect()
     }
 
-    fn open_by(database: &[PathBuf], users: &[u32]) -> Vec<Opener> {
-        with_open(&all().unwrap(), &users.iter().copied().collect(), database).unwrap().by
+    fn open_by(all: &[Process], database: &[PathBuf], user: u32) -> Vec<Opener> {
+        with_open(all, &BTreeSet::from([user]), database).unwrap().by
     }
 
     fn beside(database: &Path) -> PathBuf {
@@ -194,7 +194,10 @@ mod tests {
     }
 
     fn open_in(database: &Path) -> Vec<u32> {
-        open_by(&[database.to_owned(), beside(database)], &[me()]).iter().map(|opener| opener.process.pid).collect()
+        open_by(&all().unwrap(), &[database.to_owned(), beside(database)], me())
+            .iter()
+            .map(|opener| opener.process.pid)
+            .collect()
     }
 
     #[test]
@@ -207,12 +210,13 @@ mod tests {
         assert!(open_in(&database).is_empty());
         let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&wal).unwrap()));
         assert_eq!(open_in(&database), [child.0.id()]);
-        let wal_of = |user| open_by(std::slice::from_ref(&wal), &[user]);
-        assert!(!wal_of(me())[0].writes && wal_of(me() + 1).is_empty(), "a reader counts if the file is its user's");
+        let wal_of = |child: &Child, user| {
+            let process = Process::by_pid(child.0.id()).unwrap().unwrap();
+            open_by(&[process], std::slice::from_ref(&wal), user).first().map(|opener| opener.writes)
+        };
+        assert_eq!([me(), me() + 1].map(|owner| wal_of(&child, owner)), [Some(false), None]);
         let writer = Child::start(Path::new("/bin/sleep"), Some(File::options().write(true).open(&wal).unwrap()));
-        for user in [me(), me() + 1] {
-            assert!(wal_of(user).iter().any(|opener| opener.writes && opener.process.pid == writer.0.id()));
-        }
+        assert_eq!([me(), me() + 1].map(|owner| wal_of(&writer, owner)), [Some(true); 2]);
         drop(writer);
         let moved = dir.path().join("moved");
         crate::host::durable::rename(&wal, &dir.path().join("moved-wal")).unwrap();
@@ -282,7 +286,7 @@ ctypes.CDLL(None).syscall(int(sys.argv[2]), 0)";
         let found = Process::by_pid(pid).unwrap().expect("its second thread lives");
         assert!(found.exe.as_ref().is_some_and(|exe| exe.to_string_lossy().contains("python3")), "{found:?}");
         assert_eq!(open_in(&database), [pid]);
-        assert_eq!(open_by(std::slice::from_ref(&database), &[me() + 1]).len(), 1);
+        assert_eq!(open_by(std::slice::from_ref(&found), std::slice::from_ref(&database), me() + 1).len(), 1);
         assert!(found.id().is_alive().unwrap());
         drop(child.0.stdin.take());
         while found.id().is_alive().unwrap() {

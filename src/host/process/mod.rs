@@ -114,7 +114,7 @@ pub struct ProcessId {
 }
 
 /// A running process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Process {
     /// Process number.
     pub pid: u32,
@@ -196,17 +196,7 @@ impl Process {
     /// The process with this number, of which nothing else can be known.
     fn unseen(pid: u32) -> Self {
         let file = PathBuf::from(format!("/proc/{pid}/exe"));
-        Self {
-            pid,
-            start_time: 0,
-            exe: None,
-            hidden: true,
-            comm: String::new(),
-            ppid: 0,
-            user: None,
-            file,
-            thread: pid,
-        }
+        Self { pid, hidden: true, file, thread: pid, ..Self::default() }
     }
 
     /// Number and start time.
