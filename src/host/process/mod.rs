@@ -4,8 +4,8 @@
 //! shows neither program nor open files of a process that has another user or a capability that we lack. A look that
 //! fails (no descriptor, no memory, an I/O error) is an error: only ENOENT and ESRCH mean that a process is gone.
 //!
-//! Files are compared by device and inode, which also holds for renamed files and for processes in containers; names
-//! only count for processes that see the same file system as we do.
+//! Files are compared by device and inode, which also holds for renamed files and for processes in containers; a program's
+//! name only counts for processes that see the same file system as we do.
 
 mod files;
 
