@@ -24,13 +24,8 @@ const SNAPSHOT: &str = "backup";
 ///
 /// Errors: `permission` with all that is another's and the commands that mend it; `path_taken` for a link; `io`.
 pub(crate) fn check_versions(layout: &Layout) -> Result<()> {
-    let mut way: Vec<PathBuf> = Vec::new();
-    path::walk(&layout.root, layout.versions_inside(), &mut |path| way.push(path.to_owned()));
     let records: Vec<PathBuf> = RECORDS.iter().map(|name| layout.versions.join(name)).collect();
-    let (way, records) = (others(&way)?, others(&records)?);
-    if let Some((path, meta)) = way.first().or(records.first()) {
-        return Err(refused(path, meta, way.len() + records.len() - 1).advise(mending(&way, &records)));
-    }
+    check(&met(&layout.root, layout.versions_inside()).1, &records)?;
     if !layout.is_image() {
         return Ok(());
     }
@@ -103,9 +98,7 @@ fn installed(layout: &Layout) -> Result<Vec<PathBuf>> {
 ///
 /// Errors: `permission` with the directory and its owner; `io`.
 pub(crate) fn check_way(layout: &Layout, inside: &Path) -> Result<()> {
-    let mut met: Vec<PathBuf> = Vec::new();
-    path::walk(&layout.root, inside, &mut |path| met.push(path.to_owned()));
-    met.iter().try_for_each(|path| check_entry(path))
+    check(&met(&layout.root, inside).1, &[])
 }
 
 /// As [`check_way`], for a directory whose programs root runs: nobody else may add to it either, be it with the sticky bit.
@@ -125,8 +118,7 @@ pub(crate) fn check_programs(layout: &Layout, inside: &Path) -> Result<()> {
 /// Errors: `permission`, `io`; also where nothing is there.
 pub(crate) fn traced(named: &Path) -> Result<(PathBuf, Option<(PathBuf, Metadata)>)> {
     let top = ownership::root();
-    let mut met: Vec<PathBuf> = Vec::new();
-    let real = path::walk(Path::new("/"), named, &mut |path| met.push(path.to_owned()));
+    let (real, met) = met(Path::new("/"), named);
     let is_above = |part: &Path| real.starts_with(top) && top.starts_with(part) && part != top;
     for part in met.into_iter().filter(|part| !is_above(part)) {
         let meta = std::fs::symlink_metadata(&part).at("cannot look at", &part)?;
@@ -160,12 +152,7 @@ pub(crate) fn check_naming(file: &Path, named: &Path) -> Result<()> {
     match others.into_iter().find(|(_, meta)| !is_theirs(meta)) {
         None => Ok(()),
         Some((path, meta)) => {
-            let (shown, mode) = (path.display(), meta.mode() & 0o7777);
-            let who = format!(
-                "{shown} can be changed by users other than root (owner {}, group {}, mode {mode:o})",
-                meta.uid(),
-                meta.gid()
-            );
+            let (shown, who) = (path.display(), changeable(&path, &meta));
             let what = format!("{who}: these users could set data_dir to any directory (now: {})", named.display());
             let how = format!(
                 "run `chown root:root {shown}; chmod go-w {shown}`, or `teleport-update enable --data-dir DIR`"
@@ -175,10 +162,19 @@ pub(crate) fn check_naming(file: &Path, named: &Path) -> Result<()> {
     }
 }
 
-fn check_entry(path: &Path) -> Result<()> {
-    match other(path)? {
+/// Where `inside` leads below `root`, and all that is on the way.
+fn met(root: &Path, inside: &Path) -> (PathBuf, Vec<PathBuf>) {
+    let mut met = Vec::new();
+    let real = path::walk(root, inside, &mut |path| met.push(path.to_owned()));
+    (real, met)
+}
+
+/// Makes sure that neither what is on the `way` nor `records` are others'.
+fn check(way: &[PathBuf], records: &[PathBuf]) -> Result<()> {
+    let (way, records) = (others(way)?, others(records)?);
+    match way.first().or(records.first()) {
         None => Ok(()),
-        Some(meta) => Err(refused(path, &meta, 0).advise(mending(&[(path.to_owned(), meta)], &[]))),
+        Some((path, meta)) => Err(refused(path, meta, way.len() + records.len() - 1).advise(mending(&way, &records))),
     }
 }
 
@@ -201,38 +197,33 @@ fn other(path: &Path) -> Result<Option<Metadata>> {
 
 /// `more`: how many others there are beside it.
 fn refused(path: &Path, meta: &Metadata, more: usize) -> Error {
-    let (shown, mode) = (path.display(), meta.mode() & 0o7777);
+    let who = changeable(path, meta);
     let more = if more == 0 { String::new() } else { format!(", and so can {more} more") };
-    let what = format!(
-        "{shown} can be changed by users other than root (owner {}, group {}, mode {mode:o}){more}",
-        meta.uid(),
-        meta.gid()
-    );
-    Error::new(Code::Permission, format!("{what}: these users could replace programs that root runs"))
+    Error::new(Code::Permission, format!("{who}{more}: these users could replace programs that root runs"))
+}
+
+fn changeable(path: &Path, meta: &Metadata) -> String {
+    let (shown, owner, group, mode) = (path.display(), meta.uid(), meta.gid(), meta.mode() & 0o7777);
+    format!("{shown} can be changed by users other than root (owner {owner}, group {group}, mode {mode:o})")
 }
 
 /// The commands that mend all of it. What is in the versions keeps its owners: they tell what must be downloaded again.
 fn mending(way: &[(PathBuf, Metadata)], records: &[(PathBuf, Metadata)]) -> String {
-    let (links, records): (Vec<_>, Vec<_>) = records.iter().partition(|(_, meta)| meta.is_symlink());
-    let names = |of: &[&(PathBuf, Metadata)]| {
-        of.iter().map(|(path, _)| path.display().to_string()).collect::<Vec<_>>().join(" ")
+    let names = |of: &mut dyn Iterator<Item = &(PathBuf, Metadata)>| {
+        of.map(|(path, _)| path.display().to_string()).collect::<Vec<_>>().join(" ")
     };
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let files: Vec<String> = records.iter().filter(|(_, meta)| meta.is_file()).map(|(path, _)| name(path)).collect();
-    let told = files.join(" and ");
-    let mut steps = Vec::new();
-    if !way.is_empty() {
-        let way = names(&way.iter().collect::<Vec<_>>());
-        steps.push(format!("chown -h root:root {way}; chmod go-w {way}"));
-    }
-    if !links.is_empty() {
-        steps.push(format!("rm {}", names(&links)));
-    }
-    if !records.is_empty() {
-        let records = names(&records);
-        steps.push(format!("chown -R root:root {records}; chmod -R go-w {records}"));
-    }
-    steps.push("teleport-update verify --repair".to_owned());
+    let (links, rest): (Vec<_>, Vec<_>) = records.iter().partition(|(_, meta)| meta.is_symlink());
+    let files = rest.iter().filter(|(_, meta)| meta.is_file());
+    let files = files.map(|(path, _)| path.file_name().unwrap_or_default().to_string_lossy());
+    let told = files.collect::<Vec<_>>().join(" and ");
+    let (way, links, rest) = (names(&mut way.iter()), names(&mut links.into_iter()), names(&mut rest.into_iter()));
+    let steps = [
+        (!way.is_empty()).then(|| format!("chown -h root:root {way}; chmod go-w {way}")),
+        (!links.is_empty()).then(|| format!("rm {links}")),
+        (!rest.is_empty()).then(|| format!("chown -R root:root {rest}; chmod -R go-w {rest}")),
+        Some("teleport-update verify --repair".to_owned()),
+    ];
+    let steps = steps.into_iter().flatten().collect::<Vec<_>>();
     let told = if told.is_empty() { told } else { format!("check that nobody changed {told}, then ") };
     format!("{told}run `{}`; if the agent has its own user, also give that user its own data_dir", steps.join("; "))
 }

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use crate::database;
 use crate::host::layout::DATABASE;
-use crate::host::process::{self, Reach};
+use crate::host::process;
 use crate::host::{durable, machine, order};
 use crate::plan::facts::Installed;
 use crate::report::Result;
@@ -22,7 +21,7 @@ impl InUse {
     /// remove nothing; and of what shields itself although no capability is missing, the name tells.)
     pub(super) fn of(versions: &Path, installed: &[Installed], data_dir: &Path) -> Result<Self> {
         let real = durable::real(versions)?;
-        let reach = Reach::of(&database::files(&data_dir.join(DATABASE)))?;
+        let owners = process::owners(&data_dir.join(DATABASE))?;
         let sees_all = process::may_see_all();
         let is_ours = |process: &process::Process| {
             let binaries = || installed.iter().flat_map(|installed| &installed.binaries);
@@ -31,7 +30,7 @@ impl InUse {
         };
         let mut used = Self::default();
         for process in process::all()? {
-            let is_agents = process.can_open(&reach)?;
+            let is_agents = process.is_of(&owners);
             let process = if is_agents { process.behind_emulator()? } else { process };
             let dir = process.exe.as_deref().and_then(|exe| VersionDir::of_path(exe, &real));
             let dirs: Vec<VersionDir> = match dir {

@@ -1,9 +1,12 @@
 //! What headers before an entry say of it: long names (GNU) and records (PAX). What would change its meaning in a way that is not
 //! followed here refuses it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use tar::{EntryType, PaxExtensions};
+
+use crate::report::{Code, Error};
 
 /// Records that change nothing of what is installed: times, owners and labels are this host's.
 const OF_NO_ACCOUNT: [&[u8]; 16] = [
@@ -25,14 +28,18 @@ const OF_NO_ACCOUNT: [&[u8]; 16] = [
     b"uname",
 ];
 
+/// Records that are followed. The first two stand in GNU's headers, too.
+const NAME: &[u8] = b"path";
+const TARGET: &[u8] = b"linkpath";
+const SIZE: &[u8] = b"size";
+/// Most bytes of a header that speaks of others: it is read into memory.
+const MAX_HEADER: u64 = 1 << 20;
+
 /// What is known of the entry to come.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Extended {
-    /// Its name.
-    pub(super) name: Option<Vec<u8>>,
-    /// Where it leads, if it is a link.
-    pub(super) target: Option<Vec<u8>>,
-    size: Option<Vec<u8>>,
+    /// The value of each record that is followed.
+    said: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Why it is refused, which is told once its name is known.
     refused: Option<String>,
 }
@@ -40,44 +47,43 @@ pub(super) struct Extended {
 impl Extended {
     /// Reads a header of this kind; `false`: it is an entry. Errors: those of reading.
     pub(super) fn take(&mut self, kind: EntryType, body: &mut impl Read) -> io::Result<bool> {
-        let field = match kind {
-            EntryType::GNULongName => &mut self.name,
-            EntryType::GNULongLink => &mut self.target,
-            EntryType::XHeader => {
-                self.records(&whole(body)?);
-                return Ok(true);
-            }
+        let of_gnu = match kind {
+            EntryType::GNULongName => Some(NAME),
+            EntryType::GNULongLink => Some(TARGET),
+            EntryType::XHeader => None,
             _ => return Ok(false),
         };
-        let name = whole(body)?;
-        set(field, &mut self.refused, name.strip_suffix(b"\0").unwrap_or(&name));
+        let body = whole(body)?;
+        match (of_gnu, records(&body)) {
+            (Some(key), _) => self.set(key, body.strip_suffix(b"\0").unwrap_or(&body)),
+            (None, Some(records)) => records.into_iter().for_each(|(key, value)| self.set(key, value)),
+            (None, None) => self.refused = Some("its extended header is damaged".to_owned()),
+        }
         Ok(true)
     }
 
-    fn records(&mut self, body: &[u8]) {
-        let Some(records) = records(body) else {
-            self.refused = Some("its extended header is damaged".to_owned());
+    /// Each says the same, or nothing is known for sure.
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        if ![NAME, TARGET, SIZE].contains(&key) {
+            self.refused = self.refused.take().or_else(|| unknown(key));
             return;
-        };
-        for (key, value) in records {
-            let field = match key {
-                b"path" => &mut self.name,
-                b"linkpath" => &mut self.target,
-                b"size" => &mut self.size,
-                _ => {
-                    self.refused = self.refused.take().or_else(|| unknown(key));
-                    continue;
-                }
-            };
-            set(field, &mut self.refused, value);
         }
+        let earlier = self.said.insert(key.to_owned(), value.to_owned());
+        if value.is_empty() || earlier.is_some_and(|earlier| earlier != value) {
+            self.refused = Some("its extended headers contradict each other".to_owned());
+        }
+    }
+
+    /// Its name, and where it leads if it is a link, as far as they were told.
+    pub(super) fn names(&mut self) -> [Option<Vec<u8>>; 2] {
+        [NAME, TARGET].map(|key| self.said.remove(key))
     }
 
     /// Why the entry of which this was told, with this size in its own header, is refused.
     pub(super) fn complaint(&self, size: u64) -> Option<String> {
         // Programs differ in which one they take, and so in where the next entry begins.
         let is_other = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()) != Some(size);
-        let has_two_sizes = self.size.as_deref().is_some_and(is_other);
+        let has_two_sizes = self.said.get(SIZE).is_some_and(|text| is_other(text));
         self.refused.clone().or_else(|| has_two_sizes.then(|| "its headers differ in its size".to_owned()))
     }
 }
@@ -94,16 +100,10 @@ pub(super) fn complaint_of_global(body: &mut impl Read) -> io::Result<Option<Str
 
 fn whole(body: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    body.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Each says the same, or nothing is known for sure.
-fn set(field: &mut Option<Vec<u8>>, refused: &mut Option<String>, value: &[u8]) {
-    if value.is_empty() || field.as_deref().is_some_and(|earlier| earlier != value) {
-        *refused = Some("its extended headers contradict each other".to_owned());
+    if body.take(MAX_HEADER + 1).read_to_end(&mut bytes)? as u64 > MAX_HEADER {
+        return Err(io::Error::other(Error::new(Code::ArchiveHostile, "the archive has oversized headers")));
     }
-    *field = Some(value.to_owned());
+    Ok(bytes)
 }
 
 fn unknown(key: &[u8]) -> Option<String> {

@@ -29,7 +29,7 @@ impl<R: BufRead> Read for Gunzip<R> {
             match raw.fill_buf()?.first() {
                 // A further member: some writers compress in pieces.
                 Some(0x1f) => self.member = Some(GzDecoder::new(raw)),
-                Some(_) => only_zeros(&mut raw)?,
+                Some(_) => only_zeros(&mut raw, "bytes after the end of the gzip data")?,
                 None => {}
             }
         }
@@ -37,14 +37,15 @@ impl<R: BufRead> Read for Gunzip<R> {
     }
 }
 
-fn only_zeros(raw: &mut impl BufRead) -> io::Result<()> {
+/// Reads `raw` to its end. Errors: those of reading, and `other` where something other than padding is left.
+pub(super) fn only_zeros(raw: &mut impl BufRead, other: &str) -> io::Result<()> {
     loop {
         let rest = raw.fill_buf()?;
         if rest.is_empty() {
             return Ok(());
         }
         if rest.iter().any(|byte| *byte != 0) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "bytes after the end of the gzip data"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, other));
         }
         let count = rest.len();
         raw.consume(count);

@@ -24,7 +24,7 @@ use reload_chain::ReloadChain;
 use stopped::Seen;
 
 use crate::host::machine;
-use crate::host::process::{self, Process, Reach, Reaper};
+use crate::host::process::{self, Process, Reaper};
 use crate::host::signal::Cancelled;
 use crate::host::systemd_bus::SystemdBus;
 use crate::report::{Code, Error, Result};
@@ -334,7 +334,7 @@ fn pid_file_process(path: &std::path::Path) -> Result<Option<Process>> {
     };
     let process = match process {
         // The number can have become another user's, and he can call his program as he likes.
-        Some(process) if process.can_open(&Reach::of(&[path.to_owned()])?)? => process.behind_emulator()?,
+        Some(process) if process.is_of(&process::owners(path)?) => process.behind_emulator()?,
         _ => return Ok(None),
     };
     let is_called_so = match &process.exe {

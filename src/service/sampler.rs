@@ -20,11 +20,10 @@ pub(crate) struct Probe<'a> {
 use super::judge::{Main, Sample, UnitSample};
 use super::readiness;
 use super::{MainHint, Service, pid_file_process, stopped, systemd};
-use crate::database;
 use crate::host::durable;
 use crate::host::events::Events;
 use crate::host::layout::DATABASE;
-use crate::host::process::{self, FileId, Process, ProcessId, Reach, Reaper};
+use crate::host::process::{self, FileId, Process, ProcessId, Reaper};
 use crate::report::{Code, Error, Result};
 
 /// What one look may take: a question to the agent, and one to the service manager, on a loaded host.
@@ -149,32 +148,26 @@ impl<'a> Sampler<'a> {
     /// Children of the old main process that run the new binary in the same way: not the helpers of a session.
     fn successors(&self, old: &Process) -> Result<Vec<ProcessId>> {
         let args = old.args()?;
-        self.new_among(|process| process.ppid == old.pid, |process| Ok(process.args()? == args))
+        self.new_among(|process| Ok(process.ppid == old.pid && process.args()? == args))
     }
 
     /// Agents that commands have started and that have not written their pid file yet: they do so when they are ready.
     fn starting(&self) -> Result<Vec<ProcessId>> {
         match self.probe.service {
-            Service::Commands(_) => self.new_among(|_| true, stopped::is_agent),
+            Service::Commands(_) => self.new_among(stopped::is_agent),
             Service::Systemd(_) | Service::None => Ok(Vec::new()),
         }
     }
 
-    /// Of the `candidates`, the processes of the new binary that are `wanted`. Not those of a user who could not open the
-    /// agent's database: what he runs says nothing about the version.
-    fn new_among(
-        &self,
-        candidates: impl Fn(&Process) -> bool,
-        wanted: impl Fn(&Process) -> Result<bool>,
-    ) -> Result<Vec<ProcessId>> {
-        let reach = Reach::of(&database::files(&self.probe.data_dir.join(DATABASE)))?;
+    /// The processes of the new binary that are `wanted`. Not those of a user who does not own the agent's database: what he
+    /// runs says nothing about the version.
+    fn new_among(&self, wanted: impl Fn(&Process) -> Result<bool>) -> Result<Vec<ProcessId>> {
+        let owners = process::owners(&self.probe.data_dir.join(DATABASE))?;
         let mut found = Vec::new();
-        for process in process::all()?.into_iter().filter(candidates) {
-            if process.can_open(&reach)? {
-                let process = process.behind_emulator()?;
-                if self.is_new(&process)? && wanted(&process)? {
-                    found.push(process.id());
-                }
+        for process in process::all()?.into_iter().filter(|process| process.is_of(&owners)) {
+            let process = process.behind_emulator()?;
+            if self.is_new(&process)? && wanted(&process)? {
+                found.push(process.id());
             }
         }
         Ok(found)

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::database;
-use crate::host::process::{self, Access, FIRST, Open, Opener, Process, Reach, Watched};
+use crate::host::process::{self, Open, Process};
 use crate::host::session::{self, unit_of};
-use crate::host::{Layout, machine, order};
+use crate::host::{Layout, machine};
 use crate::report::{Code, Error, Result};
 use crate::store::contents::AGENT;
 
@@ -28,14 +28,12 @@ pub struct StopProof {
     /// The versions directory: a `teleport` below it is a binary of ours.
     pub versions_dir: PathBuf,
     /// Where the agent's link goes: before the first switch a plain binary can stand there.
-    pub plain_binary: Option<PathBuf>,
+    pub plain_binary: PathBuf,
     /// The agent's database.
     pub database: PathBuf,
     /// The look is the boot-time recovery's: of what cannot be seen the name counts, or nothing could be undone before the
     /// agent starts.
     pub at_boot: bool,
-    /// The agent's unit (with `.service`).
-    pub unit: String,
 }
 
 /// What one look has found.
@@ -44,7 +42,7 @@ pub(super) struct Seen {
     /// Processes that run a binary of ours.
     pub ours: Vec<Process>,
     /// Who has the database open.
-    pub openers: Vec<Opener>,
+    open: Open,
 }
 
 impl Seen {
@@ -74,11 +72,11 @@ impl Seen {
     pub(super) fn strangers(&self) -> Vec<Process> {
         let ours: Vec<u32> = self.ours.iter().map(|process| process.pid).collect();
         let is_strange = |process: &&Process| !ours.contains(&process.pid) && !ours.contains(&process.ppid);
-        self.openers.iter().map(|opener| &opener.process).filter(is_strange).cloned().collect()
+        self.open.by.iter().map(|opener| &opener.process).filter(is_strange).cloned().collect()
     }
 
     fn writes(&self, process: &Process) -> bool {
-        self.openers.iter().any(|opener| opener.writes && opener.process.pid == process.pid)
+        self.open.by.iter().any(|opener| opener.writes && opener.process.pid == process.pid)
     }
 }
 
@@ -87,31 +85,43 @@ impl StopProof {
     pub fn of(layout: &Layout, data_dir: &Path) -> Self {
         Self {
             versions_dir: layout.versions.clone(),
-            plain_binary: Some(layout.link_dir.join(AGENT)),
+            plain_binary: layout.link_dir.join(AGENT),
             database: layout.database(data_dir),
             at_boot: false,
-            unit: layout.unit.clone(),
         }
     }
 
-    /// Who runs a binary of ours, and who has the database open.
+    /// Who runs a binary of ours, and who has the database open. Others than root see little, and change nothing.
     ///
     /// Errors: [`Code::Permission`] where root may not see that; [`Code::Io`].
     pub(super) fn see(&self) -> Result<Seen> {
-        let look = self.look()?;
-        Ok(Seen { ours: self.running(&look.able)?, openers: self.open(&look)? })
+        let seen = self.see_some()?;
+        match seen.open.unknown.iter().find(|process| !self.is_believed(process)) {
+            Some(unseen) if machine::is_root() => Err(hidden(unseen)),
+            _ => Ok(seen),
+        }
     }
 
     /// The same, of what can be seen: an undo does not end at what is hidden.
     ///
     /// Errors: [`Code::Io`].
     pub(super) fn see_some(&self) -> Result<Seen> {
-        let look = self.glance()?;
-        let openers = match process::with_open(&look.able, &look.watched, &database::files(&self.database)) {
-            Err(error) if error.code == Code::Permission && !machine::is_root() => Vec::new(),
-            open => open?.by,
+        let all = process::all()?;
+        let owners = process::owners(&self.database)?;
+        let open = match process::with_open(&all, &owners, &database::files(&self.database)) {
+            Err(error) if error.code == Code::Permission && !machine::is_root() => Open::default(),
+            open => open?,
         };
-        Ok(Seen { ours: self.running(&look.able)?, openers })
+        let mut able = Vec::new();
+        for process in all {
+            if process.is_of(&owners) {
+                able.push(process.behind_emulator()?);
+            } else if open.by.iter().any(|opener| opener.process.pid == process.pid) {
+                able.push(process);
+            }
+        }
+        let ours = process::running(&able, &self.versions_dir, AGENT, &self.plain_binary)?;
+        Ok(Seen { ours, open })
     }
 
     /// Whether this process lives in a session of the agent, and may end with it: an ancestor of its own or of its
@@ -120,13 +130,16 @@ impl StopProof {
     ///
     /// Errors: [`Code::Io`].
     pub fn carries_us(&self) -> Result<bool> {
-        let look = self.glance()?;
-        let running = self.running(&look.able)?;
+        let running = self.see_some()?.ours;
         if running.is_empty() {
             return Ok(false);
         }
+        let parents: BTreeMap<u32, u32> =
+            process::all()?.into_iter().map(|process| (process.pid, process.ppid)).collect();
         for first in process::parent_and_session()? {
-            if look.line(first).any(|pid| running.iter().any(|process| process.pid == pid)) {
+            // A list that was read while processes came and went may go round in a circle.
+            let line = std::iter::successors(Some(first), |pid| parents.get(pid).copied()).take(parents.len() + 1);
+            if line.into_iter().any(|pid| running.iter().any(|process| process.pid == pid)) {
                 return Ok(true);
             }
         }
@@ -146,36 +159,7 @@ impl StopProof {
     ///
     /// Errors: [`Code::Permission`] naming one that cannot; [`Code::Io`].
     pub fn check_sight(&self) -> Result<()> {
-        self.look().map(|_| ())
-    }
-
-    /// What can be seen.
-    fn glance(&self) -> Result<Look> {
-        let all = process::all()?;
-        let parents = all.iter().map(|process| (process.pid, process.ppid)).collect();
-        let reach = Reach::of(&database::files(&self.database))?;
-        let is_in_unit = self.membership()?;
-        let (mut able, mut watched) = (Vec::new(), Vec::new());
-        for process in all {
-            match process.access(&reach)? {
-                Access::Own => able.push(process.behind_emulator()?),
-                // Without a right to look at others, who lent a program his files cannot be told, and must not be in the way.
-                _ if process.hidden => {}
-                Access::Lent { starter } => watched.push(Watched { process, of: Some(starter) }),
-                Access::None if is_in_unit(&process)? => watched.push(Watched { process, of: None }),
-                Access::None => {}
-            }
-        }
-        Ok(Look { able, watched, parents })
-    }
-
-    /// The same, if all that matters can be seen. Others than root see little, and change nothing.
-    fn look(&self) -> Result<Look> {
-        let look = self.glance()?;
-        match look.able.iter().find(|process| process.hidden && !self.is_believed(process)) {
-            Some(unseen) if machine::is_root() => Err(hidden(unseen)),
-            _ => Ok(look),
-        }
+        self.see().map(|_| ())
     }
 
     /// Where no capability is missing, only what shields itself is hidden, and at boot the agent has not been started: there
@@ -184,52 +168,6 @@ impl StopProof {
         let is_other = !process.comm.is_empty() && process.comm != AGENT;
         is_other && (self.at_boot || process::may_see_all())
     }
-
-    fn open(&self, look: &Look) -> Result<Vec<Opener>> {
-        let Open { by, unknown } = process::with_open(&look.able, &look.watched, &database::files(&self.database))?;
-        match unknown.iter().find(|process| !self.is_believed(process)) {
-            Some(unseen) if machine::is_root() => Err(hidden(unseen)),
-            _ => Ok(by),
-        }
-    }
-
-    /// Those of `able` that run a binary of ours.
-    fn running(&self, able: &[Process]) -> Result<Vec<Process>> {
-        let mut found = process::running_below(able, &self.versions_dir, AGENT)?;
-        if let Some(plain) = &self.plain_binary {
-            found.extend(process::running_file(able, plain)?);
-        }
-        Ok(each_once(found))
-    }
-
-    /// Tells who is in the unit's control group; nobody is where systemd has not booted.
-    fn membership(&self) -> Result<impl Fn(&Process) -> Result<bool>> {
-        let manager = process::cgroup(FIRST)?.filter(|_| machine::is_systemd_booted());
-        Ok(move |process: &Process| {
-            let Some(manager) = &manager else { return Ok(false) };
-            let groups = process::cgroup(process.pid)?.unwrap_or_default();
-            Ok(session::inside_unit(&self.unit, manager, &groups))
-        })
-    }
-}
-
-/// What a look at all processes tells.
-struct Look {
-    /// Those that could open the database by rights of their own.
-    able: Vec<Process>,
-    /// Those that could by a program's rights; and in the unit's control group all others: on a mount with mapped users
-    /// (systemd's `DynamicUser=`, containers) they can, and cannot be told from those that cannot.
-    watched: Vec<Watched>,
-    /// Everybody's parent, by process number.
-    parents: BTreeMap<u32, u32>,
-}
-
-impl Look {
-    /// `first`, its parent, and so on. A list that was read while processes came and went may go round in a circle.
-    fn line(&self, first: u32) -> impl Iterator<Item = u32> {
-        let parent = |pid: &u32| self.parents.get(pid).copied();
-        std::iter::successors(Some(first), parent).take(self.parents.len() + 1)
-    }
 }
 
 /// Whether a process that runs a binary of ours is an agent.
@@ -237,12 +175,6 @@ impl Look {
 /// Errors: [`Code::Io`].
 pub(super) fn is_agent(process: &Process) -> Result<bool> {
     Ok(process.args()?.iter().any(|word| word == AGENT_VERB))
-}
-
-fn each_once(mut processes: Vec<Process>) -> Vec<Process> {
-    order::sort_by(&mut processes, |one, other| one.pid < other.pid);
-    processes.dedup_by_key(|process| process.pid);
-    processes
 }
 
 /// Agents outside of the service.

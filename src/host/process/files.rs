@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::Metadata;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{DELETED, FileId, Process, if_there, is_denied, is_too_long, leads_nowhere, memory_of, without_deleted};
+use super::{FileId, Process, if_there, is_denied, is_too_long, leads_nowhere, without_deleted};
 use crate::host::machine;
 use crate::report::{Code, IoContext, Result};
 
@@ -25,53 +24,64 @@ pub(crate) struct Opener {
 pub(crate) struct Open {
     /// These have it.
     pub by: Vec<Opener>,
-    /// Of these it cannot be seen, though their programs can.
+    /// Of these, root's and the owners', it cannot be seen.
     pub unknown: Vec<Process>,
 }
 
-/// Descriptors that are read in one look of the watched processes of one user: a quarter of a second.
-const WATCHED: usize = 16 * 1024;
+/// Descriptors that are read in one look of the processes of one other user, and of all others: a quarter of a second.
+const OF_ONE_USER: usize = 4 * 1024;
+const OF_OTHERS: usize = 16 * 1024;
 
-/// A process of which only what it has open for writing counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Watched {
-    /// The process.
-    pub process: Process,
-    /// Whose limit what is read of it counts against.
-    pub of: Option<u32>,
+/// Root, and the users that own the file at `path` or a directory that it is in, up to the agent's own: whose processes are
+/// trusted to have what they have. What others run, and have open, must keep nobody waiting.
+///
+/// Errors: `io`.
+pub(crate) fn owners(path: &Path) -> Result<BTreeSet<u32>> {
+    let dirs = path.ancestors().skip(1).take(2).map(|dir| {
+        let found = std::fs::metadata(dir);
+        if leads_nowhere(&found) { Ok(None) } else { found.at("cannot look at", dir).map(Some) }
+    });
+    let mut owners = BTreeSet::from([0]);
+    for found in dirs.chain([database_file(path)]) {
+        match found {
+            Err(error) if error.code == Code::Permission => {}
+            found => owners.extend(found?.map(|found| found.uid())),
+        }
+    }
+    Ok(owners)
 }
 
-/// Those of `able` that have one of a `database`'s files open or mapped (SPEC §6, stopped), and those of `watched` that have
-/// one open for writing, as far as that can be seen soon.
+/// Those of `all` that have one of a `database`'s files open (SPEC §6, stopped). Of processes of others than its `owners` those
+/// that have one open for writing, as far as that can be seen soon; of these nothing is read that they could keep from being read.
 ///
 /// Errors: `io`, `permission`.
-pub(crate) fn with_open(able: &[Process], watched: &[Watched], database: &[PathBuf]) -> Result<Open> {
-    let absolute = |path: &PathBuf| std::path::absolute(path).at("cannot look at", path);
-    let names = database.iter().map(absolute).collect::<Result<Vec<_>>>()?;
+pub(crate) fn with_open(all: &[Process], owners: &BTreeSet<u32>, database: &[PathBuf]) -> Result<Open> {
     let mut files = BTreeSet::new();
-    for name in &names {
+    for name in database {
         files.extend(database_file(name)?.map(|found| FileId { dev: found.dev(), ino: found.ino() }));
     }
     let mut open = Open::default();
-    for process in able {
-        match has_open(process, &names, &files)? {
-            Some(Some(writes)) => open.by.push(Opener { process: process.clone(), writes }),
-            None if !process.hidden => open.unknown.push(process.clone()),
-            _ => {}
+    let (mut left, mut left_of) = (OF_OTHERS, BTreeMap::new());
+    for process in all {
+        let is_owners = process.is_of(owners);
+        let left_of = left_of.entry(process.user).or_insert(OF_ONE_USER);
+        let most = if is_owners { usize::MAX } else { left.min(*left_of) };
+        let Some(links) = descriptors(process.thread, most)?.filter(|_| !process.hidden) else {
+            open.unknown.extend(is_owners.then(|| process.clone()));
+            continue;
+        };
+        if !is_owners {
+            (left, *left_of) = (left - links.len(), *left_of - links.len());
         }
-    }
-    let mut left = BTreeMap::new();
-    for Watched { process, of } in watched {
-        if writes(process, &files, left.entry(of).or_insert(WATCHED))? {
-            open.by.push(Opener { process: process.clone(), writes: true });
-        }
+        let writes = opened(&links, &files)?.filter(|writes| is_owners || *writes);
+        open.by.extend(writes.map(|writes| Opener { process: process.clone(), writes }));
     }
     Ok(open)
 }
 
 /// What stands at the name of a database, or of a log of it, if that is a file. Only root's links are followed: another one
 /// could lead to what every process has open.
-pub(super) fn database_file(path: &Path) -> Result<Option<Metadata>> {
+fn database_file(path: &Path) -> Result<Option<Metadata>> {
     let looked = match std::fs::symlink_metadata(path) {
         Ok(link) if link.is_symlink() && link.uid() == 0 => std::fs::metadata(path),
         found => found,
@@ -99,11 +109,11 @@ pub(crate) fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, 
 }
 
 /// Those of `all` that run a file called `file_name` somewhere below `dir`, or that run one of the files
-/// `<dir>/*/bin/<file_name>` under another name.
+/// `<dir>/*/bin/<file_name>` under another name; and those that run the file `plain`, or ran it before it was replaced there.
 ///
 /// Errors: `io`, `permission`.
-pub(crate) fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Result<Vec<Process>> {
-    let mut files = BTreeSet::new();
+pub(crate) fn running(all: &[Process], dir: &Path, file_name: &str, plain: &Path) -> Result<Vec<Process>> {
+    let mut files: BTreeSet<FileId> = FileId::find(plain)?.into_iter().collect();
     for entry in if_there(std::fs::read_dir(dir), dir)?.into_iter().flatten() {
         let entry = entry.at("cannot read", dir)?;
         match FileId::find(entry.path().join("bin").join(file_name)) {
@@ -113,29 +123,13 @@ pub(crate) fn running_below(all: &[Process], dir: &Path, file_name: &str) -> Res
         }
     }
     let dir = if_there(dir.canonicalize(), dir)?.unwrap_or_else(|| dir.to_owned());
+    let is_named =
+        |exe: &Path| exe == plain || (exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir));
     let mut found = Vec::new();
     for process in all {
-        let is_named = |exe: &PathBuf| exe.file_name() == Some(OsStr::new(file_name)) && exe.starts_with(&dir);
         let runs = process.exe_id()?.is_some_and(|id| files.contains(&id))
-            || (process.exe.as_ref().is_some_and(is_named) && process.shares_our_files()?);
-        if runs {
-            found.push(process.clone());
-        }
-    }
-    Ok(found)
-}
-
-/// Those of `all` that run the file at `path`, or ran it before it was replaced there.
-///
-/// Errors: `io`, `permission`.
-pub(crate) fn running_file(all: &[Process], path: &Path) -> Result<Vec<Process>> {
-    let file = FileId::find(path)?;
-    let mut found = Vec::new();
-    for process in all {
-        let same = file.is_some() && process.exe_id()? == file;
-        if same || (process.exe.as_deref() == Some(path) && process.shares_our_files()?) {
-            found.push(process.clone());
-        }
+            || (process.exe.as_deref().is_some_and(is_named) && process.shares_our_files()?);
+        found.extend(runs.then(|| process.clone()));
     }
     Ok(found)
 }
@@ -162,72 +156,17 @@ fn target_of(link: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Whether it has one open for reading (`Some(false)`) or for writing (`Some(true)`); `None` where that may not be seen.
-fn has_open(process: &Process, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<Option<bool>>> {
-    if process.hidden {
-        return Ok(None);
-    }
-    let here = process.shares_our_files()?;
-    let links = descriptors(process.thread, usize::MAX)?;
+/// Whether one of `files` is among the open files `links`, and then whether for writing: the link's own mode tells for what it was
+/// opened (proc_pid_fd(5)).
+fn opened(links: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<bool>> {
     let mut found = None;
-    for link in links.iter().flatten() {
-        let is_ours = FileId::behind(link)?.is_some_and(|id| files.contains(&id))
-            || (here && target_of(link)?.is_some_and(|target| names.contains(&target)));
-        if is_ours {
-            found = Some(found == Some(true) || is_for_writing(link)?);
-        }
-    }
-    if found != Some(true) && maps(process.thread, if here { names } else { &[] }, files)? {
-        found = Some(true);
-    }
-    Ok((found.is_some() || links.is_some()).then_some(found))
-}
-
-/// The link's own mode tells for what the file was opened (proc_pid_fd(5)).
-fn is_for_writing(link: &Path) -> Result<bool> {
-    Ok(if_there(std::fs::symlink_metadata(link), link)?.is_some_and(|found| found.mode() & 0o200 != 0))
-}
-
-/// Whether one of `files` is open for writing in `process`. Of its descriptors at most `left` are read, which then are fewer.
-fn writes(process: &Process, files: &BTreeSet<FileId>, left: &mut usize) -> Result<bool> {
-    let links = descriptors(process.thread, *left)?.unwrap_or_default();
-    *left -= links.len();
     for link in links {
-        if is_for_writing(&link)? && FileId::behind(&link)?.is_some_and(|id| files.contains(&id)) {
-            return Ok(true);
+        if FileId::behind(link)?.is_some_and(|id| files.contains(&id)) {
+            let own = if_there(std::fs::symlink_metadata(link), link)?;
+            found = Some(found == Some(true) || own.is_some_and(|own| own.mode() & 0o200 != 0));
         }
     }
-    Ok(false)
-}
-
-/// Whether one of `files`, or a file that was called as one of `names`, is mapped: also one that is no longer open.
-fn maps(pid: u32, names: &[PathBuf], files: &BTreeSet<FileId>) -> Result<bool> {
-    for line in memory_of(pid)?.split(|byte| *byte == b'\n') {
-        let unlinked = line.strip_suffix(DELETED).unwrap_or(line);
-        let is_name = |name: &PathBuf| {
-            unlinked.strip_suffix(name.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" "))
-        };
-        if names.iter().any(is_name) || maps_one_of(pid, line, files)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether a line of `/proc/PID/maps` is of one of `files`. Its inode tells which lines to ask about: there are hundreds a
-/// process, and asking takes root. Its device is not `stat`'s on every file system.
-fn maps_one_of(pid: u32, line: &[u8], files: &BTreeSet<FileId>) -> Result<bool> {
-    let text = String::from_utf8_lossy(line);
-    let mut fields = text.split_ascii_whitespace();
-    let (Some(range), Some(inode)) = (fields.next(), fields.nth(3)) else { return Ok(false) };
-    if !files.iter().any(|file| inode.parse() == Ok(file.ino)) {
-        return Ok(false);
-    }
-    let Some((start, end)) = range.split_once('-') else { return Ok(false) };
-    // Not padded there.
-    let range = format!("{}-{}", start.trim_start_matches('0'), end.trim_start_matches('0'));
-    let file = FileId::behind(Path::new(&format!("/proc/{pid}/map_files/{range}")))?;
-    Ok(file.is_some_and(|id| files.contains(&id)))
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -242,17 +181,23 @@ mod tests {
         found.iter().map(|process| process.pid).collect()
     }
 
-    fn openers(able: &[Process], watched: &[Watched], database: &[PathBuf]) -> Vec<u32> {
-        let open = with_open(able, watched, database).unwrap();
-        open.by.iter().map(|opener| opener.process.pid).collect()
+    fn open_by(all: &[Process], database: &[PathBuf], user: u32) -> Vec<Opener> {
+        with_open(all, &BTreeSet::from([user]), database).unwrap().by
     }
 
     fn beside(database: &Path) -> PathBuf {
         format!("{}-wal", database.display()).into()
     }
 
+    fn me() -> u32 {
+        rustix::process::getuid().as_raw()
+    }
+
     fn open_in(database: &Path) -> Vec<u32> {
-        openers(&all().unwrap(), &[], &[database.to_owned(), beside(database)])
+        open_by(&all().unwrap(), &[database.to_owned(), beside(database)], me())
+            .iter()
+            .map(|opener| opener.process.pid)
+            .collect()
     }
 
     #[test]
@@ -265,15 +210,52 @@ mod tests {
         assert!(open_in(&database).is_empty());
         let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&wal).unwrap()));
         assert_eq!(open_in(&database), [child.0.id()]);
-        assert!(!with_open(&all().unwrap(), &[], std::slice::from_ref(&wal)).unwrap().by[0].writes);
+        let wal_of = |child: &Child, user| {
+            let process = Process::by_pid(child.0.id()).unwrap().unwrap();
+            open_by(&[process], std::slice::from_ref(&wal), user).first().map(|opener| opener.writes)
+        };
+        assert_eq!([me(), me() + 1].map(|owner| wal_of(&child, owner)), [Some(false), None]);
         let writer = Child::start(Path::new("/bin/sleep"), Some(File::options().write(true).open(&wal).unwrap()));
-        let by = with_open(&all().unwrap(), &[], std::slice::from_ref(&wal)).unwrap().by;
-        assert!(by.iter().any(|opener| opener.writes && opener.process.pid == writer.0.id()));
+        assert_eq!([me(), me() + 1].map(|owner| wal_of(&writer, owner)), [Some(true); 2]);
         drop(writer);
         let moved = dir.path().join("moved");
         crate::host::durable::rename(&wal, &dir.path().join("moved-wal")).unwrap();
         crate::host::durable::rename(&database, &moved).unwrap();
         assert_eq!(open_in(&moved), [child.0.id()]);
+    }
+
+    #[test]
+    fn what_others_have_open_is_read_so_far_and_no_further_and_what_the_owners_have_wholly() {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, most).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("sqlite.db");
+        let file = File::create(&database).unwrap();
+        let null = File::open("/dev/null").unwrap();
+        let Ok(held) = (0..=OF_ONE_USER).map(|_| null.try_clone()).collect::<std::io::Result<Vec<_>>>() else {
+            eprintln!("skipped: too few descriptors");
+            return;
+        };
+        // The one with the highest number is read last.
+        let last = file.try_clone().unwrap();
+        drop(file);
+        let own = Process::by_pid(std::process::id()).unwrap().unwrap();
+        let of = |user| Process { user: Some(user), ..own.clone() };
+        let found = |all: &[Process]| {
+            let by = with_open(all, &BTreeSet::from([me()]), std::slice::from_ref(&database)).unwrap().by;
+            by.iter().map(|opener| opener.process.user).collect::<Vec<_>>()
+        };
+        assert_eq!(found(std::slice::from_ref(&own)), [own.user]);
+        assert!(found(&[of(me() + 1)]).is_empty());
+        drop((held, last));
+        // Neither do many users hold up a look.
+        let writer = Child::start(Path::new("/bin/sleep"), Some(File::options().write(true).open(&database).unwrap()));
+        let writer = Process { user: Some(me() + 9), ..Process::by_pid(writer.0.id()).unwrap().unwrap() };
+        assert_eq!(found(std::slice::from_ref(&writer)), [writer.user]);
+        let _held: Vec<File> = (0..OF_ONE_USER).map(|_| null.try_clone().unwrap()).collect();
+        let crowd = (1..=4).map(|user| of(me() + user)).chain([writer]);
+        assert!(found(&crowd.collect::<Vec<_>>()).is_empty());
     }
 
     /// Opens the file of its first argument, and ends its first thread by the system call of its second; a second thread ends
@@ -303,26 +285,14 @@ ctypes.CDLL(None).syscall(int(sys.argv[2]), 0)";
         }
         let found = Process::by_pid(pid).unwrap().expect("its second thread lives");
         assert!(found.exe.as_ref().is_some_and(|exe| exe.to_string_lossy().contains("python3")), "{found:?}");
-        let database = std::slice::from_ref(&database);
-        assert_eq!(openers(std::slice::from_ref(&found), &[], database), [pid]);
-        let watched = Watched { process: found.clone(), of: None };
-        assert_eq!(openers(&[], &[watched], database), [pid]);
+        assert_eq!(open_in(&database), [pid]);
+        assert_eq!(open_by(std::slice::from_ref(&found), std::slice::from_ref(&database), me() + 1).len(), 1);
         assert!(found.id().is_alive().unwrap());
         drop(child.0.stdin.take());
         while found.id().is_alive().unwrap() {
             std::thread::yield_now();
         }
         assert!(stat().contains(") Z "), "nobody has waited for it yet");
-    }
-
-    #[test]
-    fn a_deleted_database_that_is_still_open_is_found_by_its_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let database = dir.path().join("sqlite.db");
-        crate::host::durable::write(&database, b"", 0o600).unwrap();
-        let child = Child::start(Path::new("/bin/sleep"), Some(File::open(&database).unwrap()));
-        std::fs::remove_file(&database).unwrap();
-        assert_eq!(open_in(&database), [child.0.id()]);
     }
 
     #[test]
@@ -336,14 +306,17 @@ ctypes.CDLL(None).syscall(int(sys.argv[2]), 0)";
         std::fs::hard_link(&binary, &plain).unwrap();
 
         let by_inode = Child::start(&plain, None);
-        assert_eq!(pids(&running_below(&all().unwrap(), dir.path(), "teleport").unwrap()), [by_inode.0.id()]);
-        assert_eq!(pids(&running_file(&all().unwrap(), &plain).unwrap()), [by_inode.0.id()]);
-        assert!(running_below(&all().unwrap(), dir.path(), "tsh").unwrap().is_empty());
+        assert_eq!(
+            pids(&running(&all().unwrap(), dir.path(), "teleport", Path::new("/none")).unwrap()),
+            [by_inode.0.id()]
+        );
+        assert_eq!(pids(&running(&all().unwrap(), elsewhere.path(), "teleport", &plain).unwrap()), [by_inode.0.id()]);
+        assert!(running(&all().unwrap(), dir.path(), "tsh", Path::new("/none")).unwrap().is_empty());
         drop(by_inode);
 
         let by_name = Child::start(&binary, None);
         std::fs::remove_file(&binary).unwrap();
-        let found = running_below(&all().unwrap(), dir.path(), "teleport").unwrap();
+        let found = running(&all().unwrap(), dir.path(), "teleport", Path::new("/none")).unwrap();
         assert_eq!(pids(&found), [by_name.0.id()]);
         assert_eq!(found[0].exe.as_deref(), Some(binary.as_path()));
     }

@@ -4,12 +4,12 @@
 //! shows neither program nor open files of a process that has another user or a capability that we lack. A look that
 //! fails (no descriptor, no memory, an I/O error) is an error: only ENOENT and ESRCH mean that a process is gone.
 //!
-//! Files are compared by device and inode, which also holds for renamed files and for processes in containers; names
-//! only count for processes that see the same file system as we do.
+//! Files are compared by device and inode, which also holds for renamed files and for processes in containers; a program's
+//! name only counts for processes that see the same file system as we do.
 
 mod files;
-mod rights;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
-pub(crate) use files::{Open, Opener, Watched, open_files, running_below, running_file, with_open};
-pub(crate) use rights::{Access, Reach, may_see_all};
+pub(crate) use files::{Open, open_files, owners, running, with_open};
 
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -30,6 +29,11 @@ const DELETED: &[u8] = b" (deleted)";
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// The first process, which every `/proc` lists unless it hides what is others' (`hidepid=2`).
 pub(crate) const FIRST: u32 = 1;
+
+/// CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: files of any owner.
+const ANY_FILE: u64 = 1 << 1 | 1 << 2;
+/// The bit of CAP_SYS_PTRACE.
+const SYS_PTRACE: u64 = 1 << 19;
 
 /// A tick of the kernel's USER_HZ, part of its ABI and 100 on every architecture we have.
 const TICK: std::time::Duration = std::time::Duration::from_millis(10);
@@ -46,8 +50,7 @@ pub struct FileId {
 impl FileId {
     /// The file that `path` leads to, links followed; `None` if there is none.
     pub fn of(path: impl AsRef<Path>) -> Option<Self> {
-        let found = std::fs::metadata(path).ok()?;
-        Some(Self { dev: found.dev(), ino: found.ino() })
+        Self::find(path).ok()?
     }
 
     /// The same, but what cannot be looked at is an error.
@@ -111,7 +114,7 @@ pub struct ProcessId {
 }
 
 /// A running process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Process {
     /// Process number.
     pub pid: u32,
@@ -122,12 +125,12 @@ pub struct Process {
     pub exe: Option<PathBuf>,
     /// We may not see what it runs and has open.
     pub hidden: bool,
-    /// It has no program any more: the kernel is about to end it, and may yet hold its files and locks.
-    pub ending: bool,
     /// The kernel's short name for it, at most 15 bytes; empty where even that is hidden.
     pub comm: String,
     /// Its parent.
     pub ppid: u32,
+    /// Its real user, who started it; whose rights its program has does not matter. `None` where that is hidden.
+    pub user: Option<u32>,
     /// The name below `/proc` of its program's file.
     file: PathBuf,
     /// The thread that is looked at for what the process has: its first one, or where that has ended, one that lives.
@@ -140,20 +143,22 @@ impl Process {
     ///
     /// Errors: `io` if it cannot be looked at for another reason than its being hidden.
     pub fn by_pid(pid: u32) -> Result<Option<Self>> {
-        let place = format!("/proc/{pid}/stat");
-        let stat = match std::fs::read(&place) {
-            Err(error) if is_denied(&error) => return Ok(Some(Self::unseen(pid))),
-            stat => match if_there(stat, &place)? {
-                Some(stat) => stat,
-                None => return Ok(None),
-            },
+        let read = |name: &str| {
+            let place = format!("/proc/{pid}/{name}");
+            if_there(std::fs::read(&place), &place)
         };
-        let Some(Stat { comm, ppid, start_time, first_ended }) = parse_stat(&stat) else { return Ok(None) };
+        let (stat, status) = match (read("stat"), read("status")) {
+            (Err(error), _) | (_, Err(error)) if error.code == Code::Permission => return Ok(Some(Self::unseen(pid))),
+            (stat, status) => (stat?, status?),
+        };
+        let stat = stat.as_deref().and_then(Stat::parse).filter(Stat::lives);
+        let (Some(stat), Some(status)) = (stat, status) else { return Ok(None) };
         let program = |thread: u32| std::fs::read_link(format!("/proc/{thread}/exe")).map(without_deleted);
-        let has_none = |link: &io::Result<PathBuf>| link.as_ref().is_err_and(is_gone);
+        let has_none = |link: &io::Result<PathBuf>| link.as_ref().is_err_and(is_gone) && !stat.is_kernel_thread;
         let (mut thread, mut link) = (pid, program(pid));
-        if (first_ended || has_none(&link)) && !is_kernel_thread(&stat) {
-            let mut living = living_threads(pid)?.into_iter().filter(|other| !first_ended || *other != pid).peekable();
+        if stat.first_ended || has_none(&link) {
+            let mut living =
+                living_threads(pid)?.into_iter().filter(|other| !stat.first_ended || *other != pid).peekable();
             if living.peek().is_none() {
                 return Ok(None);
             }
@@ -161,21 +166,18 @@ impl Process {
                 (thread, link) = (other, program(other));
             }
         }
-        let hidden = link.as_ref().is_err_and(is_denied) && !is_kernel_thread(&stat);
-        if hidden {
-            // One that has just ended is denied as well.
-            match if_there(std::fs::read(&place), &place)?.as_deref().and_then(parse_stat) {
-                Some(_) => {}
-                None => return Ok(None),
-            }
+        let hidden = link.as_ref().is_err_and(is_denied) && !stat.is_kernel_thread;
+        // One that has just ended is denied as well.
+        if hidden && Stat::of(pid)?.is_none() {
+            return Ok(None);
         }
         let file = PathBuf::from(format!("/proc/{thread}/exe"));
-        let ending = has_none(&link) && !is_kernel_thread(&stat);
         let exe = match link {
             Err(error) if is_denied(&error) || is_too_long(&error) => None,
             link => if_there(link, &file)?,
         };
-        Ok(Some(Self { pid, start_time, exe, hidden, ending, comm, ppid, file, thread }))
+        let Stat { comm, ppid, start_time, .. } = stat;
+        Ok(Some(Self { pid, start_time, exe, hidden, comm, ppid, user: real_user(&status), file, thread }))
     }
 
     /// The process with the program that it runs, if that is an emulator's guest. Not for other users' processes: they can
@@ -194,17 +196,7 @@ impl Process {
     /// The process with this number, of which nothing else can be known.
     fn unseen(pid: u32) -> Self {
         let file = PathBuf::from(format!("/proc/{pid}/exe"));
-        Self {
-            pid,
-            start_time: 0,
-            exe: None,
-            hidden: true,
-            ending: false,
-            comm: String::new(),
-            ppid: 0,
-            file,
-            thread: pid,
-        }
+        Self { pid, hidden: true, file, thread: pid, ..Self::default() }
     }
 
     /// Number and start time.
@@ -212,9 +204,9 @@ impl Process {
         ProcessId { pid: self.pid, start_time: self.start_time }
     }
 
-    /// Whether the kernel has begun to end it, by now: its program is gone.
-    pub fn is_ending(&self) -> bool {
-        self.ending || (self.exe.is_some() && std::fs::read_link(&self.file).is_err_and(|error| is_gone(&error)))
+    /// Whether one of `users` has started it; what is hidden counts as theirs.
+    pub fn is_of(&self, users: &BTreeSet<u32>) -> bool {
+        self.user.is_none_or(|user| users.contains(&user))
     }
 
     /// Device and inode of its program, also if that was removed or is in another mount namespace.
@@ -268,10 +260,8 @@ pub struct Reaper {
 impl Reaper {
     /// Of the living process with this number.
     pub fn by_pid(pid: u32) -> Result<Option<Self>> {
-        let place = format!("/proc/{pid}/stat");
-        let Some(stat) = if_there(std::fs::read(&place), &place)? else { return Ok(None) };
-        let read = || Some((parse_stat(&stat)?.start_time, parse_children_faults(&stat)?));
-        Ok(read().map(|(start_time, children_faults)| Self { id: ProcessId { pid, start_time }, children_faults }))
+        let of = |Stat { start_time, children_faults, .. }| Self { id: ProcessId { pid, start_time }, children_faults };
+        Ok(Stat::of(pid)?.map(of))
     }
 
     /// True if this very process still lives and has reaped a child since.
@@ -308,18 +298,13 @@ pub(crate) fn all() -> Result<Vec<Process>> {
 ///
 /// Errors: `io`.
 pub(crate) fn environment(process: &Process) -> Result<Vec<Vec<u8>>> {
-    let place = format!("/proc/{}/environ", process.thread);
-    let text = match std::fs::read(&place) {
-        Err(error) if is_denied(&error) => None,
-        text => if_there(text, &place)?,
-    };
+    let text = readable(format!("/proc/{}/environ", process.thread))?;
     Ok(text.unwrap_or_default().split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
 }
 
 /// Our parent, and the first process of our session; 0 for one outside of our name space. Errors: `io`.
 pub(crate) fn parent_and_session() -> Result<[u32; 2]> {
-    let stat = std::fs::read("/proc/self/stat").at("cannot read", "/proc/self/stat")?;
-    Ok(parse_parent_and_session(&stat))
+    Ok(Stat::of(std::process::id())?.map_or([0; 2], |stat| [stat.ppid, stat.session]))
 }
 
 /// How long the process has been running; `None` if it is gone. Errors: `io`.
@@ -328,19 +313,15 @@ pub(crate) fn age(pid: u32) -> Result<Option<std::time::Duration>> {
     // Seconds with two digits: a tick is a hundredth.
     let uptime =
         text.split_ascii_whitespace().next().and_then(|seconds| seconds.replacen('.', "", 1).parse::<u64>().ok());
-    let started = Process::by_pid(pid)?.map(|process| process.start_time);
+    let started = Stat::of(pid)?.map(|stat| stat.start_time);
     let age = |(uptime, started): (u64, u64)| TICK * u32::try_from(uptime.saturating_sub(started)).unwrap_or(u32::MAX);
     Ok(uptime.zip(started).map(age))
 }
 
 /// The text of `/proc/<pid>/cgroup`; `None` if the process is gone, or may not be looked at. Errors: `io`.
 pub(crate) fn cgroup(pid: u32) -> Result<Option<String>> {
-    let place = format!("/proc/{pid}/cgroup");
-    match std::fs::read(&place) {
-        Err(error) if is_denied(&error) => Ok(None),
-        // A group's name is of any bytes.
-        text => Ok(if_there(text, &place)?.map(|text| String::from_utf8_lossy(&text).into_owned())),
-    }
+    // A group's name is of any bytes.
+    Ok(readable(format!("/proc/{pid}/cgroup"))?.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
 /// The process number in a pid file; `None` if there is no such file, or no number in it. Errors: `permission`, `io`.
@@ -350,37 +331,74 @@ pub(crate) fn pid_in_file(path: &Path) -> Result<Option<u32>> {
     Ok(text.and_then(|text| text.trim().parse().ok()).filter(|pid| *pid > 0))
 }
 
-/// What `/proc/PID/stat` says of a process that lives.
+/// What `/proc/PID/stat` says (proc_pid_stat(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     /// Its short name.
     comm: String,
-    /// Its parent.
+    /// Its first thread has ended. Until the others end, it keeps its files and locks. So is an agent that was told to exit
+    /// while another thread waits for a disk.
+    first_ended: bool,
+    /// Its parent; 0 for one outside of our name space.
     ppid: u32,
+    /// The first process of its session; 0 likewise.
+    session: u32,
+    is_kernel_thread: bool,
+    /// Minor page faults of its waited-for children.
+    children_faults: u64,
+    threads: u64,
     /// Start, in clock ticks since boot.
     start_time: u64,
-    /// Its first thread has ended and others live: until they end, it keeps its files and locks. So is an agent that was told
-    /// to exit while another thread waits for a disk.
-    first_ended: bool,
 }
 
-/// `None` for the dead.
-fn parse_stat(stat: &[u8]) -> Option<Stat> {
-    let text = String::from_utf8_lossy(stat);
-    // The name may itself contain parentheses and spaces: it ends at the last one.
-    let (head, tail) = text.rsplit_once(')')?;
-    let comm = head.split_once('(')?.1.to_owned();
-    // From field 3 of proc(5), the state.
-    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    let first_ended = is_dead(fields.first()?);
-    let (ppid, threads, start_time) = (number(4)?.try_into().ok()?, number(20)?, number(22)?);
-    (!first_ended || threads > 1).then_some(Stat { comm, ppid, start_time, first_ended })
+impl Stat {
+    /// Of the living process with this number. Errors: `io`.
+    fn of(pid: u32) -> Result<Option<Self>> {
+        let place = format!("/proc/{pid}/stat");
+        let stat = if_there(std::fs::read(&place), &place)?;
+        Ok(stat.as_deref().and_then(Self::parse).filter(Self::lives))
+    }
+
+    fn parse(stat: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(stat);
+        // The name may itself contain parentheses and spaces: it ends at the last one.
+        let (head, tail) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+        // After the name comes field 3, the state.
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let id = |field| number(field)?.try_into().ok();
+        Some(Self {
+            comm: head.split_once('(')?.1.to_owned(),
+            first_ended: matches!(*fields.first()?, "Z" | "X" | "x"),
+            ppid: id(4)?,
+            session: id(6)?,
+            is_kernel_thread: number(9)? & KERNEL_THREAD != 0,
+            children_faults: number(11)?,
+            threads: number(20)?,
+            start_time: number(22)?,
+        })
+    }
+
+    fn lives(&self) -> bool {
+        !self.first_ended || self.threads > 1
+    }
 }
 
-/// Of a state in `/proc/PID/stat`.
-fn is_dead(state: &str) -> bool {
-    matches!(state, "Z" | "X" | "x")
+/// The first of the numbers that `/proc/PID/status` has for the users of a process. A program's name there is of any bytes.
+fn real_user(status: &[u8]) -> Option<u32> {
+    field(&String::from_utf8_lossy(status), "Uid:")?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name))
+}
+
+/// True when we have the capabilities to see what every process runs and has open. What is hidden nevertheless is so by
+/// a guard (a security module, an endpoint protection that shields itself), or is outside of our user name space.
+pub(crate) fn may_see_all() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = field(&status, "CapEff:").and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    effective.is_some_and(|set| set & SYS_PTRACE != 0 && set & ANY_FILE != 0)
 }
 
 /// The threads of the process that have not ended. Errors: `io`.
@@ -391,19 +409,10 @@ fn living_threads(pid: u32) -> Result<Vec<u32>> {
         let Some(entry) = if_there(entry, &place)? else { continue };
         let stat = entry.path().join("stat");
         let Some(text) = if_there(std::fs::read(&stat), &stat)? else { continue };
-        let text = String::from_utf8_lossy(&text);
-        let state = text.rsplit_once(')').and_then(|(_, tail)| tail.split_ascii_whitespace().next());
         let thread: Option<u32> = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        living.extend(thread.filter(|_| !state.is_none_or(is_dead)));
+        living.extend(thread.filter(|_| Stat::parse(&text).is_some_and(|stat| !stat.first_ended)));
     }
     Ok(living)
-}
-
-/// Fields 4 and 6 of proc(5), `ppid` and `session`.
-fn parse_parent_and_session(stat: &[u8]) -> [u32; 2] {
-    let text = String::from_utf8_lossy(stat);
-    let fields = || text.rsplit_once(')').map_or("", |(_, tail)| tail).split_ascii_whitespace();
-    [1, 3].map(|place| fields().nth(place).and_then(|field| field.parse().ok()).unwrap_or_default())
 }
 
 /// Denied, in place of gone.
@@ -433,26 +442,20 @@ fn is_shortage(error: &io::Error) -> bool {
     shortages.map(|short| Some(short.raw_os_error())).contains(&error.raw_os_error())
 }
 
+/// What is in the file `place`; `None` if that is gone, or may not be looked at.
+fn readable(place: String) -> Result<Option<Vec<u8>>> {
+    match std::fs::read(&place) {
+        Err(error) if is_denied(&error) => Ok(None),
+        text => if_there(text, &place),
+    }
+}
+
 /// What was read at `place`; `None` if that is gone.
 fn if_there<T>(read: io::Result<T>, place: impl AsRef<Path>) -> Result<Option<T>> {
     match read {
         Err(error) if is_gone(&error) => Ok(None),
         read => read.at("cannot look at", place).map(Some),
     }
-}
-
-/// Field 9 of proc(5), `flags`.
-fn is_kernel_thread(stat: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(stat);
-    let flags = text.rsplit_once(')').and_then(|(_, tail)| tail.split_ascii_whitespace().nth(6)?.parse().ok());
-    flags.is_some_and(|flags: u64| flags & KERNEL_THREAD != 0)
-}
-
-/// Field 11 of proc(5), `cminflt`.
-fn parse_children_faults(stat: &[u8]) -> Option<u64> {
-    let text = String::from_utf8_lossy(stat);
-    let (_, tail) = text.rsplit_once(')')?;
-    tail.split_ascii_whitespace().nth(8)?.parse().ok()
 }
 
 /// True for a program that runs those of another architecture (containers on a foreign machine): it is what `/proc` then
@@ -463,23 +466,14 @@ fn is_emulator(exe: &Path) -> bool {
 
 /// The program that `emulator` runs in a process, and its file's name below `/proc`: the first other file that is mapped.
 fn emulated(pid: u32, emulator: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
-    let maps = String::from_utf8_lossy(&memory_of(pid)?).into_owned();
-    Ok(maps.lines().find_map(|line| {
+    let maps = readable(format!("/proc/{pid}/maps"))?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&maps).lines().find_map(|line| {
         let program = without_deleted(PathBuf::from(&line[line.find('/')?..]));
         let (start, end) = line.split_whitespace().next()?.split_once('-')?;
         // Not padded there.
         let range = format!("{}-{}", start.trim_start_matches('0'), end.trim_start_matches('0'));
         (program != emulator).then(|| (program, PathBuf::from(format!("/proc/{pid}/map_files/{range}"))))
     }))
-}
-
-/// `/proc/PID/maps`; empty for the dead, and where it may not be seen.
-fn memory_of(pid: u32) -> Result<Vec<u8>> {
-    let place = format!("/proc/{pid}/maps");
-    match std::fs::read(&place) {
-        Err(error) if is_denied(&error) => Ok(Vec::new()),
-        maps => Ok(if_there(maps, &place)?.unwrap_or_default()),
-    }
 }
 
 fn without_deleted(exe: PathBuf) -> PathBuf {
@@ -525,24 +519,37 @@ pub(crate) mod tests {
 
     #[test]
     fn a_name_with_parentheses_and_spaces_is_read() {
-        let stat = b"42 (a) R (b) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0";
-        let read = Stat { comm: "a) R (b".to_owned(), ppid: 7, start_time: 123_456, first_ended: false };
-        assert_eq!(parse_stat(stat), Some(read));
-        assert_eq!(parse_stat(b"42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"), None);
-        let others_live = parse_stat(b"42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 2 0 123456 0");
-        assert!(others_live.is_some_and(|stat| stat.first_ended));
-        assert_eq!(parse_stat(b""), None);
-        assert_eq!(parse_children_faults(stat), Some(2));
-        assert_eq!(parse_parent_and_session(b"42 (a) R (b) S 7 41 40 0 -1"), [7, 40]);
-        assert_eq!(parse_parent_and_session(b"42 (a) S 0 0 0 0 -1"), [0, 0], "who entered a container");
+        let stat = b"42 (a) R (b) S 7 41 40 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0";
+        let read = Stat {
+            comm: "a) R (b".to_owned(),
+            first_ended: false,
+            ppid: 7,
+            session: 40,
+            is_kernel_thread: false,
+            children_faults: 2,
+            threads: 1,
+            start_time: 123_456,
+        };
+        assert_eq!(Stat::parse(stat), Some(read));
+        let dead = |threads| {
+            let stat = format!("42 (a) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 123456 0");
+            Stat::parse(stat.as_bytes()).unwrap()
+        };
+        assert!(dead(1).first_ended && !dead(1).lives() && dead(2).first_ended && dead(2).lives());
+        assert_eq!(Stat::parse(b""), None);
+        let kthreadd = b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 12 0 0";
+        assert!(Stat::parse(kthreadd).is_some_and(|stat| stat.is_kernel_thread));
     }
 
     #[test]
-    fn a_kernel_thread_is_told_by_its_flags() {
-        let kthreadd = b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 12 0 0";
-        assert!(is_kernel_thread(kthreadd));
-        assert!(!is_kernel_thread(b"42 (a) R (b) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0"));
-        assert!(!is_kernel_thread(b""));
+    fn whose_a_process_is_tells_who_started_it_and_what_is_hidden_is_everybodys() {
+        let status = b"Name:\t\xD1\nUid:\t7\t0\t0\t0\nGid:\t9\t9\t9\t9\n";
+        assert_eq!((real_user(status), real_user(b"")), (Some(7), None));
+        let users = |users: &[u32]| users.iter().copied().collect::<BTreeSet<u32>>();
+        let own = Process::by_pid(std::process::id()).unwrap().unwrap();
+        let me = rustix::process::getuid().as_raw();
+        assert!(own.is_of(&users(&[me])) && !own.is_of(&users(&[me + 1])));
+        assert!(Process::unseen(FIRST).is_of(&users(&[])));
     }
 
     #[test]

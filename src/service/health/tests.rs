@@ -46,10 +46,9 @@ impl Bed {
         let service = Service::Commands(Commands { start, stop: Some(stop), reload: None, pid_file });
         let proof = StopProof {
             versions_dir: dir.path().join("versions"),
-            plain_binary: Some(link),
+            plain_binary: link,
             database: dir.path().join("sqlite.db"),
             at_boot: false,
-            unit: "none.service".to_owned(),
         };
         Self { dir, service, proof }
     }
