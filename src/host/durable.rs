@@ -15,7 +15,7 @@ use rustix::fs::{Access, AtFlags, CWD, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::{machine, order, removal};
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Error, IoContext, Result, code_of_io};
 
 /// Most bytes of an attribute, and of all their names (XATTR_SIZE_MAX, XATTR_LIST_MAX).
 const MAX_ATTRIBUTES: usize = 64 * 1024;
@@ -400,7 +400,7 @@ fn copy_attribute(from: &Path, to: &Path, name: &CStr) -> Result<()> {
     let (name, original, copy) = (name.to_string_lossy(), from.display(), to.display());
     let what = format!("cannot copy the attribute {name} of {original} to {copy}");
     set.map_err(|error| {
-        Error::new(Code::of_io(&error.into()), format!("{what}: {error}"))
+        Error::new(code_of_io(&error.into()), format!("{what}: {error}"))
             .advise("move that file away by hand, or put both directories on one file system")
     })
 }
