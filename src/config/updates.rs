@@ -7,6 +7,7 @@ use super::status::Status;
 use crate::host::durable;
 use crate::report::{Code, Error, Result};
 use crate::yaml::Node;
+use crate::yaml::record::Field;
 use crate::yaml::view::{View, read_document};
 
 /// `version` of `updates.yaml` (RFD 0169).
@@ -40,8 +41,8 @@ impl Updates {
                 return Err(value.wrong(&format!("{known:?}")));
             }
         }
-        let spec = Spec::from_view(&document.at("spec")?)?;
-        let status = Status::from_view(&document.at("status")?)?;
+        let spec = Spec::read(&document.at("spec")?)?.unwrap_or_default();
+        let status = Status::read(&document.at("status")?)?.unwrap_or_default();
         Ok(Self { file: file.to_owned(), root, spec, status })
     }
 
@@ -76,7 +77,7 @@ impl Updates {
     pub fn set_spec(&mut self, spec: &Spec) {
         let mut spec = spec.clone();
         spec.take_credentials();
-        self.change("spec", &self.spec.to_node(), &spec.to_node());
+        self.change("spec", self.spec.node(), spec.node());
         if self.root.at(&["spec", "enabled"]).is_none() {
             self.root.set(&["spec", "enabled"], Node::plain(spec.enabled));
         }
@@ -85,7 +86,7 @@ impl Updates {
 
     /// Takes over `status`, as [`Updates::set_spec`] does.
     pub fn set_status(&mut self, status: &Status) {
-        self.change("status", &self.status.to_node(), &status.to_node());
+        self.change("status", self.status.node(), status.node());
         self.status = status.clone();
     }
 
@@ -105,7 +106,8 @@ impl Updates {
         durable::write(&self.file, self.render()?.as_bytes(), durable::FILE_MODE)
     }
 
-    fn change(&mut self, key: &str, old: &Node, new: &Node) {
+    fn change(&mut self, key: &str, old: Option<Node>, new: Option<Node>) {
+        let (Some(old), Some(new)) = (old, new) else { return };
         // Not even an empty section goes that stood there.
         if old == new {
             return;
@@ -114,7 +116,7 @@ impl Updates {
             self.root.set(&[key], Node::mapping([]));
         }
         let mut part = self.root.at(&[key]).cloned().unwrap_or_else(|| Node::mapping([]));
-        part.apply(old, new);
+        part.apply(&old, &new);
         if part.is_bare() {
             self.root.remove(&[key]);
         } else {
