@@ -117,48 +117,6 @@ pub struct Network {
     pub limits: Limits,
 }
 
-impl Default for Spec {
-    fn default() -> Self {
-        Self {
-            proxy: None,
-            source: None,
-            enabled: false,
-            notify_only: false,
-            window: None,
-            window_length: DEFAULT_WINDOW,
-            stale_after: None,
-            allow_downgrade: false,
-            active_version: None,
-            active_edition: None,
-            group: None,
-            base_url: None,
-            pinned: false,
-            pinned_version: None,
-            keep: DEFAULT_KEEP,
-            components: Vec::new(),
-            min_version: None,
-            ca: None,
-            public_key: None,
-            insecure: false,
-            watch: DEFAULT_WATCH,
-            health: HealthSettings::default(),
-            version_wait: DEFAULT_VERSION_WAIT,
-            network: Network::default(),
-            backup_max_age: DEFAULT_BACKUP_MAX_AGE,
-            database_timeout: DEFAULT_DATABASE_TIMEOUT,
-            path: None,
-            data_dir: None,
-            https_proxy: None,
-            http_proxy: None,
-            no_proxy: None,
-            service: None,
-            labels: BTreeMap::new(),
-            update_id: None,
-            update_id_host: None,
-        }
-    }
-}
-
 /// The same for every setting; one that is forgotten here does not compile.
 macro_rules! each_setting {
     ($merge:ident) => {
@@ -244,7 +202,7 @@ impl Spec {
     }
 }
 
-record!(Spec;
+record!(Spec, with default;
     proxy by filled, source by filled, enabled = false, notify_only = false, window by filled,
     window_length by View::window_length = DEFAULT_WINDOW, stale_after by longer_than_nothing, allow_downgrade = false,
     active_version, active_edition, group by filled, base_url by filled, pinned = false, pinned_version,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 
 use crate::plan::facts::Refusal;
 use crate::report::Result;
@@ -45,21 +46,25 @@ pub struct Status {
 }
 
 /// How the last run ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LastResult {
     /// When it ended.
     pub time: Timestamp,
     /// How.
+    #[serde(serialize_with = "as_text")]
     pub outcome: Outcome,
     /// The stable code of its error.
     pub error_code: Option<String>,
     /// The error for people.
     pub message: Option<String>,
     /// What was active before.
+    #[serde(serialize_with = "version_of")]
     pub from: Option<Revision>,
     /// What it went for.
+    #[serde(serialize_with = "version_of")]
     pub to: Option<Revision>,
     /// When its journal was begun, to the nanosecond: an undo that is cut short and done again is one failure.
+    #[serde(skip)]
     pub run: Option<String>,
 }
 
@@ -107,9 +112,10 @@ pub struct Left {
 }
 
 /// A snapshot with rows that a failed version wrote.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KeptDatabase {
     /// The version.
+    #[serde(rename = "version", serialize_with = "version_alone")]
     pub revision: Revision,
     /// The snapshot's directory.
     pub path: String,
@@ -181,6 +187,18 @@ record!(Left, of revision; time);
 record!(KeptDatabase, of revision; path);
 record!(Attempt, of revision; count = 1);
 record!(Busy; since, count = 1);
+
+fn as_text<S: Serializer>(value: &Outcome, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+fn version_alone<S: Serializer>(revision: &Revision, to: S) -> std::result::Result<S::Ok, S::Error> {
+    revision.version.serialize(to)
+}
+
+fn version_of<S: Serializer>(revision: &Option<Revision>, to: S) -> std::result::Result<S::Ok, S::Error> {
+    revision.as_ref().map(|revision| &revision.version).serialize(to)
+}
 
 impl Field for Outcome {
     fn read(view: &View<'_>) -> Result<Option<Self>> {

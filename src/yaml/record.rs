@@ -24,7 +24,17 @@ pub(crate) trait Field: Sized {
 /// The fields of a record, in their order in the file: each is read by its type or `by` a function, and stands under its name or
 /// another `as`. One that is missing has what stands behind `=`, or is an error. `of`: version and edition stand beside them.
 /// Whoever lists them has imported [`Field`].
+/// `with default`: of nothing it is made too.
 macro_rules! record {
+    ($type:ty, with default; $($field:ident $(as $key:literal)? $(by $reader:path)? $(= $default:expr)?),+ $(,)?) => {
+        record!($type; $($field $(as $key)? $(by $reader)? $(= $default)?),+);
+
+        impl Default for $type {
+            fn default() -> Self {
+                Self { $($field: record!(@default $($default)?),)+ }
+            }
+        }
+    };
     ($type:ty $(, of $revision:ident)?; $($field:ident $(as $key:literal)? $(by $reader:path)? $(= $default:expr)?),+ $(,)?) => {
         impl $crate::yaml::record::Field for $type {
             fn read(view: &$crate::yaml::view::View<'_>) -> $crate::report::Result<Option<Self>> {
@@ -48,6 +58,8 @@ macro_rules! record {
             }
         }
     };
+    (@default) => { Default::default() };
+    (@default $default:expr) => { $default };
     (@key $field:ident) => { stringify!($field) };
     (@key $field:ident $key:literal) => { $key };
     (@read) => { Field::read };
