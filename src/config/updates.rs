@@ -30,17 +30,9 @@ impl Updates {
     /// Errors: `config_invalid` naming file and line for YAML, version, kind or types that are not ours; `permission`,
     /// `io`. The file is never changed by a failed read (SPEC §2).
     pub fn read(file: &Path) -> Result<Self> {
-        let root = read_document(file, true)?;
-        let root = root.unwrap_or_else(|| {
-            Node::mapping([("version", Some(Node::text(FORMAT))), ("kind", Some(Node::text(KIND)))])
-        });
+        let Some(root) = read_document(file, true)? else { return Ok(Self::empty(file)) };
         let document = View::new(file, &root);
-        for (key, known) in [("version", FORMAT), ("kind", KIND)] {
-            let value = document.at(key)?;
-            if value.text()?.as_deref() != Some(known) {
-                return Err(value.wrong(&format!("{known:?}")));
-            }
-        }
+        document.check_kind(FORMAT, KIND)?;
         let spec = Spec::read(&document.at("spec")?)?.unwrap_or_default();
         let status = Status::read(&document.at("status")?)?.unwrap_or_default();
         Ok(Self { file: file.to_owned(), root, spec, status })

@@ -52,6 +52,17 @@ impl<'a> View<'a> {
         Self { file, node: Some(root), line: root.line, name: String::new() }
     }
 
+    /// Makes sure that it is a document of this `version` and `kind`.
+    pub(crate) fn check_kind(&self, version: &str, kind: &str) -> Result<()> {
+        for (key, known) in [("version", version), ("kind", kind)] {
+            let value = self.at(key)?;
+            if value.text()?.as_deref() != Some(known) {
+                return Err(value.wrong(&format!("{known:?}")));
+            }
+        }
+        Ok(())
+    }
+
     /// The part below `path` (keys with dots between); absent and null are the same.
     pub(crate) fn at(&self, path: &str) -> Result<Self> {
         let mut here = self.clone();
