@@ -25,9 +25,7 @@ pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
         context.report.notice("nothing is installed");
         return Ok(0);
     }
-    let _lock = context.lock("uninstall")?;
-    recovery::pending(context, false)?;
-    let updates = inspect::open(context)?;
+    let (_lock, updates) = recovery::settled(context, "uninstall")?;
     recovery::sweep(context);
     let mut facts = inspect::facts(context, &updates, FactsFor::Move, None)?;
     facts.moved_links = inspect::links_in_usual_dir(context)?;

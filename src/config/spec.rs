@@ -117,17 +117,6 @@ pub struct Network {
     pub limits: Limits,
 }
 
-/// The same for every setting; one that is forgotten here does not compile.
-macro_rules! each_setting {
-    ($merge:ident) => {
-        $merge! {
-            proxy, source, enabled, notify_only, window, window_length, stale_after, allow_downgrade, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
-            min_version, ca, public_key, insecure, watch, health, version_wait, network, backup_max_age,
-            database_timeout, path, data_dir, https_proxy, http_proxy, no_proxy, service, labels, update_id, update_id_host
-        }
-    };
-}
-
 impl Spec {
     /// A pinned host that goes back to `version` is pinned to that from now on: settings that name the version that was left would
     /// lead there again with the next `enable`.
@@ -135,28 +124,6 @@ impl Spec {
         if self.pinned {
             self.pinned_version = Some(version.clone());
         }
-    }
-
-    /// These settings with what `wanted` changes of `base`. What somebody else has changed here since `base` stays: it is the
-    /// later word (SPEC §7).
-    #[must_use]
-    pub fn changed(&self, base: &Self, wanted: &Self) -> Self {
-        macro_rules! merge {
-            ($($field:ident),+) => {
-                Self { $($field: if self.$field == base.$field { &wanted.$field } else { &self.$field }.clone()),+ }
-            };
-        }
-        each_setting!(merge)
-    }
-
-    /// The settings that somebody else has changed here since `base`, and that `wanted` would change again.
-    pub fn contested(&self, base: &Self, wanted: &Self) -> Vec<&'static str> {
-        macro_rules! merge {
-            ($($field:ident),+) => {
-                [$((stringify!($field), self.$field != base.$field && wanted.$field != self.$field)),+]
-            };
-        }
-        each_setting!(merge).into_iter().filter_map(|(name, is_contested)| is_contested.then_some(name)).collect()
     }
 
     /// The active version with its edition, if both are known.
@@ -202,7 +169,7 @@ impl Spec {
     }
 }
 
-record!(Spec, with default;
+record!(Spec, settings;
     proxy by filled, source by filled, enabled = false, notify_only = false, window by filled,
     window_length by View::window_length = DEFAULT_WINDOW, stale_after by longer_than_nothing, allow_downgrade = false,
     active_version, active_edition, group by filled, base_url by filled, pinned = false, pinned_version,

@@ -24,14 +24,29 @@ pub(crate) trait Field: Sized {
 /// The fields of a record, in their order in the file: each is read by its type or `by` a function, and stands under its name or
 /// another `as`. One that is missing has what stands behind `=`, or is an error. `of`: version and edition stand beside them.
 /// Whoever lists them has imported [`Field`].
-/// `with default`: of nothing it is made too.
+/// `settings`: such a record can be made of nothing, and two changes of it be put together.
 macro_rules! record {
-    ($type:ty, with default; $($field:ident $(as $key:literal)? $(by $reader:path)? $(= $default:expr)?),+ $(,)?) => {
+    ($type:ty, settings; $($field:ident $(as $key:literal)? $(by $reader:path)? $(= $default:expr)?),+ $(,)?) => {
         record!($type; $($field $(as $key)? $(by $reader)? $(= $default)?),+);
 
         impl Default for $type {
             fn default() -> Self {
                 Self { $($field: record!(@default $($default)?),)+ }
+            }
+        }
+
+        impl $type {
+            /// These settings with what `wanted` changes of `base`. What somebody else has changed here since `base` stays: it is
+            /// the later word (SPEC §7).
+            #[must_use]
+            pub fn changed(&self, base: &Self, wanted: &Self) -> Self {
+                Self { $($field: if self.$field == base.$field { &wanted.$field } else { &self.$field }.clone()),+ }
+            }
+
+            /// The settings that somebody else has changed here since `base`, and that `wanted` would change again.
+            pub fn contested(&self, base: &Self, wanted: &Self) -> Vec<&'static str> {
+                let fields = [$((stringify!($field), self.$field != base.$field && wanted.$field != self.$field)),+];
+                fields.into_iter().filter_map(|(name, is_contested)| is_contested.then_some(name)).collect()
             }
         }
     };
