@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             voice.error(&error);
-            ExitCode::from(error.code.exit_status())
+            ExitCode::from(error.exit_status())
         }
     }
 }

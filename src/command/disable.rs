@@ -11,9 +11,7 @@ pub(crate) fn run(context: &mut Context) -> Result<u8> {
         context.report.info("updates are already disabled");
         return Ok(0);
     }
-    let _lock = context.lock("disable")?;
-    recovery::pending(context, false)?;
-    let mut updates = inspect::open(context)?;
+    let (_lock, mut updates) = recovery::settled(context, "disable")?;
     let mut spec = updates.spec().clone();
     spec.enabled = false;
     updates.set_spec(&spec);

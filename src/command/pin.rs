@@ -19,9 +19,7 @@ pub(crate) fn unpin(context: &mut Context) -> Result<u8> {
         context.report.info("no version is pinned");
         return Ok(0);
     }
-    let _lock = context.lock("unpin")?;
-    recovery::pending(context, false)?;
-    let mut updates = inspect::open(context)?;
+    let (_lock, mut updates) = recovery::settled(context, "unpin")?;
     let mut spec = updates.spec().clone();
     spec.pinned = false;
     spec.pinned_version = None;

@@ -25,9 +25,7 @@ pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
         context.report.notice("nothing is installed");
         return Ok(0);
     }
-    let _lock = context.lock("uninstall")?;
-    recovery::pending(context, false)?;
-    let updates = inspect::open(context)?;
+    let (_lock, updates) = recovery::settled(context, "uninstall")?;
     recovery::sweep(context);
     let mut facts = inspect::facts(context, &updates, FactsFor::Move, None)?;
     facts.moved_links = inspect::links_in_usual_dir(context)?;
@@ -93,12 +91,7 @@ fn is_anything_there(context: &Context, facts: &Facts, taken: &Path) -> Result<b
 /// commit removes the place where it is kept.
 fn set_back(context: &Context, facts: &Facts, taken: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     fn files(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-        let entries = match std::fs::read_dir(dir) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            other => other.at("cannot read", dir)?,
-        };
-        for entry in entries {
-            let entry = entry.at("cannot read", dir)?;
+        for entry in durable::entries(dir)? {
             if entry.file_type().at("cannot look at", entry.path())?.is_dir() {
                 files(&entry.path(), found)?;
             } else {

@@ -195,9 +195,7 @@ fn with_id(context: &mut Context, updates: Updates) -> Result<Updates> {
     if !identity::is_due(context, updates.spec())? {
         return Ok(updates);
     }
-    let _lock = context.lock("update")?;
-    recovery::pending(context, false)?;
-    let mut updates = inspect::open(context)?;
+    let (_lock, mut updates) = recovery::settled(context, "update")?;
     if let Some(spec) = identity::completed(context, updates.spec())? {
         let is_new = updates.spec().update_id != spec.update_id;
         updates.set_spec(&spec);
@@ -219,9 +217,7 @@ fn with_new_attempt(context: &mut Context, updates: Updates, target: &Revision) 
     if !is_held(updates.status()) || !fleet::is_new_attempt(context) {
         return Ok(updates);
     }
-    let _lock = context.lock("update")?;
-    recovery::pending(context, false)?;
-    let mut updates = inspect::open(context)?;
+    let (_lock, mut updates) = recovery::settled(context, "update")?;
     let mut status = updates.status().clone();
     status.refused.retain(|refusal| refusal.revision != *target);
     status.delayed.retain(|delay| delay.revision != *target);

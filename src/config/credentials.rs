@@ -8,6 +8,7 @@ use crate::host::layout::CREDENTIALS;
 use crate::host::machine;
 use crate::report::{Code, Result};
 use crate::yaml::Node;
+use crate::yaml::record::{Field, record};
 use crate::yaml::view::{View, read_document};
 
 /// Readable by root alone.
@@ -41,18 +42,7 @@ impl Credentials {
     pub fn read(versions: &Path) -> Result<Self> {
         let file = Self::file(versions);
         let Some(root) = read_document(&file, true)? else { return Ok(Self::default()) };
-        let view = View::new(&file, &root);
-        let mut servers = [const { None }; 4];
-        for (server, key) in servers.iter_mut().zip(KEYS) {
-            *server = view.at("servers")?.at(key)?.text()?;
-        }
-        Ok(Self {
-            servers,
-            https_proxy: view.at("https_proxy")?.text()?,
-            http_proxy: view.at("http_proxy")?.text()?,
-            base_url: view.at("base_url")?.text()?,
-            source: view.at("source")?.text()?,
-        })
+        <Self as Field>::read(&View::new(&file, &root)).map(Option::unwrap_or_default)
     }
 
     /// As [`Credentials::read`]; none where the file is damaged, or this user may not read it.
@@ -95,7 +85,9 @@ impl Credentials {
     pub fn render_over(&self, versions: &Path) -> Result<String> {
         let old = Self::read(versions)?;
         let mut root = read_document(&Self::file(versions), true)?.unwrap_or_else(|| Node::mapping([]));
-        root.apply(&old.to_node(), &self.to_node());
+        if let (Some(old), Some(new)) = (old.node(), self.node()) {
+            root.apply(&old, &new);
+        }
         Ok(if root.is_bare() { String::new() } else { root.emit() })
     }
 
@@ -103,18 +95,22 @@ impl Credentials {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
 
-    fn to_node(&self) -> Node {
-        let servers = KEYS.into_iter().zip(&self.servers);
-        let servers: Vec<_> = servers.filter_map(|(key, server)| Some((key, Node::text(server.as_deref()?)))).collect();
-        let mut node = Node::mapping([
-            ("https_proxy", self.https_proxy.as_deref().map(Node::text)),
-            ("http_proxy", self.http_proxy.as_deref().map(Node::text)),
-            ("base_url", self.base_url.as_deref().map(Node::text)),
-            ("source", self.source.as_deref().map(Node::text)),
-        ]);
-        servers.into_iter().for_each(|(key, server)| node.set(&["servers", key], server));
-        node
+record!(Credentials; https_proxy, http_proxy, base_url, source, servers);
+
+impl Field for [Option<String>; 4] {
+    fn read(view: &View<'_>) -> Result<Option<Self>> {
+        let mut servers = [const { None }; 4];
+        for (server, key) in servers.iter_mut().zip(KEYS) {
+            *server = view.at(key)?.text()?;
+        }
+        Ok(Some(servers))
+    }
+
+    fn node(&self) -> Option<Node> {
+        let node = Node::mapping(KEYS.into_iter().zip(self.each_ref().map(Field::node)));
+        (!node.is_bare()).then_some(node)
     }
 }
 

@@ -42,12 +42,7 @@ impl GoUpdater {
     pub fn read(file: &Path) -> Result<Option<Self>> {
         let Some(root) = read_document(file, true)? else { return Ok(None) };
         let view = View::new(file, &root);
-        for (key, known) in [("version", "v1"), ("kind", "update_config")] {
-            let value = view.at(key)?;
-            if value.text()?.as_deref() != Some(known) {
-                return Err(value.wrong(&format!("{known:?}")));
-            }
-        }
+        view.check_kind("v1", "update_config")?;
         let (spec, active) = (view.at("spec")?, view.at("status.active")?);
         let text = |key: &str| -> Result<_> { Ok(spec.at(key)?.text()?.filter(|text| !text.is_empty())) };
         // Its word for "reset to nothing".

@@ -10,7 +10,7 @@ use crate::release::Limits;
 use crate::report::Result;
 use crate::service::{Commands, HealthSettings};
 use crate::yaml::Node;
-use crate::yaml::scalar::duration_text;
+use crate::yaml::record::{Field, record};
 use crate::yaml::view::View;
 use protocol::report::{MAX_LABEL, MAX_LABELS};
 use protocol::{Edition, Revision, Version};
@@ -117,59 +117,6 @@ pub struct Network {
     pub limits: Limits,
 }
 
-impl Default for Spec {
-    fn default() -> Self {
-        Self {
-            proxy: None,
-            source: None,
-            enabled: false,
-            notify_only: false,
-            window: None,
-            window_length: DEFAULT_WINDOW,
-            stale_after: None,
-            allow_downgrade: false,
-            active_version: None,
-            active_edition: None,
-            group: None,
-            base_url: None,
-            pinned: false,
-            pinned_version: None,
-            keep: DEFAULT_KEEP,
-            components: Vec::new(),
-            min_version: None,
-            ca: None,
-            public_key: None,
-            insecure: false,
-            watch: DEFAULT_WATCH,
-            health: HealthSettings::default(),
-            version_wait: DEFAULT_VERSION_WAIT,
-            network: Network::default(),
-            backup_max_age: DEFAULT_BACKUP_MAX_AGE,
-            database_timeout: DEFAULT_DATABASE_TIMEOUT,
-            path: None,
-            data_dir: None,
-            https_proxy: None,
-            http_proxy: None,
-            no_proxy: None,
-            service: None,
-            labels: BTreeMap::new(),
-            update_id: None,
-            update_id_host: None,
-        }
-    }
-}
-
-/// The same for every setting; one that is forgotten here does not compile.
-macro_rules! each_setting {
-    ($merge:ident) => {
-        $merge! {
-            proxy, source, enabled, notify_only, window, window_length, stale_after, allow_downgrade, active_version, active_edition, group, base_url, pinned, pinned_version, keep, components,
-            min_version, ca, public_key, insecure, watch, health, version_wait, network, backup_max_age,
-            database_timeout, path, data_dir, https_proxy, http_proxy, no_proxy, service, labels, update_id, update_id_host
-        }
-    };
-}
-
 impl Spec {
     /// A pinned host that goes back to `version` is pinned to that from now on: settings that name the version that was left would
     /// lead there again with the next `enable`.
@@ -177,28 +124,6 @@ impl Spec {
         if self.pinned {
             self.pinned_version = Some(version.clone());
         }
-    }
-
-    /// These settings with what `wanted` changes of `base`. What somebody else has changed here since `base` stays: it is the
-    /// later word (SPEC §7).
-    #[must_use]
-    pub fn changed(&self, base: &Self, wanted: &Self) -> Self {
-        macro_rules! merge {
-            ($($field:ident),+) => {
-                Self { $($field: if self.$field == base.$field { &wanted.$field } else { &self.$field }.clone()),+ }
-            };
-        }
-        each_setting!(merge)
-    }
-
-    /// The settings that somebody else has changed here since `base`, and that `wanted` would change again.
-    pub fn contested(&self, base: &Self, wanted: &Self) -> Vec<&'static str> {
-        macro_rules! merge {
-            ($($field:ident),+) => {
-                [$((stringify!($field), self.$field != base.$field && wanted.$field != self.$field)),+]
-            };
-        }
-        each_setting!(merge).into_iter().filter_map(|(name, is_contested)| is_contested.then_some(name)).collect()
     }
 
     /// The active version with its edition, if both are known.
@@ -242,104 +167,59 @@ impl Spec {
         put(&mut self.source, &credentials.source);
         self
     }
+}
 
-    pub(super) fn from_view(view: &View<'_>) -> Result<Self> {
-        let default = Self::default();
-        let text = |key: &str| -> Result<_> { Ok(view.at(key)?.text()?.filter(|text| !text.is_empty())) };
-        let (keep, health) = (view.at("keep")?, view.at("health")?);
-        let stale_after = view.at("stale_after")?;
-        Ok(Self {
-            proxy: text("proxy")?,
-            source: text("source")?,
-            enabled: view.at("enabled")?.boolean()?.unwrap_or_default(),
-            notify_only: view.at("notify_only")?.boolean()?.unwrap_or_default(),
-            window: text("window")?,
-            window_length: view.at("window_length")?.window_length()?.unwrap_or(default.window_length),
-            stale_after: match stale_after.duration()? {
-                Some(limit) if limit.is_zero() => return Err(stale_after.wrong("longer than nothing")),
-                limit => limit,
-            },
-            allow_downgrade: view.at("allow_downgrade")?.boolean()?.unwrap_or_default(),
-            active_version: view.at("active_version")?.parsed("a version")?,
-            active_edition: view.at("active_edition")?.parsed("an edition")?,
-            group: text("group")?,
-            base_url: text("base_url")?,
-            pinned: view.at("pinned")?.boolean()?.unwrap_or_default(),
-            pinned_version: view.at("pinned_version")?.parsed("a version")?,
-            keep: match keep.integer()? {
-                Some(0) => return Err(keep.wrong("1 or more")),
-                Some(keep) => keep,
-                None => default.keep,
-            },
-            components: view.at("components")?.texts()?,
-            min_version: view.at("min_version")?.parsed("a version")?,
-            ca: text("ca")?,
-            public_key: text("public_key")?,
-            insecure: view.at("insecure")?.boolean()?.unwrap_or_default(),
-            watch: view.at("watch")?.duration()?.unwrap_or(default.watch),
-            health: HealthSettings::from_view(&health)?,
-            version_wait: health.at("version")?.duration()?.unwrap_or(default.version_wait),
-            network: Network::from_view(&view.at("network")?)?,
-            backup_max_age: view.at("backup_max_age")?.duration()?.unwrap_or(default.backup_max_age),
-            database_timeout: view.at("database_timeout")?.duration()?.unwrap_or(default.database_timeout),
-            path: view.at("path")?.path_for_unit()?,
-            data_dir: view.at("data_dir")?.absolute_path()?,
-            https_proxy: text("https_proxy")?,
-            http_proxy: text("http_proxy")?,
-            no_proxy: text("no_proxy")?,
-            service: Commands::from_view(&view.at("service")?)?,
-            labels: labels(&view.at("labels")?)?,
-            update_id: text("update_id")?,
-            update_id_host: text("update_id_host")?,
-        })
-    }
+record!(Spec, settings;
+    proxy by filled, source by filled, enabled = false, notify_only = false, window by filled,
+    window_length by View::window_length = DEFAULT_WINDOW, stale_after by longer_than_nothing, allow_downgrade = false,
+    active_version, active_edition, group by filled, base_url by filled, pinned = false, pinned_version,
+    keep by View::count = DEFAULT_KEEP, components by texts, min_version, ca by filled, public_key by filled,
+    insecure = false, watch = DEFAULT_WATCH, health = HealthSettings::default(),
+    version_wait as "health.version" = DEFAULT_VERSION_WAIT, network = Network::default(),
+    backup_max_age = DEFAULT_BACKUP_MAX_AGE, database_timeout = DEFAULT_DATABASE_TIMEOUT, path by path_for_unit,
+    data_dir by absolute_path, https_proxy by filled, http_proxy by filled, no_proxy by filled, service, labels by labels,
+    update_id by filled, update_id_host by filled,
+);
+record!(HealthSettings;
+    stable = Self::default().stable, without_readiness = Self::default().without_readiness,
+    deadline = Self::default().deadline,
+);
+record!(Commands; start by command, stop by other_command, reload by other_command, pid_file by View::absolute_path);
 
-    pub(super) fn to_node(&self) -> Node {
-        let text = |value: &Option<String>| value.as_deref().map(Node::text);
-        let version = |value: &Option<Version>| value.as_ref().map(|version| Node::text(version.to_string()));
-        let components = self.components.iter().map(Node::text).collect::<Vec<_>>();
-        let labels = self.labels.iter().map(|(name, value)| (name.as_str(), Some(Node::text(value))));
-        Node::mapping([
-            ("proxy", text(&self.proxy)),
-            ("source", text(&self.source)),
-            ("enabled", Some(Node::plain(self.enabled))),
-            ("notify_only", Some(Node::plain(self.notify_only))),
-            ("window", text(&self.window)),
-            ("window_length", Some(Node::plain(duration_text(self.window_length)))),
-            ("stale_after", self.stale_after.map(|limit| Node::plain(duration_text(limit)))),
-            ("allow_downgrade", Some(Node::plain(self.allow_downgrade))),
-            ("active_version", version(&self.active_version)),
-            ("active_edition", self.active_edition.map(|edition| Node::text(edition.as_str()))),
-            ("group", text(&self.group)),
-            ("base_url", text(&self.base_url)),
-            ("pinned", Some(Node::plain(self.pinned))),
-            ("pinned_version", version(&self.pinned_version)),
-            ("keep", Some(Node::plain(self.keep))),
-            ("components", (!components.is_empty()).then(|| Node::list(components))),
-            ("min_version", version(&self.min_version)),
-            ("ca", text(&self.ca)),
-            ("public_key", text(&self.public_key)),
-            ("insecure", Some(Node::plain(self.insecure))),
-            ("watch", Some(Node::plain(duration_text(self.watch)))),
-            ("health", Some(self.health.to_node(self.version_wait))),
-            ("network", Some(self.network.to_node())),
-            ("backup_max_age", Some(Node::plain(duration_text(self.backup_max_age)))),
-            ("database_timeout", Some(Node::plain(duration_text(self.database_timeout)))),
-            ("path", self.path.as_ref().map(|path| Node::text(path.to_string_lossy()))),
-            ("data_dir", self.data_dir.as_ref().map(|dir| Node::text(dir.to_string_lossy()))),
-            ("https_proxy", text(&self.https_proxy)),
-            ("http_proxy", text(&self.http_proxy)),
-            ("no_proxy", text(&self.no_proxy)),
-            ("service", self.service.as_ref().map(Commands::to_node)),
-            ("labels", (!self.labels.is_empty()).then(|| Node::mapping(labels))),
-            ("update_id", text(&self.update_id)),
-            ("update_id_host", text(&self.update_id_host)),
-        ])
+/// A text; an empty one counts as none.
+fn filled(view: &View<'_>) -> Result<Option<Option<String>>> {
+    Ok(Some(view.text()?.filter(|text| !text.is_empty())))
+}
+
+fn command(view: &View<'_>) -> Result<Option<String>> {
+    Ok(view.text()?.filter(|text| !text.trim().is_empty()))
+}
+
+fn other_command(view: &View<'_>) -> Result<Option<Option<String>>> {
+    Ok(command(view)?.map(Some))
+}
+
+fn texts(view: &View<'_>) -> Result<Option<Vec<String>>> {
+    view.texts().map(Some)
+}
+
+fn path_for_unit(view: &View<'_>) -> Result<Option<Option<PathBuf>>> {
+    view.path_for_unit().map(Some)
+}
+
+fn absolute_path(view: &View<'_>) -> Result<Option<Option<PathBuf>>> {
+    view.absolute_path().map(Some)
+}
+
+fn longer_than_nothing(view: &View<'_>) -> Result<Option<Option<Duration>>> {
+    match view.duration()? {
+        Some(limit) if limit.is_zero() => Err(view.wrong("longer than nothing")),
+        limit => Ok(Some(limit)),
     }
 }
 
 /// At most as many labels, and as long ones, as a report may have.
-fn labels(view: &View<'_>) -> Result<BTreeMap<String, String>> {
+fn labels(view: &View<'_>) -> Result<Option<BTreeMap<String, String>>> {
     let labels = view.texts_by_name()?;
     let is_long = |(name, value): (&String, &String)| name.is_empty() || name.len().max(value.len()) > MAX_LABEL;
     if labels.len() > MAX_LABELS || labels.iter().any(is_long) {
@@ -347,33 +227,11 @@ fn labels(view: &View<'_>) -> Result<BTreeMap<String, String>> {
             view.wrong(&format!("at most {MAX_LABELS} labels, whose names and values have at most {MAX_LABEL} bytes"))
         );
     }
-    Ok(labels)
+    Ok(Some(labels))
 }
 
-impl HealthSettings {
-    fn from_view(view: &View<'_>) -> Result<Self> {
-        let default = Self::default();
-        Ok(Self {
-            stable: view.at("stable")?.duration()?.unwrap_or(default.stable),
-            without_readiness: view.at("without_readiness")?.duration()?.unwrap_or(default.without_readiness),
-            deadline: view.at("deadline")?.duration()?.unwrap_or(default.deadline),
-        })
-    }
-
-    /// With `version`, which stands among them in the file.
-    fn to_node(self, version: Duration) -> Node {
-        let time = |length| Some(Node::plain(duration_text(length)));
-        Node::mapping([
-            ("stable", time(self.stable)),
-            ("without_readiness", time(self.without_readiness)),
-            ("deadline", time(self.deadline)),
-            ("version", time(version)),
-        ])
-    }
-}
-
-impl Network {
-    fn from_view(view: &View<'_>) -> Result<Self> {
+impl Field for Network {
+    fn read(view: &View<'_>) -> Result<Option<Self>> {
         let Self { mut timeouts, mut retry, mut limits } = Self::default();
         let time = |key: &str, kept: &mut Duration| -> Result<()> {
             *kept = view.at(key)?.duration()?.unwrap_or(*kept);
@@ -383,59 +241,27 @@ impl Network {
         time("answer", &mut timeouts.answer)?;
         time("stall", &mut timeouts.read)?;
         time("question", &mut timeouts.question)?;
-        let tries = view.at("tries")?;
-        retry.tries = match tries.integer()? {
-            Some(0) => return Err(tries.wrong("1 or more")),
-            count => count.unwrap_or(retry.tries),
-        };
+        retry.tries = view.at("tries")?.count()?.unwrap_or(retry.tries);
         time("deadline", &mut limits.run)?;
         limits.min_speed = view.at("min_speed")?.integer()?.unwrap_or(limits.min_speed);
         time("speed_window", &mut limits.speed_window)?;
         limits.resumes = view.at("resumes")?.integer()?.unwrap_or(limits.resumes);
-        Ok(Self { timeouts, retry, limits })
+        Ok(Some(Self { timeouts, retry, limits }))
     }
 
-    fn to_node(&self) -> Node {
+    fn node(&self) -> Option<Node> {
         let Self { timeouts, retry, limits } = self;
-        let time = |length| Some(Node::plain(duration_text(length)));
-        Node::mapping([
-            ("connect", time(timeouts.connect)),
-            ("answer", time(timeouts.answer)),
-            ("stall", time(timeouts.read)),
-            ("question", time(timeouts.question)),
-            ("tries", Some(Node::plain(retry.tries))),
-            ("deadline", time(limits.run)),
+        Some(Node::mapping([
+            ("connect", timeouts.connect.node()),
+            ("answer", timeouts.answer.node()),
+            ("stall", timeouts.read.node()),
+            ("question", timeouts.question.node()),
+            ("tries", retry.tries.node()),
+            ("deadline", limits.run.node()),
             ("min_speed", Some(Node::plain(limits.min_speed))),
-            ("speed_window", time(limits.speed_window)),
-            ("resumes", Some(Node::plain(limits.resumes))),
-        ])
-    }
-}
-
-impl Commands {
-    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
-        if !view.is_there() {
-            return Ok(None);
-        }
-        let command = |key: &str| {
-            let value = view.at(key)?.text()?.filter(|text| !text.trim().is_empty());
-            view.needed(&format!("complete: {key} is missing"), value)
-        };
-        Ok(Some(Self {
-            start: command("start")?,
-            stop: Some(command("stop")?),
-            reload: Some(command("reload")?),
-            pid_file: view.needed("complete: pid_file is missing", view.at("pid_file")?.absolute_path()?)?,
-        }))
-    }
-
-    fn to_node(&self) -> Node {
-        Node::mapping([
-            ("start", Some(Node::text(&self.start))),
-            ("stop", self.stop.as_ref().map(Node::text)),
-            ("reload", self.reload.as_ref().map(Node::text)),
-            ("pid_file", Some(Node::text(self.pid_file.to_string_lossy()))),
-        ])
+            ("speed_window", limits.speed_window.node()),
+            ("resumes", limits.resumes.node()),
+        ]))
     }
 }
 

@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 
 use crate::plan::facts::Refusal;
 use crate::report::Result;
 use crate::yaml::Node;
-use crate::yaml::scalar::time_text;
-use crate::yaml::view::{View, revision_node};
-use protocol::{Edition, Revision, Version};
+use crate::yaml::record::{Field, record};
+use crate::yaml::view::View;
+use protocol::Revision;
 
 /// What happened on this host. Times have whole seconds in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,21 +46,25 @@ pub struct Status {
 }
 
 /// How the last run ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LastResult {
     /// When it ended.
     pub time: Timestamp,
     /// How.
+    #[serde(serialize_with = "as_text")]
     pub outcome: Outcome,
     /// The stable code of its error.
     pub error_code: Option<String>,
     /// The error for people.
     pub message: Option<String>,
     /// What was active before.
+    #[serde(serialize_with = "version_of")]
     pub from: Option<Revision>,
     /// What it went for.
+    #[serde(serialize_with = "version_of")]
     pub to: Option<Revision>,
     /// When its journal was begun, to the nanosecond: an undo that is cut short and done again is one failure.
+    #[serde(skip)]
     pub run: Option<String>,
 }
 
@@ -107,9 +112,10 @@ pub struct Left {
 }
 
 /// A snapshot with rows that a failed version wrote.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KeptDatabase {
     /// The version.
+    #[serde(rename = "version", serialize_with = "version_alone")]
     pub revision: Revision,
     /// The snapshot's directory.
     pub path: String,
@@ -168,224 +174,71 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl Status {
-    pub(super) fn from_view(view: &View<'_>) -> Result<Self> {
-        Ok(Self {
-            last_result: LastResult::from_view(&view.at("last_result")?)?,
-            last_update_time: view.at("last_update_time")?.time()?,
-            previous: view.at("previous")?.revision()?,
-            watch: Watch::from_view(&view.at("watch")?)?,
-            refused: view.at("refused")?.items()?.iter().map(Refusal::from_view).collect::<Result<_>>()?,
-            delayed: view.at("delayed")?.items()?.iter().map(Refusal::from_view).collect::<Result<_>>()?,
-            left: view.at("recently_left")?.items()?.iter().map(Left::from_view).collect::<Result<_>>()?,
-            kept_databases: view
-                .at("kept_databases")?
-                .items()?
-                .iter()
-                .map(KeptDatabase::from_view)
-                .collect::<Result<_>>()?,
-            attempts: view.at("attempts")?.items()?.iter().map(Attempt::from_view).collect::<Result<_>>()?,
-            agent_data_dir: view.at("agent_data_dir")?.text()?.map(PathBuf::from),
-            database_busy: Busy::from_view(&view.at("database_busy")?)?,
-            failed_updaters: {
-                let items = view.at("failed_updaters")?.items()?;
-                items.iter().filter_map(|item| FailedUpdater::from_view(item).transpose()).collect::<Result<_>>()?
-            },
-        })
+record!(Status;
+    last_result, last_update_time, previous, watch, refused, delayed, left as "recently_left", kept_databases, attempts,
+    agent_data_dir, database_busy, failed_updaters,
+);
+record!(LastResult; time, outcome, error_code, message, from, to, run);
+record!(Watch, of revision; until, snapshot, previous, run, boot, failure);
+record!(Refusal, of revision;
+    reason = String::new(), error_code = String::new(), time, count = 1, retry_at, digest,
+);
+record!(Left, of revision; time);
+record!(KeptDatabase, of revision; path);
+record!(Attempt, of revision; count = 1);
+record!(Busy; since, count = 1);
+
+fn as_text<S: Serializer>(value: &Outcome, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+fn version_alone<S: Serializer>(revision: &Revision, to: S) -> std::result::Result<S::Ok, S::Error> {
+    revision.version.serialize(to)
+}
+
+fn version_of<S: Serializer>(revision: &Option<Revision>, to: S) -> std::result::Result<S::Ok, S::Error> {
+    revision.as_ref().map(|revision| &revision.version).serialize(to)
+}
+
+impl Field for Outcome {
+    fn read(view: &View<'_>) -> Result<Option<Self>> {
+        view.parsed("a text")
     }
 
-    pub(super) fn to_node(&self) -> Node {
-        let list = |items: Vec<Node>| (!items.is_empty()).then(|| Node::list(items));
-        Node::mapping([
-            ("last_result", self.last_result.as_ref().map(LastResult::to_node)),
-            ("last_update_time", self.last_update_time.map(time_node)),
-            ("previous", self.previous.as_ref().map(revision_node)),
-            ("watch", self.watch.as_ref().map(Watch::to_node)),
-            ("refused", list(self.refused.iter().map(Refusal::to_node).collect())),
-            ("delayed", list(self.delayed.iter().map(Refusal::to_node).collect())),
-            ("recently_left", list(self.left.iter().map(Left::to_node).collect())),
-            ("kept_databases", list(self.kept_databases.iter().map(KeptDatabase::to_node).collect())),
-            ("attempts", list(self.attempts.iter().map(Attempt::to_node).collect())),
-            ("agent_data_dir", self.agent_data_dir.as_ref().map(|dir| Node::text(dir.to_string_lossy()))),
-            ("database_busy", self.database_busy.as_ref().map(Busy::to_node)),
-            ("failed_updaters", list(self.failed_updaters.iter().map(FailedUpdater::to_node).collect())),
-        ])
+    fn node(&self) -> Option<Node> {
+        Some(Node::text(self.to_string()))
     }
 }
 
-impl LastResult {
-    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
-        if !view.is_there() {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            time: view.needed("complete: time is missing", view.at("time")?.time()?)?,
-            outcome: view.needed("complete: outcome is missing", view.at("outcome")?.parsed("a text")?)?,
-            error_code: view.at("error_code")?.text()?,
-            message: view.at("message")?.text()?,
-            from: view.at("from")?.revision()?,
-            to: view.at("to")?.revision()?,
-            run: view.at("run")?.text()?,
-        }))
+impl Field for SnapshotId {
+    fn read(view: &View<'_>) -> Result<Option<Self>> {
+        // One that no updater wrote fits no backup: it must not keep a host from its updates.
+        Ok(view.text()?.and_then(|text| text.parse().ok()))
     }
 
-    fn to_node(&self) -> Node {
-        Node::mapping([
-            ("time", Some(time_node(self.time))),
-            ("outcome", Some(Node::text(self.outcome.to_string()))),
-            ("error_code", self.error_code.as_deref().map(Node::text)),
-            ("message", self.message.as_deref().map(Node::text)),
-            ("from", self.from.as_ref().map(revision_node)),
-            ("to", self.to.as_ref().map(revision_node)),
-            ("run", self.run.as_deref().map(Node::text)),
-        ])
+    fn node(&self) -> Option<Node> {
+        Some(Node::text(self.to_string()))
     }
 }
 
-impl Watch {
-    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
-        if !view.is_there() {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            revision: needed_revision(view)?,
-            until: view.needed("complete: until is missing", view.at("until")?.time()?)?,
-            // One that no updater wrote fits no backup: it must not keep a host from its updates.
-            snapshot: view.at("snapshot")?.text()?.and_then(|text| text.parse().ok()),
-            previous: view.at("previous")?.revision()?,
-            run: view.at("run")?.text()?,
-            boot: view.at("boot")?.text()?,
-            failure: view.at("failure")?.text()?,
-        }))
-    }
-
-    fn to_node(&self) -> Node {
-        record(
-            &self.revision,
-            [
-                ("until", Some(time_node(self.until))),
-                ("snapshot", self.snapshot.map(|id| Node::text(id.to_string()))),
-                ("previous", self.previous.as_ref().map(revision_node)),
-                ("run", self.run.as_deref().map(Node::text)),
-                ("boot", self.boot.as_deref().map(Node::text)),
-                ("failure", self.failure.as_deref().map(Node::text)),
-            ],
-        )
-    }
-}
-
-impl Refusal {
-    fn from_view(view: &View<'_>) -> Result<Self> {
-        Ok(Self {
-            revision: needed_revision(view)?,
-            reason: view.at("reason")?.text()?.unwrap_or_default(),
-            error_code: view.at("error_code")?.text()?.unwrap_or_default(),
-            time: view.needed("complete: time is missing", view.at("time")?.time()?)?,
-            count: view.at("count")?.integer()?.unwrap_or(1),
-            retry_at: view.needed("complete: retry_at is missing", view.at("retry_at")?.time()?)?,
-            digest: view.at("digest")?.text()?,
-        })
-    }
-
-    fn to_node(&self) -> Node {
-        record(
-            &self.revision,
-            [
-                ("reason", Some(Node::text(&self.reason))),
-                ("error_code", Some(Node::text(&self.error_code))),
-                ("time", Some(time_node(self.time))),
-                ("count", Some(Node::plain(self.count))),
-                ("retry_at", Some(time_node(self.retry_at))),
-                ("digest", self.digest.as_deref().map(Node::text)),
-            ],
-        )
-    }
-}
-
-impl Left {
-    fn from_view(view: &View<'_>) -> Result<Self> {
-        let time = view.needed("complete: time is missing", view.at("time")?.time()?)?;
-        Ok(Self { revision: needed_revision(view)?, time })
-    }
-
-    fn to_node(&self) -> Node {
-        record(&self.revision, [("time", Some(time_node(self.time)))])
-    }
-}
-
-impl KeptDatabase {
-    fn from_view(view: &View<'_>) -> Result<Self> {
-        let path = view.needed("complete: path is missing", view.at("path")?.text()?)?;
-        Ok(Self { revision: needed_revision(view)?, path })
-    }
-
-    fn to_node(&self) -> Node {
-        record(&self.revision, [("path", Some(Node::text(&self.path)))])
-    }
-}
-
-impl Attempt {
-    fn from_view(view: &View<'_>) -> Result<Self> {
-        Ok(Self { revision: needed_revision(view)?, count: view.at("count")?.integer()?.unwrap_or(1) })
-    }
-
-    fn to_node(&self) -> Node {
-        record(&self.revision, [("count", Some(Node::plain(self.count)))])
-    }
-}
-
-impl Busy {
-    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
-        if !view.is_there() {
-            return Ok(None);
-        }
-        let since = view.needed("complete: since is missing", view.at("since")?.time()?)?;
-        Ok(Some(Self { since, count: view.at("count")?.integer()?.unwrap_or(1) }))
-    }
-
-    fn to_node(&self) -> Node {
-        Node::mapping([("since", Some(time_node(self.since))), ("count", Some(Node::plain(self.count)))])
-    }
-}
-
-impl FailedUpdater {
+impl Field for FailedUpdater {
     /// `None` for what no updater wrote: it is the digest of no file.
-    fn from_view(view: &View<'_>) -> Result<Option<Self>> {
+    fn read(view: &View<'_>) -> Result<Option<Self>> {
         let sha256 = view.at("sha256")?.text()?.and_then(|text| text.parse().ok());
         let count = view.at("count")?.integer()?.unwrap_or(1);
         Ok(sha256.map(|sha256| Self { sha256, count }))
     }
 
-    fn to_node(&self) -> Node {
-        Node::mapping([("sha256", Some(Node::text(self.sha256.to_string()))), ("count", Some(Node::plain(self.count)))])
+    fn node(&self) -> Option<Node> {
+        let sha256 = Node::text(self.sha256.to_string());
+        Some(Node::mapping([("sha256", Some(sha256)), ("count", self.count.node())]))
     }
-}
-
-fn needed_revision(view: &View<'_>) -> Result<Revision> {
-    let version: Option<Version> = view.at("version")?.parsed("a version")?;
-    let edition: Option<Edition> = view.at("edition")?.parsed("an edition")?;
-    Ok(Revision {
-        version: view.needed("complete: version is missing", version)?,
-        edition: view.needed("complete: edition is missing", edition)?,
-    })
-}
-
-fn record<const N: usize>(revision: &Revision, fields: [(&str, Option<Node>); N]) -> Node {
-    let mut node = revision_node(revision);
-    for (key, value) in fields {
-        if let Some(value) = value {
-            node.set(&[key], value);
-        }
-    }
-    node
-}
-
-fn time_node(time: Timestamp) -> Node {
-    Node::plain(time_text(time))
 }
 
 #[cfg(test)]
 mod tests {
+    use protocol::Edition;
+
     use super::super::Updates;
     use super::*;
 

@@ -7,6 +7,7 @@ use super::status::Status;
 use crate::host::durable;
 use crate::report::{Code, Error, Result};
 use crate::yaml::Node;
+use crate::yaml::record::Field;
 use crate::yaml::view::{View, read_document};
 
 /// `version` of `updates.yaml` (RFD 0169).
@@ -29,19 +30,11 @@ impl Updates {
     /// Errors: `config_invalid` naming file and line for YAML, version, kind or types that are not ours; `permission`,
     /// `io`. The file is never changed by a failed read (SPEC §2).
     pub fn read(file: &Path) -> Result<Self> {
-        let root = read_document(file, true)?;
-        let root = root.unwrap_or_else(|| {
-            Node::mapping([("version", Some(Node::text(FORMAT))), ("kind", Some(Node::text(KIND)))])
-        });
+        let Some(root) = read_document(file, true)? else { return Ok(Self::empty(file)) };
         let document = View::new(file, &root);
-        for (key, known) in [("version", FORMAT), ("kind", KIND)] {
-            let value = document.at(key)?;
-            if value.text()?.as_deref() != Some(known) {
-                return Err(value.wrong(&format!("{known:?}")));
-            }
-        }
-        let spec = Spec::from_view(&document.at("spec")?)?;
-        let status = Status::from_view(&document.at("status")?)?;
+        document.check_kind(FORMAT, KIND)?;
+        let spec = Spec::read(&document.at("spec")?)?.unwrap_or_default();
+        let status = Status::read(&document.at("status")?)?.unwrap_or_default();
         Ok(Self { file: file.to_owned(), root, spec, status })
     }
 
@@ -76,7 +69,7 @@ impl Updates {
     pub fn set_spec(&mut self, spec: &Spec) {
         let mut spec = spec.clone();
         spec.take_credentials();
-        self.change("spec", &self.spec.to_node(), &spec.to_node());
+        self.change("spec", self.spec.node(), spec.node());
         if self.root.at(&["spec", "enabled"]).is_none() {
             self.root.set(&["spec", "enabled"], Node::plain(spec.enabled));
         }
@@ -85,7 +78,7 @@ impl Updates {
 
     /// Takes over `status`, as [`Updates::set_spec`] does.
     pub fn set_status(&mut self, status: &Status) {
-        self.change("status", &self.status.to_node(), &status.to_node());
+        self.change("status", self.status.node(), status.node());
         self.status = status.clone();
     }
 
@@ -105,7 +98,8 @@ impl Updates {
         durable::write(&self.file, self.render()?.as_bytes(), durable::FILE_MODE)
     }
 
-    fn change(&mut self, key: &str, old: &Node, new: &Node) {
+    fn change(&mut self, key: &str, old: Option<Node>, new: Option<Node>) {
+        let (Some(old), Some(new)) = (old, new) else { return };
         // Not even an empty section goes that stood there.
         if old == new {
             return;
@@ -114,7 +108,7 @@ impl Updates {
             self.root.set(&[key], Node::mapping([]));
         }
         let mut part = self.root.at(&[key]).cloned().unwrap_or_else(|| Node::mapping([]));
-        part.apply(old, new);
+        part.apply(&old, &new);
         if part.is_bare() {
             self.root.remove(&[key]);
         } else {

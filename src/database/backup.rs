@@ -156,12 +156,7 @@ impl Backup {
     }
 
     fn from_view(view: &View<'_>) -> Result<Self> {
-        for (key, known) in [("version", FORMAT), ("kind", KIND)] {
-            let value = view.at(key)?;
-            if value.text()?.as_deref() != Some(known) {
-                return Err(value.wrong(&format!("{known:?}")));
-            }
-        }
+        view.check_kind(FORMAT, KIND)?;
         let spec = view.at("spec")?;
         let time = spec.at("creation_time")?;
         let content = match spec.at("database")? {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::database::{FileLock, StatData};
 use crate::host::process::Reaper;
 use crate::host::signal::Signals;
-use crate::host::systemd_bus::SystemdBus;
 use crate::host::{Host, Layout};
 use crate::report::Report;
 use crate::service::{HealthSettings, Service, StopProof};
@@ -55,8 +54,6 @@ pub struct Downtime {
     pub left: Option<StatData>,
     /// Keeps whoever is started meanwhile from that database.
     pub lock: Option<FileLock>,
-    /// Who starts the agent.
-    pub bus: Option<SystemdBus>,
 }
 
 impl Site<'_> {

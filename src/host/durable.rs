@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "the place where it is done")]
 
 use std::ffi::{CStr, CString};
-use std::fs::{DirEntry, File, OpenOptions, ReadDir};
+use std::fs::{DirEntry, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -15,7 +15,7 @@ use rustix::fs::{Access, AtFlags, CWD, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::{machine, order, removal};
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Error, IoContext, Result, code_of_io};
 
 /// Most bytes of an attribute, and of all their names (XATTR_SIZE_MAX, XATTR_LIST_MAX).
 const MAX_ATTRIBUTES: usize = 64 * 1024;
@@ -81,11 +81,12 @@ pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
 /// Renames within one file system and syncs the directories concerned.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     rustix::fs::rename(from, to).at("cannot rename to", to)?;
+    sync_both(from, to)
+}
+
+fn sync_both(from: &Path, to: &Path) -> Result<()> {
     sync_dir(parent(to))?;
-    if parent(from) != parent(to) {
-        sync_dir(parent(from))?;
-    }
-    Ok(())
+    if parent(from) == parent(to) { Ok(()) } else { sync_dir(parent(from)) }
 }
 
 /// Renames the directory `from` within one file system and syncs the directories concerned; false where it has no other
@@ -95,11 +96,7 @@ pub(crate) fn rename_dir(from: &Path, to: &Path) -> Result<bool> {
         Err(Errno::XDEV) => return Ok(false),
         other => other.at("cannot rename to", to)?,
     }
-    sync_dir(parent(to))?;
-    if parent(from) != parent(to) {
-        sync_dir(parent(from))?;
-    }
-    Ok(true)
+    sync_both(from, to).map(|()| true)
 }
 
 /// Keeps a second name for `path`, or a copy where there can be none (another file system); its directory is synced. Where
@@ -140,11 +137,7 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> Result<()> {
         }
         other => other.at("cannot rename to", to)?,
     }
-    sync_dir(parent(to))?;
-    if parent(from) != parent(to) {
-        sync_dir(parent(from))?;
-    }
-    Ok(())
+    sync_both(from, to)
 }
 
 /// Makes `link` point to `target` by rename, so that there is never a moment without it.
@@ -273,22 +266,16 @@ pub(crate) fn sweep_temps(dir: &Path) -> Result<()> {
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => {
             return Ok(());
         }
-        other => other.at("cannot read", dir)?,
+        other => other.and_then(Iterator::collect::<io::Result<Vec<_>>>).at("cannot read", dir)?,
     };
     let ours = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with(TEMP_PREFIX);
-    remove_entries(dir, entries, ours)
+    remove_entries(&entries, ours)
 }
 
-/// Removes what is `unwanted` of a directory's entries, all that can be; the error is the first one.
-pub(crate) fn remove_entries(dir: &Path, entries: ReadDir, unwanted: impl Fn(&DirEntry) -> bool) -> Result<()> {
-    let mut outcome = Ok(());
-    for entry in entries {
-        let entry = entry.at("cannot read", dir)?;
-        if unwanted(&entry) {
-            outcome = outcome.and(remove_tree(&entry.path()));
-        }
-    }
-    outcome
+/// Removes what is `unwanted` of the `entries` of a directory, all that can be; the error is the first one.
+pub(crate) fn remove_entries(entries: &[DirEntry], unwanted: impl Fn(&DirEntry) -> bool) -> Result<()> {
+    let removed = entries.iter().filter(|entry| unwanted(entry)).map(|entry| remove_tree(&entry.path()));
+    removed.fold(Ok(()), Result::and)
 }
 
 /// Makes a directory and its parents with mode 0755 whatever the umask is, and syncs each parent that changed.
@@ -400,7 +387,7 @@ fn copy_attribute(from: &Path, to: &Path, name: &CStr) -> Result<()> {
     let (name, original, copy) = (name.to_string_lossy(), from.display(), to.display());
     let what = format!("cannot copy the attribute {name} of {original} to {copy}");
     set.map_err(|error| {
-        Error::new(Code::of_io(&error.into()), format!("{what}: {error}"))
+        Error::new(code_of_io(&error.into()), format!("{what}: {error}"))
             .advise("move that file away by hand, or put both directories on one file system")
     })
 }

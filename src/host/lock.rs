@@ -61,19 +61,7 @@ impl Lock {
     ///
     /// Errors: [`Code::LockHeld`] naming the holder after `wait`; [`Code::Interrupted`] as soon as `cancelled` says so.
     pub fn acquire(path: &Path, wait: Duration, command: &str, cancelled: Cancelled<'_>) -> Result<Self> {
-        let deadline = Instant::now() + wait;
-        loop {
-            if let Some(held) = try_take(path, command)? {
-                return Ok(Self { _held: held });
-            }
-            if cancelled() {
-                return Err(Error::new(Code::Interrupted, "interrupted while waiting for another run"));
-            }
-            if Instant::now() >= deadline {
-                return Err(held(path));
-            }
-            std::thread::sleep(SLICE);
-        }
+        wait_for(wait, cancelled, || try_take(path, command), || held(path)).map(|held| Self { _held: held })
     }
 }
 
@@ -90,29 +78,44 @@ impl Download {
     /// Errors: [`Code::LockHeld`] if that takes longer than `wait`; [`Code::Interrupted`] as soon as `cancelled` says so.
     pub(crate) fn begin(lock: &Path, dir: &str, wait: Duration, cancelled: Cancelled<'_>) -> Result<Option<Self>> {
         let path = lock.join(format!("{DOWNLOAD_PREFIX}{dir}"));
-        let deadline = Instant::now() + wait;
         let mut waited = false;
-        loop {
+        let take = || {
             let file = open(&path).at("cannot open the lock", &path)?;
             match file.try_lock() {
-                Ok(()) if !is_still_at(&file, &path) => {}
-                Ok(()) => {
-                    let begun = Self { _file: file, path };
-                    return Ok((!waited).then_some(begun));
-                }
+                Ok(()) => return Ok(Some(file).filter(|file| is_still_at(file, &path))),
                 Err(TryLockError::WouldBlock) => waited = true,
                 Err(TryLockError::Error(error)) => return Err(unlockable(error, &path)),
             }
-            if cancelled() {
-                return Err(Error::new(Code::Interrupted, "interrupted while waiting for another run"));
-            }
-            if Instant::now() >= deadline {
-                let who = holder(&path).unwrap_or_default().map_or_else(String::new, |pid| format!(" (pid {pid})"));
-                let what = format!("another run{who} is downloading {dir}, try again later");
-                return Err(Error::new(Code::LockHeld, what));
-            }
-            std::thread::sleep(SLICE);
+            Ok(None)
+        };
+        let file = wait_for(wait, cancelled, take, || {
+            let who = holder(&path).unwrap_or_default().map_or_else(String::new, |pid| format!(" (pid {pid})"));
+            Error::new(Code::LockHeld, format!("another run{who} is downloading {dir}, try again later"))
+        })?;
+        let begun = Self { _file: file, path };
+        Ok((!waited).then_some(begun))
+    }
+}
+
+/// Waits until `take` has something, at most `wait`; then for what `held` says.
+fn wait_for<T>(
+    wait: Duration,
+    cancelled: Cancelled<'_>,
+    mut take: impl FnMut() -> Result<Option<T>>,
+    held: impl Fn() -> Error,
+) -> Result<T> {
+    let deadline = Instant::now() + wait;
+    loop {
+        if let Some(taken) = take()? {
+            return Ok(taken);
         }
+        if cancelled() {
+            return Err(Error::new(Code::Interrupted, "interrupted while waiting for another run"));
+        }
+        if Instant::now() >= deadline {
+            return Err(held());
+        }
+        std::thread::sleep(SLICE);
     }
 }
 

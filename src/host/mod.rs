@@ -23,7 +23,6 @@ pub(crate) mod selinux;
 pub(crate) mod session;
 pub mod signal;
 pub(crate) mod systemctl;
-pub(crate) mod systemd_bus;
 pub(crate) mod tree;
 pub(crate) mod trust;
 

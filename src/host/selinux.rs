@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Error, IoContext, Result, code_of_io};
 
 /// The attribute that holds a file's label.
 const LABEL: &str = "security.selinux";
@@ -77,7 +77,7 @@ pub(crate) fn copy_label(from: &Path, to: &Path, file: &File) -> Result<()> {
     match rustix::fs::fsetxattr(file, LABEL, &label, XattrFlags::empty()) {
         Ok(()) | Err(Errno::NOTSUP) => Ok(()),
         Err(error) => Err(Error::new(
-            Code::of_io(&error.into()),
+            code_of_io(&error.into()),
             format!("cannot set the SELinux label of {}: {error}", to.display()),
         )),
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::step::{Node, Part};
 use crate::report::Error;
@@ -169,21 +170,23 @@ pub(crate) struct Stranger {
 }
 
 /// A version that is not tried again before `retry_at`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     /// Which.
+    #[serde(flatten)]
     pub revision: Revision,
-    /// Next try.
-    pub retry_at: Timestamp,
-    /// When it last failed.
-    pub time: Timestamp,
-    /// How often.
-    pub count: u32,
     /// Why, for people.
     pub reason: String,
     /// The stable code of the error.
     pub error_code: String,
+    /// When it last failed.
+    pub time: Timestamp,
+    /// How often.
+    pub count: u32,
+    /// Next try.
+    pub retry_at: Timestamp,
     /// The digest that was announced for its archive then.
+    #[serde(skip)]
     pub digest: Option<String>,
 }
 

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use protocol::{Kind, ParseError};
 
+pub use protocol::report::code::Code;
+
 /// Shorthand used everywhere in this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -55,6 +57,15 @@ impl Error {
         self
     }
 
+    /// The exit status of a command that ends with it (SPEC §5).
+    pub fn exit_status(&self) -> u8 {
+        match self.code {
+            Code::Usage => 2,
+            Code::LockHeld => 75,
+            _ => 1,
+        }
+    }
+
     /// Puts a clause before the message: `context: what`.
     #[must_use]
     pub fn during(mut self, context: impl fmt::Display) -> Self {
@@ -99,7 +110,7 @@ impl<T, E: Into<std::io::Error>> IoContext<T> for std::result::Result<T, E> {
         self.map_err(|error| {
             let error = error.into();
             let what = format!("{action} {}: {error}", path.as_ref().display());
-            let code = Code::of_io(&error);
+            let code = code_of_io(&error);
             let advice = match code {
                 Code::NoSpace => Some("free space on that file system and run the command again"),
                 Code::Permission => Some(
@@ -116,132 +127,14 @@ impl<T, E: Into<std::io::Error>> IoContext<T> for std::result::Result<T, E> {
     }
 }
 
-macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
-        /// Stable error codes: they appear in JSON logs and in `status`, and never change their meaning.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Code { $($(#[doc = $doc])+ $name,)+ }
-
-        impl Code {
-            /// Every code, for the documentation and its test.
-            pub const ALL: &'static [Code] = &[$(Code::$name,)+];
-
-            /// The name in logs and `status`.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Code::$name => $text,)+ }
-            }
-        }
-    };
-}
-
-codes! {
-    /// Bad arguments (exit 2).
-    Usage = "usage",
-    /// `updates.yaml` or `teleport.yaml` cannot be read as what it should be.
-    ConfigInvalid = "config_invalid",
-    /// No proxy address is known.
-    ProxyMissing = "proxy_missing",
-    /// `--proxy` differs from `teleport.yaml`.
-    ProxyConflict = "proxy_conflict",
-    /// Connection, TLS or time-out problem, or a status that may pass by itself.
-    Network = "network",
-    /// The cluster answered something that is no answer to find.
-    ClusterAnswer = "cluster_answer",
-    /// Neither the cluster nor the installation names an edition.
-    EditionUnknown = "edition_unknown",
-    /// The archive is not at its URL (404, 403, no such file).
-    ArchiveMissing = "archive_missing",
-    /// The archive's digest is not the announced one.
-    ChecksumMismatch = "checksum_mismatch",
-    /// The announced digest itself is missing or malformed.
-    ChecksumInvalid = "checksum_invalid",
-    /// A public key is configured and the signature is missing or wrong.
-    SignatureInvalid = "signature_invalid",
-    /// The archive is damaged or not a Teleport archive.
-    ArchiveInvalid = "archive_invalid",
-    /// The archive contains entries that no release would have.
-    ArchiveHostile = "archive_hostile",
-    /// The download stood still, dripped, or passed its deadline.
-    DownloadStalled = "download_stalled",
-    /// The unpacked binary prints another version than the one asked for.
-    VersionMismatch = "version_mismatch",
-    /// The binaries are for another machine.
-    WrongArchitecture = "wrong_architecture",
-    /// A file system has too little room.
-    NoSpace = "no_space",
-    /// Not allowed: run as root.
-    Permission = "permission",
-    /// A needed file system is mounted read-only or noexec.
-    ReadOnly = "read_only",
-    /// Another run holds the lock (exit 75).
-    LockHeld = "lock_held",
-    /// Another command, or a hand, has changed what this one was to change, and came later.
-    Overtaken = "overtaken",
-    /// The journal was written by an updater this one does not understand.
-    JournalUnknown = "journal_unknown",
-    /// Recovery of an interrupted run failed.
-    RecoveryFailed = "recovery_failed",
-    /// The target has no snapshot of the database: no downgrade.
-    BackupMissing = "backup_missing",
-    /// The target's snapshot is too old or from the future.
-    BackupExpired = "backup_expired",
-    /// The target's snapshot is not what its `backup.yaml` says.
-    BackupInvalid = "backup_invalid",
-    /// The agent's database stayed busy past the deadline.
-    DatabaseBusy = "database_busy",
-    /// The agent's database cannot be opened or fails its check.
-    DatabaseInvalid = "database_invalid",
-    /// The agent could not be proven stopped.
-    AgentNotStopped = "agent_not_stopped",
-    /// The agent keeps its data elsewhere than its configuration says.
-    OtherDataDir = "other_data_dir",
-    /// The service manager refused or did not answer.
-    ServiceFailed = "service_failed",
-    /// The new version did not become healthy and was rolled back.
-    Unhealthy = "unhealthy",
-    /// The cluster's version is below `min_version`.
-    BelowMinVersion = "below_min_version",
-    /// A channel names a version of a lower major.
-    LowerMajor = "lower_major",
-    /// The last maintenance window was over a day ago, and no later one is known.
-    ScheduleStale = "schedule_stale",
-    /// A string is not strict semver.
-    VersionInvalid = "version_invalid",
-    /// There is nothing to go back to.
-    NoPrevious = "no_previous",
-    /// A distribution package could not be removed safely.
-    PackageFailed = "package_failed",
-    /// The installation differs from its manifest.
-    Damaged = "damaged",
-    /// Something that is not ours stands where our links go.
-    PathTaken = "path_taken",
-    /// An agent that is not ours is newer than the target: a downgrade without a snapshot.
-    NewerAgent = "newer_agent",
-    /// SIGINT or SIGTERM.
-    Interrupted = "interrupted",
-    /// Any other failure of the operating system.
-    Io = "io",
-}
-
-impl Code {
-    /// The code that fits an I/O error.
-    pub fn of_io(error: &std::io::Error) -> Self {
-        use std::io::ErrorKind::*;
-        match error.kind() {
-            StorageFull | QuotaExceeded => Code::NoSpace,
-            PermissionDenied => Code::Permission,
-            ReadOnlyFilesystem => Code::ReadOnly,
-            TimedOut => Code::Network,
-            _ => Code::Io,
-        }
-    }
-
-    /// The exit status that a command ending with this error has (SPEC §5).
-    pub fn exit_status(self) -> u8 {
-        match self {
-            Code::Usage => 2,
-            Code::LockHeld => 75,
-            _ => 1,
-        }
+/// The code that fits an I/O error.
+pub(crate) fn code_of_io(error: &std::io::Error) -> Code {
+    use std::io::ErrorKind::*;
+    match error.kind() {
+        StorageFull | QuotaExceeded => Code::NoSpace,
+        PermissionDenied => Code::Permission,
+        ReadOnlyFilesystem => Code::ReadOnly,
+        TimedOut => Code::Network,
+        _ => Code::Io,
     }
 }

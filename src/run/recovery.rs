@@ -12,6 +12,7 @@ use crate::execute::journal::{self, Journal};
 use crate::execute::recovery::{self, Recovered};
 use crate::execute::{NEXT_CONFIG, OWN_PROGRAM, digest_of, unmanaged};
 use crate::host::command::Command;
+use crate::host::lock::Lock;
 use crate::host::{durable, trust};
 use crate::report::{Error, IoContext, Result};
 use crate::run::record::Failure;
@@ -22,6 +23,15 @@ use crate::store::publish;
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// The same at boot, which waits for it: files alone, and this one must get its turn within the unit's 90 seconds.
 const BOOT_LIMIT: Duration = Duration::from_secs(45);
+
+/// The lock for `command`, and the settings once nothing is interrupted any more.
+///
+/// Errors: those of [`Context::lock`], of [`pending`] and of [`inspect::open`].
+pub(crate) fn settled(context: &mut Context, command: &str) -> Result<(Lock, Updates)> {
+    let lock = context.lock(command)?;
+    pending(context, false)?;
+    Ok((lock, inspect::open(context)?))
+}
 
 /// Removes what runs that died have left where no journal tells of it. Called under the lock with no journal open. What
 /// cannot be removed is in nobody's way but the disk's: it is told, and the run goes on.

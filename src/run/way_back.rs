@@ -19,9 +19,7 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
     if let Some(status) = scope::leave(context)? {
         return Ok(status);
     }
-    let _lock = context.lock("watch")?;
-    recovery::pending(context, false)?;
-    let updates = inspect::open(context)?;
+    let (_lock, updates) = recovery::settled(context, "watch")?;
     if updates.status().watch.as_ref() != Some(watch) {
         return Ok(0);
     }

@@ -26,7 +26,6 @@ use stopped::Seen;
 use crate::host::machine;
 use crate::host::process::{self, Process, Reaper};
 use crate::host::signal::Cancelled;
-use crate::host::systemd_bus::SystemdBus;
 use crate::report::{Code, Error, Result};
 use crate::store::contents::AGENT;
 
@@ -244,19 +243,6 @@ impl Service {
             Self::Systemd(systemd) => systemd.start(),
             Self::Commands(commands) => commands.start(),
             Self::None => Err(no_service("start")),
-        }
-    }
-
-    /// What asks for a start faster than a command does, to be made before the stop; none where there is no such thing.
-    pub fn bus(&self) -> Option<SystemdBus> {
-        matches!(self, Self::Systemd(_)).then(SystemdBus::greet)?.ok()
-    }
-
-    /// Starts the agent that [`Service::stop`] has stopped: nothing else is done first.
-    pub fn start_stopped(&self, bus: Option<SystemdBus>) -> Result<()> {
-        match self {
-            Self::Systemd(systemd) => systemd.start_stopped(bus),
-            Self::Commands(_) | Self::None => self.start(),
         }
     }
 

@@ -7,7 +7,6 @@ use super::{AgentState, MainHint, Reloaded};
 use crate::host::process;
 use crate::host::session;
 use crate::host::systemctl::{StartLine, Systemctl, UnitState, longest_stop};
-use crate::host::systemd_bus::SystemdBus;
 use crate::report::{Error, Result};
 
 /// This many automatic restarts make a loop: one or two are bad luck.
@@ -75,8 +74,6 @@ impl Systemd {
 
     /// Asks systemd to stop the unit; one that it does not know or that is inactive needs no asking.
     pub(super) fn stop(&self) -> Result<()> {
-        // For the start that follows, which then has nothing to wait for.
-        let _ = self.ctl.reset_failed(&self.unit);
         let unit = self.show()?;
         // A unit whose file vanished still runs, and can still be stopped.
         if unit.is_inactive() {
@@ -99,14 +96,6 @@ impl Systemd {
         // Forgets the start limit; the unit may not have failed at all, which old versions report as an error.
         let _ = self.ctl.reset_failed(&self.unit);
         self.ctl.start(&self.unit)
-    }
-
-    /// After [`Systemd::stop`], which has made it forget the start limit.
-    pub(super) fn start_stopped(&self, bus: Option<SystemdBus>) -> Result<()> {
-        match bus.map(|bus| bus.start(&self.unit)) {
-            Some(Ok(())) => Ok(()),
-            _ => self.ctl.start(&self.unit),
-        }
     }
 
     pub(super) fn reload(&self) -> Result<Reloaded> {

@@ -99,20 +99,15 @@ pub(crate) fn retire(versions: &Path, dir: &VersionDir) -> Result<()> {
 /// Removes a version but for what `stays` of it. Without its marker it is not installed, whatever else is still there.
 pub(crate) fn strip(version_dir: &Path, stays: &[PathBuf]) -> Result<()> {
     durable::remove_file(&version_dir.join(manifest::MARKER))?;
-    let entries = std::fs::read_dir(version_dir).at("cannot read", version_dir)?;
-    durable::remove_entries(version_dir, entries, |entry| !stays.contains(&entry.path()))
+    durable::remove_entries(&durable::entries(version_dir)?, |entry| !stays.contains(&entry.path()))
 }
 
 /// Removes what runs that died have left: staged and half-removed versions, temporary files, all that can be removed.
 /// Called under the lock with no journal open.
 pub(crate) fn sweep(versions: &Path) -> Result<()> {
-    let entries = match std::fs::read_dir(versions) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).at("cannot read", versions),
-    };
+    let entries = durable::entries(versions)?;
     let live = lock::downloads(&versions.join(LOCK))?;
-    durable::remove_entries(versions, entries, |entry| is_left_over(&entry.file_name().to_string_lossy(), &live))
+    durable::remove_entries(&entries, |entry| is_left_over(&entry.file_name().to_string_lossy(), &live))
 }
 
 /// Where a version for `dir` is staged: nothing is there. What cannot be removed of an earlier run keeps its name.

@@ -52,6 +52,17 @@ impl<'a> View<'a> {
         Self { file, node: Some(root), line: root.line, name: String::new() }
     }
 
+    /// Makes sure that it is a document of this `version` and `kind`.
+    pub(crate) fn check_kind(&self, version: &str, kind: &str) -> Result<()> {
+        for (key, known) in [("version", version), ("kind", kind)] {
+            let value = self.at(key)?;
+            if value.text()?.as_deref() != Some(known) {
+                return Err(value.wrong(&format!("{known:?}")));
+            }
+        }
+        Ok(())
+    }
+
     /// The part below `path` (keys with dots between); absent and null are the same.
     pub(crate) fn at(&self, path: &str) -> Result<Self> {
         let mut here = self.clone();
@@ -110,6 +121,14 @@ impl<'a> View<'a> {
         })
     }
 
+    /// A whole number of at least one.
+    pub(crate) fn count(&self) -> Result<Option<u32>> {
+        match self.integer()? {
+            Some(0) => Err(self.wrong("1 or more")),
+            count => Ok(count),
+        }
+    }
+
     /// A duration such as `90s`, `365d`, or plain seconds.
     pub(crate) fn duration(&self) -> Result<Option<Duration>> {
         self.read("a duration such as 90s or 365d", scalar::duration)
@@ -142,6 +161,16 @@ impl<'a> View<'a> {
         let version: Option<Version> = self.at("version")?.parsed("a version")?;
         let edition: Option<Edition> = self.at("edition")?.parsed("an edition")?;
         Ok(version.zip(edition).map(|(version, edition)| Revision { version, edition }))
+    }
+
+    /// The same where both must be there.
+    pub(crate) fn needed_revision(&self) -> Result<Revision> {
+        let version: Option<Version> = self.at("version")?.parsed("a version")?;
+        let edition: Option<Edition> = self.at("edition")?.parsed("an edition")?;
+        Ok(Revision {
+            version: self.needed("complete: version is missing", version)?,
+            edition: self.needed("complete: edition is missing", edition)?,
+        })
     }
 
     /// A value that must be there, `wanted` naming it in the error.

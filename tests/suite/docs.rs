@@ -362,14 +362,6 @@ fn no_comment_holds_an_example_that_nothing_runs() {
     assert!(fences >= 4, "only {fences} were found");
 }
 
-#[test]
-fn the_codes_that_hosts_report_are_those_of_the_updater() {
-    let own: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
-    let reported = protocol::report::code::ALL;
-    assert_eq!(own, reported.into_iter().collect());
-    assert_eq!(own.len(), reported.len());
-}
-
 /// The server writes its routes as texts, which its document lists; hosts ask where the protocol says.
 #[test]
 fn the_paths_that_hosts_ask_are_those_of_the_servers_document() {

@@ -1,6 +1,5 @@
 //! What `status` says: the keys of its JSON, in their order, and the same for people.
 
-use protocol::Revision;
 use serde::Serialize;
 
 use crate::config::status::{FailedUpdater, KeptDatabase, LastResult};
@@ -30,12 +29,12 @@ pub(super) struct StatusReport {
     pub base_url: Option<String>,
     pub pinned: Option<bool>,
     pub in_window: Option<bool>,
-    pub last_result: Option<Ended>,
-    pub refused: Option<Vec<Waiting>>,
-    pub delayed: Option<Vec<Waiting>>,
+    pub last_result: Option<LastResult>,
+    pub refused: Option<Vec<Refusal>>,
+    pub delayed: Option<Vec<Refusal>>,
     pub held: Option<Vec<Held>>,
     pub failed_updaters: Option<Vec<Updater>>,
-    pub kept_databases: Option<Vec<Kept>>,
+    pub kept_databases: Option<Vec<KeptDatabase>>,
     pub agent_running: Option<bool>,
     pub agent_version_running: Option<String>,
     pub agent_version_linked: Option<String>,
@@ -47,57 +46,6 @@ pub(super) struct StatusReport {
     pub lock_awaited_since: Option<String>,
     pub updater_version: &'static str,
     pub updater_path: std::path::PathBuf,
-}
-
-/// How the last run ended.
-#[derive(Debug, Serialize)]
-pub(super) struct Ended {
-    time: String,
-    outcome: String,
-    error_code: Option<String>,
-    message: Option<String>,
-    from: Option<String>,
-    to: Option<String>,
-}
-
-impl From<&LastResult> for Ended {
-    fn from(last: &LastResult) -> Self {
-        let version = |revision: &Revision| revision.version.to_string();
-        Self {
-            time: last.time.to_string(),
-            outcome: last.outcome.to_string(),
-            error_code: last.error_code.clone(),
-            message: last.message.clone(),
-            from: last.from.as_ref().map(version),
-            to: last.to.as_ref().map(version),
-        }
-    }
-}
-
-/// A version that is not tried again yet.
-#[derive(Debug, Serialize)]
-pub(super) struct Waiting {
-    version: String,
-    edition: &'static str,
-    reason: String,
-    error_code: String,
-    time: String,
-    count: u32,
-    retry_at: String,
-}
-
-impl From<&Refusal> for Waiting {
-    fn from(refused: &Refusal) -> Self {
-        Self {
-            version: refused.revision.version.to_string(),
-            edition: refused.revision.edition.as_str(),
-            reason: refused.reason.clone(),
-            error_code: refused.error_code.clone(),
-            time: refused.time.to_string(),
-            count: refused.count,
-            retry_at: refused.retry_at.to_string(),
-        }
-    }
 }
 
 /// A version that was left a short time ago, and is not returned to yet.
@@ -122,19 +70,6 @@ impl From<&FailedUpdater> for Updater {
     }
 }
 
-/// A database of a failed version that is kept.
-#[derive(Debug, Serialize)]
-pub(super) struct Kept {
-    version: String,
-    path: String,
-}
-
-impl From<&KeptDatabase> for Kept {
-    fn from(rows: &KeptDatabase) -> Self {
-        Self { version: rows.revision.version.to_string(), path: rows.path.clone() }
-    }
-}
-
 /// A label and what stands beside it.
 type Row = (&'static str, String);
 
@@ -142,7 +77,7 @@ impl StatusReport {
     /// The lines for people. `attention`: what an operator should look at, besides what is in the report.
     pub(super) fn text(&self, attention: impl Iterator<Item = String>) -> String {
         let mut rows = self.state();
-        rows.extend(self.last_result.as_ref().map(Ended::row));
+        rows.extend(self.last_result.as_ref().map(ended));
         rows.extend(self.waits());
         if self.recovery_pending == Some(true) {
             let what = "a run was interrupted: run `teleport-update recover`, or wait for the next run";
@@ -197,8 +132,8 @@ impl StatusReport {
         let mut rows = Vec::new();
         for (list, label) in [(&self.refused, "Refused"), (&self.delayed, "Delayed")] {
             rows.extend(list.iter().flatten().map(|waiting| {
-                let Waiting { version, reason, count, retry_at, .. } = waiting;
-                (label, format!("{version} ({reason}), failed {count} time(s), next attempt {retry_at}"))
+                let Refusal { revision, reason, count, retry_at, .. } = waiting;
+                (label, format!("{} ({reason}), failed {count} time(s), next attempt {retry_at}", revision.version))
             }));
         }
         rows.extend(self.held.iter().flatten().map(|Held { version, until, .. }| {
@@ -210,21 +145,19 @@ impl StatusReport {
             let what = "and is no longer used; the package's own updater is used instead";
             ("Not used", format!("the updater with SHA-256 {sha256} failed {count} time(s) {what}"))
         }));
-        rows.extend(self.kept_databases.iter().flatten().map(|Kept { version, path }| {
-            ("Kept data", format!("the database of {version} from before its rollback is in {path}"))
+        rows.extend(self.kept_databases.iter().flatten().map(|KeptDatabase { revision, path }| {
+            ("Kept data", format!("the database of {} from before its rollback is in {path}", revision.version))
         }));
         rows
     }
 }
 
-impl Ended {
-    fn row(&self) -> Row {
-        let mut line = format!("{} at {}", self.outcome.replace('_', " "), self.time);
-        if let Some(message) = self.message.as_deref().filter(|message| !message.is_empty()) {
-            line += &format!(": {message} [{}]", self.error_code.as_deref().unwrap_or_default());
-        }
-        ("Last result", line)
+fn ended(last: &LastResult) -> Row {
+    let mut line = format!("{} at {}", last.outcome.to_string().replace('_', " "), last.time);
+    if let Some(message) = last.message.as_deref().filter(|message| !message.is_empty()) {
+        line += &format!(": {message} [{}]", last.error_code.as_deref().unwrap_or_default());
     }
+    ("Last result", line)
 }
 
 fn unknown() -> String {

@@ -47,13 +47,13 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
                 );
             }
         }
-        Step::Start if plan.switch.contains(&Step::Stop) => {
-            let bus = site.downtime.borrow_mut().bus.take();
-            site.service.start_stopped(bus)?;
-            // Where it runs the start has done nothing.
-            service::old_must_not_run(site, plan)?;
+        Step::Start => {
+            site.service.start()?;
+            if plan.switch.contains(&Step::Stop) {
+                // Where it runs the start has done nothing.
+                service::old_must_not_run(site, plan)?;
+            }
         }
-        Step::Start => site.service.start()?,
         Step::Health { binary, served, failing } => {
             service::health_verdict(site, binary, *served, *failing)
                 .map_err(|error| service::not_blamed(site, plan, error))?;

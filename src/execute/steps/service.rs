@@ -18,7 +18,6 @@ pub(in crate::execute) fn stop(site: &Site<'_>) -> Result<()> {
     let proof = site.stop_proof();
     let cancelled = || site.signals.cancelled();
     site.service.wait_until_alone(&proof, site.database_timeout, &cancelled)?;
-    site.downtime.borrow_mut().bus = site.service.bus();
     // The agent can carry the terminal of whoever is waiting: its loss is no request to stop from here on.
     site.signals.ignore_hangup()?;
     site.stopped_at.set(Some(Instant::now()));

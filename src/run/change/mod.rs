@@ -104,10 +104,7 @@ pub(crate) fn save_settings(
     change: &dyn Fn(&mut Spec),
     basis: &Basis,
 ) -> Result<Option<u8>> {
-    context.make_versions()?;
-    let _lock = context.lock(command)?;
-    recovery::pending(context, false)?;
-    let mut updates = inspect::open(context)?;
+    let (_lock, mut updates) = recovery::settled(context, command)?;
     if Basis::of(context, &updates)? != *basis {
         return Ok(None);
     }

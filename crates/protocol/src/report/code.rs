@@ -1,69 +1,119 @@
 //! Codes of the errors that hosts report ([`super::Change::code`]): those of the updater, which never change their meaning.
 
-/// The new version did not become healthy, and was rolled back.
-pub const UNHEALTHY: &str = "unhealthy";
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
+        /// Stable error codes: they appear in JSON logs, reports and `status`, and never change their meaning.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code { $($(#[doc = $doc])+ $name,)+ }
 
-/// All of them. A newer updater may report others.
-pub const ALL: [&str; 43] = [
-    "usage",
-    "config_invalid",
-    "proxy_missing",
-    "proxy_conflict",
-    "network",
-    "cluster_answer",
-    "edition_unknown",
-    "archive_missing",
-    "checksum_mismatch",
-    "checksum_invalid",
-    "signature_invalid",
-    "archive_invalid",
-    "archive_hostile",
-    "download_stalled",
-    "version_mismatch",
-    "wrong_architecture",
-    "no_space",
-    "permission",
-    "read_only",
-    "lock_held",
-    "overtaken",
-    "journal_unknown",
-    "recovery_failed",
-    "backup_missing",
-    "backup_expired",
-    "backup_invalid",
-    "database_busy",
-    "database_invalid",
-    "agent_not_stopped",
-    "other_data_dir",
-    "service_failed",
-    UNHEALTHY,
-    "below_min_version",
-    "lower_major",
-    "schedule_stale",
-    "version_invalid",
-    "no_previous",
-    "package_failed",
-    "damaged",
-    "path_taken",
-    "newer_agent",
-    "interrupted",
-    "io",
-];
+        impl Code {
+            /// Every code. A newer updater may report others.
+            pub const ALL: &'static [Code] = &[$(Code::$name,)+];
+
+            /// The name in logs, reports and `status`.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Bad arguments (exit 2).
+    Usage = "usage",
+    /// `updates.yaml` or `teleport.yaml` cannot be read as what it should be.
+    ConfigInvalid = "config_invalid",
+    /// No proxy address is known.
+    ProxyMissing = "proxy_missing",
+    /// `--proxy` differs from `teleport.yaml`.
+    ProxyConflict = "proxy_conflict",
+    /// Connection, TLS or time-out problem, or a status that may pass by itself.
+    Network = "network",
+    /// The cluster answered something that is no answer to find.
+    ClusterAnswer = "cluster_answer",
+    /// Neither the cluster nor the installation names an edition.
+    EditionUnknown = "edition_unknown",
+    /// The archive is not at its URL (404, 403, no such file).
+    ArchiveMissing = "archive_missing",
+    /// The archive's digest is not the announced one.
+    ChecksumMismatch = "checksum_mismatch",
+    /// The announced digest itself is missing or malformed.
+    ChecksumInvalid = "checksum_invalid",
+    /// A public key is configured and the signature is missing or wrong.
+    SignatureInvalid = "signature_invalid",
+    /// The archive is damaged or not a Teleport archive.
+    ArchiveInvalid = "archive_invalid",
+    /// The archive contains entries that no release would have.
+    ArchiveHostile = "archive_hostile",
+    /// The download stood still, dripped, or passed its deadline.
+    DownloadStalled = "download_stalled",
+    /// The unpacked binary prints another version than the one asked for.
+    VersionMismatch = "version_mismatch",
+    /// The binaries are for another machine.
+    WrongArchitecture = "wrong_architecture",
+    /// A file system has too little room.
+    NoSpace = "no_space",
+    /// Not allowed: run as root.
+    Permission = "permission",
+    /// A needed file system is mounted read-only or noexec.
+    ReadOnly = "read_only",
+    /// Another run holds the lock (exit 75).
+    LockHeld = "lock_held",
+    /// Another command, or a hand, has changed what this one was to change, and came later.
+    Overtaken = "overtaken",
+    /// The journal was written by an updater this one does not understand.
+    JournalUnknown = "journal_unknown",
+    /// Recovery of an interrupted run failed.
+    RecoveryFailed = "recovery_failed",
+    /// The target has no snapshot of the database: no downgrade.
+    BackupMissing = "backup_missing",
+    /// The target's snapshot is too old or from the future.
+    BackupExpired = "backup_expired",
+    /// The target's snapshot is not what its `backup.yaml` says.
+    BackupInvalid = "backup_invalid",
+    /// The agent's database stayed busy past the deadline.
+    DatabaseBusy = "database_busy",
+    /// The agent's database cannot be opened or fails its check.
+    DatabaseInvalid = "database_invalid",
+    /// The agent could not be proven stopped.
+    AgentNotStopped = "agent_not_stopped",
+    /// The agent keeps its data elsewhere than its configuration says.
+    OtherDataDir = "other_data_dir",
+    /// The service manager refused or did not answer.
+    ServiceFailed = "service_failed",
+    /// The new version did not become healthy and was rolled back.
+    Unhealthy = "unhealthy",
+    /// The cluster's version is below `min_version`.
+    BelowMinVersion = "below_min_version",
+    /// A channel names a version of a lower major.
+    LowerMajor = "lower_major",
+    /// The last maintenance window was over a day ago, and no later one is known.
+    ScheduleStale = "schedule_stale",
+    /// A string is not strict semver.
+    VersionInvalid = "version_invalid",
+    /// There is nothing to go back to.
+    NoPrevious = "no_previous",
+    /// A distribution package could not be removed safely.
+    PackageFailed = "package_failed",
+    /// The installation differs from its manifest.
+    Damaged = "damaged",
+    /// Something that is not ours stands where our links go.
+    PathTaken = "path_taken",
+    /// An agent that is not ours is newer than the target: a downgrade without a snapshot.
+    NewerAgent = "newer_agent",
+    /// SIGINT or SIGTERM.
+    Interrupted = "interrupted",
+    /// Any other failure of the operating system.
+    Io = "io",
+}
+
+/// The new version did not become healthy, and was rolled back.
+pub const UNHEALTHY: &str = Code::Unhealthy.as_str();
 
 /// What failed there is the way to the version and not the version itself: the host is tried again (FLEET §3).
-pub const OF_THE_WAY: [&str; 4] = ["network", "download_stalled", "lock_held", "interrupted"];
+pub const OF_THE_WAY: [Code; 4] = [Code::Network, Code::DownloadStalled, Code::LockHeld, Code::Interrupted];
 
 /// Whether a code is one of [`OF_THE_WAY`].
 pub fn is_of_the_way(code: &str) -> bool {
-    OF_THE_WAY.contains(&code)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_said_of_some_codes_is_said_of_codes_that_exist() {
-        assert!(OF_THE_WAY.iter().chain([&UNHEALTHY]).all(|code| ALL.contains(code)));
-    }
+    OF_THE_WAY.iter().any(|known| known.as_str() == code)
 }
