@@ -5,7 +5,6 @@ mod backup;
 mod edit;
 mod flat;
 mod hosts;
-mod import;
 mod log;
 mod man;
 mod path;
@@ -104,7 +103,6 @@ fn ask(verb: &Verb, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), 
         Verb::Explain(explain) => hosts::explain(explain, client, screen),
         Verb::Hosts(filter) => hosts::list(filter, client, screen),
         Verb::Host(host) => hosts::one(host, client, screen),
-        Verb::Import(file) => import::import(file, client, screen),
         Verb::Rollouts(past) => rollouts::run(past, client, screen),
         Verb::Events(events) => log::events(events, client, screen),
         Verb::Audit(audit) => log::audit(audit, client, screen),

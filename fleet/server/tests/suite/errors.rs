@@ -316,12 +316,3 @@ fn a_restore_of_what_is_no_backup_leaves_nothing_behind() {
     restore(&backup);
     assert!(!data.exists());
 }
-
-#[test]
-fn an_import_of_nothing_is_an_error_and_of_an_empty_list_none() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    let line = refused(&server.cli_with(&["import", "-"], ""));
-    assert!(line.contains("cannot read -: it is empty"), "{line}");
-    assert!(server.cli_with(&["import", "-"], "[]").status.success());
-}
