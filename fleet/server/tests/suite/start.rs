@@ -47,7 +47,6 @@ fn a_wrong_flag_is_wrong_usage_and_a_wrong_value_of_the_configuration_is_not() {
         (&["--server-version", "new"], "server_version: new", "--server-version"),
         (&["--edition", "cloud"], "edition: cloud", "--edition"),
         (&["--webhook-url", "https://example.com/"], "webhook_url: https://example.com/", "webhook_secret_file"),
-        (&["--notify-command", "mail"], "notify_command: mail", "absolute path"),
         (&["--public-addr", "a b"], "public_addr: a b", "public_addr"),
     ];
     for (words, configuration, says) in flags {
