@@ -71,14 +71,9 @@ impl Fleet {
         true
     }
 
-    /// Counts a host that only asks as enrolled, from now on.
+    /// Counts a host that only asks as enrolled, from now on. The place that it had when anybody could have made it up is worth nothing.
     pub fn enrol(&mut self, id: HostId) {
         let Some(at) = self.at(id) else { return };
-        self.enrol_at(at);
-    }
-
-    /// The same of the host at `at`. The place that it had when anybody could have made it up is worth nothing.
-    pub(crate) fn enrol_at(&mut self, at: usize) {
         let Some(host) = self.hosts.get_mut(at).filter(|host| host.enrolled.is_none()) else { return };
         if host.mark.is_none() && host.arrival.get() < self.arrivals {
             self.arrivals += 1;

@@ -49,7 +49,7 @@ impl Fleet {
     /// Takes a report of an enrolled host.
     pub fn report(&mut self, report: &Report, rollout: Option<&Rollout>, now: Timestamp) {
         let at = self.arrive(report.host, rollout, now);
-        self.enrol_at(at);
+        self.enrol(report.host);
         let group = report.group.as_ref().map(|group| self.names.keep(group));
         let labels = report.labels.as_ref().map(|labels| self.keep_labels(labels));
         let version = report.version.as_ref().map(|version| self.names.keep(version));
