@@ -17,13 +17,11 @@ use crate::core::Core;
 use crate::outbound::Outbound;
 
 pub(crate) use meter::Meter;
-pub(crate) use settings::{Receiver, doctor};
+pub(crate) use settings::doctor;
+pub(crate) use webhook::{Receiver, WEBHOOK};
 
 use teller::{HEAD_EVERY, Teller};
 use webhook::Webhook;
-
-/// The only receiver's name: of its thread, its file, its lines in the log, and its metrics.
-pub(crate) const WEBHOOK: &str = "webhook";
 
 /// Starts the thread that tells `receiver`. What is decided when this has returned is told. The thread ends with the process: what it
 /// has not told is told after the next start.

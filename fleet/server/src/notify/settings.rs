@@ -5,16 +5,7 @@ use std::path::PathBuf;
 use fleet_engine::resource;
 use fleet_store::{Finding, Level};
 
-use super::webhook::{self, Secret};
-
-/// Who is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Receiver {
-    /// Where messages are posted.
-    pub(super) url: String,
-    /// The file with the secret that signs them.
-    pub(super) secret_file: PathBuf,
-}
+use super::webhook::{self, Receiver, Secret};
 
 impl Receiver {
     /// Of the settings `webhook_url` and `webhook_secret_file`; `None`: nobody is told.

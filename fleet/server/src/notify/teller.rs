@@ -11,11 +11,10 @@ use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 
-use super::WEBHOOK;
 use super::event::Event;
 use super::lasting::{self, Seen};
 use super::meter::Meter;
-use super::webhook::Webhook;
+use super::webhook::{WEBHOOK, Webhook};
 use crate::core::Board;
 
 /// Between two notes of the audit log's head (FLEET §8).

@@ -1,6 +1,6 @@
 //! A webhook: messages as JSON, signed as Standard Webhooks has it (<https://www.standardwebhooks.com>).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base64::Engine;
@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use ring::hmac;
 
 use super::event::Event;
-use super::settings::Receiver;
 use crate::outbound::Outbound;
 use crate::secret_file;
 
@@ -19,6 +18,18 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const SHORTEST: usize = 24;
 /// Of a secret that is written in base64.
 const PREFIX: &str = "whsec_";
+
+/// The receiver's name: of its thread, its file, its lines in the log, and its metrics.
+pub(crate) const WEBHOOK: &str = "webhook";
+
+/// Who is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Receiver {
+    /// Where messages are posted.
+    pub(super) url: String,
+    /// The file with the secret that signs them.
+    pub(super) secret_file: PathBuf,
+}
 
 /// A receiver behind an address.
 pub(super) struct Webhook {

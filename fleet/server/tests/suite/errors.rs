@@ -122,7 +122,7 @@ fn every_body_that_is_too_large_or_no_json_is_refused() {
         assert!(answer.head.contains("www-authenticate: bearer"), "{path}: {}", answer.head);
         asked += 1;
     }
-    assert_eq!(asked, 6);
+    assert_eq!(asked, 5);
 }
 
 #[test]
