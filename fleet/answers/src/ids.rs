@@ -1,6 +1,7 @@
 //! Ids of hosts: UUIDs as numbers. A script may call a host by any text.
 
 use fleet_engine::host::HostId;
+pub use fleet_engine::host::uuid as text;
 use sha2::{Digest, Sha256};
 
 /// Characters of a UUID with its hyphens.
@@ -36,13 +37,6 @@ pub fn made(parts: &[&[u8]]) -> u128 {
         hash.update(part);
     }
     hash.finalize().iter().take(16).fold(0, |sum, byte| (sum << 8) | u128::from(*byte))
-}
-
-/// A UUID as it is written.
-pub fn text(id: HostId) -> String {
-    let hex = format!("{id:032x}");
-    let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
-    [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }
 
 #[cfg(test)]

@@ -78,9 +78,6 @@ pub struct Host {
     /// It reports with a key that is believed.
     #[serde(default)]
     pub enrolled: bool,
-    /// When Teleport had last heard of it, by the newest import that lists it.
-    #[serde(default)]
-    pub listed: Option<Timestamp>,
     /// Why it is in no count (`GET /v1/fleet/counts`), in the words of Managed Updates v2 where it has some; empty: it is.
     #[serde(default)]
     pub not_counted: String,

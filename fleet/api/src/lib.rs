@@ -5,7 +5,6 @@
 
 mod audit;
 mod hosts;
-mod import;
 mod refused;
 mod resources;
 mod rollout;
@@ -19,9 +18,6 @@ pub const MAX_PAGE: u32 = 1000;
 pub use audit::{Entry, Head, Page as AuditPage, Verified};
 pub use fleet_engine::book::{Cause, Holds};
 pub use hosts::{Decided, Decision, Explained, History, Host, Hosts, HostsQuery};
-pub use import::{
-    Import, Imported, Instance, InstanceMetadata, InstanceSpec, MOST_INSTANCES, UpdaterInfo, UpdaterStatus,
-};
 pub use refused::{Code, Refused, Wrong};
 pub use resources::{Changed, Effects, How, Kept, Takes, Unwise, Write, Written};
 pub use rollout::{Act, Acted, CountOf, Counts, Omission};

@@ -14,4 +14,4 @@ pub use args::{Cli, Global, Verb};
 pub use client::Client;
 pub use console::{Console, Editor};
 pub use failure::Failure;
-pub use run::{run, run_on};
+pub use run::{asked, run, run_on};

@@ -206,10 +206,7 @@ impl Book {
         }
         self.may_go_back()?;
         let rollout = self.with_groups()?;
-        let has_started = |group: &&GroupStatus| {
-            group.state.has_started() || group.halt.as_ref().is_some_and(|halt| halt.from.has_started())
-        };
-        let started = rollout.groups.iter().filter(has_started).map(|group| group.policy.name.clone());
+        let started = rollout.groups.iter().filter(|group| group.has_begun()).map(|group| group.policy.name.clone());
         let names: Vec<String> = if all { started.collect() } else { groups.to_vec() };
         if names.is_empty() {
             return refuse(RefusalCode::AlreadyExists, "no groups to rollback");

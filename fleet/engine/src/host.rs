@@ -89,54 +89,17 @@ pub struct Flags {
     /// An operator holds the group that it belongs to by name, which the rollout does not have.
     #[serde(skip)]
     pub held_by_group: bool,
-    /// Nobody there would take an answer, as Teleport's inventory says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unfit: Option<Unfit>,
-}
-
-/// Why an agent of Teleport's inventory cannot be told to update. Managed Updates v2 leaves it out of its reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unfit {
-    /// It has no updater.
-    NoUpdater,
-    /// Its updater is of Managed Updates v1, which asks a channel.
-    FirstUpdater,
-    /// Its updater says nothing of itself. One that asks here is none of these any more.
-    SilentUpdater,
-    /// It cannot read what its updater says of itself.
-    Unreadable,
-    /// Its updater says something that is not known.
-    Unknown,
 }
 
 impl Flags {
     /// Whether the host has no part in any rollout.
     pub(crate) fn excludes(self) -> bool {
-        self.is_decided() || self.unfit.is_some()
-    }
-
-    /// Whether somebody decided that the host takes no part.
-    pub(crate) fn is_decided(self) -> bool {
         self.pinned || self.disabled || self.is_held()
     }
 
     /// Whether an operator holds the host, or its group.
     pub fn is_held(self) -> bool {
         self.held || self.held_by_group
-    }
-}
-
-impl Unfit {
-    /// Why it is not counted, in the words of Managed Updates v2 (FLEET §5).
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::NoUpdater => "agent has no updater",
-            Self::FirstUpdater => "managed updates v1 updater does not support agent reports",
-            Self::SilentUpdater => "updater version does not support agent reports",
-            Self::Unreadable => "agent cannot read updater status",
-            Self::Unknown => "updater status is unknown",
-        }
     }
 }
 

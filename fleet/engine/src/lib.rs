@@ -13,7 +13,6 @@ pub mod curve;
 pub mod fleet;
 pub mod host;
 mod index;
-pub mod inventory;
 mod label_set;
 pub mod labels;
 pub mod lint;

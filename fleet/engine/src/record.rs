@@ -35,9 +35,6 @@ pub struct HostRecord {
     pub flags: Flags,
     /// When it was last heard of.
     pub heard: Moment,
-    /// [`Fleet::listed`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listed: Option<Moment>,
     /// [`Host::arrival`].
     pub arrival: u64,
     /// [`Host::joined`].
@@ -109,7 +106,6 @@ impl Fleet {
             version: text(host.version),
             flags: host.flags,
             heard: host.heard,
-            listed: self.listed(id),
             arrival: host.arrival.get(),
             joined: host.joined.get(),
             enrolled: host.enrolled.map(|enrolled| enrolled.at.get()),
@@ -138,9 +134,6 @@ impl Fleet {
         for record in records {
             if let Some((number, group)) = &record.stays {
                 fleet.set_stays(record.id, *number, group);
-            }
-            if let Some(seen) = record.listed {
-                fleet.set_listed(record.id, seen);
             }
             let host = fleet.host_of(record);
             fleet.put_back(host, arrivals);

@@ -343,7 +343,7 @@ impl Rollout {
     /// [`Unassigned`] says.
     pub(crate) fn place_of(&self, host: &Host, names: &Names) -> Place {
         if !host.assigned.is_none()
-            && let Some(place) = self.named(names.text(host.assigned))
+            && let Some(place) = self.place_named(names.text(host.assigned))
         {
             return place;
         }
@@ -366,7 +366,7 @@ impl Rollout {
             _ if self.ungrouped.is_some() => Place::Ungrouped,
             Unassigned::Hold => Place::Nowhere,
             Unassigned::Last => self.groups.len().checked_sub(1).map_or(Place::Nowhere, index),
-            Unassigned::Group(name) => self.named(name).unwrap_or(Place::Nowhere),
+            Unassigned::Group(name) => self.place_named(name).unwrap_or(Place::Nowhere),
         }
     }
 
@@ -384,10 +384,6 @@ impl Rollout {
 
     /// The place of the group called `name`.
     pub(crate) fn place_named(&self, name: &str) -> Option<Place> {
-        self.named(name)
-    }
-
-    fn named(&self, name: &str) -> Option<Place> {
         self.find(name).map(index)
     }
 }

@@ -337,7 +337,7 @@ impl Look<'_> {
 impl Tally {
     /// Counts `host`.
     pub fn add(&mut self, look: &Look<'_>, host: &Host) {
-        let is_of_somebody = (host.enrolled.is_some() && host.reports) || host.flags.is_decided();
+        let is_of_somebody = (host.enrolled.is_some() && host.reports) || host.flags.excludes();
         self.known += u64::from(is_of_somebody && !host.is_expected());
         if look.has_departed(host) {
             self.gone += u64::from(look.was_there_at_start(host));
@@ -346,7 +346,7 @@ impl Tally {
         let state = look.state(host);
         let may_start = matches!(look.group.state, State::Unstarted | State::RolledBack);
         let asked_before = may_start || host.arrival.get() <= look.group.counted_to;
-        let asks = !host.reports && host.flags.unfit.is_none() && (host.enrolled.is_some() || look.admits_strangers);
+        let asks = !host.reports && (host.enrolled.is_some() || look.admits_strangers);
         self.asking += u64::from(asks && asked_before);
         self.ever_let_go += u64::from(look.any_mark(host).is_some() || state == HostState::LetGo);
         // Nobody waits for who only asks.

@@ -51,10 +51,6 @@ impl Host {
         self.explained.as_ref().ok()?.known.as_ref()
     }
 
-    fn listed(&self) -> Option<String> {
-        self.known()?.listed.map(fleet_words::text::time)
-    }
-
     fn flags(&self) -> String {
         let all = self.known().map(|host| [(host.held, "held"), (host.pinned, "pinned"), (host.disabled, "disabled")]);
         let set = all.into_iter().flatten().filter(|(is_set, _)| *is_set).map(|(_, word)| word);

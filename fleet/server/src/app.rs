@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::dashboard::Dashboard;
 use crate::forwards::Forwards;
 use crate::load::Load;
-use crate::notify::Meters;
+use crate::notify::Meter;
 use crate::tokens::Tokens;
 
 /// One pointer, since each request has several copies of it.
@@ -31,8 +31,8 @@ pub(crate) struct Means {
     pub(crate) load: Load,
     /// The server is ending.
     pub(crate) ending: tokio::sync::watch::Receiver<bool>,
-    /// How far receivers of notifications were told.
-    pub(crate) meters: Meters,
+    /// How far the receiver of notifications was told; `None`: there is none.
+    pub(crate) meter: Option<Arc<Meter>>,
     /// Who may use the admin API from elsewhere.
     pub(crate) tokens: Tokens,
     /// For people with a browser.

@@ -32,7 +32,7 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
     let mut findings = fleet_store::doctor(&dir, || of_owner(&socket));
     findings.push(enrolment(Settings::enrolment(&options.config)?));
     let user = user(&dir);
-    findings.extend(notify::doctor(&Settings::receivers(&options.config)?, user));
+    findings.extend(Settings::receiver(&options.config)?.map(|receiver| notify::doctor(&receiver, user)));
     findings.extend(oidc::doctor(Settings::oidc(&options.config)?.as_ref(), user));
     findings.push(server(&socket));
     let mut text = String::new();

@@ -7,13 +7,13 @@ use fleet_engine::reason::Who;
 use fleet_engine::rollout::{Rollout, State};
 
 use crate::core::Board;
-use crate::notify::{Meters, Shown};
+use crate::notify::{Meter, WEBHOOK};
 
 /// Of the text format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All of them. No label has a text that a host chose.
-pub(crate) fn text(board: &Board, meters: &Meters) -> String {
+pub(crate) fn text(board: &Board, meter: Option<&Meter>) -> String {
     let (public, hosts, is_good) = (board.public(), board.hosts().by_id.len(), board.is_good());
     let mut text = String::new();
     let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
@@ -40,24 +40,21 @@ pub(crate) fn text(board: &Board, meters: &Meters) -> String {
         &refused,
     );
     let now = crate::clock::now();
-    let told = |(result, count_of): (&str, fn(&Shown) -> u64)| -> Vec<(String, f64)> {
-        let of = |shown: Shown| (labels(&[("receiver", shown.name), ("result", result)]), count(count_of(&shown)));
-        meters.shown(now).map(of).collect()
-    };
-    let deliveries = [told(("delivered", |shown| shown.delivered)), told(("failed", |shown| shown.failed))].concat();
+    let told = |result: &str, attempts: u64| (labels(&[("receiver", WEBHOOK), ("result", result)]), count(attempts));
+    let deliveries = meter.map(|meter| [told("delivered", meter.delivered()), told("failed", meter.failed())]);
+    let deliveries: Vec<_> = deliveries.into_iter().flatten().collect();
     add(
         "teleport_fleet_notifications_total",
         "counter",
         "Notifications that were delivered, and attempts that failed",
         &deliveries,
     );
-    let oldest = meters.shown(now).map(|shown| (labels(&[("receiver", shown.name)]), count(shown.oldest)));
-    let oldest: Vec<_> = oldest.collect();
+    let oldest = meter.map(|meter| (labels(&[("receiver", WEBHOOK)]), count(meter.oldest(now))));
     add(
         "teleport_fleet_notification_oldest_seconds",
         "gauge",
         "Age of the oldest notification that was not delivered; 0: none",
-        &oldest,
+        oldest.as_slice(),
     );
     let held = public.book.holds.all || !public.book.holds.groups.is_empty();
     add("teleport_fleet_held", "gauge", "1 while an operator's halt lasts", &one(flag(held)));

@@ -86,14 +86,14 @@ pub(crate) fn restore(options: &Restore) -> Result<ExitCode, String> {
     let restored = fleet_store::restore(&options.file, &dir, options.force).map_err(|error| error.to_string())?;
     let mut lines = vec![format!(
         "restored {} to {}: {} {}, rollout {}",
-        shown(&options.file),
-        shown(&dir),
+        options.file.display(),
+        dir.display(),
         restored.hosts,
         if restored.hosts == 1 { "host" } else { "hosts" },
         restored.rollout
     )];
     if let Some(replaced) = &restored.replaced {
-        lines.push(format!("the database before is kept as {}", shown(replaced)));
+        lines.push(format!("the database before is kept as {}", replaced.display()));
     }
     if let Some(left) = &restored.left {
         lines.push(format!("its audit log ended with record {}, {}", left.seq, left.hash));
@@ -109,10 +109,6 @@ pub(crate) fn restore(options: &Restore) -> Result<ExitCode, String> {
     terminal::print(&format!("{}\n", lines.join("\n")))
         .map_err(|error| format!("the backup was restored, and everything is held; {error}"))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn shown(path: &Path) -> std::path::Display<'_> {
-    path.display()
 }
 
 /// The text of a file; `-` is standard input.

@@ -43,7 +43,7 @@ impl Outbound {
     /// Why there is none: one line.
     pub(crate) async fn get(&self, url: &str, most: u64) -> Result<Vec<u8>, String> {
         let (agent, url) = (self.agent.clone(), url.to_owned());
-        good(most, move || agent.get(&url).call()).await
+        whole(most, move || agent.get(&url).call()).await.map(|(_, body)| body)
     }
 
     /// The same where only who shows `authorization` is answered: the status, which may be an error's, and the body.
@@ -82,11 +82,12 @@ impl Outbound {
     /// Why there is no answer: one line.
     pub(crate) async fn post(&self, url: &str, json: String, timeout: Duration, most: u64) -> Result<Vec<u8>, String> {
         let (agent, url) = (self.agent.clone(), url.to_owned());
-        good(most, move || {
+        whole(most, move || {
             let request = agent.post(&url).header("content-type", "application/json");
             request.config().timeout_global(Some(timeout)).build().send(json)
         })
         .await
+        .map(|(_, body)| body)
     }
 
     /// What `url` answers to a form: the status, which may be an error's, and at most `most` bytes. `authorization` is the header's
@@ -111,13 +112,6 @@ impl Outbound {
         })
         .await
     }
-}
-
-async fn good(
-    most: u64,
-    ask: impl FnOnce() -> Result<ureq::http::Response<ureq::Body>, ureq::Error> + Send + 'static,
-) -> Result<Vec<u8>, String> {
-    whole(most, ask).await.map(|(_, body)| body)
 }
 
 async fn whole(

@@ -68,7 +68,8 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     let bound = format!("{} {}", address(&main)?, address(&metrics)?);
     let outbound = Outbound::new();
     let (stop, stopped) = watch::channel(false);
-    let meters = notify::start(&settings.receivers, &settings.data, &core, &outbound)?;
+    let start = |receiver| notify::start(receiver, &settings.data, &core, &outbound);
+    let meter = settings.receiver.clone().map(start).transpose()?;
     let means = Means {
         ending: stopped.clone(),
         core,
@@ -76,7 +77,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         install_script: settings.install_script.clone(),
         forwards: Forwards::new(outbound.clone()),
         load: Load::new(),
-        meters,
+        meter,
         tokens,
         dashboard: dashboard(settings, &outbound)?,
         is_behind_proxy: settings.is_behind_proxy,

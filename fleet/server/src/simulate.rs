@@ -5,16 +5,15 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_api::Host;
+use fleet_api::{Code, Host};
 use fleet_cli::args::{Format, Get, Global, HostsFilter, Simulate};
-use fleet_cli::{Console, Editor, Verb};
+use fleet_cli::{Failure, Verb, asked};
 use fleet_engine::resource::{self, Resource};
 use fleet_simulator::forecast::{self, Cut, Forecast, Hosts, Known, Made, Plan, Share, Span};
-use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use yaml::Node;
 
-use crate::fault::{Fault, USAGE};
+use crate::fault::Fault;
 use crate::offline;
 use crate::simulation::{KINDS, MADE_UP, known};
 use crate::terminal;
@@ -178,12 +177,12 @@ fn of_server(global: &Global) -> Result<Vec<Resource>, Fault> {
     let mut resources = Vec::new();
     for kind in KINDS {
         let verb = Verb::Get(Get { what: kind.as_str().to_owned() });
-        match ask(&verb, Format::Yaml, global) {
+        match asked(&verb, Format::Yaml, global) {
             Ok(text) => resources.extend(resource::read(&text).map_err(|faults| Fault::Failed(faults.to_string()))?),
             // Which of them there are is what is asked.
-            Err(Unasked { said, .. }) if said.contains("not_found") => {}
-            Err(unasked) => {
-                return Err(match unasked.into() {
+            Err(failure) if failure.is(Code::NotFound) => {}
+            Err(failure) => {
+                return Err(match unasked(failure) {
                     Fault::Failed(what) => Fault::Failed(format!(
                         "{what}; without a server, give the configuration: teleport-fleet simulate -f FILE"
                     )),
@@ -197,7 +196,7 @@ fn of_server(global: &Global) -> Result<Vec<Resource>, Fault> {
 
 fn hosts_of_server(global: &Global) -> Result<Hosts, Fault> {
     let every = HostsFilter { group: None, state: None, failed: false, code: None, waiting: false, version: None };
-    let text = ask(&Verb::Hosts(every), Format::Json, global)?;
+    let text = asked(&Verb::Hosts(every), Format::Json, global).map_err(unasked)?;
     let known = inventory(&text, "the server's hosts")?;
     if known.is_empty() {
         terminal::say(format_args!("note: the server knows no hosts: {MADE_UP} are made up"));
@@ -206,39 +205,9 @@ fn hosts_of_server(global: &Global) -> Result<Hosts, Fault> {
     Ok(Hosts::Known(known))
 }
 
-/// Why a verb has no answer.
-struct Unasked {
-    /// It was typed wrongly.
-    is_usage: bool,
-    /// What it says on standard error, and its error as JSON.
-    said: String,
-}
-
-impl From<Unasked> for Fault {
-    fn from(Unasked { is_usage, said }: Unasked) -> Self {
-        let what = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        if is_usage { Self::Usage(what) } else { Self::Failed(what) }
-    }
-}
-
-/// What a verb writes.
-fn ask(verb: &Verb, format: Format, global: &Global) -> Result<String, Unasked> {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let console = Console {
-        input: &mut io::empty(),
-        out: &mut out,
-        err: &mut err,
-        is_colourful: false,
-        editor: Editor::of_environment(),
-        zone: TimeZone::UTC,
-    };
-    let global = Global { format: Some(format), ..global.clone() };
-    let status = fleet_cli::run_on(verb, &global, console);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if status == 0 {
-        return Ok(text(&out));
-    }
-    Err(Unasked { is_usage: status == USAGE, said: text(&err) + &text(&out) })
+/// The server could not be asked, or refused.
+fn unasked(failure: Failure) -> Fault {
+    if failure.code == Failure::USAGE { Fault::Usage(failure.message) } else { Fault::Failed(failure.message) }
 }
 
 /// Hosts as `hosts --format json` writes them.

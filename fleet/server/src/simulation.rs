@@ -1,5 +1,6 @@
 //! What a simulation takes of a server, by the command line and by the dashboard.
 
+use fleet_answers::ids;
 use fleet_api::Host;
 use fleet_engine::resource::Kind;
 use fleet_simulator::forecast::Known;
@@ -12,9 +13,9 @@ pub(crate) const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Vers
 /// A host, as far as a simulation goes.
 pub(crate) fn known(host: Host) -> Known {
     Known {
-        host: host.host,
+        id: ids::parse(&host.host),
         group: host.declared_group,
-        assigned: host.assigned_group,
+        assigned: Some(host.assigned_group).filter(|group| !group.is_empty()),
         labels: host.labels,
         pinned: host.pinned,
         disabled: host.disabled,

@@ -1,6 +1,6 @@
 //! Made-up hosts: they ask, obey what they are told, and report.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fleet_engine::answer::Question;
@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use protocol::report::code::UNHEALTHY;
 
+use crate::forecast::Share;
 use fleet_answers::ids;
 
 /// Hosts of one kind.
@@ -23,8 +24,8 @@ pub(crate) struct Kind {
     pub version: String,
     /// Their labels.
     pub labels: BTreeMap<String, String>,
-    /// Hundredths of a percent of them on which the target breaks.
-    pub breaks: u32,
+    /// How many of them the target breaks.
+    pub breaks: Share,
     /// From being told to the outcome.
     pub update_in: SignedDuration,
     /// Between two questions.
@@ -79,9 +80,8 @@ impl Crowd {
         let made = |what: &str, number: u32| ids::made(&[what.as_bytes(), &seed, &kinds, &number.to_be_bytes()]);
         let mut lots: Vec<(u128, u32)> = (0..kind.count).map(|number| (made("lot", number), number)).collect();
         lots.sort_unstable();
-        let broken = (u64::from(kind.count) * u64::from(kind.breaks)).div_ceil(10_000);
-        let broken: std::collections::BTreeSet<u32> =
-            lots.iter().take(usize::try_from(broken).unwrap_or(usize::MAX)).map(|(_, number)| *number).collect();
+        let broken = kind.breaks.of(lots.len());
+        let broken: BTreeSet<u32> = lots.into_iter().take(broken).map(|(_, number)| number).collect();
         let version: Arc<str> = Arc::from(kind.version.as_str());
         let every = kind.every.as_secs().max(1).unsigned_abs();
         for number in 0..kind.count {

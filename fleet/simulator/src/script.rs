@@ -16,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::crowd::{Crowd, Kind};
+use crate::forecast::Share;
 use crate::line::{self, Action, Decision, Find};
 
 /// Between two steps of the engine.
@@ -381,22 +382,14 @@ fn plain_version(text: &str) -> Result<String, Refused> {
         .map_err(|error| Refused { code: "bad_request", message: error.to_string() })
 }
 
-/// `"2%"`, `"0.5%"` or a number of percent, in hundredths of a percent; absent: none.
-fn share(value: &Value) -> Option<u32> {
-    let text = match value {
-        Value::Null => return Some(0),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => text.trim_end_matches('%').trim().to_owned(),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
-    };
-    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
-    let part = format!("{part:0<2}");
-    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || part.len() != 2 || !is_number(&part) {
-        return None;
+/// `"2%"`, `"0.5%"` or a number of percent; absent: none.
+fn share(value: &Value) -> Option<Share> {
+    match value {
+        Value::Null => Some(Share::NONE),
+        Value::Number(number) => Share::parse(&number.to_string()).ok(),
+        Value::String(text) => Share::parse(text).ok(),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
-    let hundredths = whole.parse::<u32>().ok()?.checked_mul(100)?.checked_add(part.parse().ok()?)?;
-    (hundredths <= 10_000).then_some(hundredths)
 }
 
 fn duration(value: &Value, default: &str) -> Option<SignedDuration> {

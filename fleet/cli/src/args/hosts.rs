@@ -1,7 +1,5 @@
 //! Verbs on hosts, and on what was decided.
 
-use std::path::PathBuf;
-
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
@@ -88,21 +86,6 @@ pub enum HostVerb {
     /// Strike it off, its key with it: it is gone for good, or its enrolment shall not count. If it comes back it is new. Not while it
     /// is held, or was told to update and has come to no end
     Forget,
-}
-
-/// Options of `import`.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:\n  \
-                  tctl get instances --format json | teleport-fleet import -\n  \
-                  teleport-fleet import instances.json --dry-run   # who would be counted, and who not, and why?\n\n\
-                  Hosts that report to this server by themselves are left alone.")]
-pub struct ImportFile {
-    /// Instances in JSON, as `tctl get instances` writes them; `-` is standard input
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Only check, and say what would happen
-    #[arg(long)]
-    pub dry_run: bool,
 }
 
 /// Options of `events`.

@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use autoupdate::{
     Agents, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, Groups, GroupsOrAll, Rollback, StartUpdate,
 };
-pub use hosts::{Approve, Audit, AuditVerb, Events, Explain, HostVerb, HostsFilter, ImportFile, OneHost, Rollouts};
+pub use hosts::{Approve, Audit, AuditVerb, Events, Explain, HostVerb, HostsFilter, OneHost, Rollouts};
 pub use resources::{Create, Edit, Files, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Lint, Restore, Serve, Simulate};
 pub use tokens::{Join, NewToken, Tokens};
@@ -155,8 +155,6 @@ pub enum Verb {
     Hosts(HostsFilter),
     /// Show one host, or decide on it
     Host(OneHost),
-    /// Count hosts of other updaters, as Teleport's inventory lists them
-    Import(ImportFile),
     /// Show what people and the engine decided, as it happens
     Events(Events),
     /// Show the audit log, or check its chain of hashes

@@ -69,9 +69,6 @@ pub struct Serve {
     /// The secret that signs them, mode 0600; it is read again for each
     #[arg(long, value_name = "FILE", env = "TELEPORT_FLEET_WEBHOOK_SECRET_FILE", hide_env_values = true)]
     pub webhook_secret_file: Option<PathBuf>,
-    /// Program, with arguments, that gets each notification on standard input
-    #[arg(long, value_name = "COMMAND", env = "TELEPORT_FLEET_NOTIFY_COMMAND", hide_env_values = true)]
-    pub notify_command: Option<String>,
     /// OpenID Connect provider by which people log in to the dashboard, as it names itself
     #[arg(long, value_name = "URL", env = "TELEPORT_FLEET_OIDC_ISSUER", hide_env_values = true)]
     pub oidc_issuer: Option<String>,

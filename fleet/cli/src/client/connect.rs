@@ -2,35 +2,30 @@
 
 use std::io;
 use std::path::Path;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use super::group;
 use super::target::{Address, Target};
 use crate::failure::Failure;
 
 /// A connection of any kind.
-pub(super) enum Stream {
-    Socket(UnixStream),
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// Connects within `limit`.
 ///
 /// # Errors
 /// Nobody is there, or it is not allowed: said so that the operator knows what to do.
-pub(super) async fn connect(target: &Target, limit: Duration) -> Result<TokioIo<Stream>, Failure> {
+pub(super) async fn connect(target: &Target, limit: Duration) -> Result<TokioIo<Box<dyn Stream>>, Failure> {
     let connected = match target {
-        Target::Socket(path) => timeout(limit, UnixStream::connect(path)).await.map(|done| done.map(Stream::Socket)),
+        Target::Socket(path) => timeout(limit, over_socket(path)).await,
         Target::Address(address) => timeout(limit, over_network(address)).await,
     };
     let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {} s", limit.as_secs()));
@@ -40,15 +35,16 @@ pub(super) async fn connect(target: &Target, limit: Duration) -> Result<TokioIo<
     }
 }
 
-async fn over_network(address: &Address) -> io::Result<Stream> {
+async fn over_socket(path: &Path) -> io::Result<Box<dyn Stream>> {
+    Ok(Box::new(UnixStream::connect(path).await?))
+}
+
+async fn over_network(address: &Address) -> io::Result<Box<dyn Stream>> {
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
     stream.set_nodelay(true)?;
     match &address.tls {
-        None => Ok(Stream::Plain(stream)),
-        Some((config, name)) => {
-            let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await?;
-            Ok(Stream::Tls(Box::new(stream)))
-        }
+        None => Ok(Box::new(stream)),
+        Some((config, name)) => Ok(Box::new(TlsConnector::from(config.clone()).connect(name.clone(), stream).await?)),
     }
 }
 
@@ -88,37 +84,6 @@ fn hint(error: &io::Error) -> &'static str {
 
 fn no_server(path: &Path, error: &io::Error) -> String {
     format!("cannot reach the server at {}: {error}; is teleport-fleet running?", path.display())
-}
-
-/// Hands each call on to whichever connection it is.
-macro_rules! each {
-    ($stream:expr, $call:ident $(, $argument:expr)*) => {
-        match $stream.get_mut() {
-            Stream::Socket(stream) => Pin::new(stream).$call($($argument),*),
-            Stream::Plain(stream) => Pin::new(stream).$call($($argument),*),
-            Stream::Tls(stream) => Pin::new(stream.as_mut()).$call($($argument),*),
-        }
-    };
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        each!(self, poll_read, cx, buffer)
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        each!(self, poll_write, cx, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, poll_flush, cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, poll_shutdown, cx)
-    }
 }
 
 #[cfg(test)]

@@ -96,22 +96,12 @@ pub(super) fn rollout(client: &Client) -> Result<(Option<Rollout>, Stops), Failu
     }
 }
 
-/// `status` of either spelling, for programs.
-pub(super) fn write_value(
-    rollout: Option<&Rollout>,
-    stops: &Stops,
-    format: Format,
-    screen: &mut Screen<'_, '_>,
-) -> Result<(), Failure> {
-    value::write(screen.out(), format, &status::value(rollout, stops))
-}
-
 fn show_status(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (rollout, stops) = rollout(client)?;
     let look = screen.look();
     match screen.format() {
         Format::Text => status::text(screen.out(), rollout.as_ref(), &stops, &look),
-        format => write_value(rollout.as_ref(), &stops, format, screen),
+        format => value::write(screen.out(), format, &status::value(rollout.as_ref(), &stops)),
     }
 }
 

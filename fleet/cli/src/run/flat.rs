@@ -69,8 +69,7 @@ pub(super) fn said(
 ) -> Result<(), Failure> {
     let format = screen.format();
     if format != Format::Text {
-        let json = serde_json::to_value(done).map_err(|error| Failure::local("cannot write JSON", error))?;
-        return value::write(screen.out(), format, &json);
+        return value::write(screen.out(), format, done);
     }
     writeln!(screen.out(), "{}", if dry_run { "Nothing was changed (--dry-run)." } else { sentence })?;
     for written in done {
@@ -187,7 +186,7 @@ pub(super) fn status(status: &FlatStatus, client: &Client, screen: &mut Screen<'
     let look = screen.look();
     let format = screen.format();
     if format != Format::Text {
-        return agents::write_value(rollout.as_ref(), &stops, format, screen);
+        return value::write(screen.out(), format, &crate::show::status::value(rollout.as_ref(), &stops));
     }
     let Some(rollout) = rollout else {
         return crate::show::status::text(screen.out(), None, &stops, &look);

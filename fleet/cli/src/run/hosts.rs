@@ -1,7 +1,6 @@
 //! `hosts`, `host` and `explain`.
 
 use fleet_api::{Decided, Decision, Explained, Hosts};
-use serde_json::Value;
 
 use super::{id, path};
 use crate::args::{Explain, Format, HostVerb, HostsFilter, OneHost};
@@ -46,7 +45,7 @@ pub(super) fn one(host: &OneHost, client: &Client, screen: &mut Screen<'_, '_>) 
     let look = screen.look();
     match screen.format() {
         Format::Text => shown::detail(screen.out(), &explained, &look),
-        format => value::write(screen.out(), format, &json(&explained)?),
+        format => value::write(screen.out(), format, &explained),
     }
 }
 
@@ -67,7 +66,12 @@ pub(super) fn list(filter: &HostsFilter, client: &Client, screen: &mut Screen<'_
                     (Format::Json, _) => ",\n",
                     _ => "---\n",
                 };
-                write!(screen.out(), "{separator}{}", written(format, &json(host)?)?)?;
+                write!(screen.out(), "{separator}")?;
+                match format {
+                    // Without the line's end: a comma may follow.
+                    Format::Json => write!(screen.out(), "{}", value::json(host)?)?,
+                    _ => value::write(screen.out(), format, host)?,
+                }
             }
             count += 1;
         }
@@ -108,18 +112,4 @@ fn place(host: &str) -> Result<String, Failure> {
         return Err(Failure::new(Failure::USAGE, message));
     }
     Ok(format!("{HOSTS}/{}", path::encoded(host)))
-}
-
-/// One of many: without the line's end in JSON, as a comma may follow.
-fn written(format: Format, value: &Value) -> Result<String, Failure> {
-    if format == Format::Json {
-        return value::json(value);
-    }
-    let mut bytes = Vec::new();
-    value::write(&mut bytes, format, value)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn json(value: &impl serde::Serialize) -> Result<Value, Failure> {
-    serde_json::to_value(value).map_err(|error| Failure::local("cannot write JSON", error))
 }

@@ -57,10 +57,7 @@ fn verify(head: Option<String>, client: &Client, screen: &mut Screen<'_, '_>) ->
     }
     match screen.format() {
         Format::Text => writeln!(screen.out(), "{}", entries::whole(&verified))?,
-        format => {
-            let json = serde_json::to_value(&verified).map_err(|error| Failure::local("cannot write JSON", error))?;
-            value::write(screen.out(), format, &json)?;
-        }
+        format => value::write(screen.out(), format, &verified)?,
     }
     Ok(())
 }
@@ -148,10 +145,7 @@ fn misunderstood(client: &Client, what: &str) -> Failure {
 fn show(entry: &Entry, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match screen.format() {
         Format::Text => writeln!(screen.out(), "{}", text::clean(&entries::line(entry)))?,
-        format => {
-            let json = serde_json::to_value(entry).map_err(|error| Failure::local("cannot write JSON", error))?;
-            value::write_one(screen.out(), format, &json)?;
-        }
+        format => value::write_one(screen.out(), format, entry)?,
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ mod backup;
 mod edit;
 mod flat;
 mod hosts;
-mod import;
 mod log;
 mod man;
 mod path;
@@ -59,6 +58,21 @@ pub fn run_on(verb: &Verb, global: &Global, mut console: Console<'_>) -> u8 {
     }
 }
 
+/// What `verb` writes in `format`, for a verb that this program carries out itself.
+///
+/// # Errors
+/// Why the server could not be asked, or what it refused: a line.
+pub fn asked(verb: &Verb, format: Format, global: &Global) -> Result<String, Failure> {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let (input, editor) = (&mut io::empty(), Editor::of_environment());
+    let mut console = Console { input, out: &mut out, err: &mut err, is_colourful: false, editor, zone: TimeZone::UTC };
+    carry_out(verb, global, &mut Screen { console: &mut console, format: Some(format) }).map_err(|failure| {
+        let line = failure.message.lines().next().unwrap_or_default();
+        Failure { message: text::clean(line).into_owned(), ..failure }
+    })?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
 /// Writes `error: …` to standard error; where JSON or YAML was asked for, also `{"error":{code,message}}` to standard output,
 /// in place of what it would hold. Gives the exit status.
 pub(crate) fn report_failure(failure: &Failure, global: &Global, console: &mut Console<'_>) -> u8 {
@@ -104,7 +118,6 @@ fn ask(verb: &Verb, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), 
         Verb::Explain(explain) => hosts::explain(explain, client, screen),
         Verb::Hosts(filter) => hosts::list(filter, client, screen),
         Verb::Host(host) => hosts::one(host, client, screen),
-        Verb::Import(file) => import::import(file, client, screen),
         Verb::Rollouts(past) => rollouts::run(past, client, screen),
         Verb::Events(events) => log::events(events, client, screen),
         Verb::Audit(audit) => log::audit(audit, client, screen),

@@ -138,10 +138,7 @@ pub(super) fn remove(rm: &Rm, client: &Client, screen: &mut Screen<'_, '_>) -> R
 pub(super) fn show(written: &Written, is_dry: bool, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match screen.format() {
         Format::Text => written::text(screen.out(), written, is_dry),
-        format => {
-            let json = serde_json::to_value(written).map_err(|error| Failure::local("cannot write JSON", error))?;
-            value::write(screen.out(), format, &json)
-        }
+        format => value::write(screen.out(), format, written),
     }
 }
 

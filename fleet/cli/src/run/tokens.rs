@@ -61,8 +61,7 @@ fn list_join(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure
     let tokens: Vec<JoinToken> = client.ask(&Question::get(JOIN_TOKENS))?;
     let format = screen.format();
     if format != Format::Text {
-        let json = serde_json::to_value(&tokens).map_err(|error| Failure::local("cannot write JSON", error))?;
-        return value::write(screen.out(), format, &json);
+        return value::write(screen.out(), format, &tokens);
     }
     let mut table = Table::new(["Name", "Uses Left", "Group", "Labels", "Created", "Expires"]);
     for token in &tokens {
@@ -84,8 +83,7 @@ fn list(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let tokens: Vec<Token> = client.ask(&Question::get(TOKENS))?;
     let format = screen.format();
     if format != Format::Text {
-        let json = serde_json::to_value(&tokens).map_err(|error| Failure::local("cannot write JSON", error))?;
-        return value::write(screen.out(), format, &json);
+        return value::write(screen.out(), format, &tokens);
     }
     let mut table = Table::new(["Name", "Role", "Created", "Expires"]);
     for token in &tokens {
@@ -129,8 +127,7 @@ fn tell(made: &impl Serialize, secret: &str, what: &str, screen: &mut Screen<'_,
             let _ = writeln!(screen.console.err, "made {what}; its secret is shown this once");
         }
         format => {
-            let json = serde_json::to_value(made).map_err(|error| Failure::local("cannot write JSON", error))?;
-            value::write(screen.out(), format, &json)?;
+            value::write(screen.out(), format, made)?;
             screen.out().flush()?;
         }
     }

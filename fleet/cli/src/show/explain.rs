@@ -68,9 +68,6 @@ pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Look) ->
     let seen = host.last_seen.map_or_else(|| "never".to_owned(), |seen| format!("{} UTC", time(seen)));
     writeln!(out, "Last seen: {seen}")?;
     writeln!(out, "Last change: {}", last_change(host))?;
-    if let Some(listed) = host.listed {
-        writeln!(out, "Imported: Teleport heard of it at {} UTC", time(listed))?;
-    }
     if !host.not_counted.is_empty() {
         writeln!(out, "Not counted: {}", clean(&host.not_counted))?;
     }

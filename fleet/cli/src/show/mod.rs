@@ -6,7 +6,6 @@ pub(crate) mod explain;
 pub(crate) mod flat;
 pub(crate) mod holds;
 pub(crate) mod hosts;
-pub(crate) mod imported;
 pub(crate) mod report;
 pub(crate) mod status;
 pub(crate) mod table;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use serde::Serialize;
 use serde_json::Value;
 use yaml::Node;
 
@@ -13,10 +14,10 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut dyn Write, format: Format, value: &Value) -> Result<(), Failure> {
+pub(crate) fn write(out: &mut dyn Write, format: Format, value: &(impl Serialize + ?Sized)) -> Result<(), Failure> {
     match format {
         Format::Json => writeln!(out, "{}", json(value)?)?,
-        Format::Yaml | Format::Text => write!(out, "{}", yaml(value)?)?,
+        Format::Yaml | Format::Text => write!(out, "{}", yaml(&tree(value)?)?)?,
     }
     Ok(())
 }
@@ -25,18 +26,21 @@ pub(crate) fn write(out: &mut dyn Write, format: Format, value: &Value) -> Resul
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write_one(out: &mut dyn Write, format: Format, value: &Value) -> Result<(), Failure> {
+pub(crate) fn write_one(out: &mut dyn Write, format: Format, value: &impl Serialize) -> Result<(), Failure> {
     match format {
-        Format::Json => writeln!(out, "{}", text::clean(&value.to_string()))?,
-        Format::Yaml | Format::Text => write!(out, "---\n{}", yaml(value)?)?,
+        Format::Json => writeln!(out, "{}", text::clean(&tree(value)?.to_string()))?,
+        Format::Yaml | Format::Text => write!(out, "---\n{}", yaml(&tree(value)?)?)?,
     }
     Ok(())
 }
 
 /// Indented, and without what a terminal would obey; only strings hold such characters, and JSON can escape them there.
-pub(crate) fn json(value: &Value) -> Result<String, Failure> {
-    let written = serde_json::to_string_pretty(value).map_err(|error| Failure::local("cannot write JSON", error))?;
-    Ok(text::clean_lines(&written).into_owned())
+pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
+    Ok(text::clean_lines(&format!("{:#}", tree(value)?)).into_owned())
+}
+
+fn tree(value: &(impl Serialize + ?Sized)) -> Result<Value, Failure> {
+    serde_json::to_value(value).map_err(|error| Failure::local("cannot write JSON", error))
 }
 
 /// A list becomes several documents: the tree has no lists at its root.

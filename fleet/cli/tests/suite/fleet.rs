@@ -11,7 +11,7 @@ fn host(id: &str) -> Value {
         "host": id, "update_id": "u1", "group": "prod", "declared_group": "dev", "assigned_group": "prod",
         "labels": { "env": "staging", "arch": "x86_64" }, "version": "1.2.3", "state": "failed", "held": false,
         "pinned": true, "disabled": false, "last_seen": "2025-01-15T02:00:00Z", "last_outcome": "rolled_back",
-        "last_target": "1.2.4", "error_code": "unhealthy", "failed_with": "unhealthy", "enrolled": true, "listed": null, "not_counted": "",
+        "last_target": "1.2.4", "error_code": "unhealthy", "failed_with": "unhealthy", "enrolled": true, "not_counted": "",
         "waiting_key": "",
     })
 }

@@ -71,14 +71,9 @@ impl Fleet {
         true
     }
 
-    /// Counts a host that only asks as enrolled, from now on.
+    /// Counts a host that only asks as enrolled, from now on. The place that it had when anybody could have made it up is worth nothing.
     pub fn enrol(&mut self, id: HostId) {
         let Some(at) = self.at(id) else { return };
-        self.enrol_at(at);
-    }
-
-    /// The same of the host at `at`. The place that it had when anybody could have made it up is worth nothing.
-    pub(crate) fn enrol_at(&mut self, at: usize) {
         let Some(host) = self.hosts.get_mut(at).filter(|host| host.enrolled.is_none()) else { return };
         if host.mark.is_none() && host.arrival.get() < self.arrivals {
             self.arrivals += 1;
@@ -97,12 +92,11 @@ impl Fleet {
     }
 
     /// When each host was heard of last that is waited for: those that are enrolled; where nobody is, those that ask and may be
-    /// let go. What an import says is no word of theirs.
+    /// let go.
     pub(crate) fn heard(&self) -> impl Iterator<Item = Moment> + Clone + '_ {
         let is_any = self.hosts.iter().any(|host| host.enrolled.is_some());
         let is_waited_for = move |host: &&Host| host.enrolled.is_some() || (!is_any && !self.is_proven);
-        let is_listed = |host: &Host| !self.listed.is_empty() && self.listed(host.id) >= Some(host.heard);
-        let speaks = move |host: &&Host| !host.is_expected() && !is_listed(host);
+        let speaks = |host: &&Host| !host.is_expected();
         self.hosts.iter().filter(is_waited_for).filter(speaks).map(|host| host.heard)
     }
 
@@ -128,6 +122,16 @@ impl Fleet {
     pub fn has_failed(&self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) -> bool {
         let look = |at: usize| self.look(at, rollout, now).zip(self.hosts.get(at));
         self.at(id).and_then(look).is_some_and(|(look, host)| look.has_failed(host))
+    }
+
+    /// What runs on a host that has no key an earlier version knew by an import. Nobody says that any more, so it is as if the host
+    /// was never heard of.
+    pub fn drop_imported(&mut self, has_key: impl Fn(HostId) -> bool) {
+        let is_imported = |host: &&mut Host| !host.version.is_none() && !has_key(host.id);
+        for host in self.hosts.iter_mut().filter(is_imported) {
+            (host.heard, host.enrolled) = (Moment::of(Timestamp::UNIX_EPOCH), None);
+            (host.version, host.reports) = (Name::NONE, false);
+        }
     }
 
     /// Puts back a host that a store kept.
@@ -157,7 +161,6 @@ impl Fleet {
         self.former.clear();
         let is_gone: HashSet<HostId> = gone.iter().copied().collect();
         self.stays.retain(|id, _| !is_gone.contains(id));
-        self.listed.retain(|id, _| !is_gone.contains(id));
         let arrivals = self.arrivals;
         kept.into_iter().for_each(|host| self.put_back(host, arrivals));
         for at in changed.into_iter().filter_map(|id| self.at(id)).collect::<Vec<_>>() {

@@ -23,7 +23,6 @@ use crate::rollout::Rollout;
 use crate::tally::HostState;
 
 use places::Arranged;
-pub(crate) use places::is_below;
 pub use reports::{Change, Report};
 
 /// All hosts that are known.
@@ -45,8 +44,6 @@ pub struct Fleet {
     held: held::Held,
     /// Groups that hosts stay in though they declare others: the number of the rollout, and the group.
     stays: HashMap<HostId, (u64, Name)>,
-    /// When Teleport had last heard of hosts, by the newest import that lists them.
-    listed: HashMap<HostId, Moment>,
     labels: LabelSets,
     /// Names that were used when those of nobody were freed last.
     used_names: usize,
@@ -73,7 +70,6 @@ impl Default for Fleet {
             former: HashMap::new(),
             held: held::Held::default(),
             stays: HashMap::new(),
-            listed: HashMap::new(),
             labels: LabelSets::default(),
             used_names: 0,
             names_of_questions: 0,
@@ -132,21 +128,6 @@ impl Fleet {
         let words = std::mem::take(&mut self.changed);
         let is_set = |at: &usize| words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
         (0..self.hosts.len()).filter(is_set).filter_map(|at| self.hosts.get(at)).map(|host| host.id).collect()
-    }
-
-    /// When Teleport had last heard of a host, by the newest import that lists it.
-    pub fn listed(&self, id: HostId) -> Option<Moment> {
-        self.listed.get(&id).copied()
-    }
-
-    /// Hosts that an import lists.
-    pub fn count_listed(&self) -> usize {
-        self.listed.len()
-    }
-
-    /// Notes when Teleport had last heard of a host.
-    pub(crate) fn set_listed(&mut self, id: HostId, seen: Moment) {
-        self.listed.insert(id, seen);
     }
 
     fn index(&mut self, id: HostId, at: usize) {

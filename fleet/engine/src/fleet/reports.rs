@@ -7,7 +7,7 @@ use protocol::report::code;
 
 use super::Fleet;
 use super::places::is_below;
-use crate::host::{Failure, Host, HostId, Last, Outcome, Unfit};
+use crate::host::{Failure, Host, HostId, Last, Outcome};
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::rollout::Rollout;
@@ -49,7 +49,7 @@ impl Fleet {
     /// Takes a report of an enrolled host.
     pub fn report(&mut self, report: &Report, rollout: Option<&Rollout>, now: Timestamp) {
         let at = self.arrive(report.host, rollout, now);
-        self.enrol_at(at);
+        self.enrol(report.host);
         let group = report.group.as_ref().map(|group| self.names.keep(group));
         let labels = report.labels.as_ref().map(|labels| self.keep_labels(labels));
         let version = report.version.as_ref().map(|version| self.names.keep(version));
@@ -70,7 +70,6 @@ impl Fleet {
             host.is_below_start = version.map_or(host.is_below_start, |_| is_below_start);
             host.flags.pinned = report.pinned.unwrap_or(host.flags.pinned);
             host.flags.disabled = report.disabled.unwrap_or(host.flags.disabled);
-            host.flags.unfit = None;
             host.declared = group.unwrap_or(host.declared);
             host.labels = labels.unwrap_or_else(|| std::mem::take(&mut host.labels));
             if let Some(last) = last {
@@ -100,7 +99,6 @@ impl Fleet {
         self.change(at, rollout, now, |host| {
             if !host.reports {
                 host.declared = group.unwrap_or(host.declared);
-                host.flags.unfit = host.flags.unfit.filter(|unfit| *unfit != Unfit::SilentUpdater);
             }
         });
         self.free_names_if_many();

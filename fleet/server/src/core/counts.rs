@@ -4,8 +4,7 @@ use fleet_engine::plain::is_unsafe;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_api::{CountOf, Counts, Kept, Omission};
-use fleet_engine::host::{Host, Unfit};
-use fleet_engine::inventory::{DISABLED, PINNED};
+use fleet_engine::host::Host;
 use fleet_engine::resource::{Kind, MOST_GROUPS, MOST_VERSIONS, Resource};
 use fleet_engine::tally::{DEPARTED_AFTER, silent_after};
 use jiff::{SignedDuration, Timestamp};
@@ -118,16 +117,14 @@ impl Keeper {
 
     /// Why a host is not counted, in the words of Managed Updates v2 where it has some; nothing: it is.
     pub(super) fn omission(&self, host: &Host, now: Timestamp) -> Option<&'static str> {
-        if let Some(unfit) = host.flags.unfit {
-            Some(unfit.reason())
-        } else if !host.reports && self.members.waits(host.id).is_some() {
+        if !host.reports && self.members.waits(host.id).is_some() {
             Some("its key waits for an operator")
         } else if !host.reports {
-            Some(Unfit::SilentUpdater.reason())
+            Some("updater version does not support agent reports")
         } else if host.flags.disabled {
-            Some(DISABLED)
+            Some("updater is disabled")
         } else if host.flags.pinned {
-            Some(PINNED)
+            Some("updater is pinning a specific version")
         } else if self.is_unheard_for(host, silent_after(self.fleet.interval), now) {
             Some("was not heard of for three report intervals")
         } else if host.version.is_none() {

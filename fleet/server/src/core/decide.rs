@@ -65,9 +65,8 @@ impl Keeper {
                 keeper.take_back();
                 return Ok(acted);
             }
-            keeper.record(&mut draft, actor, action, &subject);
-            keeper.finish(draft, request, &acted)?;
-            Ok(acted)
+            keeper.record(&mut draft, actor, action, &subject, json!({}));
+            keeper.finish(draft, request, acted)
         });
         acted.map_err(|wrong| if is_halt { self.stop_later(wrong, actor, Stop::Halt(act.clone())) } else { wrong })
     }
@@ -175,12 +174,8 @@ impl Keeper {
             keeper.forget_nobody(host);
             let mut draft = Draft::new(keeper.book.clone());
             draft.book.step(&mut keeper.fleet, now);
-            keeper.record(&mut draft, actor, action, &subject);
-            if let (Some(record), Some(detail)) = (draft.records.first_mut(), detail) {
-                record.detail = detail;
-            }
-            keeper.finish(draft, request, &())?;
-            Ok(())
+            keeper.record(&mut draft, actor, action, &subject, detail);
+            keeper.finish(draft, request, ())
         });
         if let (Err(wrong), Decision::Hold) = (&done, &decided.decision) {
             return Err(self.stop_later(wrong.clone(), actor, Stop::Hold(host, decided.clone())));
@@ -217,16 +212,15 @@ impl Keeper {
     }
 
     /// What the record of a decision has beside its subject: of who is forgotten, what is lost with him.
-    fn detail(&self, host: HostId, decision: &Decision) -> Option<Value> {
-        match decision {
-            Decision::Assign(group) => Some(json!({ "group": group })),
-            Decision::Forget => {
-                let known = self.fleet.host(host)?;
+    fn detail(&self, host: HostId, decision: &Decision) -> Value {
+        match (decision, self.fleet.host(host)) {
+            (Decision::Assign(group), _) => json!({ "group": group }),
+            (Decision::Forget, Some(known)) => {
                 let (assigned, version) = (self.fleet.names.text(known.assigned), self.fleet.names.text(known.version));
                 let key = self.members.key(host).map(|key| key.to_string());
-                Some(json!({ "assigned": assigned, "version": version, "key": key }))
+                json!({ "assigned": assigned, "version": version, "key": key })
             }
-            Decision::Hold | Decision::Release | Decision::Accept(_) => None,
+            _ => json!({}),
         }
     }
 
@@ -272,18 +266,18 @@ impl Keeper {
         serde_json::from_str(answer).map_err(|_| other())
     }
 
-    /// Puts on record what `actor` did, and after it what came of that.
-    pub(super) fn record(&self, draft: &mut Draft, actor: &Actor, action: &str, subject: &str) {
+    /// Puts on record what `actor` did, with its `detail`, and after it what came of that.
+    pub(super) fn record(&self, draft: &mut Draft, actor: &Actor, action: &str, subject: &str, detail: Value) {
         let now = self.now();
-        draft.records = vec![entry(actor, action, subject, true, json!({}), now)];
+        draft.records = vec![entry(actor, action, subject, true, detail, now)];
         draft.records.extend(changes::of(&self.book, &draft.book, now));
     }
 
-    /// Makes a change, and keeps what the request with this id is answered.
-    pub(super) fn finish(&mut self, mut draft: Draft, request: &Request, answer: &impl Serialize) -> Result<(), Wrong> {
-        let answer = serde_json::to_string(answer).map_err(|error| Wrong::new(Code::Internal, error.to_string()))?;
-        draft.request = Some((request.id.clone(), format!("{} {answer}", request.digest)));
-        self.commit(draft)
+    /// Makes a change, keeps what the request with this id is answered, and gives that.
+    pub(super) fn finish<T: Serialize>(&mut self, mut draft: Draft, request: &Request, answer: T) -> Result<T, Wrong> {
+        let kept = serde_json::to_string(&answer).map_err(|error| Wrong::new(Code::Internal, error.to_string()))?;
+        draft.request = Some((request.id.clone(), format!("{} {kept}", request.digest)));
+        self.commit(draft).map(|()| answer)
     }
 
     /// Puts on record what anybody with a token can do as often as he likes, and nothing comes of: a login, or (`refused`) what his

@@ -37,11 +37,8 @@ impl Keeper {
         let made = shown(&token);
         self.members.set_join(&new.name, Some(token));
         let mut draft = Draft::new(self.book.clone());
-        self.record(&mut draft, actor, "join_token_made", &subject);
-        if let Some(record) = draft.records.first_mut() {
-            record.detail =
-                json!({ "uses": new.uses, "expires": new.expires, "group": new.group, "labels": new.labels });
-        }
+        let detail = json!({ "uses": new.uses, "expires": new.expires, "group": new.group, "labels": new.labels });
+        self.record(&mut draft, actor, "join_token_made", &subject, detail);
         self.commit(draft)?;
         Ok(MadeToken { token: made, secret })
     }
@@ -81,8 +78,8 @@ impl Keeper {
             }
             keeper.members.set_join(name, None);
             let mut draft = Draft::new(keeper.book.clone());
-            keeper.record(&mut draft, actor, "join_token_removed", &subject);
-            keeper.finish(draft, request, &())
+            keeper.record(&mut draft, actor, "join_token_removed", &subject, json!({}));
+            keeper.finish(draft, request, ())
         })
     }
 }

@@ -8,7 +8,6 @@ use fleet_engine::answer::Question;
 use fleet_engine::book::Holds;
 use fleet_engine::curve::{Curve, Sketch};
 use fleet_engine::host::{Host, HostId, Place};
-use fleet_engine::moment::Moment;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::tally::{HostState, Look};
@@ -264,7 +263,6 @@ impl Keeper {
             error_code: host.last.map_or_else(String::new, |last| text(last.code)),
             failed_with: self.failed_with(host, now).unwrap_or_default().to_owned(),
             enrolled: self.members.has(host.id),
-            listed: self.fleet.listed(host.id).map(Moment::time),
             not_counted: self.omission(host, now).unwrap_or_default().to_owned(),
             waiting_key: self.members.waits(host.id).map_or_else(String::new, |key| key.to_string()),
         }

@@ -13,7 +13,6 @@ mod enrolments;
 mod gates;
 #[cfg(test)]
 mod heard;
-mod import;
 mod join_tokens;
 mod keeper;
 mod look;

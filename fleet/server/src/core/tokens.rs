@@ -31,10 +31,8 @@ impl Keeper {
         let token = StoredToken { name: new.name.clone(), digest, role: new.role, created: now, expires: new.expires };
         let mut draft = Draft::new(self.book.clone());
         draft.tokens.push((new.name.clone(), Some(token.clone())));
-        self.record(&mut draft, actor, "token_made", &subject);
-        if let Some(record) = draft.records.first_mut() {
-            record.detail = json!({ "role": new.role, "expires": new.expires });
-        }
+        let detail = json!({ "role": new.role, "expires": new.expires });
+        self.record(&mut draft, actor, "token_made", &subject, detail);
         self.commit(draft)?;
         Ok(MadeToken { token: shown(&token), secret })
     }
@@ -64,8 +62,8 @@ impl Keeper {
             }
             let mut draft = Draft::new(keeper.book.clone());
             draft.tokens.push((name.to_owned(), None));
-            keeper.record(&mut draft, actor, "token_removed", &subject);
-            keeper.finish(draft, request, &())
+            keeper.record(&mut draft, actor, "token_removed", &subject, json!({}));
+            keeper.finish(draft, request, ())
         })
     }
 }

@@ -7,6 +7,7 @@ use fleet_engine::policy::Policy;
 use fleet_engine::resource::{self, Kind, Resource};
 use fleet_engine::shelf::{self, Shelf};
 use jiff::Timestamp;
+use serde_json::json;
 use yaml::Node;
 
 use super::counts::OWN_REPORT;
@@ -223,7 +224,7 @@ impl Keeper {
             self.take_back();
             return Ok(written);
         }
-        self.record(&mut draft, actor, action, subject);
+        self.record(&mut draft, actor, action, subject, json!({}));
         if let Some(record) = draft.records.first_mut() {
             record.after = written.changed.iter().map(|change| change.revision.as_str()).collect::<Vec<_>>().join(", ");
             let name = |change: &Changed| (Kind::named(&change.kind), change.name.clone());
@@ -233,8 +234,7 @@ impl Keeper {
             });
             record.before = kept.collect::<Vec<_>>().join(", ");
         }
-        self.finish(draft, request, &written)?;
-        Ok(written)
+        self.finish(draft, request, written)
     }
 }
 

@@ -1,13 +1,11 @@
-//! Tells receivers outside what happened: a webhook, a command (FLEET §6). Each receiver has a thread and a place in the audit log
-//! of its own, so that none delays another, an answer or a decision; and at least once, in order.
+//! Tells a webhook what happened (FLEET §6). It has a thread and a place in the audit log of its own, so that it delays no answer and
+//! no decision; and at least once, in order.
 
-mod command;
 mod event;
 mod lasting;
 mod meter;
 mod settings;
 mod teller;
-mod way;
 mod webhook;
 
 use std::path::{Path, PathBuf};
@@ -18,35 +16,24 @@ use fleet_store::Reader;
 use crate::core::Core;
 use crate::outbound::Outbound;
 
-pub(crate) use meter::{Meters, Shown};
-pub(crate) use settings::{Receivers, doctor};
+pub(crate) use meter::Meter;
+pub(crate) use settings::doctor;
+pub(crate) use webhook::{Receiver, WEBHOOK};
 
-use command::Command;
 use teller::{HEAD_EVERY, Teller};
-use way::Way;
 use webhook::Webhook;
 
-/// Starts a thread for each receiver of `receivers`. What is decided when this has returned is told. The threads end with the
-/// process: what they have not told is told after the next start.
+/// Starts the thread that tells `receiver`. What is decided when this has returned is told. The thread ends with the process: what it
+/// has not told is told after the next start.
 ///
 /// # Errors
-/// A thread cannot be started: one line.
-pub(crate) fn start(receivers: &Receivers, data: &Path, core: &Core, outbound: &Outbound) -> Result<Meters, String> {
-    let mut meters = Meters::default();
-    let mut begin = |name: &'static str, way: Box<dyn Way>| {
-        let meter = meters.add(name);
-        let teller = Teller::begin(name, data.to_owned(), Arc::clone(core.board()), core.events(), meter, way);
-        let thread = std::thread::Builder::new().name(format!("tell-{name}")).spawn(move || teller.run());
-        thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
-    };
-    if let Some((url, secret_file)) = &receivers.webhook {
-        let webhook = Webhook::new(url.clone(), secret_file.clone(), outbound.clone());
-        begin("webhook", Box::new(webhook))?;
-    }
-    if let Some(words) = &receivers.command {
-        begin("command", Box::new(Command::new(words.clone())))?;
-    }
-    Ok(meters)
+/// The thread cannot be started: one line.
+pub(crate) fn start(receiver: Receiver, data: &Path, core: &Core, outbound: &Outbound) -> Result<Arc<Meter>, String> {
+    let meter = Arc::new(Meter::default());
+    let webhook = Webhook::new(receiver, outbound.clone());
+    let teller = Teller::begin(data.to_owned(), Arc::clone(core.board()), core.events(), Arc::clone(&meter), webhook);
+    let thread = std::thread::Builder::new().name(format!("tell-{WEBHOOK}")).spawn(move || teller.run());
+    thread.map(|_| meter).map_err(|error| format!("cannot start a thread: {error}"))
 }
 
 /// Notes the audit log's head in the server's own log: at the start, and each hour.

@@ -1,4 +1,4 @@
-//! Tells one receiver what the audit log has and what lasts: one after the other, each until it is taken.
+//! Tells the webhook what the audit log has and what lasts: one after the other, each until it is taken.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use super::event::Event;
 use super::lasting::{self, Seen};
 use super::meter::Meter;
-use super::way::Way;
+use super::webhook::{WEBHOOK, Webhook};
 use crate::core::Board;
 
 /// Between two notes of the audit log's head (FLEET §8).
@@ -36,12 +36,11 @@ const KEEP_EVERY: u64 = 256;
 
 /// See the module.
 pub(super) struct Teller {
-    name: &'static str,
     data: PathBuf,
     board: Arc<Board>,
     events: Receiver<Entry>,
     meter: Arc<Meter>,
-    way: Box<dyn Way>,
+    webhook: Webhook,
     /// `None`: it could not be read, or the log could not.
     place: Option<PlaceInLog>,
     /// Up to which record it is kept.
@@ -56,33 +55,19 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    /// A teller of the receiver called `name`; one that is new is told what comes from now on.
+    /// A teller of `webhook`; one that is new is told what comes from now on.
     pub(super) fn begin(
-        name: &'static str,
         data: PathBuf,
         board: Arc<Board>,
         events: Receiver<Entry>,
         meter: Arc<Meter>,
-        way: Box<dyn Way>,
+        webhook: Webhook,
     ) -> Self {
         let now = Instant::now();
         let (place, past, is_behind) = (None, Vec::new(), true);
         let (past_of, lasting_due, head_due, kept) = (None, now, now, 0);
-        let mut teller = Self {
-            name,
-            data,
-            board,
-            events,
-            meter,
-            way,
-            place,
-            kept,
-            is_behind,
-            past,
-            past_of,
-            lasting_due,
-            head_due,
-        };
+        let mut teller =
+            Self { data, board, events, meter, webhook, place, kept, is_behind, past, past_of, lasting_due, head_due };
         teller.find_place();
         teller
     }
@@ -104,7 +89,7 @@ impl Teller {
                 self.lasting_due = now + LOOK_AT_LASTING_EVERY;
                 self.tell_lasting();
             }
-            if now >= self.head_due && self.way.takes_heads() {
+            if now >= self.head_due {
                 self.head_due = now + HEAD_EVERY;
                 self.tell_head();
             }
@@ -124,17 +109,17 @@ impl Teller {
     }
 
     fn find_place(&mut self) {
-        let place = match PlaceInLog::read(&self.data, self.name) {
+        let place = match PlaceInLog::read(&self.data, WEBHOOK) {
             Ok(Some(place)) => Ok(place),
             Ok(None) => self.at_head(),
             Err(error) => {
-                tracing::error!(receiver = self.name, %error, "what this receiver was told is not known: it is told what comes");
+                tracing::error!(receiver = WEBHOOK, %error, "what this receiver was told is not known: it is told what comes");
                 self.at_head()
             }
         };
         match place {
             Ok(place) => (self.kept, self.place) = (place.seq, Some(place)),
-            Err(error) => tracing::error!(receiver = self.name, %error, "the audit log cannot be read"),
+            Err(error) => tracing::error!(receiver = WEBHOOK, %error, "the audit log cannot be read"),
         }
     }
 
@@ -147,8 +132,8 @@ impl Teller {
     }
 
     fn keep(&self, place: &PlaceInLog) {
-        if let Err(error) = place.write(&self.data, self.name) {
-            tracing::error!(receiver = self.name, %error, "after a crash this receiver is told again what it was told");
+        if let Err(error) = place.write(&self.data, WEBHOOK) {
+            tracing::error!(receiver = WEBHOOK, %error, "after a crash this receiver is told again what it was told");
         }
     }
 
@@ -177,7 +162,7 @@ impl Teller {
                     new.iter().for_each(|entry| self.tell_entry(entry));
                 }
                 Err(error) => {
-                    tracing::warn!(receiver = self.name, %error, "the audit log cannot be read: it is tried again");
+                    tracing::warn!(receiver = WEBHOOK, %error, "the audit log cannot be read: it is tried again");
                     self.is_behind = true;
                     return;
                 }
@@ -250,14 +235,14 @@ impl Teller {
         }
         match Reader::open(&self.data).and_then(|reader| reader.rollouts(rollout, PAST)) {
             Ok(past) => (self.past, self.past_of) = (past, rollout),
-            Err(error) => tracing::warn!(receiver = self.name, %error, "past rollouts cannot be read"),
+            Err(error) => tracing::warn!(receiver = WEBHOOK, %error, "past rollouts cannot be read"),
         }
     }
 
     fn tell_head(&self) {
         match Reader::open(&self.data).and_then(|reader| reader.head()) {
             Ok(head) => self.tell(&Event::head(&head, crate::clock::now())),
-            Err(error) => tracing::warn!(receiver = self.name, %error, "the head of the audit log cannot be read"),
+            Err(error) => tracing::warn!(receiver = WEBHOOK, %error, "the head of the audit log cannot be read"),
         }
     }
 
@@ -266,14 +251,14 @@ impl Teller {
         self.meter.begin(event.time);
         let mut wait = FIRST_WAIT;
         loop {
-            match self.way.tell(event) {
+            match self.webhook.tell(event) {
                 Ok(()) => {
-                    tracing::info!(receiver = self.name, id = event.id, kind = event.kind, "told");
+                    tracing::info!(receiver = WEBHOOK, id = event.id, kind = event.kind, "told");
                     return self.meter.end();
                 }
                 Err(error) => {
                     let (seconds, id, kind) = (wait.as_secs(), &event.id, event.kind);
-                    tracing::warn!(receiver = self.name, id, kind, error, seconds, "not told: it is tried again");
+                    tracing::warn!(receiver = WEBHOOK, id, kind, error, seconds, "not told: it is tried again");
                     self.meter.fail();
                 }
             }

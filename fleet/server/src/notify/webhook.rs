@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use ring::hmac;
 
 use super::event::Event;
-use super::way::Way;
 use crate::outbound::Outbound;
 use crate::secret_file;
 
@@ -20,23 +19,36 @@ const SHORTEST: usize = 24;
 /// Of a secret that is written in base64.
 const PREFIX: &str = "whsec_";
 
+/// The receiver's name: of its thread, its file, its lines in the log, and its metrics.
+pub(crate) const WEBHOOK: &str = "webhook";
+
+/// Who is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Receiver {
+    /// Where messages are posted.
+    pub(super) url: String,
+    /// The file with the secret that signs them.
+    pub(super) secret_file: PathBuf,
+}
+
 /// A receiver behind an address.
 pub(super) struct Webhook {
-    url: String,
-    secret_file: PathBuf,
+    receiver: Receiver,
     outbound: Outbound,
 }
 
 impl Webhook {
-    /// Posts to `url`, signed with what `secret_file` has at that time.
-    pub(super) fn new(url: String, secret_file: PathBuf, outbound: Outbound) -> Self {
-        Self { url, secret_file, outbound }
+    /// Posts to the address of `receiver`, signed with what its file has at that time.
+    pub(super) fn new(receiver: Receiver, outbound: Outbound) -> Self {
+        Self { receiver, outbound }
     }
-}
 
-impl Way for Webhook {
-    fn tell(&self, event: &Event) -> Result<(), String> {
-        let secret = Secret::read(&self.secret_file)?;
+    /// Tells an event; it may take seconds.
+    ///
+    /// # Errors
+    /// Why the receiver did not take it: one line.
+    pub(super) fn tell(&self, event: &Event) -> Result<(), String> {
+        let secret = Secret::read(&self.receiver.secret_file)?;
         let (body, at) = (event.body(), crate::clock::now());
         let (timestamp, signature) = (at.as_second().to_string(), secret.sign(&event.id, at, &body));
         let headers = [
@@ -45,16 +57,12 @@ impl Way for Webhook {
             ("webhook-timestamp", &timestamp),
             ("webhook-signature", &signature),
         ];
-        let status = self.outbound.tell(&self.url, &headers, body, TIMEOUT)?;
+        let status = self.outbound.tell(&self.receiver.url, &headers, body, TIMEOUT)?;
         match status {
             200..=299 => Ok(()),
             300..=399 => Err(format!("it answers {status}: redirects are not followed")),
             _ => Err(format!("it answers {status}")),
         }
-    }
-
-    fn takes_heads(&self) -> bool {
-        true
     }
 }
 

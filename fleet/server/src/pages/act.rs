@@ -2,29 +2,24 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
 use fleet_api::{Act, Code, Decided, Role, Wrong};
 use fleet_pages::confirm::Confirm;
 use fleet_pages::done::Done;
 use fleet_words::effects;
 
 use super::access::{Fields, Posted};
-use super::page::{frame, page, refuse};
+use super::page::{Page, frame, page, refuse};
 use super::session::Session;
 use super::wanted::Wanted;
 use crate::app::App;
 use crate::core::{Actor, Keeper};
 
 /// `/confirm`: says what would happen. Nothing changes.
-pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> Response {
-    if let Err(refused) = session.needs(&app, Role::Operator, "POST /confirm").await {
-        return refused;
-    }
-    let back = Wanted::back(&fields);
-    match shown(&app, &session, &fields).await {
-        Ok(confirm) => page(StatusCode::OK, &confirm),
-        Err(wrong) => refuse(&app, Some(&session), wrong, &back),
-    }
+pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> Page {
+    session.needs(&app, Role::Operator, "POST /confirm").await?;
+    let refused = |wrong| refuse(&app, Some(&session), wrong, &Wanted::back(&fields));
+    let confirm = shown(&app, &session, &fields).await.map_err(refused)?;
+    Ok(page(StatusCode::OK, &confirm))
 }
 
 async fn shown(app: &App, session: &Session, fields: &Fields) -> Result<Confirm, Wrong> {
@@ -60,22 +55,15 @@ async fn shown(app: &App, session: &Session, fields: &Fields) -> Result<Confirm,
 }
 
 /// `/act`: does it, as the API would.
-pub(super) async fn act(State(app): State<App>, Posted { session, fields }: Posted) -> Response {
-    if let Err(refused) = session.needs(&app, Role::Operator, "POST /act").await {
-        return refused;
-    }
+pub(super) async fn act(State(app): State<App>, Posted { session, fields }: Posted) -> Page {
+    session.needs(&app, Role::Operator, "POST /act").await?;
     let back = Wanted::back(&fields);
-    let wanted = match Wanted::read(&fields) {
-        Ok(wanted) => wanted,
-        Err(wrong) => return refuse(&app, Some(&session), wrong, &back),
-    };
+    let refused = |wrong| refuse(&app, Some(&session), wrong, &back);
+    let wanted = Wanted::read(&fields).map_err(refused)?;
     let (id, number, actor) = (fields.get("id").to_owned(), fields.get("rollout").to_owned(), session.actor.clone());
-    match app.core.run(move |keeper| carry_out(keeper, &actor, &wanted, id, &number)).await {
-        Ok((sentence, touched)) => {
-            page(StatusCode::OK, &Done { frame: frame(&app, Some(&session)), sentence, touched, back })
-        }
-        Err(wrong) => refuse(&app, Some(&session), wrong, &back),
-    }
+    let done = app.core.run(move |keeper| carry_out(keeper, &actor, &wanted, id, &number)).await;
+    let (sentence, touched) = done.map_err(refused)?;
+    Ok(page(StatusCode::OK, &Done { frame: frame(&app, Some(&session)), sentence, touched, back }))
 }
 
 /// What was done, and what it did to hosts.

@@ -15,6 +15,9 @@ use crate::failure;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// A page, or the one that says why not.
+pub(super) type Page = Result<Response, Response>;
+
 /// Leads a browser on, by a GET.
 pub(super) fn see(path: &str) -> Response {
     let Ok(path) = HeaderValue::from_str(path) else { return StatusCode::BAD_REQUEST.into_response() };

@@ -8,8 +8,8 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use fleet_answers::ids;
 use fleet_api::{
-    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Import, Imported, Kept,
-    Verified, Write, Written, Wrong,
+    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Kept, Verified, Write, Written,
+    Wrong,
 };
 use fleet_engine::host::HostId;
 use serde::Deserialize;
@@ -47,7 +47,6 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/counts", get(counts))
         .route("/v1/fleet/commands", post(act))
         .route("/v1/fleet/hosts", get(hosts))
-        .route("/v1/fleet/import", post(import))
         .route("/v1/fleet/hosts/{id}", get(explain).post(decide))
         .route("/v1/fleet/audit", get(audit))
         .route("/v1/fleet/audit/verify", get(verify))
@@ -142,11 +141,6 @@ async fn act(Operator(actor): Operator, State(app): State<App>, Whole(body): Who
 
 async fn hosts(_: Viewer, State(app): State<App>, Asked(query): Asked<HostsQuery>) -> Answer<Hosts> {
     Ok(Json(app.core.run(move |keeper| keeper.hosts(&query)).await?))
-}
-
-async fn import(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> Answer<Imported> {
-    let import: Import = read_json(&body)?;
-    Ok(Json(app.core.run(move |keeper| keeper.import(&actor, &import)).await?))
 }
 
 async fn explain(_: Viewer, State(app): State<App>, At(id): At<String>) -> Answer<Explained> {

@@ -26,6 +26,6 @@ pub(super) async fn ready(State(app): State<App>) -> Response {
 
 /// Numbers, as Prometheus reads them.
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    let text = metrics::text(app.core.board(), &app.meters);
+    let text = metrics::text(app.core.board(), app.meter.as_deref());
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }

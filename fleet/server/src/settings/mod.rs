@@ -12,10 +12,10 @@ use fleet_engine::resource;
 use protocol::{Edition, Version};
 
 use crate::fault::Fault;
-use crate::notify::Receivers;
+use crate::notify::Receiver;
 use crate::oidc::{self, Oidc};
 use crate::reporting::{self, Enrolment, Reporting};
-use written::Written;
+use written::{NO_COMMAND, Written};
 
 /// Where the data is by default.
 const DATA: &str = "/var/lib/teleport-fleet";
@@ -53,8 +53,8 @@ pub(crate) struct Settings {
     pub(crate) edition: Option<Edition>,
     /// Whether hosts are asked for reports, and whose are believed.
     pub(crate) reporting: Reporting,
-    /// Who is told what happens.
-    pub(crate) receivers: Receivers,
+    /// Who is told what happens; `None`: nobody.
+    pub(crate) receiver: Option<Receiver>,
     /// Who names the people that log in to the dashboard; `None`: tokens alone do.
     #[cfg_attr(not(feature = "oidc"), allow(dead_code, reason = "it is none"))]
     pub(crate) oidc: Option<Oidc>,
@@ -97,7 +97,7 @@ impl Settings {
             cluster_name: serve.cluster_name.clone().or(file.cluster_name.clone()).unwrap_or_default(),
             edition: edition.or(file.edition),
             reporting: reporting(serve, &file)?,
-            receivers: receivers(serve, &file)?,
+            receiver: receiver(serve, &file)?,
             oidc: oidc(serve, &file, public_addr.as_deref(), tls.is_some() || is_behind_proxy)?,
             install_script: install_script(serve, &file, public_addr.as_deref())?,
             tls,
@@ -128,9 +128,9 @@ impl Settings {
     ///
     /// # Errors
     /// The configuration cannot be read, or says what does not go together.
-    pub(crate) fn receivers(config: &Path) -> Result<Receivers, String> {
+    pub(crate) fn receiver(config: &Path) -> Result<Option<Receiver>, String> {
         let file = Written::read(config)?;
-        Receivers::of(file.webhook_url, file.webhook_secret_file, file.notify_command.as_deref())
+        Receiver::of(file.webhook_url, file.webhook_secret_file)
     }
 
     /// Who names the people that log in, by the configuration alone.
@@ -205,14 +205,18 @@ fn reporting(serve: &Serve, file: &Written) -> Result<Reporting, Fault> {
     })
 }
 
-fn receivers(serve: &Serve, file: &Written) -> Result<Receivers, Fault> {
-    let is_said = serve.webhook_url.is_some() || serve.webhook_secret_file.is_some() || serve.notify_command.is_some();
-    let receivers = Receivers::of(
+fn receiver(serve: &Serve, file: &Written) -> Result<Option<Receiver>, Fault> {
+    // Nobody would miss notifications that a variable asked for which is not read any more.
+    let variable = "TELEPORT_FLEET_NOTIFY_COMMAND";
+    if std::env::var_os(variable).is_some() {
+        return Err(Fault::Usage(format!("{variable} {NO_COMMAND}")));
+    }
+    let is_said = serve.webhook_url.is_some() || serve.webhook_secret_file.is_some();
+    let receiver = Receiver::of(
         serve.webhook_url.clone().or(file.webhook_url.clone()),
         serve.webhook_secret_file.clone().or(file.webhook_secret_file.clone()),
-        serve.notify_command.as_deref().or(file.notify_command.as_deref()),
     );
-    receivers.map_err(fault(is_said))
+    receiver.map_err(fault(is_said))
 }
 
 fn oidc(serve: &Serve, file: &Written, public_addr: Option<&str>, is_secure: bool) -> Result<Option<Oidc>, Fault> {

@@ -35,12 +35,15 @@ pub(super) struct Written {
     pub(super) report_interval_seconds: Option<u32>,
     pub(super) webhook_url: Option<String>,
     pub(super) webhook_secret_file: Option<PathBuf>,
-    pub(super) notify_command: Option<String>,
     pub(super) oidc: oidc::Written,
 }
 
+/// What is said of the command that an earlier version ran for each notification.
+pub(super) const NO_COMMAND: &str =
+    "is gone: set webhook_url and webhook_secret_file, and run the command where that leads";
+
 /// Every key, for the error that names an unknown one.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 24] = [
     "data",
     "listen",
     "metrics",
@@ -59,7 +62,6 @@ const KEYS: [&str; 25] = [
     "report_interval_seconds",
     "webhook_url",
     "webhook_secret_file",
-    "notify_command",
     "oidc_issuer",
     "oidc_client_id",
     "oidc_client_secret_file",
@@ -98,6 +100,9 @@ impl Written {
     }
 
     fn take(&mut self, key: &str, value: &Node) -> Result<(), String> {
+        if key == "notify_command" {
+            return Err(format!("{key} {NO_COMMAND}"));
+        }
         if !KEYS.contains(&key) {
             return Err(format!("{key:?} is no key; keys are {}", KEYS.join(", ")));
         }
@@ -134,7 +139,6 @@ impl Written {
             }
             "webhook_url" => self.webhook_url = Some(text),
             "webhook_secret_file" => self.webhook_secret_file = Some(text.into()),
-            "notify_command" => self.notify_command = Some(text),
             _ => self.edition = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
         }
         Ok(())
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
-        let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\nnotify_command: /c\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
+        let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
         let written = Written::parse(text).unwrap();
         assert_eq!(text.lines().count(), KEYS.len());
         assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));
@@ -155,6 +159,7 @@ mod tests {
         assert!(written.edition.is_some() && written.server_version.is_some() && written.admin_socket.is_some());
         for (text, line, what) in [
             ("data: /d\nlistn: x\n", 2, "\"listn\" is no key"),
+            ("data: /d\nnotify_command: /c\n", 2, "notify_command is gone: set webhook_url"),
             ("listen: 443\n", 1, "is no address"),
             ("plain: perhaps\n", 1, "is not true or false"),
             ("- data\n", 1, "mapping of keys"),

@@ -585,7 +585,6 @@ fn questions() -> Vec<Question> {
         ("GET", "/v1/fleet/hosts", "?state=nonsense".to_owned(), json!(null)),
         ("GET", "/v1/fleet/hosts/{id}", String::new(), json!(null)),
         ("POST", "/v1/fleet/hosts/{id}", String::new(), json!({"id": uuid(5), "decision": "hold"})),
-        ("POST", "/v1/fleet/import", String::new(), json!({"id": uuid(9), "instances": [{"kind": "x"}]})),
         ("POST", "/v1/fleet/hosts/{id}", String::new(), json!({"id": uuid(6), "decision": {"assign": null}})),
         ("GET", "/v1/fleet/audit", "?limit=5".to_owned(), json!(null)),
         ("GET", "/v1/fleet/audit/verify", String::new(), json!(null)),

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use yaml::Node;
 
-use crate::support::{Server, dir, groups, request, version};
+use crate::support::{Server, dir, groups, request, version, write_secret};
 
 const ALERTS: &str = include_str!("../../../monitoring/alerts.yaml");
 const CASES: &str = include_str!("../../../monitoring/alerts.test.yaml");
@@ -24,7 +24,9 @@ fn names(text: &str) -> BTreeSet<String> {
 /// What a server shows that has a rollout, and a receiver; and the values of each label of it.
 fn shown() -> (BTreeSet<String>, String) {
     let dir = dir();
-    let server = Server::with(dir.path(), &["--plain", "--notify-command", "/bin/true"]);
+    let secret = write_secret(dir.path(), &"x".repeat(24));
+    let webhook = ["--webhook-url", "http://127.0.0.1:1/", "--webhook-secret-file", &secret];
+    let server = Server::with(dir.path(), &[&["--plain"], &webhook[..]].concat());
     server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
     let (status, text) = request(server.metrics, "GET", "/metrics", "", "");
     assert_eq!(status, 200);

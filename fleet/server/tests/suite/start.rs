@@ -13,6 +13,11 @@ fn serve(words: &[&str]) -> Output {
 
 /// With a configuration.
 fn serve_with(configuration: &str, words: &[&str]) -> Output {
+    serve_by(configuration, words, &[])
+}
+
+/// With variables as well.
+fn serve_by(configuration: &str, words: &[&str], variables: &[(&str, &str)]) -> Output {
     let dir = dir();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (data, socket, config) = (path("data"), path("admin.sock"), path("config.yaml"));
@@ -22,7 +27,7 @@ fn serve_with(configuration: &str, words: &[&str]) -> Output {
         all.extend(["--metrics", "127.0.0.1:0"]);
     }
     all.extend(words);
-    program(&all).output().unwrap()
+    program(&all).envs(variables.iter().copied()).output().unwrap()
 }
 
 #[test]
@@ -40,6 +45,16 @@ fn without_a_certificate_only_loopback_or_a_proxy_in_front_is_served() {
 }
 
 #[test]
+fn a_command_for_notifications_is_gone_and_whoever_names_it_hears_so() {
+    let words = ["--plain", "--listen", "127.0.0.1:0"];
+    let line = refused(&serve_with("plain: true\nnotify_command: /bin/mail root\n", &words));
+    assert!(line.contains("line 2: notify_command is gone: set webhook_url"), "{line}");
+    let line = misused(&serve_by("", &words, &[("TELEPORT_FLEET_NOTIFY_COMMAND", "/bin/mail root")]));
+    assert!(line.contains("TELEPORT_FLEET_NOTIFY_COMMAND is gone: set webhook_url"), "{line}");
+    assert_eq!(serve(&["--notify-command", "/bin/mail"]).status.code(), Some(2));
+}
+
+#[test]
 fn a_wrong_flag_is_wrong_usage_and_a_wrong_value_of_the_configuration_is_not() {
     let flags = [
         (&["--enrolment", "maybe"][..], "enrolment: maybe", "--enrolment"),
@@ -47,7 +62,6 @@ fn a_wrong_flag_is_wrong_usage_and_a_wrong_value_of_the_configuration_is_not() {
         (&["--server-version", "new"], "server_version: new", "--server-version"),
         (&["--edition", "cloud"], "edition: cloud", "--edition"),
         (&["--webhook-url", "https://example.com/"], "webhook_url: https://example.com/", "webhook_secret_file"),
-        (&["--notify-command", "mail"], "notify_command: mail", "absolute path"),
         (&["--public-addr", "a b"], "public_addr: a b", "public_addr"),
     ];
     for (words, configuration, says) in flags {

@@ -1,7 +1,7 @@
 //! The hosts: who they are, what goes wrong on which, and what each does next.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashSet};
+use std::collections::{BinaryHeap, HashSet};
 
 use fleet_answers::ids;
 use fleet_engine::host::HostId;
@@ -24,17 +24,6 @@ const SYSTEMS: [&str; 4] = ["debian", "ubuntu", "rhel", "amazon-linux"];
 const ARCHES: [&str; 5] = ["amd64", "amd64", "amd64", "amd64", "arm64"];
 /// Most hosts of a simulation: memory.
 const MOST: u64 = 5_000_000;
-
-/// A host as it is reported first.
-pub(super) struct Arrives {
-    pub(super) id: HostId,
-    pub(super) group: String,
-    pub(super) assigned: Option<String>,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) pinned: bool,
-    pub(super) disabled: bool,
-    pub(super) held: bool,
-}
 
 /// A host.
 #[derive(Debug, Clone, Default)]
@@ -95,7 +84,7 @@ impl Crowd {
     ///
     /// # Errors
     /// Nobody, too many, or a group or a label that does not exist.
-    pub(super) fn new(plan: &Plan, groups: &[String]) -> Result<(Self, Vec<Arrives>), String> {
+    pub(super) fn new(plan: &Plan, groups: &[String]) -> Result<(Self, Vec<Known>), String> {
         let arrives = match &plan.hosts {
             Hosts::Known(known) => known_hosts(known),
             Hosts::Made(count) => made_hosts(plan.seed, &in_equal_parts(*count, groups))?,
@@ -119,12 +108,12 @@ impl Crowd {
     }
 
     /// Draws who is bad, vanishes, and is cut off.
-    fn draw(&mut self, plan: &Plan, arrives: &[Arrives]) -> Result<(), String> {
+    fn draw(&mut self, plan: &Plan, arrives: &[Known]) -> Result<(), String> {
         let all: Vec<usize> = (0..self.members.len()).collect();
         let labelled: Vec<usize> = match &plan.bad_label {
             None => all.clone(),
             Some((key, value)) => {
-                let has = |host: &Arrives| host.labels.get(key).is_some_and(|found| found == value);
+                let has = |host: &Known| host.labels.get(key).is_some_and(|found| found == value);
                 let found = (0..).zip(arrives).filter(|(_, host)| has(host)).map(|(number, _)| number).collect();
                 Vec::is_empty(&found).then(|| no_label(key, value, arrives)).map_or(Ok(()), Err)?;
                 found
@@ -199,7 +188,7 @@ impl Crowd {
     }
 }
 
-fn no_label(key: &str, value: &str, arrives: &[Arrives]) -> String {
+fn no_label(key: &str, value: &str, arrives: &[Known]) -> String {
     let mut known: Vec<String> =
         arrives.iter().flat_map(|host| &host.labels).map(|(key, value)| format!("{key}={value}")).collect();
     known.sort_unstable();
@@ -211,18 +200,9 @@ fn no_label(key: &str, value: &str, arrives: &[Arrives]) -> String {
 }
 
 /// An inventory; the first of two hosts with one id counts.
-fn known_hosts(known: &[Known]) -> Vec<Arrives> {
+fn known_hosts(known: &[Known]) -> Vec<Known> {
     let mut ids: HashSet<HostId> = HashSet::new();
-    let hosts = known.iter().map(|host| Arrives {
-        id: ids::parse(&host.host),
-        group: host.group.clone(),
-        assigned: (!host.assigned.is_empty()).then(|| host.assigned.clone()),
-        labels: host.labels.clone(),
-        pinned: host.pinned,
-        disabled: host.disabled,
-        held: host.held,
-    });
-    hosts.filter(|host| ids.insert(host.id)).collect()
+    known.iter().filter(|host| ids.insert(host.id)).cloned().collect()
 }
 
 /// As many for each group; the first ones have one more where it does not come out even.
@@ -236,7 +216,7 @@ fn in_equal_parts(count: u32, groups: &[String]) -> Vec<(Option<&str>, u32)> {
 }
 
 /// Hosts for these groups: each declares its group, and is put there whatever the group's labels are.
-fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<Arrives>, String> {
+fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<Known>, String> {
     let total: u64 = counts.iter().map(|(_, count)| u64::from(*count)).sum();
     if total > MOST {
         return Err(format!("{total} hosts are too many: at most {MOST}"));
@@ -251,14 +231,12 @@ fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<Arrives>,
                 list.get(usize::try_from(nth).unwrap_or(0)).copied().unwrap_or_default().to_owned()
             };
             let labels = [("os", label(&SYSTEMS, draw)), ("arch", label(&ARCHES, draw >> 32))];
-            hosts.push(Arrives {
+            hosts.push(Known {
                 id: ids::made(&[b"forecast", &seed.to_be_bytes(), &number.to_be_bytes()]),
                 group: group.unwrap_or_default().to_owned(),
                 assigned: group.map(str::to_owned),
                 labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-                pinned: false,
-                disabled: false,
-                held: false,
+                ..Known::default()
             });
         }
     }

@@ -98,7 +98,7 @@ impl<'a> World<'a> {
     }
 
     /// A host is known before the rollout begins, and runs the version before.
-    fn arrive(&mut self, host: &super::crowd::Arrives) {
+    fn arrive(&mut self, host: &super::plan::Known) {
         let report = Report {
             host: host.id,
             update_id: !host.id,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fleet_engine::host::HostId;
 use fleet_engine::resource::Resource;
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
@@ -146,15 +147,15 @@ pub struct Made {
     pub count: u32,
 }
 
-/// A host of an inventory.
+/// A host, as it is reported first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known {
-    /// Its UUID, or another name.
-    pub host: String,
+    /// Its UUID.
+    pub id: HostId,
     /// The group that it declares.
     pub group: String,
-    /// The group that an operator gave it; empty: none.
-    pub assigned: String,
+    /// The group that an operator gave it.
+    pub assigned: Option<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its updater is pinned.

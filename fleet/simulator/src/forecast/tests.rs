@@ -1,5 +1,6 @@
 //! Expected figures are counted by hand from FLEET §3 and the plans.
 
+use fleet_answers::ids;
 use fleet_engine::resource;
 use proptest::prelude::*;
 
@@ -83,7 +84,7 @@ fn a_bad_release_halts_in_the_first_group_and_the_second_is_spared() {
 #[test]
 fn only_hosts_with_the_label_are_hit() {
     let known = |nth: u32| Known {
-        host: format!("host-{nth}"),
+        id: ids::parse(&format!("host-{nth}")),
         labels: [("g", if nth < 50 { "one" } else { "two" }), ("os", if nth.is_multiple_of(2) { "a" } else { "b" })]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into(),

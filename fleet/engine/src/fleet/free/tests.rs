@@ -10,7 +10,6 @@ use super::*;
 use crate::book::Book;
 use crate::fleet::{Change, Report};
 use crate::host::{HostId, Outcome};
-use crate::inventory::{Agent, Standing, Status, Updater};
 use crate::record::HostRecord;
 use crate::rollout::Rollout;
 use crate::shelf::Shelf;
@@ -25,8 +24,6 @@ enum Op {
     Report(HostId, Option<u8>, Option<u8>, Option<(u32, u32)>, Option<(Outcome, u8, u8)>),
     /// Group.
     Ask(HostId, u32),
-    /// Group.
-    List(HostId, u8),
     Assign(HostId, Option<u8>),
     Stay(HostId, u8),
     Renew(HostId),
@@ -47,7 +44,6 @@ fn op() -> impl Strategy<Value = Op> {
         12 => (host(), few(), few(), prop::option::weighted(0.9, labels), prop::option::of(last))
             .prop_map(|(host, group, version, labels, last)| Op::Report(host, group, version, labels, last)),
         6 => (host(), any::<u32>()).prop_map(|(host, group)| Op::Ask(host, group)),
-        2 => (host(), any::<u8>()).prop_map(|(host, group)| Op::List(host, group)),
         2 => (host(), few()).prop_map(|(host, group)| Op::Assign(host, group)),
         2 => (host(), 0..4_u8).prop_map(|(host, group)| Op::Stay(host, group)),
         1 => host().prop_map(Op::Renew),
@@ -164,7 +160,6 @@ impl Life {
                 let said = self.said.entry(*host).or_default();
                 said.declared = if said.reports { said.declared.clone() } else { group };
             }
-            Op::List(host, group) => self.list(*host, *group, now),
             Op::Assign(host, group) => {
                 let group = group.map(|group| format!("group {group}"));
                 self.fleet.assign(*host, group.as_deref(), None, now);
@@ -201,16 +196,6 @@ impl Life {
             Op::Stay(..) => {}
         }
         self.most = self.most.max(self.texts().len());
-    }
-
-    fn list(&mut self, host: HostId, group: u8, now: Timestamp) {
-        let group = format!("listed {group}");
-        let updater = Updater { group: group.clone(), id: 0, status: Status::Ok };
-        let (services, upgrader) = (Vec::new(), "binary".to_owned());
-        let agent = Agent { host, version: version(9), services, seen: now, upgrader, updater: Some(updater) };
-        self.fleet.list(&agent, Standing::Pinned, None, now);
-        let said = self.said.entry(host).or_default();
-        (said.version, said.declared, said.reports) = (agent.version, group, true);
     }
 
     /// Texts in use, without the groups that only hosts declare that only ask.

@@ -65,7 +65,7 @@ impl Keeper {
         self.members.drop_waiting(|since| now.duration_since(since) >= WAITS_FOR);
         let (fleet, members) = (&self.fleet, &self.members);
         let is_old = |host: &Host| fleet.is_proven || Moment::of(now).since(host.heard) >= DEPARTED_AFTER;
-        let is_kept = |host: &Host| members.waits(host.id).is_some() || fleet.listed(host.id).is_some();
+        let is_kept = |host: &Host| members.waits(host.id).is_some();
         let goes = |host: &&Host| is_stranger(host) && is_old(host) && !is_kept(host);
         let gone: HashSet<HostId> = fleet.hosts().iter().filter(goes).map(|host| host.id).collect();
         if !gone.is_empty() {

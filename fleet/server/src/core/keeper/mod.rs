@@ -191,6 +191,7 @@ impl Keeper {
         }
         self.fleet.is_proven = self.members.is_proven();
         self.members.set(state.enrolments, epoch);
+        self.fleet.drop_imported(|id| self.members.has(id));
         for id in self.members.unproven() {
             self.fleet.set_unproven(id, true);
         }

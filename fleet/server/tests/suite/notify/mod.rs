@@ -1,4 +1,4 @@
-//! Who is told what happens: a webhook with and without TLS, and a command; at least once, in order, delaying nobody.
+//! Who is told what happens: a webhook with and without TLS; at least once, in order, delaying nobody.
 
 mod lasting;
 mod receiver;
@@ -7,7 +7,6 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::reports::host::{Host, epoch};
@@ -368,40 +367,6 @@ fn a_secret_that_others_may_read_signs_nothing_and_a_changed_one_is_read_again()
 }
 
 #[test]
-fn a_command_gets_the_message_and_its_kind_and_is_run_again_until_it_ends_well() {
-    let dir = dir();
-    let path = |name: &str| dir.path().join(name).display().to_string();
-    let script = format!(
-        "#!/bin/sh\nmessage=$(cat)\nif [ ! -e {ready} ]; then echo not yet >&2; echo x >> {tries}; exit 7; fi\n\
-         echo \"$TELEPORT_FLEET_EVENT $1 $message\" >> {told}\n",
-        ready = path("ready"),
-        tries = path("tries"),
-        told = path("told"),
-    );
-    std::fs::write(path("tell"), script).unwrap();
-    std::fs::set_permissions(path("tell"), Permissions::from_mode(0o700)).unwrap();
-    let server = Server::with(dir.path(), &["--plain", "--notify-command", &format!("{} word", path("tell"))]);
-    begin(&server);
-    server.until("two tries", || std::fs::read_to_string(path("tries")).is_ok_and(|text| text.len() >= 4));
-    assert!(server.log().contains("exit status: 7: not yet"), "{}", server.log());
-    std::fs::write(path("ready"), "").unwrap();
-    agents(&server, &["start-update", "dev"]);
-    let told = || std::fs::read_to_string(path("told")).unwrap_or_default();
-    server.until("both", || told().lines().count() >= 2);
-    let lines: Vec<(String, Value)> = told()
-        .lines()
-        .map(|line| {
-            let (words, json) = line.split_at(line.find('{').unwrap());
-            (words.trim().to_owned(), serde_json::from_str(json).unwrap())
-        })
-        .collect();
-    let words: Vec<&str> = lines.iter().map(|(words, _)| words.as_str()).collect();
-    assert_eq!(words, ["new_version word", "group_started word"]);
-    assert_eq!(lines[1].1["data"]["group"], "dev");
-    assert_eq!(lines[1].1["kind"], "group_started");
-}
-
-#[test]
 fn a_restore_is_told_with_what_comes_after_it_and_a_lost_log_as_well() {
     let (receiver, dir) = (Receiver::start(How::Take), dir());
     let (data, backup) = (dir.path().join("data"), dir.path().join("backup"));
@@ -443,7 +408,6 @@ fn settings_that_cannot_be_meant_so_are_refused_at_the_start() {
         (vec!["--webhook-url", "http://192.0.2.1/KEY", "--webhook-secret-file", &secret], "http is for loopback"),
         (vec!["--webhook-url", "https://example.com/KEY"], "needs webhook_secret_file"),
         (vec!["--webhook-secret-file", &secret], "needs webhook_url"),
-        (vec!["--notify-command", "mail root"], "absolute path"),
     ] {
         let mut command = program(&["serve", "--plain", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
         let command = command.arg("--data").arg(dir.path().join("data")).args(&words);
