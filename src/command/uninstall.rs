@@ -91,7 +91,12 @@ fn is_anything_there(context: &Context, facts: &Facts, taken: &Path) -> Result<b
 /// commit removes the place where it is kept.
 fn set_back(context: &Context, facts: &Facts, taken: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     fn files(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-        for entry in durable::entries(dir)? {
+        let entries = match std::fs::read_dir(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            other => other.at("cannot read", dir)?,
+        };
+        for entry in entries {
+            let entry = entry.at("cannot read", dir)?;
             if entry.file_type().at("cannot look at", entry.path())?.is_dir() {
                 files(&entry.path(), found)?;
             } else {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::backup::DATABASE_FILE;
 use crate::host::process::FileId;
 use crate::host::{durable, order};
-use crate::report::Result;
+use crate::report::{IoContext, Result};
 
 /// The snapshot of a version, below the version's directory.
 const NAME: &str = "backup";
@@ -40,8 +40,13 @@ fn numbered(version_dir: &Path) -> Result<Vec<(u32, PathBuf)>> {
         "" => Some(1),
         rest => rest.strip_prefix('-')?.parse().ok(),
     };
+    let entries = match std::fs::read_dir(version_dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.at("cannot read", version_dir)?,
+    };
     let mut found = Vec::new();
-    for entry in durable::entries(version_dir)? {
+    for entry in entries {
+        let entry = entry.at("cannot read", version_dir)?;
         found.extend(entry.file_name().to_str().and_then(number).map(|number| (number, entry.path())));
     }
     order::sort(&mut found);

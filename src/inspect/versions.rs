@@ -29,13 +29,15 @@ pub(super) fn installed(
     trusted: Option<SnapshotId>,
 ) -> Result<Vec<Installed>> {
     let versions = &context.layout.versions;
-    let entries = durable::entries(versions)?;
-    if entries.is_empty() {
-        return Ok(Vec::new());
-    }
+    let entries = match std::fs::read_dir(versions) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).at("cannot read", versions),
+    };
     let host = fingerprint::agent_uuid(&context.data_dir()?)?;
     let mut found = Vec::new();
     for entry in entries {
+        let entry = entry.at("cannot read", versions)?;
         let dir = VersionDir::named(entry.file_name().to_string_lossy());
         let Some((version, edition)) = dir.parse() else {
             continue;

@@ -99,13 +99,17 @@ pub(crate) fn retire(versions: &Path, dir: &VersionDir) -> Result<()> {
 /// Removes a version but for what `stays` of it. Without its marker it is not installed, whatever else is still there.
 pub(crate) fn strip(version_dir: &Path, stays: &[PathBuf]) -> Result<()> {
     durable::remove_file(&version_dir.join(manifest::MARKER))?;
-    durable::remove_entries(&durable::entries(version_dir)?, |entry| !stays.contains(&entry.path()))
+    let entries = std::fs::read_dir(version_dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    durable::remove_entries(&entries.at("cannot read", version_dir)?, |entry| !stays.contains(&entry.path()))
 }
 
 /// Removes what runs that died have left: staged and half-removed versions, temporary files, all that can be removed.
 /// Called under the lock with no journal open.
 pub(crate) fn sweep(versions: &Path) -> Result<()> {
-    let entries = durable::entries(versions)?;
+    let entries = match std::fs::read_dir(versions) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.and_then(Iterator::collect::<std::io::Result<Vec<_>>>).at("cannot read", versions)?,
+    };
     let live = lock::downloads(&versions.join(LOCK))?;
     durable::remove_entries(&entries, |entry| is_left_over(&entry.file_name().to_string_lossy(), &live))
 }
