@@ -5,8 +5,8 @@ export CC_$(subst -,_,$(NATIVE)) ?= musl-gcc
 ZIG := $(TARGET_DIR)/zig
 
 # Instructions that stand in many places are moved to one (90 KB), as LLVM does by itself for aarch64 when it minds size. Only
-# what saves 12 bytes and more: without that bound, inflating and hashing would be 5 % slower.
-OUTLINE := -C llvm-args=-enable-machine-outliner=always -C llvm-args=-outliner-benefit-threshold=12
+# what saves 9 bytes and more: without that bound, inflating and hashing would be 5 % slower.
+OUTLINE := -C llvm-args=-enable-machine-outliner=always -C llvm-args=-outliner-benefit-threshold=9
 
 # The released binary does not tell where it was built, so that two checkouts give the same bytes.
 REMAP := $(TARGET_DIR)=/target $(CURDIR)=/teleport-update $(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo

@@ -1,4 +1,5 @@
 //! Sorting a few things. The standard library's sorts are 4 KB of code for each type, and our lists have some dozens of entries.
+//! A map or set that is collected is sorted as well: one that is extended is not.
 
 /// Sorts `items`, equal ones as they stood. The time grows with the square of their number.
 pub(crate) fn sort<T: Ord>(items: &mut Vec<T>) {

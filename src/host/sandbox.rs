@@ -139,7 +139,8 @@ fn restrict_calls() -> Result<(), String> {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn filter() -> Result<seccompiler::BpfProgram, seccompiler::Error> {
     use seccompiler::{SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule};
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = CALLS.iter().map(|&call| (call, Vec::new())).collect();
+    let mut rules = BTreeMap::new();
+    rules.extend(CALLS.iter().map(|&call| (call, Vec::new())));
     for &(call, argument, mask, value) in ARGUMENTS {
         let masked = SeccompCmpOp::MaskedEq(u64::from(mask));
         let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, masked, u64::from(value))?;

@@ -1,7 +1,6 @@
 //! What headers before an entry say of it: long names (GNU) and records (PAX). What would change its meaning in a way that is not
 //! followed here refuses it.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use tar::{EntryType, PaxExtensions};
@@ -29,9 +28,10 @@ const OF_NO_ACCOUNT: [&[u8]; 16] = [
 ];
 
 /// Records that are followed. The first two stand in GNU's headers, too.
-const NAME: &[u8] = b"path";
-const TARGET: &[u8] = b"linkpath";
-const SIZE: &[u8] = b"size";
+const FOLLOWED: [&[u8]; 3] = [b"path", b"linkpath", b"size"];
+const NAME: usize = 0;
+const TARGET: usize = 1;
+const SIZE: usize = 2;
 /// Most bytes of a header that speaks of others: it is read into memory.
 const MAX_HEADER: u64 = 1 << 20;
 
@@ -39,7 +39,7 @@ const MAX_HEADER: u64 = 1 << 20;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Extended {
     /// The value of each record that is followed.
-    said: BTreeMap<Vec<u8>, Vec<u8>>,
+    said: [Option<Vec<u8>>; 3],
     /// Why it is refused, which is told once its name is known.
     refused: Option<String>,
 }
@@ -48,8 +48,8 @@ impl Extended {
     /// Reads a header of this kind; `false`: it is an entry. Errors: those of reading.
     pub(super) fn take(&mut self, kind: EntryType, body: &mut impl Read) -> io::Result<bool> {
         let of_gnu = match kind {
-            EntryType::GNULongName => Some(NAME),
-            EntryType::GNULongLink => Some(TARGET),
+            EntryType::GNULongName => Some(FOLLOWED[NAME]),
+            EntryType::GNULongLink => Some(FOLLOWED[TARGET]),
             EntryType::XHeader => None,
             _ => return Ok(false),
         };
@@ -64,11 +64,11 @@ impl Extended {
 
     /// Each says the same, or nothing is known for sure.
     fn set(&mut self, key: &[u8], value: &[u8]) {
-        if ![NAME, TARGET, SIZE].contains(&key) {
+        let Some(place) = FOLLOWED.iter().position(|followed| *followed == key) else {
             self.refused = self.refused.take().or_else(|| unknown(key));
             return;
-        }
-        let earlier = self.said.insert(key.to_owned(), value.to_owned());
+        };
+        let earlier = self.said[place].replace(value.to_owned());
         if value.is_empty() || earlier.is_some_and(|earlier| earlier != value) {
             self.refused = Some("its extended headers contradict each other".to_owned());
         }
@@ -76,14 +76,14 @@ impl Extended {
 
     /// Its name, and where it leads if it is a link, as far as they were told.
     pub(super) fn names(&mut self) -> [Option<Vec<u8>>; 2] {
-        [NAME, TARGET].map(|key| self.said.remove(key))
+        [NAME, TARGET].map(|record| self.said[record].take())
     }
 
     /// Why the entry of which this was told, with this size in its own header, is refused.
     pub(super) fn complaint(&self, size: u64) -> Option<String> {
         // Programs differ in which one they take, and so in where the next entry begins.
         let is_other = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()) != Some(size);
-        let has_two_sizes = self.said.get(SIZE).is_some_and(|text| is_other(text));
+        let has_two_sizes = self.said[SIZE].as_ref().is_some_and(|text| is_other(text));
         self.refused.clone().or_else(|| has_two_sizes.then(|| "its headers differ in its size".to_owned()))
     }
 }

@@ -56,13 +56,14 @@ macro_rules! record {
                 if !view.is_there() {
                     return Ok(None);
                 }
+                let mut failed = Ok(());
+                $(let $field = $crate::yaml::record::value(
+                    view, record!(@key $field $($key)?), record!(@read $($reader)?), &mut failed,
+                );)+
+                failed?;
                 Ok(Some(Self {
                     $($revision: view.needed_revision()?,)?
-                    $($field: {
-                        let key = record!(@key $field $($key)?);
-                        let value = record!(@read $($reader)?)(&view.at(key)?)?;
-                        record!(@or view, key, value $(, $default)?)
-                    },)+
+                    $($field: record!(@or view, record!(@key $field $($key)?), $field $(, $default)?),)+
                 }))
             }
 
@@ -79,10 +80,23 @@ macro_rules! record {
     (@key $field:ident $key:literal) => { $key };
     (@read) => { Field::read };
     (@read $reader:path) => { $reader };
-    (@or $view:ident, $key:ident, $value:ident) => { $view.needed(&format!("complete: {} is missing", $key), $value)? };
-    (@or $view:ident, $key:ident, $value:ident, $default:expr) => { $value.unwrap_or_else(|| $default) };
+    (@or $view:ident, $key:expr, $value:ident) => { $view.needed(&format!("complete: {} is missing", $key), $value)? };
+    (@or $view:ident, $key:expr, $value:ident, $default:expr) => { $value.unwrap_or_else(|| $default) };
 }
 pub(crate) use record;
+
+/// What stands under `key`. `failed` keeps the first error, after which nothing is read: a way out at each field is 40 KB of code.
+#[inline(never)]
+pub(crate) fn value<'v, T>(
+    view: &View<'v>,
+    key: &str,
+    read: fn(&View<'v>) -> Result<Option<T>>,
+    failed: &mut Result<()>,
+) -> Option<T> {
+    failed.as_ref().ok()?;
+    let read = view.at(key).and_then(|view| read(&view));
+    read.map_err(|error| *failed = Err(error)).ok().flatten()
+}
 
 /// The mapping of the fields that have a value; a key with dots stands in the mapping that is named before them.
 pub(crate) fn mapping<const N: usize>(revision: Option<&Revision>, fields: [(&str, Option<Node>); N]) -> Node {
@@ -134,7 +148,11 @@ impl<T: Field> Field for Option<T> {
 
 impl<T: Field> Field for Vec<T> {
     fn read(view: &View<'_>) -> Result<Option<Self>> {
-        view.items()?.iter().filter_map(|item| T::read(item).transpose()).collect::<Result<_>>().map(Some)
+        let mut all = Self::new();
+        for item in view.items()? {
+            all.extend(T::read(&item)?);
+        }
+        Ok(Some(all))
     }
 
     fn node(&self) -> Option<Node> {

@@ -38,7 +38,8 @@ fn flat(pairs: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
     if others.is_empty() {
         return own;
     }
-    let mut names: BTreeSet<Option<String>> = own.iter().map(|(key, _)| key.as_str().map(str::to_owned)).collect();
+    let mut names = BTreeSet::new();
+    names.extend(own.iter().map(|(key, _)| key.as_str().map(str::to_owned)));
     own.extend(others.into_iter().filter(|(key, _)| names.insert(key.as_str().map(str::to_owned))));
     own
 }

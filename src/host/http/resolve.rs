@@ -17,7 +17,7 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-use crate::host::durable;
+use crate::host::{durable, order};
 
 /// How long the other family's answer is waited for, once there is an address that can be reached: far more than a resolver
 /// needs that answers at all, and less than anybody notices.
@@ -67,14 +67,16 @@ impl Resolver for Names {
             return Err(ureq::Error::HostNotFound);
         };
         let host = host.trim_matches(['[', ']']);
-        let mut found = match host.parse() {
+        let found = match host.parse() {
             Ok(address) => vec![address],
             Err(_) => self.look_up(host, (*timeout.after).min(LONGEST))?,
         };
         // As RFC 6724 has it in short: what can be reached first, and IPv6 before IPv4.
-        found.sort_by_cached_key(|address| (!can_be_reached(*address), address.is_ipv4()));
+        let place = |address: IpAddr| ((!can_be_reached(address), address.is_ipv4()), address);
+        let mut found: Vec<_> = found.into_iter().map(place).collect();
+        order::sort_by(&mut found, |(one, _), (other, _)| one < other);
         let mut addresses = self.empty();
-        for address in found {
+        for (_, address) in found {
             // More than there is room for are never tried.
             let _ = addresses.try_push(SocketAddr::new(address, port));
         }

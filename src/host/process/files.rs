@@ -41,7 +41,8 @@ pub(crate) fn owners(path: &Path) -> Result<BTreeSet<u32>> {
         let found = std::fs::metadata(dir);
         if leads_nowhere(&found) { Ok(None) } else { found.at("cannot look at", dir).map(Some) }
     });
-    let mut owners = BTreeSet::from([0]);
+    let mut owners = BTreeSet::new();
+    owners.insert(0);
     for found in dirs.chain([database_file(path)]) {
         match found {
             Err(error) if error.code == Code::Permission => {}
@@ -113,7 +114,8 @@ pub(crate) fn open_files(process: &Process, end: &Path) -> Result<Vec<(PathBuf, 
 ///
 /// Errors: `io`, `permission`.
 pub(crate) fn running(all: &[Process], dir: &Path, file_name: &str, plain: &Path) -> Result<Vec<Process>> {
-    let mut files: BTreeSet<FileId> = FileId::find(plain)?.into_iter().collect();
+    let mut files = BTreeSet::new();
+    files.extend(FileId::find(plain)?);
     for entry in if_there(std::fs::read_dir(dir), dir)?.into_iter().flatten() {
         let entry = entry.at("cannot read", dir)?;
         match FileId::find(entry.path().join("bin").join(file_name)) {

@@ -248,7 +248,8 @@ impl Run<'_> {
 
     /// Each link that has a place in the version, and the file that it leads to.
     fn links<'f>(&mut self, files: &'f [FileEntry]) -> Result<Vec<(String, &'f FileEntry)>> {
-        let by_place: BTreeMap<_, _> = files.iter().map(|file| (file.path.as_str(), file)).collect();
+        let mut by_place = BTreeMap::new();
+        by_place.extend(files.iter().map(|file| (file.path.as_str(), file)));
         let mut total: u64 = files.iter().map(|file| file.size).sum();
         let links = self.seen.iter().filter(|(_, node)| matches!(node, Node::Link(_)));
         let ends =

@@ -172,7 +172,8 @@ impl Manifest {
 
     /// Files that do not belong there.
     pub fn unexpected(&self, version_dir: &Path) -> Result<Vec<Difference>> {
-        let known: BTreeSet<&str> = self.files.iter().map(|file| file.path.as_str()).collect();
+        let mut known = BTreeSet::new();
+        known.extend(self.files.iter().map(|file| file.path.as_str()));
         let mut found = Vec::new();
         unexpected(version_dir, "", &known, &mut found)?;
         Ok(found)
@@ -221,7 +222,8 @@ impl Manifest {
 
     /// The directories of the version from its own on, as relative paths; each after those above it.
     pub fn folders(&self) -> BTreeSet<&str> {
-        let mut found = BTreeSet::from([""]);
+        let mut found = BTreeSet::new();
+        found.insert("");
         for file in &self.files {
             let mut path = file.path.as_str();
             while let Some((folder, _)) = path.rsplit_once('/') {
