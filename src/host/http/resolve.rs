@@ -72,7 +72,8 @@ impl Resolver for Names {
             Err(_) => self.look_up(host, (*timeout.after).min(LONGEST))?,
         };
         // As RFC 6724 has it in short: what can be reached first, and IPv6 before IPv4.
-        let place = |address: IpAddr| ((!can_be_reached(address), address.is_ipv4()), address);
+        let is_choice = found.len() > 1;
+        let place = |address: IpAddr| ((is_choice && !can_be_reached(address), address.is_ipv4()), address);
         let mut found: Vec<_> = found.into_iter().map(place).collect();
         order::sort_by(&mut found, |(one, _), (other, _)| one < other);
         let mut addresses = self.empty();
