@@ -99,7 +99,9 @@ impl Acting {
         let Some(place) = Place::open(dir, strangers, 0).map(Rc::new) else {
             let what =
                 format!("users other than root can move {}, and it cannot be opened without a link", dir.display());
-            return Err(Error::new(Code::Permission, what).advise("give a directory that only root can move"));
+            return Err(
+                Error::new(Code::Permission, what).advise("move the data to a directory that only root can move")
+            );
         };
         Ok(Self(Some(Theirs { uid: 0, gid: 0, groups: Vec::new(), place: Some(place) })))
     }

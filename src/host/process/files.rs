@@ -74,7 +74,7 @@ pub(crate) fn with_open(all: &[Process], owners: &BTreeSet<u32>, database: &[Pat
         if !is_owners {
             (left, *left_of) = (left - links.len(), *left_of - links.len());
         }
-        let writes = opened(&links, &files)?.filter(|writes| is_owners || *writes);
+        let writes = opened(&links, &files, !is_owners)?;
         open.by.extend(writes.map(|writes| Opener { process: process.clone(), writes }));
     }
     Ok(open)
@@ -159,16 +159,22 @@ fn target_of(link: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// Whether one of `files` is among the open files `links`, and then whether for writing: the link's own mode tells for what it was
-/// opened (proc_pid_fd(5)).
-fn opened(links: &[PathBuf], files: &BTreeSet<FileId>) -> Result<Option<bool>> {
+/// opened (proc_pid_fd(5)). With `for_writing` nobody looks behind the others: before Linux 4.20 FUSE can keep whoever does.
+fn opened(links: &[PathBuf], files: &BTreeSet<FileId>, for_writing: bool) -> Result<Option<bool>> {
     let mut found = None;
     for link in links {
+        if for_writing && !is_for_writing(link)? {
+            continue;
+        }
         if FileId::behind(link)?.is_some_and(|id| files.contains(&id)) {
-            let own = if_there(std::fs::symlink_metadata(link), link)?;
-            found = Some(found == Some(true) || own.is_some_and(|own| own.mode() & 0o200 != 0));
+            found = Some(found == Some(true) || is_for_writing(link)?);
         }
     }
     Ok(found)
+}
+
+fn is_for_writing(link: &Path) -> Result<bool> {
+    Ok(if_there(std::fs::symlink_metadata(link), link)?.is_some_and(|own| own.mode() & 0o200 != 0))
 }
 
 #[cfg(test)]
