@@ -17,7 +17,7 @@ SERVER := --locked --profile server --package teleport-fleet
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
 SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring)
-.PHONY: $(SETUPS) setup help build static static-fleet demo test e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package lint docs clean-beds
+.PHONY: $(SETUPS) setup help check build static static-fleet demo test e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -26,6 +26,18 @@ help: ## This list
 
 setup: ## Install what is missing: rustup targets, cargo tools, Debian packages (as root; else says which)
 	@tests/setup.sh build lint beds
+
+# Increments make one changed line quick to build, and a build from nothing a quarter slower. So whoever has none yet gets none
+# from what runs everything.
+test way-back docs lint: export CARGO_INCREMENTAL ?= $(if $(wildcard $(DEBUG)/incremental),1,0)
+
+check: export TELEPORT_UPDATE_NO_BEDS := 1
+check: export TEST_UPDATER := $(DEBUG)/teleport-update
+check: setup-build ## While you work: formatting, clippy, unit tests and the quick black-box tests, in some minutes; no root, no beds
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	MAKEFLAGS= cargo build $(CARGO_FLAGS) --workspace --bins
+	@NEXTEST_PROFILE=check tests/all.sh $(CARGO_FLAGS)
 
 # Cargo takes all processors, also where `make` does something else beside it.
 build: setup-build ## Debug binaries of the workspace, static, for this machine
@@ -142,6 +154,9 @@ docs: build ## The crates' documentation (a broken link is an error) and the man
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc $(CARGO_FLAGS) --workspace --no-deps --document-private-items
 	@mkdir -p $(TARGET_DIR)/man
 	for program in teleport-update teleport-fleet; do $(DEBUG)/$$program man >$(TARGET_DIR)/man/$$program.8; done
+
+size: ## Lines of code and of tests, words of documentation, each beside its limit
+	@tests/size.sh
 
 clean-beds: ## Take down every bed and remove their root file systems
 	tests/beds/bed.sh clean

@@ -3,8 +3,6 @@
 use fleet_engine::plain::is_unsafe;
 use std::collections::HashMap;
 
-use fleet_answers::graph::{self, Catalogue};
-use fleet_answers::{ids, show};
 use fleet_engine::answer::Question;
 use fleet_engine::book::Book;
 use fleet_engine::fleet::{Change, Counted, Fleet, Report};
@@ -12,6 +10,9 @@ use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
 use fleet_engine::shelf::{self, Shelf};
 use fleet_engine::tally::Look;
+use fleet_wire::answers::graph::{self, Catalogue};
+use fleet_wire::answers::{ids, show};
+use fleet_wire::rollout::AgentRollout;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -181,7 +182,8 @@ impl World {
             Action::Find(find) => return self.find(&find, now).map(Some),
             Action::Status => {
                 self.step(now);
-                let rollout = show::rollout(&self.book, &self.shelf, &self.fleet, now).ok_or_else(no_rollout)?;
+                let rollout =
+                    AgentRollout::present(&self.book, &self.shelf, &self.fleet, now).ok_or_else(no_rollout)?;
                 return Ok(Some(json!({ "at": show::second(now), "status": rollout })));
             }
             Action::Explain(explain) => return self.explain(&explain.host, now).map(Some),

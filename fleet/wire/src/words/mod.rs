@@ -1,0 +1,10 @@
+//! Why a group or a host waits, and what would change it, as sentences: the command line and the pages say the same.
+//!
+//! Pure: values of the API in, text out.
+
+pub mod advice;
+pub mod effects;
+pub mod holds;
+pub mod reported;
+pub mod subject;
+pub mod text;

@@ -1,0 +1,54 @@
+#!/bin/bash
+# size.sh   lines of code, lines of tests, words of documentation: each beside its limit. Ends with 1 if one is over it.
+#
+# A line of code is neither blank nor a comment, and stands before `#[cfg(test)]` in a file that no test module names.
+# Whoever takes away lowers the limit; whoever raises it says why in the commit.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+lines() { xargs -0 --no-run-if-empty awk "$1" | awk '{ sum += $1 } END { print sum + 0 }'; }
+rust() { git ls-files -z -- "$@"; }
+
+# Modules that stand behind `#[cfg(test)] mod name;`, as paths, with and without a folder.
+# shellcheck disable=SC2016 # awk's
+mapfile -t test_modules < <(rust 'src/*.rs' 'crates/*.rs' 'fleet/*.rs' | xargs -0 awk '
+    /^ *#\[cfg\(test\)\]/ { marked = 1; next }
+    marked && match($0, /^ *(pub(\([a-z]+\))? )?mod [a-z_]+;/) {
+        name = $0; sub(/^.*mod /, "", name); sub(/;.*/, "", name)
+        folder = FILENAME
+        if (folder ~ /\/(mod|lib|main)\.rs$/) sub(/\/[a-z]+\.rs$/, "", folder); else sub(/\.rs$/, "", folder)
+        print folder "/" name
+    }
+    { marked = 0 }')
+
+is_test() {
+    local path=$1 module
+    case $path in */tests/* | tests/* | */benches/* | benches/* | */examples/* | */tests.rs) return 0 ;; esac
+    for module in "${test_modules[@]}"; do
+        case $path in "$module.rs" | "$module/"*) return 0 ;; esac
+    done
+    return 1
+}
+
+code=() tests=()
+while IFS= read -r -d '' path; do
+    if is_test "$path"; then tests+=("$path"); else code+=("$path"); fi
+done < <(rust '*.rs' ':!fuzz')
+
+count='!/^[[:space:]]*(\/\/|$)/ { n++ } END { print n + 0 }'
+before_tests='FNR == 1 { in_tests = 0 } /^ *#\[cfg\(test\)\]/ { in_tests = 1 } !in_tests && !/^[[:space:]]*(\/\/|$)/ { n++ } END { print n + 0 }'
+in_tests='FNR == 1 { in_tests = 0 } /^ *#\[cfg\(test\)\]/ { in_tests = 1 } in_tests && !/^[[:space:]]*(\/\/|$)/ { n++ } END { print n + 0 }'
+
+over=0
+say() {
+    local what=$1 now=$2 limit=$3
+    printf '%-24s %6d   limit %6d\n' "$what" "$now" "$limit"
+    if [ "$now" -gt "$limit" ]; then
+        echo "size: $what is over its limit" >&2
+        over=1
+    fi
+}
+say 'lines of code' "$(printf '%s\0' "${code[@]}" | lines "$before_tests")" 54431
+say 'lines of tests' $(($(printf '%s\0' "${tests[@]}" | lines "$count") + $(printf '%s\0' "${code[@]}" | lines "$in_tests"))) 81330
+say 'words of documentation' "$(git ls-files -z -- '*.md' | xargs -0 cat | wc -w)" 93341
+exit $over
