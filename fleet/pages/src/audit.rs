@@ -2,7 +2,7 @@
 
 use askama::Template;
 use fleet_wire::api::{Entry, Verified};
-use fleet_wire::words::text;
+use fleet_wire::text;
 
 use crate::Frame;
 

@@ -2,7 +2,7 @@
 
 use fleet_engine::curve::{Curve, Point};
 use fleet_wire::rollout::{RolloutGroup, RolloutSpec};
-use fleet_wire::words::text;
+use fleet_wire::text;
 
 /// The picture is stretched to its place; in it everything is per mille.
 const WHOLE: u64 = 1000;

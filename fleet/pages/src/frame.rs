@@ -3,7 +3,7 @@
 use fleet_wire::api::Role;
 use jiff::Timestamp;
 
-use fleet_wire::words::text;
+use fleet_wire::text;
 
 /// What is around a page.
 #[derive(Debug, Clone)]

@@ -72,7 +72,7 @@ impl Host {
 
     /// The command that believes it.
     fn accept(&self, key: &str) -> String {
-        fleet_wire::words::advice::accept(&self.id, key)
+        fleet_wire::reason::advice::accept(&self.id, key)
     }
 
     fn reported(&self) -> Vec<(&'static str, String)> {

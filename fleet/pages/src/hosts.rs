@@ -2,7 +2,7 @@
 
 use askama::Template;
 use fleet_wire::api::{Host, Hosts as Found, HostsQuery};
-use fleet_wire::words::text;
+use fleet_wire::text;
 
 use crate::Frame;
 

@@ -4,8 +4,8 @@ use askama::Template;
 use fleet_wire::api::Holds;
 use fleet_wire::reason::{Reason, Subject};
 use fleet_wire::rollout::{AgentRollout, RolloutGroup, state_word};
+use fleet_wire::text;
 use fleet_wire::words::holds;
-use fleet_wire::words::text;
 use jiff::tz::TimeZone;
 
 use crate::Frame;

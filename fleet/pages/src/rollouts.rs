@@ -2,7 +2,7 @@
 
 use askama::Template;
 use fleet_wire::rollout::AgentRollout;
-use fleet_wire::words::text;
+use fleet_wire::text;
 use jiff::Timestamp;
 
 use crate::Frame;

@@ -5,4 +5,5 @@ pub mod answers;
 pub mod api;
 pub mod reason;
 pub mod rollout;
+pub mod text;
 pub mod words;

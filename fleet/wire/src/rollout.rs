@@ -12,8 +12,9 @@ use fleet_engine::shelf::Shelf;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::answers::{ids, show};
+use crate::answers::ids;
 use crate::reason::Reason;
+use crate::text;
 
 /// A rollout.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -237,7 +238,7 @@ impl AgentRollout {
             },
             status: RolloutStatus {
                 groups: groups.map(|(index, group)| RolloutGroup::of(group, takes_rest(rollout, index))).collect(),
-                start_time: Some(show::second(rollout.start_time)),
+                start_time: Some(text::second(rollout.start_time)),
                 state: rollout.state().map(|state| state.name().to_owned()),
                 // It has no groups to show: what holds for everybody stands here.
                 why: rollout.groups.first().filter(|_| is_immediate).map(|everybody| Reason::of(&everybody.reason)),
@@ -266,8 +267,8 @@ impl RolloutGroup {
         Self {
             name: group.policy.name.clone(),
             state: group.state.name().to_owned(),
-            start_time: group.start_time.map(show::second),
-            last_update_time: Some(show::second(group.last_update_time)),
+            start_time: group.start_time.map(text::second),
+            last_update_time: Some(text::second(group.last_update_time)),
             last_update_reason: group.last_update_reason.clone(),
             config_days: gate.opening.days.names().into_iter().map(str::to_owned).collect(),
             config_start_hour: gate.opening.hour,

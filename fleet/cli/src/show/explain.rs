@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use fleet_wire::api::{Explained, History, Host};
-use fleet_wire::words::advice::accept;
+use fleet_wire::reason::advice::accept;
 use serde_json::Value;
 
 use super::reason::{Reason, Subject};

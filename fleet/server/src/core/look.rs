@@ -13,6 +13,7 @@ use fleet_wire::answers::{find, ids, show};
 use fleet_wire::api::{Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, MAX_PAGE, PAGE, Wrong};
 use fleet_wire::reason::Reason;
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
+use fleet_wire::text;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -153,7 +154,7 @@ impl Keeper {
         let since = if is_good { answer.since(known) } else { Some(answer.reason.since) };
         let mut answer = show::explain(&ids::text(id), state, &answer, since, advice.as_ref());
         if let (false, Some(ahead)) = (is_good, self.board.ahead()) {
-            answer["why"]["clock_behind"] = show::second(ahead).into();
+            answer["why"]["clock_behind"] = text::second(ahead).into();
         }
         Ok(Explained { known: known.map(|host| self.shown(host, now)), history: None, answer })
     }

@@ -7,7 +7,7 @@ use fleet_engine::reason::{HaltRule, Why};
 use fleet_engine::rollout::Halt;
 use fleet_wire::api::{Entry, Head};
 use fleet_wire::reason::Subject;
-use fleet_wire::words::advice;
+use fleet_wire::reason::advice;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

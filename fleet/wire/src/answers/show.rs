@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::reason::Reason;
+use crate::text::second;
 
 /// RFD 0169's answer, with ours in an object of its own. To strangers a reason is a code and a time (FLEET §4).
 pub fn find(answer: &Answer) -> Value {
@@ -40,9 +41,4 @@ pub fn explain(host: &str, state: &str, answer: &Answer, since: Option<Timestamp
         "why": why,
         "until": answer.reason.until.map(second),
     })
-}
-
-/// A time without a fraction.
-pub fn second(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }

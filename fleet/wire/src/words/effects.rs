@@ -3,7 +3,7 @@
 use crate::api::{Acted, Effects};
 use fleet_engine::command::Command;
 
-use crate::words::text::{clean, hosts};
+use crate::text::{clean, hosts};
 
 /// `12 hosts may update now, 0 go down`. Of a stop: `12 hosts are stopped: those that have begun may finish`.
 pub fn effects(effects: &Effects) -> String {

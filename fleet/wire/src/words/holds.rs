@@ -3,8 +3,8 @@
 use crate::api::{Cause, Holds};
 use fleet_engine::command::Command;
 
-use crate::words::advice;
-use crate::words::text::clean;
+use crate::reason::advice;
+use crate::text::clean;
 
 /// A line for each hold that no line of a group tells of; `is_shown` says which groups have one.
 pub fn lines(holds: &Holds, is_shown: impl Fn(&str) -> bool) -> Vec<String> {

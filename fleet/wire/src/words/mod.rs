@@ -2,9 +2,6 @@
 //!
 //! Pure: values of the API in, text out.
 
-pub mod advice;
 pub mod effects;
 pub mod holds;
 pub mod reported;
-pub mod subject;
-pub mod text;

@@ -3,7 +3,7 @@
 use crate::api::History;
 use serde_json::Value;
 
-use crate::words::text::time;
+use crate::text::time;
 
 /// What is shown of a report: its name, and where it stands in the report.
 const SHOWN: [(&str, &str); 7] = [

@@ -321,13 +321,13 @@ impl Board {
         if let Some(last) = self.ahead() {
             return format!(
                 "nobody new is let go: the clock is behind the last decision, which is of {} UTC: set it (`timedatectl`), or wait",
-                fleet_wire::words::text::time(last)
+                fleet_wire::text::time(last)
             );
         }
         let since = match self.confirmed.load(Ordering::Relaxed) {
             // The log has why.
             0 => "this server started: look at its log".to_owned(),
-            _ => format!("{} UTC", fleet_wire::words::text::time(self.confirmed())),
+            _ => format!("{} UTC", fleet_wire::text::time(self.confirmed())),
         };
         format!("nobody new is let go: the store has not confirmed what is answered since {since}")
     }

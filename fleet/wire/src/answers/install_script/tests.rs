@@ -95,7 +95,7 @@ struct Bed(PathBuf);
 
 impl Bed {
     fn new(name: &str) -> Self {
-        let root = std::env::temp_dir().join(format!("fleet-answers-{}-{name}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("fleet-wire-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("bin")).unwrap();
         fs::create_dir_all(root.join("server")).unwrap();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::answers::query::Query;
 use crate::answers::reply::{JSON, Reply, TEXT};
-use crate::answers::show;
+use crate::text;
 
 /// How long a window is that names no length (Managed Updates v2, RFD 0109).
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -191,7 +191,7 @@ fn calendar(windows: &Windows) -> Option<String> {
 fn list(windows: &Windows, now: Timestamp) -> Value {
     let shown = spans(windows, now)
         .into_iter()
-        .map(|(start, stop)| json!({ "start": show::second(start), "stop": show::second(stop) }));
+        .map(|(start, stop)| json!({ "start": text::second(start), "stop": text::second(stop) }));
     json!({ "windows": shown.collect::<Vec<Value>>() })
 }
 

@@ -5,8 +5,8 @@ use fleet_engine::command::Command;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::Kind;
 
-use crate::words::subject::Subject;
-use crate::words::text::shell;
+use crate::reason::subject::Subject;
+use crate::text::shell;
 
 /// Hex digits of a key that name it: nobody makes another that begins so.
 const NAMED: usize = 16;

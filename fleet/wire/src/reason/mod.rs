@@ -8,10 +8,12 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::answers::show::second;
-use crate::words::advice;
-pub use crate::words::subject::Subject;
-use crate::words::text::{self, clean, hosts};
+use crate::text::{self, clean, hosts, second};
+
+pub mod advice;
+mod subject;
+
+pub use subject::Subject;
 
 /// A reason with its times, as the server says it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

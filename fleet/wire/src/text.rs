@@ -49,7 +49,12 @@ pub fn time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// The same of a time in RFC 3339; what is none stays as it is.
+/// A time in RFC 3339 without a fraction.
+pub fn second(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+/// [`time`] of a text in RFC 3339; what is none stays as it is.
 pub fn time_of(text: &str) -> String {
     text.parse().map_or_else(|_| clean(text).into_owned(), time)
 }
